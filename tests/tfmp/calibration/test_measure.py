@@ -56,7 +56,7 @@ def small(**options) -> keras.Model:
 
 @pytest.mark.parametrize(
     ("value", "exponent"),
-    [(1.0, 0), (1.5, 1), (2.0, 1), (2.1, 2), (-0.5, -1), (2.0**-24, -24), (1.1 * 2.0**-25, -24)],
+    [(1.0, 0), (1.5, 1), (-0.5, -1), (1.1 * 2.0**-25, -24)],
 )
 def test_a_value_is_counted_at_the_power_of_two_that_it_does_not_exceed(value, exponent):
     assert histogram_of(np.array([value])).counts == {exponent: 1}
@@ -70,22 +70,10 @@ def test_underflow_is_what_float16_rounds_to_zero():
         assert histogram_of(values).underflow(scale) == lost / 5
 
 
-def test_histograms_add_up():
-    values = np.random.default_rng(1).standard_normal((3, 50)) * 1e-6
-    parts = histogram_of(values[0]) + histogram_of(values[1]) + histogram_of(values[2])
-    assert parts == histogram_of(values)
-    assert parts.values == 150
-
-
-def test_no_values_lose_nothing():
-    assert histogram_of(np.zeros(3)).underflow(1.0) == 0.0
-
-
 # --- the recommendation ---
 
 
-@pytest.mark.parametrize("factor", [1.0, 2.0**-20, 3e-7, 2.0**10])
-@pytest.mark.parametrize("margin", [1.0, 8.0])
+@pytest.mark.parametrize(("factor", "margin"), [(1.0, 1.0), (3e-7, 8.0)])
 def test_the_scale_is_the_largest_power_of_two_with_the_margin(factor, margin):
     report = calibrate(linear(factor), (X, Y), batch_size=40, margin=margin)
     largest = factor * max(1.0, np.abs(X.sum(axis=0)).max())
@@ -205,8 +193,8 @@ def batches():
 
 @pytest.mark.parametrize(
     "data",
-    [lambda: (X, Y), lambda: (X, Y, np.ones(40)), batches, lambda: list(batches()), Batches],
-    ids=["arrays", "weighted", "generator", "list", "PyDataset"],
+    [lambda: (X, Y, np.ones(40)), batches, lambda: list(batches()), Batches],
+    ids=["weighted", "generator", "list", "PyDataset"],
 )
 def test_every_form_of_data_gives_the_same_report(data):
     net = small()
@@ -251,12 +239,11 @@ def test_the_dict_is_plain_json():
     assert loaded["recommended_scale"] == report.recommended_scale
 
 
-@pytest.mark.parametrize(
-    ("name", "start"), [("r.png", b"\x89PNG"), ("r.svg", b"<?xml"), ("r.pdf", b"%PDF")]
-)
-def test_the_picture(tmp_path, name, start):
-    path = calibrate(small(), (X, Y)).save(tmp_path / name)
-    assert path.read_bytes().startswith(start)
+def test_what_is_saved(tmp_path):
+    report = calibrate(small(), (X, Y))
+    for name, start in (("r.png", b"\x89PNG"), ("r.pdf", b"%PDF")):
+        assert report.save(tmp_path / name).read_bytes().startswith(start)
+    assert json.loads(report.save(tmp_path / "r.json").read_text()) == report.to_dict()
 
 
 def test_the_legend_lies_below_the_name_of_the_axis():
@@ -265,11 +252,6 @@ def test_the_legend_lies_below_the_name_of_the_axis():
     FigureCanvasAgg(figure).draw()
     legend = (figure.legends or [figure.axes[0].get_legend()])[0].get_window_extent()
     assert legend.y1 < figure.axes[0].xaxis.label.get_window_extent().y0
-
-
-def test_the_saved_json(tmp_path):
-    report = calibrate(small(), (X, Y))
-    assert json.loads(report.save(tmp_path / "r.json").read_text()) == report.to_dict()
 
 
 def test_files_that_cannot_be_written_are_refused(tmp_path):

@@ -96,20 +96,6 @@ def test_channels_batch_and_vocabulary_are_sizes_too():
     )
 
 
-def test_layers_without_a_tensor_core_path():
-    model = sequential(
-        layers.DepthwiseConv2D(3, name="depth"),
-        layers.Conv2D(8, 3, groups=4, name="grouped"),
-        layers.Conv2D(8, 1, name="full"),
-        shape=(9, 9, 8),
-    )
-    paths = found(model, "Tensor Core path")
-    assert [d.message for d in paths] == [
-        "Tensor Cores cannot compute depth (depthwise: a single channel is no matrix product)",
-        "Tensor Cores cannot compute grouped (grouped: 2 channels a group are too few)",
-    ]
-
-
 class Scaled(layers.Layer):
     """Divides by the peak and an epsilon that is 0 before an operation sees it."""
 

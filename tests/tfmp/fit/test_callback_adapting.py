@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfmp import MixedPrecision, revert
+from tfmp import MixedPrecision
 
 pytestmark = pytest.mark.slow
 
@@ -32,34 +32,6 @@ def kernel(model: keras.Model, name: str) -> np.ndarray:
     return np.array(model.get_layer(name).get_weights()[0])
 
 
-def test_lora_with_compile_trains_only_what_it_should():
-    model = compiled()
-    fit(model)
-    model.get_layer("second").enable_lora(2)
-    model.compile(keras.optimizers.Adam(0.01), "mse")
-    frozen = np.array(keras.ops.convert_to_numpy(model.get_layer("second")._kernel.value))
-    losses = fit(model, epochs=5)
-    assert losses[-1] < 0.9 * losses[0]
-    after = keras.ops.convert_to_numpy(model.get_layer("second")._kernel.value)
-    np.testing.assert_array_equal(after, frozen)
-    assert model.get_layer("second").compute_dtype == "float16"
-    assert revert(model).get_layer("second").compute_dtype == "float32"
-
-
-def test_lora_and_unfreezing_without_compile_are_told_before_the_first_step():
-    with_lora, unfrozen = compiled(), compiled(frozen=True)
-    for model in (with_lora, unfrozen):
-        fit(model)
-    with_lora.get_layer("second").enable_lora(2)
-    unfrozen.get_layer("first").trainable = True
-    for model in (with_lora, unfrozen):
-        before = model.get_weights()
-        with pytest.raises(ValueError, match=r"compile the model with a new optimizer; tfmp\.rev"):
-            fit(model)
-        for now, old in zip(model.get_weights(), before, strict=True):
-            np.testing.assert_array_equal(now, old)
-
-
 def test_freezing_without_compile_holds_from_the_next_fit_on():
     model = compiled()
     fit(model)
@@ -72,17 +44,6 @@ def test_freezing_without_compile_holds_from_the_next_fit_on():
     fit(model)
     np.testing.assert_array_equal(kernel(model, "first"), before)
     assert not np.array_equal(kernel(model, "second"), other)
-
-
-@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method")
-def test_a_trained_model_is_quantized_after_revert():
-    model = compiled()
-    fit(model, epochs=5)
-    with pytest.raises(ValueError, match=r"Call tfmp\.revert\(model\) first"):
-        model.quantize("int8")
-    wanted = revert(model).predict(X, verbose=0)
-    model.quantize("int8")
-    np.testing.assert_allclose(model.predict(X, verbose=0), wanted, atol=0.1)
 
 
 @pytest.mark.filterwarnings("ignore:The model does not have any trainable weights")

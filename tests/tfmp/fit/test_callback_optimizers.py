@@ -104,13 +104,6 @@ def test_both_optimizers_of_a_gan_scale_their_losses(penalty):
     assert (model.d_optimizer, model.g_optimizer) == own
 
 
-@pytest.mark.slow
-def test_skips_of_all_optimizers_are_counted():
-    report = train(gan(), MixedPrecision("mixed_float16"), poisoned=True)
-    assert (report.steps, report.skipped_steps) == (16, 2)  # the critic's, once an epoch
-    assert all("critic" in offender.variable for offender in report.offenders)
-
-
 class Unscaled(Parts):
     def train_step(self, real):
         with tf.GradientTape(persistent=True) as tape:
@@ -184,48 +177,6 @@ def test_a_scaled_loss_whose_gradients_go_elsewhere_stops_the_training():
         train(model)
 
 
-class ActorCritic(keras.Model):
-    """Optimizers in a dict, and one tape for two losses."""
-
-    def __init__(self):
-        super().__init__()
-        self.actor = mlp(4, 2, "actor")
-        self.critic = mlp(4, 1, "critic")
-        self.optimizers = {"actor": keras.optimizers.Adam(1e-3), "critic": keras.optimizers.SGD()}
-
-    def call(self, state):
-        return self.actor(state), self.critic(state)
-
-    def train_step(self, data):
-        state, reward = data
-        with tf.GradientTape(persistent=True) as tape:
-            logits, value = self(state, training=True)
-            advantage = reward - ops.cast(value[:, 0], "float32")
-            chance = ops.log_softmax(ops.cast(logits, "float32"))[:, 0]
-            actor = -ops.mean(chance * ops.stop_gradient(advantage))
-            critic = ops.mean(ops.square(advantage))
-            scaled = {
-                "actor": self.optimizers["actor"].scale_loss(actor),
-                "critic": self.optimizers["critic"].scale_loss(critic),
-            }
-        for name, part in (("actor", self.actor), ("critic", self.critic)):
-            gradients = tape.gradient(scaled[name], part.trainable_weights)
-            self.optimizers[name].apply(gradients, part.trainable_weights)
-        return {"actor": actor, "critic": critic}
-
-
-@pytest.mark.slow
-def test_actor_and_critic_have_optimizers_in_a_dict():
-    model = ActorCritic()
-    model.compile()
-    model.build((None, 4))
-    x = np.random.default_rng(0).standard_normal((ROWS, 4)).astype("float32")
-    callback = MixedPrecision("mixed_float16")
-    model.fit(x, x[:, 0], batch_size=8, epochs=1, verbose=0, callbacks=[callback])
-    assert [type(one) for one in model.optimizers.values()] == [tfmp.LossScaleOptimizer] * 2
-    assert (callback.report.steps, callback.report.skipped_steps) == (8, 0)
-
-
 class Pair(Parts):
     """Optimizers in a tuple."""
 
@@ -260,49 +211,6 @@ def test_optimizers_in_a_tuple_are_wrapped_and_given_back():
     assert callback.report.steps == 4
     tfmp.revert(net)
     assert all(now is old for now, old in zip(net.pair, before, strict=True))
-
-
-class Local(keras.layers.Layer):
-    """Learns by itself, as forward-forward training has it."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner, self.teacher = keras.layers.Dense(4, name="inner"), keras.optimizers.SGD(0.01)
-
-    def call(self, x):
-        return self.inner(x)
-
-    def learn(self, x):
-        with tf.GradientTape() as tape:
-            loss = ops.mean(ops.abs(ops.cast(self(x), "float32")))
-            scaled = self.teacher.scale_loss(loss)
-        weights = self.inner.trainable_weights
-        self.teacher.apply(tape.gradient(scaled, weights), weights)
-        return loss
-
-
-class Locals(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.steps = [Local(), Local()]
-
-    def call(self, x):
-        return self.steps[1](self.steps[0](x))
-
-    def train_step(self, x):
-        return {"loss": sum(step.learn(x) for step in self.steps)}
-
-
-@pytest.mark.slow
-def test_layers_that_learn_by_themselves_scale_their_losses():
-    net, callback = Locals(), MixedPrecision("mixed_float16")
-    net(np.ones((ROWS, 4)))
-    net.compile()
-    net.fit(np.ones((ROWS, 4), "float32"), batch_size=ROWS, verbose=0, callbacks=[callback])
-    assert {type(step.teacher) for step in net.steps} == {tfmp.LossScaleOptimizer}
-    assert callback.report.steps == 2
-    assert {finding.check for finding in callback.report.findings} == {"sizes"}
-    assert callback.report.loss_scales[-1].loss_scale > 1
 
 
 class Hidden(Pair):

@@ -78,7 +78,7 @@ def test_a_skipped_step_leaves_no_trace_in_the_states_of_layers():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [{"run_eagerly": True}, {"jit_compile": False}, {"steps_per_execution": 3}],
+    [{"run_eagerly": True}, {"steps_per_execution": 3}],
     ids=str,
 )
 def test_it_leaves_none_however_the_step_runs(options):

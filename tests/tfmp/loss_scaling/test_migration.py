@@ -51,11 +51,9 @@ def test_keras_own_tests_pass_but_for_those_with_a_reason(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({"initial_scale": 64.0}, DynamicLossScale(initial=64.0)),
         ({"dynamic_growth_steps": 7}, DynamicLossScale(growth_interval=7)),
         ({"initial_scale": 0.25}, DynamicLossScale(initial=0.25, min_scale=0.25)),
         ({"initial_scale": 2.0**30}, DynamicLossScale(initial=2.0**30, max_scale=2.0**30)),
-        ({"dynamic": True}, DynamicLossScale()),
         ({"dynamic": True, "loss_scale": 8.0}, StaticLossScale(8.0)),
         ({"dynamic": False, "initial_scale": 128.0}, StaticLossScale(128.0)),
         ({"initial_scale": None, "dynamic_growth_steps": None}, DynamicLossScale()),
@@ -72,7 +70,6 @@ def test_keras_arguments_make_a_strategy(arguments, expected):
         ({"dynamic": False}, r"dynamic=False with initial_scale .* Pass loss_scale=1024\.0"),
         ({"dynamic": 1}, r"\(dynamic=\.\.\.\) expects True or False; received 1"),
         ({"initial_scale": -1.0}, r"expects a finite number above 0"),
-        ({"dynamic_growth_steps": 0}, r"growth_interval=\.\.\.\) expects a whole number"),
         ({"clipnorm": 1.0}, r"clipnorm on the `inner_optimizer`, received clipnorm=1\.0"),
         ({"growth": 2}, r"or Keras's initial_scale, .* received arguments: `growth`"),
     ],
@@ -163,10 +160,9 @@ def test_get_scaled_loss_of_a_function_is_a_function():
     assert float(optimizer.get_scaled_loss(lambda: tf.constant(2.0))()) == 16.0
 
 
-@pytest.mark.parametrize("scale", ["dynamic", 1000.0])
-def test_gradients_are_unscaled_clipped_and_applied_as_in_float32(scale):
+def test_gradients_are_unscaled_clipped_and_applied_as_in_float32():
     target = keras.Variable([3.0, -4.0])
-    optimizer = LossScaleOptimizer(sgd(), scale)
+    optimizer = LossScaleOptimizer(sgd(), 1000.0)
     optimizer.build([target])
     norms = []
 
@@ -193,12 +189,11 @@ def test_a_norm_can_be_logged_and_the_scaled_gradients_applied():
     np.testing.assert_array_equal(target, [-0.5, 0.5])
 
 
-@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
-def test_a_clipped_infinity_still_skips_the_step(bad):
+def test_a_clipped_infinity_still_skips_the_step():
     target = keras.Variable([1.0, 2.0])
     optimizer = LossScaleOptimizer(sgd())
     optimizer.scale_loss(tf.constant(1.0))
-    (gradient,) = optimizer.unscale([tf.constant([bad, 1.0])], [target])
+    (gradient,) = optimizer.unscale([tf.constant([np.inf, 1.0])], [target])
     optimizer.apply([tf.clip_by_value(gradient, -1.0, 1.0)], [target])
     np.testing.assert_array_equal(target, [1.0, 2.0])
     assert read_counters(optimizer).skipped_steps == 1
@@ -228,21 +223,6 @@ def test_sparse_and_missing_gradients_are_unscaled():
     with pytest.warns(UserWarning, match="Gradients do not exist"):
         optimizer.apply([sparse, missing], [table, unused])
     np.testing.assert_array_equal(table, [[1.0], [0.0], [1.0]])
-
-
-def test_a_gradient_penalty_unscales_the_inner_gradients_and_scales_the_sum():
-    """The order that the thread tensorflow#48662 recommends."""
-    target = keras.Variable([3.0, 4.0])
-    optimizer = LossScaleOptimizer(sgd(), 1024.0)
-    optimizer.build([target])
-    with tf.GradientTape() as outer:
-        with tf.GradientTape() as inner:
-            loss = tf.reduce_sum(tf.square(target.value)) / 2
-            scaled = optimizer.scale_loss(loss)
-        (gradient,) = optimizer.unscale(inner.gradient(scaled, [target.value]))
-        scaled = optimizer.scale_loss(loss + tf.norm(gradient))
-    optimizer.apply(outer.gradient(scaled, [target.value]), [target])
-    np.testing.assert_allclose(target, [3.0 - 0.5 * 3.6, 4.0 - 0.5 * 4.8], rtol=1e-6)
 
 
 # --- TensorFlow's graph rewrite ---
@@ -307,22 +287,6 @@ def test_names_that_the_wrapper_uses_itself_stay_its_own():
     np.testing.assert_array_equal(target, [0.75])
     assert [getattr(inner, name) for name in names] == ["inner"] * len(names)
     assert (optimizer.enabled, optimizer.loss_scale) == (True, StaticLossScale(8.0))
-
-
-def test_a_callback_of_fit_sets_what_the_next_step_uses():
-    class NoMomentum(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            self.model.optimizer.momentum = 0.0
-
-    def trained(*callbacks, **options) -> np.ndarray:
-        keras.utils.set_random_seed(0)
-        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-        model.compile(LossScaleOptimizer(sgd(**options)), "mse", run_eagerly=True)
-        x = np.ones((4, 2), "float32")
-        model.fit(x, x[:, :1], batch_size=1, verbose=0, callbacks=[*callbacks])
-        return model.get_weights()[0]
-
-    np.testing.assert_array_equal(trained(NoMomentum(), momentum=0.9), trained())
 
 
 # --- switched off ---

@@ -3,13 +3,13 @@
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras_models import adamw
-from quick import quick
 
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
@@ -49,17 +49,14 @@ def values(targets) -> list[list[float]]:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: keras.optimizers.SGD(0.1, momentum=0.9, nesterov=True),
-        lambda: keras.optimizers.Adam(0.1),
-        lambda: keras.optimizers.AdamW(0.1, weight_decay=0.01),
-        lambda: keras.optimizers.RMSprop(0.1, centered=True),
-        lambda: keras.optimizers.Lion(0.1),
-        lambda: keras.optimizers.Adam(0.1, clipnorm=0.01),
-        lambda: keras.optimizers.Adam(0.1, clipvalue=0.01),
-        lambda: keras.optimizers.Adam(0.1, global_clipnorm=0.01),
-        lambda: keras.optimizers.Adam(0.1, gradient_accumulation_steps=2),
-        lambda: keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency=2),
-        lambda: keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)),
+        lambda: keras.optimizers.AdamW(0.1, weight_decay=0.01, global_clipnorm=0.01),
+        lambda: keras.optimizers.Adam(0.1, clipvalue=0.01, gradient_accumulation_steps=2),
+        lambda: keras.optimizers.SGD(
+            keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5),
+            clipnorm=0.01,
+            use_ema=True,
+            ema_overwrite_frequency=2,
+        ),
         pytest.param(
             lambda: _multi_optimizer(),
             marks=pytest.mark.skipif(
@@ -67,20 +64,7 @@ def values(targets) -> list[list[float]]:
             ),
         ),
     ],
-    ids=[
-        "sgd",
-        "adam",
-        "adamw",
-        "rmsprop",
-        "lion",
-        "clipnorm",
-        "clipvalue",
-        "global_clipnorm",
-        "accumulation",
-        "ema",
-        "schedule",
-        "multi",
-    ],
+    ids=["adamw", "adam", "sgd", "multi"],
 )
 def test_applied_steps_equal_those_of_the_inner_optimizer_alone(make):
     gradients = np.random.default_rng(3).standard_normal((6, 2, 3)).astype("float32")
@@ -102,8 +86,7 @@ def _multi_optimizer() -> keras.optimizers.Optimizer:
     )
 
 
-@pytest.mark.parametrize("bad", quick([OVERFLOW, -OVERFLOW, INVALID], OVERFLOW, INVALID))
-@pytest.mark.parametrize("compiled", quick([False, True], True))
+@pytest.mark.parametrize(("bad", "compiled"), [(OVERFLOW, True), (INVALID, True), (INVALID, False)])
 def test_a_skipped_step_changes_neither_weights_nor_moments_nor_iterations(bad, compiled):
     targets = variables([1.0, 2.0], [3.0])
     optimizer = LossScaleOptimizer(keras.optimizers.Adam(0.1))
@@ -120,29 +103,16 @@ def test_a_skipped_step_changes_neither_weights_nor_moments_nor_iterations(bad, 
     assert values(targets) != before[1]
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_long_run_of_skips_ends_at_the_floor_with_weights_intact(compiled):
+def test_a_long_run_of_skips_ends_at_the_floor_with_weights_intact():
     targets = variables([1.0])
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1))
     optimizer.build(targets)
-    one = tf.function(lambda g: step(optimizer, targets, g), jit_compile=compiled)
+    one = tf.function(lambda g: step(optimizer, targets, g))
     for _ in range(150):
         one(tf.constant([INVALID]))
     one(tf.constant([1.0]))
     assert values(targets) == [[pytest.approx(0.9)]]
     assert read_counters(optimizer).longest_skip_run == 150
-
-
-def test_a_long_run_of_growths_ends_at_the_ceiling_and_still_trains():
-    targets = variables([0.0])
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(growth_interval=1))
-    optimizer.build(targets)
-    one = tf.function(lambda g: step(optimizer, targets, g))
-    for _ in range(130):
-        one(tf.constant([-1.0]))
-    assert values(targets) == [[130.0]]
-    counters = read_counters(optimizer)
-    assert (counters.loss_scale, counters.growths) == (2.0**24, 9)
 
 
 def test_a_gradient_that_unscaling_would_overflow_is_skipped():
@@ -155,23 +125,6 @@ def test_a_gradient_that_unscaling_would_overflow_is_skipped():
     optimizer.apply([tf.constant([1e20])], targets)
     assert np.isfinite(targets[0].numpy()).all()
     assert read_counters(optimizer).skipped_steps == 1
-
-
-def test_counters_name_the_variable_nearest_to_the_loss():
-    targets = variables([1.0], [1.0], [1.0])
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1))
-    for gradients in (
-        ([OVERFLOW], [OVERFLOW], [1.0]),
-        ([INVALID], [1.0], [1.0]),
-        ([1.0], [1.0], [1.0]),
-        ([INVALID], [INVALID], [1.0]),
-    ):
-        step(optimizer, targets, *gradients)
-    counters = read_counters(optimizer)
-    assert [(o.nonfinite_steps, o.first_steps) for o in counters.offenders] == [(2, 2), (3, 1)]
-    assert counters.last_first_offender.variable == targets[1].path
-    assert (counters.skipped_steps, counters.longest_skip_run) == (3, 2)
-    assert (counters.consecutive_skips, counters.steps) == (1, 4)
 
 
 def test_a_scheduled_scale_follows_applied_and_skipped_steps():
@@ -288,24 +241,6 @@ def test_wrapping_a_built_optimizer_keeps_moments_and_iterations():
     LossScaleOptimizer(inner).build(targets)
 
 
-def test_layers_frozen_after_the_inner_optimizer_was_built_keep_their_place():
-    targets = variables([1.0], [1.0])
-    inner = keras.optimizers.SGD(1.0)
-    inner.build(targets)
-    optimizer = LossScaleOptimizer(inner)
-    optimizer.build(targets[1:])
-    step(optimizer, targets[1:], [0.5])
-    assert values(targets) == [[1.0], [0.5]]
-
-
-def test_a_new_wrapper_is_allowed_once_the_old_one_is_gone():
-    inner = keras.optimizers.SGD()
-    old = LossScaleOptimizer(inner)
-    old.itself = old  # garbage that only the cycle collector frees
-    del old
-    LossScaleOptimizer(inner)
-
-
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -318,11 +253,6 @@ def test_a_new_wrapper_is_allowed_once_the_old_one_is_gone():
             lambda: LossScaleOptimizer(LossScaleOptimizer(keras.optimizers.SGD())),
             ValueError,
             r"received a LossScaleOptimizer: gradients would be divided twice\. Wrap its inner",
-        ),
-        (
-            lambda: LossScaleOptimizer(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())),
-            ValueError,
-            r"gradients would be divided twice",
         ),
         (
             lambda: LossScaleOptimizer(keras.optimizers.SGD(loss_scale_factor=64.0)),
@@ -403,8 +333,6 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     "options",
     [
         pytest.param({"jit_compile": False}, marks=pytest.mark.slow),
-        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
-        pytest.param({"jit_compile": False, "steps_per_execution": 3}, marks=pytest.mark.slow),
         pytest.param({"jit_compile": True, "steps_per_execution": 3}, marks=pytest.mark.slow),
         {"run_eagerly": True},
     ],
@@ -466,19 +394,14 @@ class Forgetful(keras.Model):
         return {"loss": loss}
 
 
-def test_a_train_step_that_forgets_scale_loss_is_reported():
-    model = Forgetful(scale=False)
+@pytest.mark.parametrize("scale", [True, False])
+def test_a_train_step_that_forgets_scale_loss_is_reported(scale):
+    model = Forgetful(scale)
     model.compile(LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse", jit_compile=False)
-    with pytest.warns(UnscaledLossWarning, match=r"scale_loss\(\) was never called.*instead of"):
+    message = r"scale_loss\(\) was never called.*instead of"
+    with nullcontext() if scale else pytest.warns(UnscaledLossWarning, match=message):
         model.fit(*data(), verbose=0)
-    assert read_counters(model.optimizer).loss_was_scaled is False
-
-
-def test_a_train_step_that_scales_is_not_reported():
-    model = Forgetful(scale=True)
-    model.compile(LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse", jit_compile=False)
-    model.fit(*data(), verbose=0)
-    assert read_counters(model.optimizer).loss_was_scaled is True
+    assert read_counters(model.optimizer).loss_was_scaled is scale
 
 
 def test_the_watch_starts_again_for_a_new_trace():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfmp.loss_scaling.optimizer import DynamicLossScale, LossScaleOptimizer, UnscaledLossWarning
+from tfmp.loss_scaling.optimizer import DynamicLossScale, LossScaleOptimizer
 from tfmp.loss_scaling.telemetry import read_counters
 
 # The loss is this small, and its gradients with it: FP16 ends at 2**-24.
@@ -72,59 +72,6 @@ def test_gradients_that_underflow_stall_without_scaling_and_train_as_float32_wit
     assert scaled[-1] < reached
     assert unscaled[-1] == unscaled[0]
     assert read_counters(optimizer).loss_scale > 2.0**20
-
-
-def test_an_eager_loop_takes_the_same_steps():
-    losses = []
-    for eager in (False, True):
-        tf.config.run_functions_eagerly(eager)
-        try:
-            losses.append(train(model(), LossScaleOptimizer(adam(), 2.0**20), steps=3)[-1])
-        finally:
-            tf.config.run_functions_eagerly(False)
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
-
-
-def test_a_loop_that_forgets_to_scale_is_reported():
-    target = keras.Variable(1.0)
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1))
-    with tf.GradientTape() as tape:
-        loss = tf.square(target.value)
-    with pytest.warns(UnscaledLossWarning, match="optimizer.scale_loss"):
-        optimizer.apply(tape.gradient(loss, [target.value]), [target])
-
-
-def test_two_optimizers_in_one_train_step_scale_independently():
-    class Pair(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.left, self.right = keras.layers.Dense(1), keras.layers.Dense(1)
-
-        def call(self, x):
-            return self.left(x) + self.right(x)
-
-        def compile(self, left, right):
-            super().compile()
-            self.optimizers = left, right
-
-        def train_step(self, batch):
-            x, y = batch
-            with tf.GradientTape(persistent=True) as tape:
-                loss = tf.reduce_mean(tf.square(self(x) - y))
-                scaled = [optimizer.scale_loss(loss) for optimizer in self.optimizers]
-            sides = zip(self.optimizers, (self.left, self.right), scaled, strict=True)
-            for optimizer, layer, part in sides:
-                weights = layer.trainable_variables
-                optimizer.apply(tape.gradient(part, weights), weights)
-            return {"loss": loss}
-
-    net = Pair()
-    optimizers = [LossScaleOptimizer(keras.optimizers.SGD(0.1), scale) for scale in (4.0, 64.0)]
-    net.compile(*optimizers)
-    x, y = data()
-    net.fit(x, y, epochs=10, batch_size=8, verbose=0)
-    assert [read_counters(o).skipped_steps for o in optimizers] == [0, 0]
-    assert [int(o.iterations) for o in optimizers] == [40, 40]
 
 
 def towards_sharper(change_of, loss_scale="dynamic"):

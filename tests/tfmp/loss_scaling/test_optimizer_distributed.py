@@ -10,6 +10,8 @@ from contextlib import ExitStack, suppress
 import pytest
 from repository import ROOT, SUPPORT
 
+pytestmark = pytest.mark.slow
+
 
 def start(script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -34,47 +36,17 @@ def result_of(process: subprocess.Popen[str], seconds: float) -> dict:
 
 @pytest.fixture(scope="module")
 def mirrored() -> dict:
-    return result_of(start("mirrored_fit.py", "8"), seconds=300)
+    return result_of(start("mirrored_steps.py"), seconds=300)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("poisoned", ["first_replica", "second_replica"])
-def test_a_nan_on_either_replica_skips_the_step_on_both(mirrored, poisoned):
-    assert mirrored[poisoned] == {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}
-
-
-@pytest.mark.slow
-def test_finite_gradients_whose_sum_overflows_are_skipped(mirrored):
-    assert mirrored["sum"]["weights"] == [0.0, 0.0]
-    assert mirrored["sum"]["skipped"] == 1
-
-
-@pytest.mark.slow
-def test_large_gradients_whose_sum_is_finite_are_applied(mirrored):
+def test_replicas_take_one_decision(mirrored):
+    skipped = {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}
+    assert mirrored["first_replica"] == mirrored["second_replica"] == skipped
+    assert (mirrored["sum"]["weights"], mirrored["sum"]["skipped"]) == ([0.0, 0.0], 1)
     assert mirrored["large"]["weights"] == [pytest.approx(1e38)] * 2
-
-
-@pytest.mark.slow
-def test_finite_gradients_are_summed_and_applied_on_both_replicas(mirrored):
     assert mirrored["neither"] == {"weights": [3.0, 3.0], "skipped": 0, "scales": [2.0**15] * 2}
-
-
-@pytest.mark.slow
-def test_replicas_may_meet_between_unscale_and_apply(mirrored):
     assert mirrored["unscaled"] == [3.0, 3.0]  # each of both applies the mean, and they are summed
-
-
-@pytest.mark.slow
-def test_a_step_that_runs_across_replicas_is_refused(mirrored):
     assert "Call it inside the function given to strategy.run()." in mirrored["across_replicas"]
-
-
-@pytest.mark.slow
-def test_no_seed_of_a_mirrored_fit_ends_with_non_finite_weights(mirrored):
-    fits = mirrored["fits"]
-    assert len(fits) == 8
-    assert all(fit["skipped"] > 0 and fit["steps"] == 24 for fit in fits)
-    assert [fit["finite"] for fit in fits] == [True] * 8
 
 
 def free_ports(count: int) -> list[int]:
@@ -106,7 +78,6 @@ def workers() -> list[dict]:
             worker.kill()
 
 
-@pytest.mark.slow
 def test_two_workers_skip_the_same_steps(workers):
     first, second = workers
     assert first == second
@@ -116,7 +87,6 @@ def test_two_workers_skip_the_same_steps(workers):
     assert first["weights"] != [1.0, 1.0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fit", ["keras_fit", "tfmp_fit"])
 def test_fit_on_several_workers_fails_in_keras_itself(workers, fit):
     """docs/mixed-precision.md says this; without the error it must say what works."""
@@ -130,7 +100,6 @@ def parameter_server() -> dict:
     return result_of(start("parameter_server.py", *ports), seconds=240)
 
 
-@pytest.mark.slow
 def test_a_loop_with_a_parameter_server_skips_steps(parameter_server):
     assert parameter_server["loop"] == {
         "weights": pytest.approx([0.8, 0.6]),
@@ -140,7 +109,6 @@ def test_a_loop_with_a_parameter_server_skips_steps(parameter_server):
     }
 
 
-@pytest.mark.slow
 def test_fit_with_a_parameter_server_fails_in_keras_itself(parameter_server):
     """docs/mixed-precision.md says this; without the errors it must say what works."""
     for fit in ("keras_fit", "tfmp_fit"):

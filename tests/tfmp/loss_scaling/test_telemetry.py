@@ -58,7 +58,7 @@ def test_counters_of_a_history():
 
 @pytest.mark.parametrize(
     ("history", "consecutive", "longest"),
-    [("", 0, 0), ("kk", 2, 2), ("kk+", 0, 2), ("kk+k", 1, 2), ("k+kkk", 3, 3), ("+", 0, 0)],
+    [("kk+", 0, 2), ("kk+k", 1, 2), ("k+kkk", 3, 3)],
 )
 def test_runs_of_skips(history, consecutive, longest):
     counters = read_counters(after(history))

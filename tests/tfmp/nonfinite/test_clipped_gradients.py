@@ -42,9 +42,9 @@ def clips(step: str, line: str) -> str | None:
         "first = gradients[0]\nother = tf.clip_by_value(first, -1, 1)",
     ],
 )
-@pytest.mark.parametrize("step", [STEP, JAX_STEP], ids=["tape", "jax"])
-def test_values_of_scaled_gradients(step, line):
-    assert clips(step, line) in ("clip_by_value", "clip")
+def test_values_of_scaled_gradients(line):
+    for step in (STEP, JAX_STEP):
+        assert clips(step, line) in ("clip_by_value", "clip")
 
 
 def test_a_gradient_that_is_taken_within_the_call():
@@ -64,9 +64,9 @@ def test_a_gradient_that_is_taken_within_the_call():
         "a, b = tf.clip_by_value(x, 0, 1), gradients",
     ],
 )
-@pytest.mark.parametrize("step", [STEP, JAX_STEP], ids=["tape", "jax"])
-def test_other_values(step, line):
-    assert clips(step, line) is None
+def test_other_values(line):
+    for step in (STEP, JAX_STEP):
+        assert clips(step, line) is None
 
 
 def test_code_that_python_cannot_read():

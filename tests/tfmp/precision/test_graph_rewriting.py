@@ -56,6 +56,9 @@ def clean(monkeypatch):
 
 
 def test_the_option_holds_inside_and_what_was_before_is_restored():
+    with pytest.raises(KeyError), tfmp.graph_rewrite():
+        raise KeyError
+    assert options() == {}
     with tfmp.graph_rewrite("float16"):
         assert options() == {"auto_mixed_precision": True}
         with tfmp.graph_rewrite("off"):
@@ -63,21 +66,6 @@ def test_the_option_holds_inside_and_what_was_before_is_restored():
         with tfmp.graph_rewrite("bfloat16"):
             assert options() == {"auto_mixed_precision_onednn_bfloat16": True}
         assert options() == {"auto_mixed_precision": True}
-
-
-def test_other_options_are_left_alone():
-    tf.config.optimizer.set_experimental_options({"debug_stripper": True})
-    try:
-        with tfmp.graph_rewrite():
-            assert tf.config.optimizer.get_experimental_options()["debug_stripper"] is True
-        assert tf.config.optimizer.get_experimental_options()["debug_stripper"] is True
-    finally:
-        tf.config.optimizer.set_experimental_options({"debug_stripper": False})
-
-
-def test_it_is_restored_after_an_exception():
-    with pytest.raises(KeyError), tfmp.graph_rewrite():
-        raise KeyError
 
 
 @in_bfloat16
@@ -196,9 +184,7 @@ def test_python_functions_specs_loops_and_keras_models():
         (None, None, "float16", "the default"),
         (None, "1", "float16", f"{VARIABLE}=1"),
         (None, "0", "off", f"{VARIABLE}=0"),
-        (None, "false", "off", f"{VARIABLE}=false"),
         ("bfloat16", "0", "bfloat16", "asked for by name"),
-        ("off", "1", "off", "asked for by name"),
     ],
 )
 def test_the_environment_decides_where_no_dtype_is_given(argument, environment, dtype, reason):

@@ -44,7 +44,6 @@ def kept(tree, patterns) -> set[str]:
         (layers.LayerNormalization, {"encoder/norm"}),
         (lambda layer: getattr(layer, "units", 0) == 3, {"dense_1"}),
         (["head", layers.LayerNormalization], {"head", "encoder/norm"}),
-        (("head",), {"head"}),
         ({"head"}, {"head"}),
     ],
 )
@@ -66,7 +65,6 @@ def test_the_pattern_that_named_a_layer_is_kept_as_text(tree):
         ("encode", "keep_float32 'encode' matches no layer of the model."),  # not the whole path
         ("encoder/densa", "Names like it are: encoder/dense, "),
         ("block_.*", "The model's layer names are: encoder, dense, encoder/dense, "),
-        (layers.LSTM, "keep_float32 'LSTM' matches no layer of the model."),
         (layers.Conv2D, "The model's class names are: Dense, LayerNormalization, Sequential."),
         (lambda layer: False, "'<lambda>' matches no layer"),
     ],
@@ -87,13 +85,13 @@ def test_an_invalid_regular_expression_is_explained(tree):
         match_keep_float32("dense[", tree)
 
 
-@pytest.mark.parametrize("pattern", [3, None, [3], int])
+@pytest.mark.parametrize("pattern", [3, [3], int])
 def test_what_is_no_pattern_is_refused(tree, pattern):
     with pytest.raises(TypeError, match="expects layer names, regular expressions, layer classes"):
         match_keep_float32(pattern, tree)
 
 
-@pytest.mark.parametrize("wide", ["encoder", "encoder/.*", re.compile("^encoder"), keras.Model])
+@pytest.mark.parametrize("wide", ["encoder", re.compile("^encoder"), keras.Model])
 def test_the_nearest_and_the_most_exact_name_decides_the_dtype(tree, wide):
     for keep in (
         {"bfloat16": wide, "float32": ["encoder/norm", "head"]},

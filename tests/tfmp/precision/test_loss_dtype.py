@@ -46,9 +46,3 @@ def test_penalties_of_16_bit_weights_are_added_to_a_float32_loss():
     loss = loss_of(net)
     assert keras.backend.standardize_dtype(loss.dtype) == "float32"
     assert float(loss) == pytest.approx(before, rel=3e-2)
-
-
-def test_a_mixed_model_computes_its_loss_as_it_is():
-    net = model(["mse", "mse"])
-    plan(net, "mixed_bfloat16").apply()
-    assert "compute_loss" not in vars(net)

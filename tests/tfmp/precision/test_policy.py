@@ -54,16 +54,6 @@ def as_arrays(variables) -> list[np.ndarray]:
 # --- the plan itself ---
 
 
-def test_a_plan_changes_nothing():
-    model = small_model()
-    before = [layer.dtype_policy for layer in model._flatten_layers()]
-    plan(model, "mixed_float16")
-    assert all(
-        layer.dtype_policy is policy
-        for layer, policy in zip(model._flatten_layers(), before, strict=True)
-    )
-
-
 def test_a_notebook_shows_a_row_for_each_layer():
     rows = (LayerPrecision("a", "Dense", "float32", "float32", "float32", "keep_float32: a"),)
     plan = PrecisionPlan("mixed_float16", "asked for by name", rows, ("a note",))
@@ -106,12 +96,6 @@ def test_a_plan_read_from_json_needs_its_model():
         read.apply()
 
 
-def test_what_is_kept_in_float32_is_listed():
-    made = plan(small_model(), "mixed_float16", keep_float32="hidden")
-    assert [row.path for row in made.kept_float32()] == ["hidden", "out"]
-    assert plan(small_model(), "float32").kept_float32() == ()
-
-
 def test_auto_explains_its_choice():
     made = plan(small_model())
     assert (made.policy, made.reason) == (
@@ -136,24 +120,13 @@ def test_apply_switches_layers_and_leaves_variables_alone():
         np.testing.assert_array_equal(before, after)
 
 
-def test_weights_stay_float32_masters_through_training():
-    model = small_model()
-    x, y = data()
-    model.fit(x, y, epochs=2, verbose=0, callbacks=[tfmp.MixedPrecision("mixed_float16")])
-    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
-    kernel = as_arrays(model.trainable_variables)[0]
-    # Values that FP16 cannot hold: they were not rounded on the way.
-    assert (kernel != kernel.astype("float16").astype("float32")).any()
-
-
-@pytest.mark.parametrize("use", ["fit", "evaluate", "predict"])
+@pytest.mark.parametrize("use", ["fit", "predict"])
 def test_functions_traced_before_are_traced_anew(use):
     model = small_model()
     x, y = data()
     dtypes_traced()  # by the build
     run = {
         "fit": lambda: model.fit(x, y, verbose=0),
-        "evaluate": lambda: model.evaluate(x, y, verbose=0),
         "predict": lambda: model.predict(x, verbose=0),
     }[use]
     run()
@@ -169,18 +142,7 @@ def test_functions_traced_before_are_traced_anew(use):
     del held  # JAX would have used its traces again
 
 
-def test_a_traced_nested_model_is_traced_anew():
-    inner = small_model()
-    model = keras.Sequential([layers.Input((4,)), inner, layers.Dense(2)])
-    inner.predict(data()[0], verbose=0)
-    plan(model, "mixed_float16").apply()
-    dtypes_traced()  # by the dry run
-    inner.predict(data()[0], verbose=0)
-    assert dtypes_traced() == {"float16"}
-
-
-@pytest.mark.parametrize("copy", ["clone", "built again"])
-def test_a_plan_applies_to_a_fresh_copy(copy):
+def test_a_plan_applies_to_a_fresh_copy():
     def build():
         return keras.Sequential(
             [layers.Input((4,)), layers.Dense(8), layers.Dense(8), layers.Dense(2)]
@@ -188,10 +150,11 @@ def test_a_plan_applies_to_a_fresh_copy(copy):
 
     model = build()
     made = plan(model, "mixed_float16", keep_float32=model.layers[1].name)
-    fresh = keras.models.clone_model(model) if copy == "clone" else build()
-    made.apply(fresh)
-    expected = ["float16", "float32", "float32"]
-    assert [layer.compute_dtype for layer in fresh.layers] == expected
+    fresh = build()
+    for copy in (fresh, keras.models.clone_model(model)):
+        made.apply(copy)
+        dtypes = [layer.compute_dtype for layer in copy.layers]
+        assert dtypes == ["float16", "float32", "float32"]
     assert [layer.compute_dtype for layer in model.layers] == ["float32"] * 3
 
 
@@ -254,13 +217,6 @@ def test_models_that_share_layers_are_reverted_in_any_order(first):
         assert {layer.compute_dtype for layer in model._flatten_layers()} == {"float32"}
 
 
-def test_revert_without_a_plan_does_nothing():
-    model = small_model()
-    optimizer = model.optimizer
-    assert revert(model) is model
-    assert model.optimizer is optimizer
-
-
 def test_revert_removes_the_wrapper_that_compile_added_by_itself():
     model = small_model()
     plan(model, "mixed_float16").apply()
@@ -281,8 +237,7 @@ def test_the_second_plan_sees_the_model_as_it_was_before_the_first():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("later_policy", ["float32", "mixed_float16", "mixed_bfloat16"])
-def test_a_run_continued_from_a_file_is_the_run_that_was_not_interrupted(later_policy, tmp_path):
+def test_a_run_continued_from_a_file_is_the_run_that_was_not_interrupted(tmp_path):
     x, y = data()
 
     def train(model):
@@ -293,7 +248,7 @@ def test_a_run_continued_from_a_file_is_the_run_that_was_not_interrupted(later_p
     train(model)
     model.save(tmp_path / "model.keras")
     train(model)
-    with policy_scope(later_policy):
+    with policy_scope("mixed_bfloat16"):
         loaded = keras.models.load_model(tmp_path / "model.keras")
         train(loaded)
     assert [layer.compute_dtype for layer in loaded.layers] == [
@@ -307,56 +262,13 @@ def test_a_run_continued_from_a_file_is_the_run_that_was_not_interrupted(later_p
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.slow
-def test_a_subclassed_model_with_custom_layers_continues_from_weights_alike(tmp_path):
-    class Net(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.hidden = layers.Dense(8, name="hidden")
-            self.out = layers.Dense(2, name="out")
-
-        def call(self, x):
-            return ops.softmax(self.out(self.hidden(x)))
-
-    x, y = data()
-
-    def train(model):
-        callback = tfmp.MixedPrecision("mixed_float16")
-        model.fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[callback])
-
-    def made():
-        model = Net()
-        optimizer = tfmp.LossScaleOptimizer(keras.optimizers.SGD(0.1))
-        model.compile(optimizer, "sparse_categorical_crossentropy")
-        model(x[:1])
-        optimizer.build(model.trainable_variables)
-        return model
-
-    model = made()
-    train(model)
-    model.save_weights(tmp_path / "model.weights.h5")
-    train(model)
-    with policy_scope("mixed_bfloat16"):
-        loaded = made()
-    loaded.load_weights(tmp_path / "model.weights.h5")
-    train(loaded)
-    for ours, theirs in zip(as_arrays(model.weights), as_arrays(loaded.weights), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 # --- policy_scope ---
-
-
-def test_policy_scope_restores_on_exceptions():
-    before = keras.config.dtype_policy().name
-    with pytest.raises(ZeroDivisionError), policy_scope("mixed_float16"):
-        _ = 1 / 0
-    assert keras.config.dtype_policy().name == before
 
 
 def test_policy_scopes_nest():
     with policy_scope("mixed_float16"):
-        with policy_scope("float32"):
+        with policy_scope("auto") as name:
+            assert name == "float32"
             assert keras.config.dtype_policy().name == "float32"
         assert keras.config.dtype_policy().name == "mixed_float16"
 
@@ -380,11 +292,6 @@ def test_policy_scope_restores_in_threads():
     leave.set()
     thread.join()
     assert seen == {"before": "float32", "inside": "mixed_bfloat16", "after": "float32"}
-
-
-def test_policy_scope_yields_what_auto_chose():
-    with policy_scope("auto") as name:
-        assert name == "float32"
 
 
 # --- bad input ---
@@ -414,14 +321,10 @@ def test_a_model_that_is_not_built_is_refused():
         plan(model)
 
 
-def test_what_is_no_model_cannot_be_reverted():
+@pytest.mark.parametrize("action", [plan, revert])
+def test_what_is_no_model_is_refused(action):
     with pytest.raises(TypeError, match=r"a keras\.Model; received 'model\.keras' of type s"):
-        revert("model.keras")
-
-
-def test_what_is_no_model_is_refused():
-    with pytest.raises(TypeError, match=r"a keras\.Model; received 'model\.keras'"):
-        plan("model.keras")
+        action("model.keras")
 
 
 def test_an_unsupported_backend_is_refused(monkeypatch):

@@ -30,7 +30,6 @@ X = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
     "call",
     [
         lambda net: net.quantize("int8"),
-        lambda net: net.quantize(mode="int8"),
         lambda net: net.quantize(config=SimpleNamespace(mode="int8")),
         lambda net: net.get_layer("first").quantize("int8"),
     ],

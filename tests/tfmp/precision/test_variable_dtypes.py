@@ -50,7 +50,7 @@ def test_weights_change_in_place_and_come_back(policy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", PURE)
+@pytest.mark.parametrize("policy", PURE[:2])
 def test_a_training_goes_on_in_the_dtype_and_back(policy, tmp_path):
     net = model()
     net.fit(X, Y, verbose=0)

@@ -84,10 +84,6 @@ def rows_of(model, policy="mixed_float16"):
     return {row.path: row for row in plan(model, policy).rows}
 
 
-def paths(root, keys) -> set[str]:
-    return {node.path for node in root.within() if id(node.layer) in keys}
-
-
 def test_only_a_model_with_code_of_its_own_needs_a_run():
     assert not needs_dry_run(walk(model_of(layers.Dense(4), layers.Dense(2))))
     assert needs_dry_run(walk(model_of(RawConstant())))
@@ -103,15 +99,10 @@ def test_a_layer_with_a_raw_float32_constant_stays_in_float32(policy):
     assert raw.policy == "float32"
     assert raw.reason.startswith(f"failed a dry run in {dtype}: ")
     assert "float32" in raw.reason.removeprefix(f"failed a dry run in {dtype}: ")
-
-
-def test_the_plan_of_a_failing_layer_runs():
-    model = model_of(layers.Dense(8), RawConstant(), layers.Dense(2))
     before = model.predict(np.ones((2, 8)), verbose=0)
-    plan(model, "mixed_float16").apply()
-    np.testing.assert_allclose(
-        model.predict(np.ones((2, 8)), verbose=0), before, rtol=1e-2, atol=1e-3
-    )
+    plan(model, policy).apply()
+    after = model.predict(np.ones((2, 8)), verbose=0)
+    np.testing.assert_allclose(after, before, rtol=2e-2, atol=1e-2)
 
 
 def test_all_failing_layers_are_found_in_one_run():
@@ -200,17 +191,6 @@ def test_a_cell_is_an_output_only_where_its_loop_is(behind, reason):
     assert rows_of(model)["rnn/cell/both"].reason == reason
 
 
-def test_a_loss_that_reads_a_size_sees_no_values():
-    class Balanced(Block):
-        def call(self, x):
-            gate = self.outer(self.inner(x))
-            self.add_loss(ops.sum(gate) / ops.cast(ops.shape(x)[0], "float32"))
-            return gate
-
-    rows = rows_of(model_of(layers.Dense(8, name="before"), Balanced(name="own"), layers.Dense(2)))
-    assert rows["before"].compute_dtype == rows["own/inner"].compute_dtype == "float16"
-
-
 class PassesWeight(Block):
     def call(self, x):
         return self.outer(x) + self.inner(self.outer.kernel)[0]
@@ -235,16 +215,6 @@ def test_layers_that_take_weights_or_need_sizes_are_traced(kind):
     model = model_of(layers.Dense(8), kind(name="own"), layers.Dense(2), shape=shape)
     assert plan(model, "mixed_float16").notes == ()
     assert rows_of(model)["own/outer"].compute_dtype == "float16"
-
-
-def test_a_function_called_before_and_at_the_output_makes_no_output_of_the_first_call():
-    class Twice(Block):
-        def call(self, x):
-            return ops.relu(self.outer(ops.relu(self.inner(x))))
-
-    rows = rows_of(model_of(layers.Dense(8), Twice(name="block")))
-    assert rows["block/outer"].reason == "output: the loss sees it"
-    assert rows["block/inner"].compute_dtype == "float16"
 
 
 def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
@@ -332,16 +302,12 @@ def penalized(**options) -> keras.Model:
     return model
 
 
-def test_layers_that_a_models_own_add_loss_sees_stay_in_float32():
-    made = plan(penalized(), "mixed_float16")
+def test_an_add_loss_that_stays_in_16_bits_is_noted_with_the_fix():
+    made = plan(penalized(loss_dtype="float16"), "mixed_float16")
     rows = {row.path: row for row in made.rows}
     assert rows["body"].reason == "output: the loss sees it"
     assert rows["early"].compute_dtype == rows["late"].compute_dtype == "float16"
-    assert made.notes == ()
-
-
-def test_an_add_loss_that_stays_in_16_bits_is_noted_with_the_fix():
-    made = plan(penalized(loss_dtype="float16"), "mixed_float16")
+    assert plan(penalized(), "mixed_float16").notes == ()
     assert made.notes == (
         "the model adds a loss computed in 16 bits: cast it, "
         "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed",
@@ -349,13 +315,12 @@ def test_an_add_loss_that_stays_in_16_bits_is_noted_with_the_fix():
     assert "Note: the model adds a loss" in str(made)
 
 
-@pytest.mark.parametrize("loss_dtype", [None, "float16"])
-def test_a_model_that_adds_losses_has_them_in_float32_until_it_is_reverted(loss_dtype):
+def test_a_model_that_adds_losses_has_them_in_float32_until_it_is_reverted():
     model = penalized()
     model.compile("sgd", "mse")
     x = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
     exact = model.evaluate(x, x[:, :2], verbose=0)
-    model.loss_dtype = loss_dtype
+    model.loss_dtype = "float16"
     plan(model, "mixed_float16").apply()
     assert model.evaluate(x, x[:, :2], verbose=0) == pytest.approx(exact, rel=0.01)
     assert "add_loss" in vars(model)
@@ -409,35 +374,6 @@ def test_a_dry_run_leaves_nothing_behind():
     assert nodes == [len(layer._inbound_nodes) for layer in model._flatten_layers()]
 
 
-def test_a_model_without_a_call_is_looked_at_part_by_part():
-    class Pair(keras.Model):
-        """As autoencoders and GANs are trained: by a train_step that calls the parts."""
-
-        def __init__(self, first, second):
-            super().__init__()
-            self.first = first
-            self.second = second
-
-    first = keras.Sequential(
-        [layers.Input((8,)), layers.Dense(8, name="hidden"), layers.Dense(2, name="code")],
-        name="first",
-    )
-    second = keras.Sequential(
-        [
-            layers.Input((2,)),
-            layers.Dense(8, name="body"),
-            RawConstant(),
-            layers.Dense(8, name="x"),
-        ],
-        name="second",
-    )
-    rows = rows_of(Pair(first, second))
-    dtypes = {path: row.compute_dtype for path, row in rows.items()}
-    assert dtypes["first/hidden"] == dtypes["second/body"] == "float16"
-    assert dtypes["first/code"] == dtypes["second/x"] == "float32"
-    assert rows[next(path for path in rows if "raw_constant" in path)].policy == "float32"
-
-
 class Messages(keras.Model):
     """Sums values over the edges of a graph, which are whole numbers, onto its nodes."""
 
@@ -469,26 +405,6 @@ def test_graphs_whose_edges_are_whole_numbers_are_traced(holds):
     assert (rows["hidden"], rows["out"]) == ("float16", "float32")
 
 
-def test_the_parts_of_a_model_that_takes_other_inputs_are_traced_alone():
-    class Pairs(keras.Model):
-        """As a `train_step` calls it, on two inputs; `fit` tells the first of them."""
-
-        def __init__(self, net):
-            super().__init__()
-            self.net = net
-
-        def call(self, x):
-            return self.net(x)
-
-    pair = [keras.Input((4,)), keras.Input((4,))]
-    body = layers.Dense(8, name="body")
-    difference = RawConstant(name="end")(layers.Subtract()([body(x) for x in pair]))
-    model = Pairs(keras.Model(pair, difference, name="net"))
-    model.built, model._build_shapes_dict = True, {"input_shape": (None, 4)}
-    rows = {row.path: row.compute_dtype for row in plan(model, "mixed_float16").rows}
-    assert (rows["net/body"], rows["net/end"]) == ("float16", "float32")
-
-
 def test_a_model_without_a_call_whose_parts_are_not_built_is_refused():
     class Lone(keras.Model):
         def __init__(self):
@@ -501,42 +417,23 @@ def test_a_model_without_a_call_whose_parts_are_not_built_is_refused():
 
 def test_one_part_that_cannot_be_traced_does_not_hold_the_others_back():
     class Pair(keras.Model):
+        """As autoencoders and GANs are trained: by a train_step that calls the parts."""
+
         def __init__(self, first, second):
             super().__init__()
-            self.first = first
-            self.second = second
+            self.first, self.second = first, second
 
     def part(name, *middle):
-        body = [layers.Dense(8, name="body"), *middle, layers.Dense(2)]
+        body = [layers.Dense(8, name="body"), *middle, layers.Dense(2, name="end")]
         return keras.Sequential([layers.Input((8,)), *body], name=name)
 
-    made = plan(
-        Pair(part("first", Stubborn(name="own")), part("second", RawConstant())), "mixed_float16"
-    )
+    first, second = part("first", Stubborn(name="own")), part("second", RawConstant(name="raw"))
+    made = plan(Pair(first, second), "mixed_float16")
     rows = {row.path: row for row in made.rows}
-    assert rows["second/body"].compute_dtype == "float16"
+    dtypes = {row.path: row.compute_dtype for row in made.rows}
+    assert (dtypes["second/body"], dtypes["second/raw"]) == ("float16", "float32")
+    assert dtypes["first/end"] == dtypes["second/end"] == "float32"
     reason = "failed a dry run in float16: first could not be traced"
     assert rows["first/own"].reason == reason
     assert rows["first/body"].compute_dtype == "float16"
     assert made.notes[0].startswith("first could not be traced")
-
-
-def test_a_model_that_calls_itself_built_gets_its_weights_outside_the_trace():
-    class Marked(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.hidden, self.out = layers.Dense(8), layers.Dense(1)
-
-        def build(self, shape):
-            self.built = True
-
-        def call(self, x):
-            return self.out(self.hidden(x))
-
-    model = Marked()
-    model.build((None, 8))
-    assert [row.compute_dtype for row in plan(model, "mixed_float16").rows[1:]] == [
-        "float16",
-        "float32",
-    ]
-    assert np.isfinite(model(np.ones((2, 8), "float32"))).all()

@@ -9,8 +9,10 @@ from tfmp import plan, revert
 
 
 @pytest.fixture(autouse=True)
-def seeded():
+def seeded(monkeypatch):
     keras.utils.set_random_seed(7)
+    # Gradients are measured in test_large_gradients.py.
+    monkeypatch.setattr("tfmp.precision.tracing.traced_facts.steep_places", lambda *_: {})
 
 
 class Own(layers.Layer):
@@ -42,21 +44,18 @@ def in_float32_after(function):
     return lambda x: ops.cast(ops.tanh(ops.cast(function(x), "float32") + 1), x.dtype)
 
 
-def model_of(function, shape=(512, 8)) -> keras.Model:
-    inputs = keras.Input(shape)
-    x = layers.Dense(8, kernel_initializer="identity", name="before")(inputs)
-    x = Own(function, name="own")(x)
-    return keras.Model(inputs, layers.Dense(8, kernel_initializer="identity", name="out")(x))
+def model_of(functions, shape=(512, 8)) -> keras.Model:
+    """A branch for each function: a layer before it, a layer with its code, and an output."""
+    inputs, outputs = keras.Input(shape), []
+    for name, function in functions.items():
+        x = layers.Dense(8, kernel_initializer="identity", name=f"before_{name}")(inputs)
+        x = Own(function, name=name)(x)
+        outputs.append(layers.Dense(8, kernel_initializer="identity")(x))
+    return keras.Model(inputs, outputs)
 
 
-def reason_of(function, policy="mixed_float16", is_steep=False, **options) -> str | None:
-    """Why the layer with this function stays in float32; None if it does not.
-
-    The layer before it stays there, too, if the function is so steep that it gets large gradients.
-    """
-    rows = {row.path: row for row in plan(model_of(function, **options), policy).rows}
-    assert rows["before"].policy == ("float32" if is_steep else policy)
-    return rows["own"].reason if rows["own"].policy == "float32" else None
+def rows_of(functions, policy="mixed_float16", **options) -> dict:
+    return {row.path: row for row in plan(model_of(functions, **options), policy).rows}
 
 
 def masked(x):
@@ -72,97 +71,89 @@ SUMS = "sums 512 values in float16"
 INTEGERS = "computes with whole numbers, exact in float16 up to 2048"
 FREQUENCIES = "takes sines of positions times frequencies, which float16 rounds"
 EXPONENTIALS = "takes exponentials, infinite in float16 from 11.1 on"
-# Their gradients pass 65504 at 0, beside it, or at 1.
-STEEP = "epsilon inverse_square over_square wide_tanh small_divisor".split()
+HARMFUL = {
+    "computes with the constant 1e+09, infinite in float16": {
+        "mask": masked,
+    },
+    "computes with the constant 1e-09, 0 in float16": {
+        "epsilon": lambda x: x / (ops.abs(x) + 1e-09),
+    },
+    SUMS: {
+        "sum": lambda x: ops.sum(x, axis=1),
+        "gram": lambda x: ops.einsum("bti,btj->bij", x, x),
+    },
+    SQUARES: {
+        "root_mean_square": lambda x: (
+            x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-06)
+        ),
+        "norm": lambda x: x / ops.norm(x, axis=-1, keepdims=True),
+        "var": lambda x: x * ops.rsqrt(ops.var(x, -1, keepdims=True) + 0.001),
+        "einsum_norm": lambda x: x / ops.sqrt(ops.einsum("bti,bti->bt", x, x)[..., None]),
+    },
+    EXPONENTIALS: {
+        "positive": lambda x: ops.exp(ops.where(x > 0, x, 0.0)),
+        "centered": lambda x: ops.exp(x - ops.mean(x, axis=-1, keepdims=True)),
+        "cosh": lambda x: ops.cosh(x),
+        "power_of_2": lambda x: 2.0**x,
+        "wide_tanh": lambda x: ops.exp(ops.tanh(x) * 20),
+        "branch": lambda x: ops.cond(ops.max(x) > 0, lambda: ops.exp(x), lambda: x),
+    },
+    FOURTH_POWERS: {
+        "fourth": lambda x: x**4,
+        "loop": lambda x: ops.fori_loop(0, 3, lambda _, y: y / 2 + x**4, x),
+        "slices": lambda x: (x[..., :4] / (1 + ops.abs(x[..., 4:]))) ** 4,
+    },
+    CUBES: {
+        "product": lambda x: x * x * x,
+        "clipped_cube": lambda x: ops.clip(x, -100, 100) ** 3,
+        "monomials": lambda x: x[..., :1] ** ops.cast(ops.arange(4), x.dtype),
+        "horner": lambda x: ((0.3 * x + 0.2) * x + 0.1) * x,
+        "chain": lambda x: ops.matmul(ops.matmul(x, ops.swapaxes(x, 1, 2)), x),
+        "tanh_and_cube": lambda x: ops.tanh(x) + x**3,
+    },
+    INVERSE_SQUARES: {
+        "inverse_square": lambda x: x ** (-2),
+    },
+    "multiplies 8 values in float16": {
+        "prod": lambda x: x * ops.prod(x, axis=-1, keepdims=True),
+    },
+    INVERSES: {
+        "harmonic": lambda x: 1 / ops.mean(1 / (ops.abs(x) + 0.0001), -1, keepdims=True),
+    },
+    "takes powers with exponents that are no constants": {
+        "variable_power": lambda x: ops.abs(x) ** ops.max(x),
+    },
+    "divides by 1e-05, which is infinite in float16 from 0.66 on": {
+        "small_divisor": lambda x: x / 1e-05,
+    },
+    INTEGERS: {
+        "timestamps": lambda x: x + steps(x, x.dtype)[:, None],
+        "difference": lambda x: x - ops.cast(from_data(x), x.dtype),
+        "narrowed": in_float32_after(lambda x: ops.cast(from_data(x), x.dtype)),
+    },
+    "sums 8 values in float16": {
+        "large_sum": lambda x: ops.sum(ops.exp(10 * ops.tanh(x)), -1, keepdims=True),
+    },
+    FREQUENCIES: {
+        "frequencies": lambda x: ops.sin(x[..., :1] * 2.0 ** ops.cast(ops.arange(8), x.dtype)),
+    },
+    "takes sines of angles up to 256, off by 0.12 in float16": {
+        "angles": lambda x: x + ops.sin(ops.cast(ops.arange(512), x.dtype)[:, None] * 0.5),
+    },
+}
 
 
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [
-        (masked, "computes with the constant 1e+09, infinite in float16"),
-        (
-            lambda x: ops.where(x > 0, x, -1e10),
-            "computes with the constant 1e+10, infinite in float16",
-        ),
-        (
-            lambda x: x / (ops.abs(x) + 1e-9),
-            "computes with the constant 1e-09, 0 in float16",
-        ),
-        (lambda x: ops.sum(x, axis=1), "sums 512 values in float16"),
-        (lambda x: x / ops.norm(x, axis=1, keepdims=True), "sums 512 values in float16"),
-        (lambda x: ops.cumsum(x, axis=1), "sums 512 values in float16"),
-        (lambda x: x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-6), SQUARES),
-        (lambda x: x / ops.sqrt(ops.sum(x * x, axis=-1, keepdims=True)), SQUARES),
-        (lambda x: x / ops.sqrt(ops.mean(x**2, axis=-1, keepdims=True)), SQUARES),
-        (lambda x: x / ops.norm(x, axis=-1, keepdims=True), SQUARES),
-        (lambda x: x * ops.rsqrt(ops.var(x, -1, keepdims=True) + 1e-3), SQUARES),
-        (lambda x: x * ops.rsqrt(ops.moments(x, (-1,), keepdims=True)[1] + 1e-3), SQUARES),
-        (lambda x: ops.log(1 + ops.exp(3 * x)), EXPONENTIALS),
-        (lambda x: ops.exp(0.5 * x), EXPONENTIALS),
-        (lambda x: ops.exp(-x), EXPONENTIALS),
-        (lambda x: ops.expm1(x), EXPONENTIALS),
-        (lambda x: ops.exp(ops.where(x > 0, x, 0.0)), EXPONENTIALS),
-        (lambda x: ops.exp(x - ops.mean(x, axis=-1, keepdims=True)), EXPONENTIALS),
-        (lambda x: x**4, FOURTH_POWERS),
-        (lambda x: ops.square(ops.square(x)), FOURTH_POWERS),
-        (lambda x: ops.power(x, 3.0), CUBES),
-        (lambda x: x * x * x, CUBES),
-        (lambda x: ops.clip(x, -100, 100) ** 3, CUBES),
-        (lambda x: x**-2, INVERSE_SQUARES),
-        (lambda x: x[..., :1] ** ops.cast(ops.arange(4), x.dtype), CUBES),
-        (lambda x: x * ops.prod(x, axis=-1, keepdims=True), "multiplies 8 values in float16"),
-        (lambda x: ops.cumprod(x, axis=-1), "multiplies 8 values in float16"),
-        (lambda x: 1 / ops.square(x), INVERSE_SQUARES),
-        (lambda x: 1 / ops.mean(1 / (ops.abs(x) + 1e-4), -1, keepdims=True), INVERSES),
-        (lambda x: ((0.3 * x + 0.2) * x + 0.1) * x, CUBES),
-        (lambda x: x * (x + 1) * (x + 2), CUBES),
-        (lambda x: ops.cosh(x), EXPONENTIALS),
-        (lambda x: 2.0**x, EXPONENTIALS),
-        (lambda x: ops.exp(ops.tanh(x) * 20), EXPONENTIALS),
-        (lambda x: ops.abs(x) ** ops.max(x), "takes powers with exponents that are no constants"),
-        (lambda x: ops.fori_loop(0, 3, lambda _, y: y / 2 + x**4, x), FOURTH_POWERS),
-        (lambda x: ops.cond(ops.max(x) > 0, lambda: ops.exp(x), lambda: x), EXPONENTIALS),
-        (lambda x: x / 1e-5, "divides by 1e-05, which is infinite in float16 from 0.66 on"),
-        (lambda x: ops.einsum("bti,bti,bti->bti", x, x, x), CUBES),
-        (lambda x: ops.einsum("bti,btj,btk->btijk", x, x, x)[..., 0, 0], CUBES),
-        (lambda x: ops.matmul(ops.matmul(x, ops.swapaxes(x, 1, 2)), x), CUBES),
-        (lambda x: ops.einsum("bti,bti->bt", x, x)[..., None] * x[..., :1], CUBES),
-        (lambda x: x / ops.sqrt(ops.einsum("bti,bti->bt", x, x)[..., None]), SQUARES),
-        (lambda x: ops.einsum("bti,btj->bij", x, x), SUMS),
-        (lambda x: ops.einsum("bti,bt->bi", x, ops.cast(x[..., 0] > 0, x.dtype)), SUMS),
-        (lambda x: ops.einsum("bti->bi", x), SUMS),
-        (lambda x: (x[..., :4] / (1 + ops.abs(x[..., 4:]))) ** 4, FOURTH_POWERS),
-        (lambda x: x + steps(x, x.dtype)[:, None], INTEGERS),
-        (lambda x: x - ops.cast(from_data(x), x.dtype), INTEGERS),
-        (lambda x: ops.concatenate([x, ops.cast(from_data(x), x.dtype)], -1), INTEGERS),
-        (lambda x: ops.cast(from_data(x), x.dtype) * 0.01, INTEGERS),
-        (in_float32_after(lambda x: ops.cast(from_data(x), x.dtype)), INTEGERS),
-        (
-            lambda x: ops.sum(ops.exp(10 * ops.tanh(x)), -1, keepdims=True),
-            "sums 8 values in float16",
-        ),
-        (lambda x: ops.sin(x[..., :1] * 2.0 ** ops.cast(ops.arange(8), x.dtype)), FREQUENCIES),
-        (
-            lambda x: x + ops.sin(ops.cast(ops.arange(512), x.dtype)[:, None] * 0.5),
-            "takes sines of angles up to 256, off by 0.12 in float16",
-        ),
-        (lambda x: ops.tanh(x) + x**3, CUBES),
-        (lambda x: ops.gelu(x) + ops.sum(x**3, axis=-1, keepdims=True), CUBES),
-    ],
-    ids=(
-        "mask where epsilon sum norm cumsum root_mean_square product power short_norm "
-        "var moments softplus deviation negative minus_1 positive centered fourth "
-        "square_of_square pow3 xxx "
-        "clipped_cube inverse_square monomials prod cumprod over_square harmonic horner factors "
-        "cosh power_of_2 wide_tanh variable_power loop branch small_divisor einsum_cube outer "
-        "chain dot_times einsum_norm gram masked_sum einsum_sum slices timestamps "
-        "difference joined scaled narrowed large_sum frequencies angles tanh_and_cube gelu_and_cube"
-    ).split(),
-)
-def test_what_fp16_cannot_hold_is_found(function, reason, request):
-    is_steep = request.node.callspec.id in STEEP
-    assert reason_of(function, is_steep=is_steep) == reason
-    assert reason_of(function, "mixed_bfloat16") is None
+@pytest.mark.parametrize("reason", HARMFUL)
+def test_what_fp16_cannot_hold_is_found(reason):
+    functions = HARMFUL[reason]
+    rows = rows_of(functions)
+    assert {name: rows[name].reason for name in functions} == dict.fromkeys(functions, reason)
+    assert all(rows[f"before_{name}"].policy == "mixed_float16" for name in functions)
+
+
+def test_bfloat16_holds_what_fp16_cannot():
+    rows = rows_of({"mask": masked, "fourth": lambda x: x**4}, "mixed_bfloat16")
+    assert rows["mask"].policy == rows["fourth"].policy == "mixed_bfloat16"
 
 
 def own_softmax(x):
@@ -170,99 +161,57 @@ def own_softmax(x):
     return exponentials / ops.sum(exponentials, axis=-1, keepdims=True)
 
 
-ACTIVATIONS = (
-    "softmax log_softmax softplus silu elu selu celu gelu log_sigmoid sigmoid tanh hard_silu mish "
-    "tanh_shrink exponential_linear"
-).split()
-KNOWN_ACTIVATIONS = [name for name in ACTIVATIONS if hasattr(keras.activations, name)]
+BENIGN = {
+    **{name: keras.activations.get(name) for name in "softmax softplus selu mish".split()},
+    "logsumexp": lambda x: ops.logsumexp(x, axis=-1),
+    "logaddexp": lambda x: ops.logaddexp(x, 2 * x),
+    "own_softmax": own_softmax,
+    "gauss": lambda x: ops.exp(-ops.square(x)),
+    "clip": lambda x: ops.exp(ops.clip(x, -5.0, 5.0)),
+    "mask": in_float32(masked),
+    "large_constant": lambda x: ops.where(x > 0, x, -6e4),
+    "large_epsilon": lambda x: x / (ops.abs(x) + 1e-3),
+    "short_sum": lambda x: ops.sum(x, axis=2),  # 8 values
+    "mean": lambda x: ops.mean(x, axis=1),  # Keras sums in float32
+    "maximum": lambda x: ops.max(x, axis=1),  # begins with an infinity
+    "gelu": lambda x: 0.5 * x * (1 + ops.tanh(0.8 * (x + 0.045 * x**3))),
+    "tanh4": lambda x: ops.tanh(x) ** 4,
+    "focal": lambda x: (1 - ops.sigmoid(x)) ** 4,
+    "softmax4": lambda x: ops.softmax(x) ** 4,
+    "cauchy": lambda x: (1 + x * x) ** -2,
+    "share": lambda x: ops.sigmoid(x) / ops.sum(ops.sigmoid(x), axis=-1, keepdims=True),
+    "count": lambda x: x * (1 / ops.cast(ops.shape(x)[0], x.dtype)),
+    "log_softmax": lambda x: ops.exp(ops.log_softmax(x)),
+    "tanh5": lambda x: ops.exp(5 * ops.tanh(x)),
+    "half": lambda x: 0.5 ** ops.abs(x),
+    "decay": lambda x: x * ops.exp(-0.1 * ops.cast(ops.arange(8), x.dtype)),
+    "tanh_quotient": lambda x: ops.tanh(x) / 1e-4,
+    "fourth": in_float32(lambda x: x**4),
+    "var_of_tanh": lambda x: x * ops.rsqrt(ops.var(ops.tanh(x), -1, keepdims=True) + 1e-3),
+    "root_of_1": lambda x: (x / ops.sqrt(1 + ops.square(x))) ** 4,
+    "saturating": lambda x: (ops.abs(x) / (0.5 + 2 * ops.abs(x))) ** 4,
+    "sum_of_gates": lambda x: x / ops.sum(ops.sigmoid(x), axis=1, keepdims=True),
+    "by_maximum": lambda x: (x / (ops.max(ops.abs(x), axis=-1, keepdims=True) + 1e-3)) ** 4,
+    "attention": lambda x: ops.matmul(ops.softmax(ops.matmul(x, ops.swapaxes(2 * x, 1, 2))), x),
+    "dispatch": lambda x: ops.einsum(
+        "bti,btj->bij", ops.one_hot(ops.argmax(x, -1), 4, dtype=x.dtype), x
+    ),
+    "parts": lambda x: x + ops.sum(ops.multiply(*ops.split(x, 2, -1)), -1, keepdims=True),
+    "one_minus": lambda x: x * (1 - ops.cast(from_data(x), x.dtype)),
+    "lengths": lambda x: x / ops.maximum(ops.cast(from_data(x), x.dtype), 1),
+    "short_positions": lambda x: x + ops.cast(ops.arange(512), x.dtype)[:, None] / 512,
+    "bytes": lambda x: x + ops.cast(ops.cast(x, "uint8"), x.dtype),
+    "siren": lambda x: ops.sin(30 * x),
+    "narrow_encoding": lambda x: ops.sin(
+        ops.sigmoid(x[..., :1]) * 2.0 ** ops.cast(ops.arange(5), x.dtype)
+    ),
+    "wide_positions": in_float32(lambda x: ops.sin(x + steps(x, "float32")[:, None])),
+}
 
 
-@pytest.mark.parametrize("name", [*KNOWN_ACTIVATIONS, "logsumexp", "logaddexp"])
-def test_the_exponentials_of_keras_itself_are_let_through(name):
-    functions = {
-        "logsumexp": lambda x: ops.logsumexp(x, axis=-1),
-        "logaddexp": lambda x: ops.logaddexp(x, 2 * x),
-    }
-    assert reason_of(functions.get(name) or getattr(keras.activations, name)) is None
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        own_softmax,
-        lambda x: ops.exp(-ops.square(x)),
-        lambda x: ops.exp(-0.5 * (x * x)),
-        lambda x: ops.exp(-ops.abs(x) / 2.0),
-        lambda x: ops.exp(ops.clip(x, -5.0, 5.0)),
-        lambda x: ops.exp(ops.minimum(x, 4.0)),
-        in_float32(ops.exp),
-        in_float32(masked),
-        in_float32(lambda x: x / (ops.sum(x, axis=1, keepdims=True) + 1e-9)),
-        lambda x: ops.where(x > 0, x, -6e4),
-        lambda x: x / (ops.abs(x) + 1e-3),
-        lambda x: ops.sum(x, axis=2),  # 8 values
-        lambda x: ops.mean(x, axis=1),  # Keras sums in float32
-        in_float32(lambda x: x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-6)),
-        lambda x: ops.square(ops.relu(x)),  # an activation
-        lambda x: ops.max(x, axis=1),  # begins with an infinity, in every precision
-        lambda x: x * 0.0,
-        lambda x: 0.5 * x * (1 + ops.tanh(0.8 * (x + 0.045 * x**3))),
-        lambda x: ops.tanh(x) ** 4,
-        lambda x: ops.clip(x, -10, 10) ** 4,
-        lambda x: ops.abs(x) ** 0.5,
-        lambda x: (1 - ops.sigmoid(x)) ** 4,
-        lambda x: ops.relu6(x) ** 3,
-        lambda x: ops.softmax(x) ** 4,
-        lambda x: (1 + x * x) ** -2,
-        lambda x: 1 / (0.01 + ops.abs(x)),
-        lambda x: ops.sigmoid(x) / ops.sum(ops.sigmoid(x), axis=-1, keepdims=True),
-        lambda x: x * (1 / ops.cast(ops.shape(x)[0], x.dtype)),
-        lambda x: x * ops.tanh(x) * ops.tanh(x) * ops.tanh(x),
-        lambda x: ops.exp(ops.log_softmax(x)),
-        lambda x: ops.exp(-ops.softplus(x)),
-        lambda x: ops.exp(5 * ops.tanh(x)),
-        lambda x: 0.5 ** ops.abs(x),
-        lambda x: x * ops.exp(-0.1 * ops.cast(ops.arange(8), x.dtype)),
-        lambda x: ops.fori_loop(0, 3, lambda _, y: ops.tanh(x + y) ** 4, x),
-        lambda x: ops.tanh(x) / 1e-4,
-        in_float32(lambda x: x**4),
-        lambda x: x * ops.rsqrt(ops.var(ops.tanh(x), -1, keepdims=True) + 1e-3),
-        in_float32(lambda x: x * ops.rsqrt(ops.var(x, -1, keepdims=True) + 1e-3)),
-        lambda x: (x / (1 + ops.abs(x))) ** 4,
-        lambda x: ops.softsign(x) ** 4,
-        lambda x: (x / ops.sqrt(1 + ops.square(x))) ** 4,
-        lambda x: (x * ops.rsqrt(1 + x * x)) ** 4,
-        lambda x: (ops.abs(x) / (0.5 + 2 * ops.abs(x))) ** 4,
-        lambda x: x / ops.sum(ops.sigmoid(x), axis=1, keepdims=True),
-        lambda x: (ops.relu(x) / (0.5 + ops.relu(x))) ** 4,
-        lambda x: (x / (ops.max(ops.abs(x), axis=-1, keepdims=True) + 1e-3)) ** 4,
-        lambda x: ops.einsum("bti,bti,bti->bti", *[ops.tanh(x)] * 3),
-        lambda x: ops.matmul(ops.softmax(ops.matmul(x, ops.swapaxes(2 * x, 1, 2))), x),
-        lambda x: ops.einsum("bti,btj->bij", ops.one_hot(ops.argmax(x, -1), 4, dtype=x.dtype), x),
-        lambda x: x + ops.sum(ops.multiply(*ops.split(x, 2, -1)), -1, keepdims=True),
-        lambda x: ops.matmul(x[..., :4], ops.swapaxes(x[..., 4:], 1, 2)),
-        lambda x: x * ops.cast(from_data(x) > 0, x.dtype),
-        lambda x: x * (1 - ops.cast(from_data(x), x.dtype)),
-        lambda x: x / ops.maximum(ops.cast(from_data(x), x.dtype), 1),
-        lambda x: x + ops.cast(ops.arange(512), x.dtype)[:, None] / 512,
-        lambda x: x + ops.cast(ops.cast(x, "uint8"), x.dtype),
-        lambda x: ops.sin(30 * x),
-        lambda x: ops.sin(ops.sigmoid(x[..., :1]) * 2.0 ** ops.cast(ops.arange(5), x.dtype)),
-        in_float32(lambda x: ops.sin(x + steps(x, "float32")[:, None])),
-        lambda x: x + ops.sum(ops.gelu(x), axis=-1, keepdims=True),
-    ],
-    ids=(
-        "softmax gauss product decay clip minimum exp mask sum -6e4 1e-3 short_sum mean "
-        "root_mean_square relu2 max zero gelu tanh4 clip4 root focal relu6 softmax4 cauchy "
-        "inverse share count gates log_softmax softplus tanh5 half steps loop tanh_quotient "
-        "fourth var_of_tanh wide_var softsign softsign4 root_of_1 rsqrt_of_1 saturating "
-        "sum_of_gates "
-        "saturating_relu by_maximum tanh_cube attention dispatch parts slices mask one_minus "
-        "lengths short_positions bytes siren narrow_encoding wide_positions sum_of_gelus"
-    ).split(),
-)
-def test_arithmetic_that_fits_or_is_float32_already_is_let_through(function):
-    assert reason_of(function) is None
+def test_arithmetic_that_fits_or_is_float32_already_is_let_through():
+    rows = rows_of(BENIGN)
+    assert {name: rows[name].reason for name in BENIGN} == dict.fromkeys(BENIGN, "base policy")
 
 
 class Weighted(layers.Layer):
@@ -288,8 +237,8 @@ def test_the_first_values_of_weights_are_no_constants(name, kept):
 
 
 def test_an_axis_of_unknown_length_may_be_long():
-    reason = reason_of(lambda x: ops.sum(x, axis=1), shape=(None, 8))
-    assert reason == "sums any number of values in float16"
+    rows = rows_of({"own": lambda x: ops.sum(x, axis=1)}, shape=(None, 8))
+    assert rows["own"].reason == "sums any number of values in float16"
 
 
 class Attention(layers.Layer):
@@ -315,8 +264,8 @@ def test_the_layers_inside_go_with_the_layer_that_computes_with_them():
 
 @pytest.mark.parametrize(
     ("function", "kept"),
-    [(lambda x: x**4, True), (lambda x: 1 / (1 + x**4), False), (lambda x: x**2, False)],
-    ids=["power", "inside", "square"],
+    [(lambda x: x**4, True), (lambda x: 1 / (1 + x**4), False)],
+    ids=["power", "inside"],
 )
 def test_the_layer_that_reads_a_power_goes_with_it(function, kept):
     inputs = keras.Input((8,))
@@ -401,47 +350,36 @@ def test_a_masked_mean_over_many_steps(steps, kept):
         revert(model)
 
 
-REDUCTIONS = (
-    "sum mean var std logsumexp norm cumsum softmax log_softmax average nansum nanmean".split()
-)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in REDUCTIONS if hasattr(ops, name)])
+@pytest.mark.parametrize("name", "sum std logsumexp norm cumsum softmax".split())
 def test_reductions_of_keras_ops_over_long_axes(name):
     def function(x):
         return getattr(ops, name)(x, axis=1)
 
     x = np.random.default_rng(0).uniform(100, 300, (2, 2048, 8)).astype("float32")
-    model = model_of(function, shape=(2048, 8))
-    exact = ops.convert_to_numpy(model(x))
+    model = model_of({"own": function}, shape=(2048, 8))
+    (exact,) = model(x)
     plan(model, "mixed_float16").apply()
     # FP16's spacing at the inputs is 0.25.
-    np.testing.assert_allclose(ops.convert_to_numpy(model(x)), exact, rtol=0.02, atol=0.25)
+    np.testing.assert_allclose(model(x)[0], exact, rtol=0.02, atol=0.25)
 
 
-LONG = {
-    layers.GlobalAveragePooling1D: (2048, 8),
-    layers.GlobalAveragePooling2D: (64, 64, 8),
-    layers.AveragePooling1D: (2048, 8),
-    layers.AveragePooling2D: (64, 64, 8),
-    layers.LayerNormalization: (2048,),
-    layers.RMSNormalization: (2048,),
-    layers.GroupNormalization: (64, 64, 32),
-    layers.BatchNormalization: (2048, 8),
-    layers.UnitNormalization: (2048,),
-    layers.Softmax: (2048,),
-}
+LONG = [
+    (layers.GlobalAveragePooling1D, (2048, 8), True),
+    (layers.GlobalAveragePooling2D, (64, 64, 8), False),
+    (layers.AveragePooling1D, (2048, 8), False),
+    (layers.LayerNormalization, (2048,), False),
+    (layers.GroupNormalization, (64, 64, 32), False),
+    (layers.BatchNormalization, (2048, 8), True),
+    (layers.UnitNormalization, (2048,), False),
+    (layers.Softmax, (2048,), False),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_mask", [False, True])
-@pytest.mark.parametrize("kind", LONG, ids=lambda kind: kind.__name__)
-def test_built_in_layers_over_long_axes(kind, with_mask):
-    shape = LONG[kind]
-    if with_mask and (len(shape) != 2 or kind is layers.AveragePooling1D):
-        pytest.skip("takes no mask")
-    options = {"pool_size": 32} if kind.__name__.startswith("AveragePooling") else {}
+@pytest.mark.parametrize(("kind", "shape", "with_mask"), LONG)
+def test_built_in_layers_over_long_axes(kind, shape, with_mask):
+    options = {"pool_size": 32} if kind is layers.AveragePooling1D else {}
     inputs = x = keras.Input(shape)
     x = layers.Activation("relu")(layers.Masking()(x) if with_mask else x)
     x = kind(**options)(x)

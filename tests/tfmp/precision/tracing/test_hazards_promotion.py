@@ -142,9 +142,7 @@ class Sparse(layers.Layer):
         return x
 
 
-@pytest.mark.parametrize(
-    "end", [Endpoint, Passing, pytest.param(Transcription, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("end", [Passing, pytest.param(Transcription, marks=pytest.mark.slow)])
 def test_the_logits_of_an_endpoint_layer_stay_in_float32(end):
     inputs, targets = keras.Input((6, 8)), keras.Input((2,) if end is Transcription else (6, 2))
     x = Sparse(name="sparse")(layers.Dense(8, name="hidden")(inputs))

@@ -1,6 +1,6 @@
-"""Trains under MirroredStrategy on two virtual CPUs; prints what came of it as JSON.
+"""Takes steps under MirroredStrategy on two virtual CPUs; prints what came of them as JSON.
 
-    python mirrored_fit.py SEEDS
+    python mirrored_steps.py
 
 A process of its own, because virtual devices must exist before TensorFlow initializes.
 """
@@ -9,70 +9,10 @@ import json
 import sys
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.telemetry import read_counters
-
-STEPS, BATCH = 24, 16
-
-
-def rows(seeds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of which one in ten is large enough to overflow FP16 gradients at a high scale."""
-    rng = np.random.default_rng(0)
-    count = seeds * STEPS * BATCH
-    large = np.where(rng.random((count, 1)) < 0.1, 30.0, 1.0)
-    x = (rng.standard_normal((count, 4)) * large).astype("float32")
-    return x, 10 * x.sum(axis=1, keepdims=True)
-
-
-class StartOver(keras.callbacks.Callback):
-    """Makes every epoch a training of its own, from its own seed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.results: list[dict] = []
-
-    def on_train_begin(self, logs=None):
-        self.fresh = [variable.numpy() for variable in self.model.optimizer.variables]
-
-    def on_epoch_begin(self, epoch, logs=None):
-        rng = np.random.default_rng(epoch)
-        self.model.set_weights([rng.normal(0, 0.3, w.shape) for w in self.model.get_weights()])
-        for variable, value in zip(self.model.optimizer.variables, self.fresh, strict=True):
-            variable.assign(value)
-
-    def on_epoch_end(self, epoch, logs=None):
-        counters = read_counters(self.model.optimizer)
-        finite = all(np.isfinite(weight).all() for weight in self.model.get_weights())
-        self.results.append(
-            {
-                "finite": bool(finite),
-                "skipped": counters.skipped_steps,
-                "scale": counters.loss_scale,
-                "steps": counters.steps,
-            }
-        )
-
-
-def fit_from_seeds(seeds: int, strategy: tf.distribute.Strategy) -> list[dict]:
-    """One short mixed_float16 training per seed."""
-    keras.config.set_dtype_policy("mixed_float16")
-    with strategy.scope():
-        model = keras.Sequential(
-            [
-                keras.layers.Input((4,)),
-                keras.layers.Dense(8, activation="relu"),
-                keras.layers.Dense(1, dtype="float32"),
-            ]
-        )
-        model.compile(LossScaleOptimizer(keras.optimizers.SGD(0.001)), "mse")
-        model.optimizer.build(model.trainable_variables)
-    data = tf.data.Dataset.from_tensor_slices(rows(seeds)).batch(BATCH, drop_remainder=True)
-    start_over = StartOver()
-    model.fit(data, epochs=seeds, steps_per_epoch=STEPS, verbose=0, callbacks=[start_over])
-    return start_over.results
 
 
 def one_step(
@@ -153,7 +93,6 @@ def main() -> None:
         "neither": one_step(strategy, [-1.0, -2.0]),
         "unscaled": unscaled_step(strategy, [-1.0, -2.0]),
         "across_replicas": refusal_across_replicas(strategy),
-        "fits": fit_from_seeds(int(sys.argv[1]), strategy),
     }
     sys.stdout.write(json.dumps(result) + "\n")
 
