@@ -82,11 +82,15 @@ class OnnxFormat(Format):
 
         options: OnnxOptions = target.options
         model = export_onnx(source, options.opset, progress)
-        if isinstance(source, Source):
+        notes: list[str] = []
+        if not isinstance(source, Source):
+            inside = len(source.model.graph.inputs) - len(model.graph.inputs)
+            if inside:
+                notes.append(f"{inside} weights that the file lists as inputs are constants")
+        else:
             progress("checking the float32 export")
             check_export(model, source)
             without_marks(model)
-        notes: list[str] = []
         report = None
         if target.precision != "fp32":
             model = with_rewrites(model)
@@ -104,7 +108,7 @@ class OnnxFormat(Format):
                 edges,
             )
             fault = fault_of(model)
-            notes = [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
+            notes += [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
         describe_origin(model, target.precision, source.origin.sha256, report, options.target)
         progress("checking and writing the result")
         origin = source.origin.path

@@ -123,7 +123,7 @@ def export_onnx(
         ConversionError: an op has no ONNX form, or the graph has other inputs than the model.
     """
     if isinstance(source, OnnxSource):
-        return to_opset(source.model.clone(), opset)
+        return to_opset(_with_weights_inside(source.model.clone()), opset)
     opset = DEFAULT_OPSET if opset is None else opset
     check_opset(opset)
     progress("tracing")
@@ -139,6 +139,20 @@ def export_onnx(
     name_layers(model, traced.layers)
     _require_onnx_ops(model)
     return to_opset(model, opset)
+
+
+# From here on a graph input with an initializer has a default that a caller may override; before,
+# a file had to list its weights as inputs.
+_OVERRIDABLE_IR = 4
+
+
+def _with_weights_inside(model: ir.Model) -> ir.Model:
+    if model.ir_version is not None and model.ir_version < _OVERRIDABLE_IR:
+        inputs = [value for value in model.graph.inputs if value.const_value is None]
+        model.graph.inputs.clear()
+        model.graph.inputs.extend(inputs)
+        model.ir_version = _OVERRIDABLE_IR
+    return model
 
 
 def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from tfmp.converters.onnx.graph import infer_types, new_constant
+from tfmp.converters.onnx.graph import infer_types, integer, new_constant
 
 
 def fold_weights(model: ir.Model) -> None:
@@ -96,7 +96,23 @@ def _squeeze(node: ir.Node, data: np.ndarray, axes: np.ndarray | None = None) ->
     return np.squeeze(data, None if axes is None else tuple(int(axis) for axis in axes))
 
 
+def _shape(node: ir.Node, data: np.ndarray) -> np.ndarray:
+    start, end = integer(node, "start", 0), integer(node, "end", data.ndim)
+    return np.asarray(data.shape[start:end], np.int64)
+
+
+def _gather(node: ir.Node, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    return np.take(data, indices, axis=integer(node, "axis", 0))
+
+
+def _concat(node: ir.Node, *parts: np.ndarray) -> np.ndarray:
+    return np.concatenate(parts, axis=integer(node, "axis", 0))
+
+
 _FOLDERS: dict[str, Callable[..., np.ndarray]] = {
+    "Shape": _shape,  # or the weights that only it reads would stay in the file
+    "Gather": _gather,
+    "Concat": _concat,
     "Identity": lambda node, data: data,
     "Transpose": _transpose,
     "Reshape": _reshape,
@@ -109,12 +125,18 @@ _FOLDERS: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
+# Folded for the sake of shapes alone: of weights they would make copies.
+_OF_SHAPES = ("Concat", "Gather")
+
+
 def _fold_node(node: ir.Node, constants: _Constants) -> None:
     folder = _FOLDERS.get(node.op_type)
     if folder is None or node.domain != "" or node.outputs[0].is_graph_output():
         return
     arrays = [constants.array(value) for value in node.inputs]
     if any(array is None for array in arrays):
+        return
+    if node.op_type in _OF_SHAPES and any(array.dtype.kind == "f" for array in arrays):
         return
     constants.replace(node.outputs[0], folder(node, *arrays))
 

@@ -1,0 +1,45 @@
+"""Weights of exported files: those of old files, and those that only arithmetic on shapes reads."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import onnx
+from keras import layers
+from onnx_graphs import parse
+
+from tfmp.converters import convert
+
+HALF = onnx.TensorProto.FLOAT16
+
+
+def test_weights_that_an_old_file_lists_as_inputs_are_constants(tmp_path: Path):
+    model = parse(
+        "agraph (float[N, 8] x) => (float[N, 8] y) { y = MatMul(x, w) }",
+        w=np.eye(8, dtype=np.float32),
+    )
+    model.graph.input.append(
+        onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [8, 8])
+    )
+    inputs = {}
+    for version in (3, 4):
+        model.ir_version = version
+        model.opset_import[0].version = 9 if version == 3 else 18
+        path = tmp_path / f"ir{version}.onnx"
+        onnx.save(model, path)
+        artifact = convert(path, "onnx", tmp_path / "half.onnx", force=True)
+        written = onnx.load(artifact.path)
+        inputs[version] = [value.name for value in written.graph.input]
+        assert (written.graph.initializer[0].data_type == HALF) == (version == 3)
+    # From IR 4 on it is a default that a caller may override.
+    assert inputs == {3: ["x"], 4: ["x", "w"]}
+
+
+def test_no_weights_stay_for_the_sake_of_their_shapes(tmp_path: Path):
+    ids = keras.Input((None,), dtype="int32")
+    hidden = layers.Embedding(50, 32)(ids)
+    hidden = layers.MultiHeadAttention(4, 8)(hidden, hidden)
+    hidden = layers.EinsumDense("abc,cd->abd", output_shape=(None, 32))(hidden)
+    artifact = convert(keras.Model(ids, layers.Dense(3)(hidden)), "onnx", tmp_path / "m.onnx")
+    large = [one for one in onnx.load(artifact.path).graph.initializer if np.prod(one.dims) > 64]
+    assert {one.data_type for one in large} == {HALF}
