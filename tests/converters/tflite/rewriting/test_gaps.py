@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
-from quick import quick
 
 from tfmp.converters import open_source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 
 
 def model(make: Callable, *shape: int | None, dtype: str = "float32") -> keras.Model:
     inputs = keras.Input(shape, dtype=dtype, name="x")
-    return keras.Model(inputs, {"y": make(inputs)}, name="gap")
+    return keras.Model(inputs, {"y": make(inputs)})
 
 
 def dilated(name: str, **options: object) -> Callable:
@@ -185,28 +185,58 @@ QUICK = (
 )
 
 
-@pytest.mark.parametrize("name", quick(CASES, *QUICK))
-def test_the_numbers_stay_the_same(name: str, export: Callable, tmp_path: Path) -> None:
-    keras.utils.set_random_seed(2)
-    source = open_source(CASES[name]())
-    (spec,) = source.inputs
-    rng = np.random.default_rng(1)
+# So many cases are converted as one model.
+TOGETHER = 8
+
+
+def groups() -> list:
+    """Names of cases, the quick ones apart."""
+    found = []
+    for names, marks in ((QUICK, ()), ([n for n in CASES if n not in QUICK], pytest.mark.slow)):
+        for start in range(0, len(names), TOGETHER):
+            group = names[start : start + TOGETHER]
+            found.append(pytest.param(group, marks=marks, id=f"{group[0]} and others"))
+    return found
+
+
+def drawn(name: str, spec: TensorSpec) -> np.ndarray:
+    if spec.dtype != "float32":
+        return np.asarray([[0, 1, 1], [3, 3, 2]], spec.dtype)
     shape = [size or 9 for size in spec.shape[1:]]
-    x = rng.normal(size=(2, *shape)) if spec.dtype == "float32" else [[0, 1, 1], [3, 3, 2]]
-    batch = {"x": np.asarray(x, spec.dtype)}
+    x = np.random.default_rng(1).normal(size=(2, *shape)).astype(spec.dtype)
     if name.startswith("arg"):
-        batch["x"][0, :3] = [-0.0, 0.0, -0.0]
-    expected = source.forward(batch)["y"]
+        x[0, :3] = [-0.0, 0.0, -0.0]
+    return x
+
+
+@pytest.mark.parametrize("names", groups())
+def test_the_numbers_stay_the_same(names: list[str], export: Callable, tmp_path: Path) -> None:
+    keras.utils.set_random_seed(2)
+    inputs, outputs = [], {}
+    for name in names:
+        case = CASES[name]()
+        (own,) = case.inputs
+        place = f"{len(inputs):02}"
+        x = keras.Input(own.shape[1:], dtype=own.dtype, name=f"x{place}")
+        inputs.append(x)
+        outputs[f"y{place}"] = case(x)["y"]
+    source = open_source(keras.Model(inputs, outputs))
+    batch = {spec.name: drawn(name, spec) for name, spec in zip(names, source.inputs, strict=True)}
+    expected = source.forward(batch)
     filled, (note,) = without_gaps(source)
     # 1.5e-7 is the bound of the series for erf; the others only round in another order.
-    np.testing.assert_allclose(filled.forward(batch)["y"], expected, atol=5e-7, rtol=1e-5)
+    for name, (key, right) in zip(names, sorted(expected.items()), strict=True):
+        np.testing.assert_allclose(
+            filled.forward(batch)[key], right, atol=5e-7, rtol=1e-5, err_msg=name
+        )
     file = export(source, tmp_path / "model.tflite", precision="fp32")
     assert file.notes[-1] == note
     assert note.startswith("expressed in operators that TFLite has: ")
     with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
-        received = runner.run(batch)["y"]
-    assert received.dtype == expected.dtype
-    np.testing.assert_allclose(received, expected, atol=5e-6, rtol=1e-5)
+        received = runner.run(batch)
+    for name, (key, right) in zip(names, sorted(expected.items()), strict=True):
+        assert received[key].dtype == right.dtype, name
+        np.testing.assert_allclose(received[key], right, atol=5e-6, rtol=1e-5, err_msg=name)
 
 
 def test_grouped_volumes_are_convolved_group_by_group(export: Callable, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from quick import quick
 
 from tfmp.converters import open_source
 from tfmp.converters.runners import LiteRTRunner
@@ -52,12 +51,9 @@ BATCH = {
 }
 
 
-@pytest.mark.parametrize(
-    "mask", quick([added, subtracted, multiplied, turned, twice, chosen], added, multiplied, chosen)
-)
-@pytest.mark.parametrize("force_fp16", [False, True])
+@pytest.mark.parametrize("mask", [added, multiplied, chosen])
 def test_masked_rows_come_out_as_in_float32(
-    mask: Callable, force_fp16: bool, export: Callable, tmp_path: Path
+    mask: Callable, export: Callable, tmp_path: Path
 ) -> None:
     source = open_source(masked(mask))
     expected = source.forward(BATCH)["y"]
@@ -65,10 +61,11 @@ def test_masked_rows_come_out_as_in_float32(
     file = export(source, tmp_path / "masked.tflite")
     assert not any("clamp" in note for note in file.notes)
     assert file.notes[-1].startswith("masks became finite numbers that FP16 holds: ")
-    with LiteRTRunner(file.path, force_fp16=force_fp16) as runner:
-        received = runner.run(BATCH)["y"]
-    assert (received[0][expected[0] == 0] == 0).all()
-    np.testing.assert_allclose(received, expected, atol=2e-3)
+    for force_fp16 in (False, True):
+        with LiteRTRunner(file.path, force_fp16) as runner:
+            received = runner.run(BATCH)["y"]
+        assert (received[0][expected[0] == 0] == 0).all()
+        np.testing.assert_allclose(received, expected, atol=2e-3)
 
 
 def test_float32_stays_as_it_was() -> None:
