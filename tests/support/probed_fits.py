@@ -5,6 +5,8 @@ import numpy as np
 from keras import layers
 
 CLASSES = 3
+# TensorFlow traces a step for longer than fits of a few batches run.
+EAGER = {"run_eagerly": keras.backend.backend() == "tensorflow"}
 
 
 def model(*middle, optimizer="adam", **compile_options) -> keras.Model:

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from probed_fits import EAGER
 
 from tfmp import DynamicLossScale, MixedPrecision, revert
 from tfmp.loss_scaling.telemetry import NonFiniteGradientsError
@@ -16,7 +17,7 @@ from tfmp.loss_scaling.telemetry import NonFiniteGradientsError
 def model() -> keras.Model:
     keras.utils.set_random_seed(0)
     net = keras.Sequential([layers.Input((4,)), layers.Dense(8), layers.Dense(8), layers.Dense(1)])
-    net.compile(keras.optimizers.SGD(0.01), "mse")
+    net.compile(keras.optimizers.SGD(0.01), "mse", **EAGER)
     return net
 
 
@@ -48,12 +49,6 @@ def test_a_skipped_step_is_left_out_of_the_epochs_loss():
     revert(net)
 
 
-@pytest.mark.slow
-def test_an_epoch_without_a_finite_step_has_no_loss():
-    _, history = fit(model(), *data(bad_rows=[1, 9, 17, 25]))
-    assert np.isnan(history["loss"][0])
-
-
 @pytest.mark.parametrize(
     ("scale", "fix"),
     [
@@ -83,7 +78,7 @@ def test_a_fit_without_a_step_at_scale_1_names_the_layer_or_the_way_to_it(epochs
             keras.layers.Dense(1),
         ]
     )
-    net.compile("sgd", "mse")
+    net.compile("sgd", "mse", **EAGER)
     callback = MixedPrecision("mixed_float16", loss_scale=1.0 if epochs == 1 else "dynamic")
     x = np.ones((16, 8), "float32")
     net.fit(x, x[:, :1], batch_size=8, epochs=epochs, verbose=0, callbacks=[callback])
@@ -150,36 +145,19 @@ def test_a_fit_that_was_interrupted_leaves_no_wrapper_for_the_next():
     assert "train_step" not in vars(net)
 
 
-@pytest.mark.slow
-def test_the_loss_is_what_it_was_without_skips():
+def test_nan_in_the_first_batch_is_told():
     x, y = data()
-    _, history = fit(model(), x, y, scale=1.0)
-    net = model()
-    plain = net.fit(x, y, batch_size=8, shuffle=False, verbose=0).history
-    assert history["loss"][0] == pytest.approx(plain["loss"][0], rel=1e-2)
-
-
-@pytest.mark.parametrize("part", ["x", pytest.param("y", marks=pytest.mark.slow)])
-def test_nan_in_the_first_batch_is_told(part):
-    x, y = data()
-    (x if part == "x" else y)[3] = np.nan
+    y[3] = np.nan
     report, _ = fit(model(), x, y)
     (finding,) = [one for one in report.findings if one.check == "data not finite"]
-    assert finding.message.startswith(f"{part} of the first batch holds")
+    assert finding.message.startswith("y of the first batch holds")
     assert "the first in sample 3" in finding.message
 
 
 @pytest.mark.slow
-def test_finite_data_is_no_finding():
-    report, _ = fit(model(), *data())
-    assert "data not finite" not in [one.check for one in report.findings]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", [12, pytest.param(31, id="in the last batch")])
-def test_one_bad_row_in_short_epochs_is_explained_and_saved(row, tmp_path):
+def test_one_bad_row_in_short_epochs_is_explained_and_saved(tmp_path):
     options = {"scale": DynamicLossScale(initial=1024.0), "save_failing": tmp_path / "bad"}
-    report, history = fit(model(), *data(bad_rows=[row]), epochs=5, **options)
+    report, history = fit(model(), *data(bad_rows=[31]), epochs=5, **options)  # the last batch
     assert history["skipped_steps"] == [1] * 5
     (event,) = report.events
     assert "2 of 8 steps were not finite, though the loss scale had not grown" in event.text
@@ -196,9 +174,8 @@ def test_one_bad_row_in_short_epochs_is_explained_and_saved(row, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [8, 32])
-def test_a_scale_that_finds_its_place_is_not_searched_for(rows):
-    net, (x, y) = model(), data(rows=rows)
+def test_a_scale_that_finds_its_place_is_not_searched_for():
+    net, (x, y) = model(), data()
     net.optimizer.learning_rate = 1e-6
     scale = DynamicLossScale(initial=2.0**20, max_scale=2.0**20)
     report, history = fit(net, x, y, epochs=8, scale=scale)
@@ -223,13 +200,3 @@ def test_the_report_is_written_when_training_ends_and_when_it_is_stopped(tmp_pat
     stopped = json.loads((tmp_path / "stop.json").read_text())
     assert stopped["verdict"] == "FAIL"
     assert stopped["curves"]["loss"] == ["nan"]
-
-
-@pytest.mark.slow
-def test_a_scale_that_grows_often_is_not_searched_for():
-    net, (x, y) = model(), data(rows=8 * 40)
-    scale = DynamicLossScale(initial=2.0**24, max_scale=2.0**24, growth_interval=10)
-    net.optimizer.learning_rate = 1e-4
-    report, history = fit(net, x, y, epochs=4, scale=scale, log_every=4)
-    assert history["skipped_steps"][-1] > 0
-    assert report.events == ()

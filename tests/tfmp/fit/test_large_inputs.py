@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from probed_fits import EAGER
 from quick import quick
 
 from tfmp import MixedPrecision
@@ -21,7 +22,7 @@ def data(peak):
 
 
 def train(model, peak=100_000.0, epochs=2):
-    model.compile(keras.optimizers.Adam(1e-3), "mse")
+    model.compile(keras.optimizers.Adam(1e-3), "mse", **EAGER)
     watch = MixedPrecision("mixed_float16")
     model.fit(*data(peak), batch_size=16, epochs=epochs, verbose=0, callbacks=[watch])
     return watch.report
@@ -56,7 +57,7 @@ def graph() -> keras.Model:
     return keras.Model(inputs, layers.Dense(1, name="out")(layers.Dense(8, name="late")(x)))
 
 
-@pytest.mark.parametrize("make", quick([deep, Own, graph], graph))
+@pytest.mark.parametrize("make", quick([Own, graph], graph))
 def test_layers_that_large_inputs_overflow_in_are_moved_before_the_first_step(make):
     model = make()
     report = train(model)

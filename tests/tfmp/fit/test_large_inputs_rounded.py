@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
-from quick import quick
+from probed_fits import EAGER
 
-from tfmp import MixedPrecision, plan
+from tfmp import MixedPrecision
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.standard_normal((64, 8)).astype("float32")
@@ -20,7 +20,7 @@ def seeded():
 
 
 def train(model, x=KELVIN, policy="mixed_float16", epochs=1):
-    model.compile(keras.optimizers.Adam(1e-2), "mse")
+    model.compile(keras.optimizers.Adam(1e-2), "mse", **EAGER)
     watch = MixedPrecision(policy)
     history = model.fit(x, Y, batch_size=32, epochs=epochs, verbose=0, callbacks=[watch])
     return watch.report, history.history["loss"]
@@ -70,14 +70,15 @@ class Own(keras.Model):
         return self.out(self.later(self.first(x[:, ::-1], training=training)))
 
 
-@pytest.mark.parametrize("policy", quick(["mixed_float16", "mixed_bfloat16"], "mixed_float16"))
 @pytest.mark.parametrize(
-    ("make", "moved"),
+    ("make", "moved", "policy"),
     [
-        (normed, ["first"]),
-        pytest.param(behind_a_reshape, ["reshape", "flat", "first"], marks=pytest.mark.slow),
-        pytest.param(by_operations, ["first"], marks=pytest.mark.slow),
-        (Own, ["first"]),
+        (Own, ["first"], "mixed_float16"),
+        pytest.param(normed, ["first"], "mixed_bfloat16", marks=pytest.mark.slow),
+        pytest.param(
+            behind_a_reshape, ["reshape", "flat", "first"], "mixed_float16", marks=pytest.mark.slow
+        ),
+        pytest.param(by_operations, ["first"], "mixed_float16", marks=pytest.mark.slow),
     ],
 )
 def test_the_layers_that_would_lose_differences_are_moved(make, moved, policy):
@@ -101,14 +102,6 @@ def test_it_learns_what_float32_learns():
     assert " of input x is around 288" in message
     assert "and varies by 0.1" in message or "and varies by 0.0" in message
     assert "the numbers of float16 are 0.25 apart: first would round differences off" in message
-
-
-@pytest.mark.slow
-def test_a_later_plan_keeps_them_in_float32():
-    model = normed()
-    train(model)
-    reasons = {row.path: row.reason for row in plan(model, "mixed_float16").rows}
-    assert reasons["first"] == "needed float32 in earlier training"
 
 
 def test_ids_as_floats_in_a_layer_of_the_users_own():
@@ -146,18 +139,11 @@ IDS = RNG.integers(5000, 9000, (64, 8)).astype("float32")
     ("make", "x"),
     [
         (lambda: deep(), NORMAL),
-        (lambda: deep(), np.rint(np.abs(NORMAL) * 60).clip(0, 255) / 255),
         (standardized, KELVIN),
-        *(
-            pytest.param(make, x, marks=pytest.mark.slow)
-            for make, x in [
-                (looked_up, IDS),
-                (looked_up, IDS.astype("int32")),
-                (lambda: deep(layers.Dense(8, dtype="float32", name="own")), NORMAL),
-            ]
-        ),
+        pytest.param(looked_up, IDS, marks=pytest.mark.slow),
+        pytest.param(looked_up, IDS.astype("int32"), marks=pytest.mark.slow),
     ],
-    ids=["normal", "pixels", "Normalization", "Embedding", "integers", "float32 layer"],
+    ids=["normal", "Normalization", "Embedding", "integers"],
 )
 def test_layers_that_lose_nothing_stay_in_16_bits(make, x):
     model = make()

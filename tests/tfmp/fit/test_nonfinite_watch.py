@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from probed_fits import EAGER
 
 from tfmp import (
     DynamicLossScale,
@@ -111,7 +112,7 @@ def overflowing_model() -> keras.Model:
             layers.Dense(1, name="out"),
         ]
     )
-    model.compile(keras.optimizers.SGD(1e-6), "mse")
+    model.compile(keras.optimizers.SGD(1e-6), "mse", **EAGER)
     return model
 
 
@@ -145,14 +146,6 @@ def test_keep_float32_moves_the_layer_that_overflows_and_goes_on():
 
 
 @pytest.mark.slow
-def test_steps_skipped_before_the_move_are_not_held_against_the_fixed_model():
-    report = fit(overflowing_model(), *data(), "keep_float32", epochs=4, loss_scale=2.0).report
-    assert [event.text.partition(".")[0] for event in report.events] == [
-        "4 of 4 steps were not finite at loss scale 2"
-    ]
-
-
-@pytest.mark.slow
 def test_what_was_moved_stays_moved_in_the_next_fit_until_revert():
     model = overflowing_model()
     fit(model, *data(), "keep_float32", epochs=4)
@@ -162,13 +155,6 @@ def test_what_was_moved_stays_moved_in_the_next_fit_until_revert():
     revert(model)
     reasons = {row.path: row.reason for row in plan(model, "mixed_float16").rows}
     assert reasons["sums"] == "base policy"
-
-
-@pytest.mark.slow
-def test_the_scale_starts_again_when_the_cause_is_gone():
-    model = overflowing_model()
-    fit(model, *data(), "keep_float32", epochs=6)
-    assert float(ops.convert_to_numpy(model.optimizer.dynamic_scale)) == 2.0**15
 
 
 def test_raise_stops_with_the_cause():
@@ -181,15 +167,6 @@ def test_raise_stops_with_the_cause():
     assert "float16" in text
     assert "on_nonfinite='keep_float32'" in text
     assert caught.value.counters.skipped_steps > 0
-
-
-@pytest.mark.slow
-def test_raise_lets_a_scale_find_its_place():
-    model = overflowing_model()
-    x, y = data(value=0.1)
-    report = fit(model, x, y * 40, "raise", epochs=4).report  # a loss too large for the first scale
-    assert 0 < report.skipped_steps < report.steps
-    assert report.events == ()
 
 
 @pytest.mark.slow
@@ -240,7 +217,7 @@ def test_a_search_that_finds_no_batch_again_is_given_up():
 
 def large_loss(factor=1e8):
     net = keras.Sequential([layers.Input((8,)), layers.Dense(8, "relu"), layers.Dense(1)])
-    net.compile("adam", lambda y, p: factor * ops.mean(ops.square(y - p), -1))
+    net.compile("adam", lambda y, p: factor * ops.mean(ops.square(y - p), -1), **EAGER)
     return net
 
 
@@ -249,10 +226,9 @@ def rows(count):
     return x, x[:, :1].copy()
 
 
-@pytest.mark.parametrize("mode", ["report", pytest.param("raise", marks=pytest.mark.slow)])
-def test_a_large_loss_trains_below_a_scale_of_1_before_a_long_epoch_ends(mode):
+def test_a_large_loss_trains_below_a_scale_of_1_before_a_long_epoch_ends():
     net, (x, y) = large_loss(), rows(256)
-    callback = MixedPrecision("mixed_float16", on_nonfinite=mode)
+    callback = MixedPrecision("mixed_float16", on_nonfinite="raise")
     net.fit(x, y, batch_size=8, verbose=0, callbacks=[callback])  # one epoch of 32 steps
     assert 10 < callback.report.skipped_steps < 16
     assert callback.report.loss_scales[-1].loss_scale < 1
@@ -287,7 +263,7 @@ def test_a_bound_of_the_users_own_holds():
 
 def test_a_first_step_that_was_finite_does_not_hold_the_early_look_back():
     net = keras.Sequential([layers.Input((8,)), layers.Dense(8), layers.Dense(1)])
-    net.compile(keras.optimizers.SGD(1e-12), "mse")
+    net.compile(keras.optimizers.SGD(1e-12), "mse", **EAGER)
     x = np.random.default_rng(0).standard_normal((4 * 32, 8)).astype("float32")
     y = np.full((len(x), 1), 1e7, "float32")
     x[:4] = y[:4] = 0.0  # whatever the weights are

