@@ -1,6 +1,8 @@
 """Exports a `Source` to a TFLite file with FP16 weights that keeps the names and their order."""
 
+import atexit
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -135,7 +137,9 @@ def export_tflite(
         sources = signatures.values() if precision == "fp16" else ()
         findings = [finding for source in sources for finding in source_findings(source)]
         with _dtypes_named([*signatures.values()]):
-            worker.call("convert", folder, draft, list(signatures), precision, allow_flex)
+            # The process was started in another working directory, perhaps.
+            paths = folder.absolute(), draft.absolute()
+            worker.call("convert", *paths, list(signatures), precision, allow_flex)
         restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         allow_accumulation(draft, accumulate)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
@@ -148,14 +152,45 @@ def export_tflite(
         return result
 
 
-def start_converter() -> Worker:
-    """A process with TensorFlow's converter, for `export_tflite`; a context manager."""
-    return Worker(
-        "tfmp.converters.tflite.export.converter:Converter",
-        label="TensorFlow's TFLite converter",
-        timeout_s=_CONVERSION_TIMEOUT_S,
-        environment=_ENVIRONMENT,
-    )
+# A start takes five seconds of a core, and each conversion leaks about 22 MB.
+_MOST_USES = 20
+_idle: list[tuple[int, Worker, int]] = []  # process that started it, worker, uses
+
+
+@contextmanager
+def start_converter() -> Iterator[Worker]:
+    """A process with TensorFlow's converter, for `export_tflite`; it is kept for the next call."""
+    own = next((kept for kept in _idle if kept[0] == os.getpid()), None)
+    if own is not None:
+        _idle.remove(own)
+        _, worker, uses = own
+    else:
+        uses, worker = (
+            0,
+            Worker(
+                "tfmp.converters.tflite.export.converter:Converter",
+                label="TensorFlow's TFLite converter",
+                timeout_s=_CONVERSION_TIMEOUT_S,
+                environment=_ENVIRONMENT,
+            ),
+        )
+    kept = False
+    try:
+        yield worker
+        kept = uses + 1 < _MOST_USES and not _idle
+    finally:
+        if kept:
+            _idle.append((os.getpid(), worker, uses + 1))
+        else:
+            worker.close()
+
+
+@atexit.register
+def close_idle() -> None:
+    """Ends the converter that is kept, if there is one."""
+    for kept in [kept for kept in _idle if kept[0] == os.getpid()]:
+        _idle.remove(kept)
+        kept[1].close()
 
 
 @contextmanager
