@@ -1,6 +1,5 @@
 """convert() and validate(): verdicts that can be trusted on a machine without a GPU."""
 
-import json
 import os
 
 import keras
@@ -10,7 +9,6 @@ import onnx
 import pytest
 
 from tfmp.converters import Artifact, DriftBudget, convert, open_source, validate
-from tfmp.converters.report.model import DriftReport
 from tfmp.converters.shared.errors import InputError
 
 
@@ -45,9 +43,6 @@ def test_artifacts_describe_their_files(converted):
         assert artifact.size_bytes == artifact.path.stat().st_size
         assert len(artifact.sha256) == 64
     onnx.checker.check_model(str(artifacts[0].path), full_check=True)
-
-
-def test_both_files_pass_on_enough_samples(converted):
     model, artifacts = converted
     report = validate(model, artifacts, samples(400, 6))
     assert report.verdict == "PASS"
@@ -55,30 +50,6 @@ def test_both_files_pass_on_enough_samples(converted):
     assert [c.runner.fp16 for c in report.candidates] == ["emulated", "native"]
     assert all(0 < c.outputs[0].rel_l2 < 5e-3 for c in report.candidates)
     assert report.candidates[0].outputs[0].samples == 400
-
-
-def test_too_few_samples_are_inconclusive(converted):
-    model, artifacts = converted
-    report = validate(model, artifacts[0], samples(20, 6))
-    assert report.verdict == "INCONCLUSIVE"
-    assert any("samples" in reason for reason in report.candidates[0].reasons)
-
-
-def test_a_budget_that_is_exceeded_fails(converted):
-    model, artifacts = converted
-    report = validate(model, artifacts[0], samples(400, 6), budget=DriftBudget(rel_l2=1e-7))
-    assert report.verdict == "FAIL"
-    assert "rel_l2" in report.candidates[0].reasons[0]
-
-
-def test_labels_give_accuracy_of_both(converted):
-    model, artifacts = converted
-    x = samples(400, 6)
-    labels = np.argmax(model.predict(x, verbose=0), axis=-1)
-    report = validate(model, artifacts[0], (x, labels))
-    (label,) = report.candidates[0].labels
-    assert report.data.labelled
-    assert label.output == "scores"
 
 
 def test_a_square_that_overflows_fp16_fails_without_a_gpu(tmp_path):
@@ -125,15 +96,6 @@ def test_a_file_that_cannot_run_costs_its_candidate_only(converted, tmp_path):
     assert "broken.onnx" in report.candidates[0].reasons[0]
 
 
-def test_the_report_survives_its_json(converted, tmp_path):
-    model, artifacts = converted
-    report = validate(model, artifacts[0], samples(100, 6))
-    report.save(tmp_path / "drift.json")
-    document = json.loads((tmp_path / "drift.json").read_text())
-    assert document["schema"] == "tfmp.drift/1"
-    assert DriftReport.from_dict(document) == report
-
-
 @pytest.mark.slow
 def test_a_batch_that_the_model_fixes_is_measured_and_judged_with_data(tmp_path):
     x = keras.Input(batch_shape=(32, 6), name="x")
@@ -153,29 +115,13 @@ def test_keep_fp32_keeps_a_layer(tmp_path):
     ("options", "message"),
     [
         ({"to": "coreml"}, "to: expected one of onnx, tflite, received 'coreml'"),
-        ({"precision": "int8"}, "precision: expected one of fp16, mixed, fp32, received 'int8'"),
         ({"to": "tflite", "keep_fp32": ["x"]}, "keep_fp32 is no option of a conversion to tflite"),
         ({"precision": "fp32", "keep_fp32": ["x"]}, "keep_fp32 is about FP16 files, received"),
-        ({"opset": 9}, "opset: expected a number from 13 to 23, received 9"),
         ({"batch_size": 2}, "is no option of a conversion to onnx"),
         ({"to": "tflite", "batch_size": -1}, "is no option of a conversion to tflite"),
         ({"output": "model.txt"}, "expected an output file ending in .onnx"),
         ({"output": 3}, "output expects a path, .*; received 3 of type int"),
-        ({"latency": True}, r"latency \(--latency\) needs samples to compare on, and this"),
         ({"labels": np.arange(3)}, r"labels \(--labels\) needs samples to compare on, and this"),
-        (
-            {"budget": DriftBudget()},
-            r"budget \(--budget\) needs samples to compare on, and this",
-        ),
-        ({"data": samples(4, 6), "emulate": "cpu"}, "emulate: expected 'gpu', 'pessimistic"),
-        (
-            {"data": samples(4, 6), "workers": 2},
-            r"workers \(--workers\) are Ray's, received workers=2 without ray",
-        ),
-        (
-            {"data": samples(4, 6), "device": "tpu"},
-            "device: expected one of auto, cpu, gpu, receiv",
-        ),
         (
             {"data": samples(4, 6), "explain": 3},
             r"explain: expected True, False or a folder, recei",

@@ -1,6 +1,5 @@
 """Every kind of task from Keras to a report: small trained models, converted and judged."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,21 +71,11 @@ def test_detection(judged):
 
 @trains_for_seconds
 def test_segmentation(judged):
-    for to in ("onnx", "tflite"):
-        candidate = passed(judged("segmentation", to))
-        (output,) = candidate.outputs
-        assert (output.task.kind, output.decided) == ("classification", 400 * 24 * 24)
-        assert {"accuracy", "mean IoU"} <= set(metrics(candidate))
-        assert metrics(candidate)["mean IoU"] > 0.6
-
-
-@trains_for_seconds
-def test_tokens_are_classified(judged):
-    candidate = passed(judged("token_classifier"))
+    candidate = passed(judged("segmentation"))
     (output,) = candidate.outputs
-    assert (output.task.kind, output.decided) == ("classification", 400 * 12)
-    assert metrics(candidate)["accuracy"] > 0.95
-    assert "class_flip_rate" in names(candidate)
+    assert (output.task.kind, output.decided) == ("classification", 400 * 24 * 24)
+    assert {"accuracy", "mean IoU"} <= set(metrics(candidate))
+    assert metrics(candidate)["mean IoU"] > 0.6
 
 
 @trains_for_seconds
@@ -126,13 +115,3 @@ def test_a_regression(judged):
     assert candidate.outputs[0].task.kind == "regression"
     assert metrics(candidate)["mean absolute error"] < 60
     assert "error_increase" in names(candidate)
-
-
-@trains_for_seconds
-@pytest.mark.parametrize("name", ["segmentation", "autoencoder"])
-def test_the_report_says_what_outputs_mean(name, judged, tmp_path: Path):
-    report = judged(name)
-    sentence = meaning(passed(report))
-    page = report.save(tmp_path / "drift.html").read_text(encoding="utf-8")
-    assert sentence.replace("'", "&#39;") in page
-    assert "Decisions that change, by output" in page

@@ -102,12 +102,9 @@ def test_its_options_are_checked_and_its_precision_is_its_own(toy, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_name_is_taken_once(toy):
+def test_names_and_suffixes(toy):
     with pytest.raises(ValueError, match="there is a format 'toy' already"):
         register(ToyFormat())
-
-
-def test_an_unknown_suffix_names_the_known_ones():
     assert format_of(Path("model.ONNX")).name == "onnx"
     with pytest.raises(InputError, match=r"expected a candidate ending in \.onnx or \.tflite"):
         format_of(Path("model.pb"))

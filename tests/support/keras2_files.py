@@ -46,17 +46,6 @@ def _masked_lstm() -> Any:
     return tf_keras.Model(ids, layers.Dense(2)(layers.Bidirectional(layers.LSTM(3))(hidden)))
 
 
-def _conv_lstm() -> Any:
-    return tf_keras.Sequential(
-        [
-            layers.ConvLSTM2D(2, 2, return_sequences=True, input_shape=(3, 5, 5, 1)),
-            layers.TimeDistributed(layers.Flatten()),
-            layers.GlobalAveragePooling1D(),
-            layers.Dense(2),
-        ]
-    )
-
-
 def _teachable_machine() -> Any:
     """A Sequential of Sequentials, the first of them round a functional model."""
     image = layers.Input((8, 8, 3))
@@ -240,18 +229,14 @@ FILES: dict[str, Recorded] = {
     "keras-2.1-gru": Recorded(".h5", _old_gru_file),
     "keras-2.2-cudnn": Recorded(".h5", _cudnn),
     "keras-2.3-dense": Recorded(".h5", _spelled(_dense_91, "2.3.1")),
-    "keras-2.3-images": Recorded(".h5", _spelled(_turned_kernels, "2.3.0-tf")),
     "keras-2.4-nested": Recorded(".h5", saved(_teachable_machine, "2.4.0")),
-    "keras-2.6-lstm": Recorded(".h5", saved(_lstm_stack, "2.6.0")),
     "keras-2.6-masked": Recorded(".h5", saved(_masked_lstm, "2.6.0"), ids=9),
-    "keras-2.8-conv_lstm": Recorded(".h5", saved(_conv_lstm, "2.8.0")),
     "keras-2.10-seq2seq": Recorded(".hdf5", saved(_seq2seq, "2.10.0")),
     "keras-2.10-operators": Recorded(".h5", saved(_operators, "2.10.0")),
     "keras-2.10-mixed": Recorded(".h5", saved(_half, "2.10.0")),
     "keras-2.11-as-.keras": Recorded(".keras", misnamed(_lstm_stack)),
     "keras-2.13-archive": Recorded(".keras", archived(_lstm_stack, "2.13.1", "/")),
     "keras-2.13-windows": Recorded(".keras", archived(_teachable_machine, "2.13.1", "\\")),
-    "keras-2.15-archive": Recorded(".keras", saved(_seq2seq, "2.15.0")),
     "keras-2.15-metric": Recorded(".keras", saved(_with_metric, "2.15.0")),
     "keras-2.15-operators": Recorded(".keras", saved(_operators, "2.15.0")),
 }

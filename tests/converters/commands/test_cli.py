@@ -1,7 +1,9 @@
 """`tfmp-convert` as a person or a script meets it: output, messages, exit statuses."""
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -10,40 +12,41 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner, Result
-from repository import SUPPORT
 
+from tfmp.converters import convert
 from tfmp.converters.commands.cli import main
 from tfmp.converters.onnx.format import OnnxFormat
 from tfmp.converters.tflite.file.reader import TFLiteModel
 from tfmp.converters.tflite.format import TFLiteFormat
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A model, samples for it, and its FP16 file."""
+    folder = tmp_path_factory.mktemp("made")
+    model = keras_models.dense()
+    model.save(folder / "dense.keras")
+    x = np.random.default_rng(0).standard_normal((400, 6), dtype=np.float32)
+    labels = np.argmax(model.predict(x, verbose=0), -1)
+    np.savez(folder / "good.npz", features=x, labels=labels)
+    np.savez(folder / "few.npz", features=x[:10])
+    np.savez(folder / "narrow.npz", features=x[:, :5])
+    (folder / "drift.json").write_text("{}")
+    convert(model, output=folder / "half.onnx")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(made, tmp_path, monkeypatch):
     """A working directory with a model and samples for it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
-    model = keras_models.dense()
-    model.save("dense.keras")
-    x = np.random.default_rng(0).standard_normal((400, 6), dtype=np.float32)
-    np.savez("good.npz", features=x, labels=np.argmax(model.predict(x, verbose=0), -1))
-    np.savez("few.npz", features=x[:10])
-    np.savez("narrow.npz", features=x[:, :5])
-    np.savez("none.npz", features=x[:0])
-    (tmp_path / "drift.json").write_text("{}")
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
 def tfmp_convert(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
-
-
-def test_onnx_with_data_prints_the_drift_and_exits_0(folder):
-    result = tfmp_convert("onnx", "dense.keras", "--data", "good.npz", "--report", "drift.html")
-    assert result.exit_code == 0, result.output
-    assert "PASS" in result.stdout
-    assert (folder / "dense.onnx").exists()
-    assert "<html" in (folder / "drift.html").read_text()
 
 
 def test_all_converts_and_validates_both_and_prints_one_json_document(folder):
@@ -53,18 +56,6 @@ def test_all_converts_and_validates_both_and_prints_one_json_document(folder):
     assert document["verdict"] == "PASS"
     assert [a["format"] for a in document["artifacts"]] == ["onnx", "tflite"]
     assert [c["name"] for c in document["candidates"]] == ["dense.onnx", "dense.tflite"]
-
-
-@pytest.mark.slow
-def test_missing_folders_are_made(folder):
-    arguments = ("all", "dense.keras", "-o", "new/out", "--data", "good.npz")
-    result = tfmp_convert(
-        *arguments, "--report", "new/reports/drift.md", "--save-config", "c/a.toml"
-    )
-    assert result.exit_code == 0, result.output
-    for name in ("out/dense.onnx", "out/dense.tflite", "reports/drift.md"):
-        assert (folder / "new" / name).is_file()
-    assert (folder / "c" / "a.toml").is_file()
 
 
 def test_a_folder_is_an_output_for_one_file_too(folder):
@@ -93,9 +84,6 @@ def test_inspect_shows_ranges_with_data_and_admits_to_know_nothing_without(folde
     assert (folder / "audit.html").exists()
     result = tfmp_convert("inspect", "dense.keras", "--json")
     assert "no samples were run" in json.loads(result.stdout)["unknown"][0]
-
-
-def test_inspect_says_where_the_data_itself_is_not_finite(folder):
     np.savez("nan.npz", features=np.full((9, 6), np.nan, np.float32))
     result = tfmp_convert("inspect", "dense.keras", "--data", "nan.npz", "--json")
     assert result.exit_code == 1
@@ -105,54 +93,54 @@ def test_inspect_says_where_the_data_itself_is_not_finite(folder):
     )
 
 
-def test_without_data_it_converts_and_says_that_nothing_was_proven(folder):
+def test_onnx_with_data_prints_the_drift_and_exits_0(folder):
     result = tfmp_convert("onnx", "dense.keras", "-o", "plain.onnx")
     assert result.exit_code == 0
     assert "Not validated" in result.stdout
+    result = tfmp_convert("onnx", "dense.keras", "--data", "good.npz", "--report", "drift.html")
+    assert result.exit_code == 0, result.output
+    assert "PASS" in result.stdout
+    assert (folder / "dense.onnx").exists()
+    assert "<html" in (folder / "drift.html").read_text()
 
 
-def test_validate_exits_1_over_budget(folder):
-    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
-    arguments = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz")
-    result = tfmp_convert(*arguments, "--budget", "rel_l2=1e-9")
-    assert result.exit_code == 1
-    assert "FAIL" in result.stdout
-
-
-def test_validate_exits_3_on_too_little_data(folder):
-    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
-    result = tfmp_convert("validate", "dense.keras", "dense.onnx", "--data", "few.npz")
-    assert result.exit_code == 3
-    assert "INCONCLUSIVE" in result.stdout
+@pytest.mark.parametrize(
+    ("data", "budget", "status", "verdict"),
+    [("good.npz", "rel_l2=1e-9", 1, "FAIL"), ("few.npz", "rel_l2=0.1", 3, "INCONCLUSIVE")],
+)
+def test_the_verdict_is_the_exit_status(folder, data, budget, status, verdict):
+    arguments = ("validate", "dense.keras", "half.onnx", "--data", data)
+    result = tfmp_convert(*arguments, "--budget", budget)
+    assert (result.exit_code, verdict in result.stdout) == (status, True)
 
 
 def test_validate_without_data_makes_inputs_up_and_certifies_nothing(folder):
-    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
-    result = tfmp_convert("validate", "dense.keras", "dense.onnx", "--json")
+    result = tfmp_convert("validate", "dense.keras", "half.onnx", "--json")
     assert result.exit_code == 3, result.output
     document = json.loads(result.stdout)
     assert document["data"]["synthetic"]
     assert document["verdict"] == "INCONCLUSIVE"
-    broken = tfmp_convert("validate", "dense.keras", "dense.onnx", "--budget", "rel_l2=1e-9")
+    broken = tfmp_convert("validate", "dense.keras", "half.onnx", "--budget", "rel_l2=1e-9")
     assert broken.exit_code == 1
 
 
-@pytest.fixture
-def shards(folder) -> list[str]:
+@pytest.fixture(scope="module")
+def reports(made):
     """Two reports of the same file on different samples, too few each.
 
     Cut between batches of 32: a model may answer a sample differently in a batch of another size.
     """
-    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
-    with np.load("good.npz") as data:
-        np.savez("one.npz", features=data["features"][:160], labels=data["labels"][:160])
-        np.savez("two.npz", features=data["features"][160:], labels=data["labels"][160:])
-    for name in ("one", "two"):
-        result = tfmp_convert(
-            "validate", "dense.keras", "dense.onnx", "--data", f"{name}.npz",
-            "--report", f"{name}.json",
-        )  # fmt: skip
-        assert result.exit_code == 3, result.output
+    with np.load(made / "good.npz") as data:
+        x, labels = data["features"], data["labels"]
+    with contextlib.chdir(made):
+        for name, part in (("one", slice(160)), ("two", slice(160, None))):
+            np.savez(f"{name}.npz", features=x[part], labels=labels[part])
+            options = ("--data", f"{name}.npz", "--report", f"{name}.json")
+            assert tfmp_convert("validate", "dense.keras", "half.onnx", *options).exit_code == 3
+
+
+@pytest.fixture
+def shards(reports, folder) -> list[str]:
     return ["one.json", "two.json"]
 
 
@@ -161,9 +149,8 @@ def test_report_merges_shards_into_what_one_run_would_have_said(folder, shards):
     assert result.exit_code == 0, result.output
     merged = json.loads(result.stdout)
     assert "PASS" in (folder / "both.md").read_text()
-    whole = tfmp_convert(
-        "validate", "dense.keras", "dense.onnx", "--data", "good.npz", "--json"
-    )  # fmt: skip
+    files = ("dense.keras", "half.onnx")
+    whole = tfmp_convert("validate", *files, "--data", "good.npz", "--json")
     expected = json.loads(whole.stdout)
     assert merged["candidates"] == expected["candidates"]
     assert merged["data"]["sha256"] == expected["data"]["sha256"]
@@ -181,15 +168,7 @@ def test_report_judges_again_under_another_budget(folder, shards):
     assert "they would count twice" in twice.stderr
 
 
-def test_report_judges_a_report_of_the_first_version(folder):
-    first = str(SUPPORT / "recorded" / "first_drift_classes.json")
-    result = tfmp_convert("report", first, "--report", "again.html")
-    assert result.exit_code == 0, result.output
-    assert "<html" in (folder / "again.html").read_text()
-    assert tfmp_convert("report", first, "--budget", "rel_l2=1e-9").exit_code == 1
-
-
-def test_an_existing_report_is_kept_without_force(folder):
+def test_an_existing_file_is_kept_without_force(folder):
     (folder / "drift.md").write_text("precious")
     arguments = ("onnx", "dense.keras", "--data", "good.npz", "--report", "drift.md", "-q")
     result = tfmp_convert(*arguments)
@@ -198,6 +177,14 @@ def test_an_existing_report_is_kept_without_force(folder):
     assert not (folder / "dense.onnx").exists()
     assert tfmp_convert(*arguments, "--force").exit_code == 0
     assert "PASS" in (folder / "drift.md").read_text()
+    (folder / "dense.onnx").write_text("precious")
+    result = tfmp_convert("onnx", "dense.keras")
+    assert result.exit_code == 2
+    assert "already exists" in result.stderr
+    assert (folder / "dense.onnx").read_text() == "precious"
+    forced = tfmp_convert("onnx", "dense.keras", "--force", "--quiet")
+    assert (forced.exit_code, forced.output) == (0, "")
+    assert (folder / "dense.onnx").read_bytes()[:3] != b"pre"
 
 
 def test_files_of_the_same_name_are_told_apart(folder):
@@ -212,126 +199,46 @@ def test_files_of_the_same_name_are_told_apart(folder):
     assert "is given 2 times as a candidate" in again.stderr
 
 
-def test_quiet_prints_nothing(folder):
-    result = tfmp_convert("onnx", "dense.keras", "--data", "good.npz", "--quiet")
-    assert (result.exit_code, result.output) == (0, "")
-
-
-def test_force_replaces(folder):
-    (folder / "dense.onnx").write_text("old")
-    assert tfmp_convert("onnx", "dense.keras", "--force", "-q").exit_code == 0
-    assert (folder / "dense.onnx").read_bytes()[:3] != b"old"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["onnx", "missing.keras"], "missing.keras: no such file"),
-        (["onnx", "gs://there/m.keras"], "no such file. Download it first"),
-        (["onnx", "good.npz"], "or a SavedModel folder, received suffix '.npz'"),
-        (["onnx", "dense.keras", "-o", "good.npz/x.onnx"], "good.npz: is not a folder"),
+        ("onnx missing.keras", "missing.keras: no such file"),
+        ("onnx gs://there/m.keras", "no such file. Download it first"),
+        ("onnx dense.keras -o no/such.onnx --keep-fp32 zzz", "'zzz' matches no node name"),
+        ("onnx dense.keras -o x.tflite", "ending in .onnx, received suffix '.tflite'"),
+        ("onnx dense.keras --report x.html", "report (--report) needs samples"),
+        ("validate dense.keras d.onnx --device tpu", "device: expected one of auto, "),
+        ("onnx dense.keras --data good.npz --report x.pdf", "'.pdf'"),
+        ("onnx dense.keras --data good.npz --budget speed=3", "'speed=3' is not NAME=VALUE"),
+        ("all dense.keras -o no --keep-fp32 [", "'['"),
+        ("onnx dense.keras --task classes=ids", "tasks (--task) needs samples"),
+        ("onnx dense.keras --data good.npz --task logits", "'logits': expected OUTPUT=KIND"),
         (
-            ["onnx", "dense.keras", "-o", "no/such.onnx", "--keep-fp32", "zzz"],
-            "'zzz' matches no node name",
-        ),
-        (["onnx", "dense.keras", "-o", "x.tflite"], "ending in .onnx, received suffix '.tflite'"),
-        (["onnx", "dense.keras", "--keep-fp32", "zzz"], "'zzz' matches no node name"),
-        (["onnx", "dense.keras", "--data", "missing.npz"], "missing.npz"),
-        (["onnx", "dense.keras", "--data", "narrow.npz"], "features"),
-        (["onnx", "dense.keras", "--data", "none.npz"], "empty"),
-        (["onnx", "dense.keras", "--report", "x.html"], "report (--report) needs samples"),
-        (
-            ["onnx", "dense.keras", "--device", "cpu"],
-            "needs samples to compare on, and this conversion has no data",
-        ),
-        (
-            ["validate", "dense.keras", "d.onnx", "--device", "tpu"],
-            "device: expected one of auto, ",
-        ),
-        (["onnx", "dense.keras", "--data", "good.npz", "--report", "x.pdf"], "'.pdf'"),
-        (["onnx", "dense.keras", "--data", "good.npz", "--budget", "speed=3"], "speed=3"),
-        (["all", "dense.keras", "-o", "no", "--keep-fp32", "["], "'['"),
-        (["onnx", "dense.keras", "--task", "classes=ids"], "tasks (--task) needs samples"),
-        (["onnx", "dense.keras", "--metric", "math:dist"], "metric (--metric) needs samples"),
-        (
-            ["onnx", "dense.keras", "--data", "good.npz", "--task", "logits"],
-            "task 'logits': expected OUTPUT=KIND",
-        ),
-        (
-            ["onnx", "dense.keras", "--data", "good.npz", "--task", "y=ids", "--task", "y=other"],
+            "onnx dense.keras --data good.npz --task y=ids --task y=other",
             "--task 'y=other': 'y' has a task already. Give one.",
         ),
-        (["onnx", "dense.keras", "--state", "h"], "--state 'h' is not INPUT=OUTPUT"),
+        ("onnx dense.keras --state h", "--state 'h' is not INPUT=OUTPUT"),
+        ("onnx dense.keras --state h=a --state h=b", "'h=b': 'h' was given already. Give it once."),
+        ("onnx dense.keras --sample-axis h=-1", "'h=-1' is not NAME=AXIS; write it as"),
         (
-            ["onnx", "dense.keras", "--state", "h=a", "--state", "h=b"],
-            "--state 'h=b': 'h' was given already. Give it once.",
-        ),
-        (["onnx", "dense.keras", "--sample-axis", "h=-1"], "'h=-1' is not NAME=AXIS; write it as"),
-        (
-            ["onnx", "dense.keras", "--data", "good.npz", "--task", "nothing=classification"],
-            "a task is declared for output 'nothing', which the reference does not have",
-        ),
-        (
-            ["onnx", "dense.keras", "--data", "good.npz", "--metric", "no.module:wer"],
-            "metric 'no.module:wer': there is no module 'no'",
-        ),
-        (
-            ["onnx", "dense.keras", "--data", "few.npz", "--metric", "math:dist"],
-            "metric 'math:dist' (--metric) compares predictions with labels, and the samples have",
-        ),
-        (["validate", "dense.keras", "x.onnx", "--data", "good.npz"], "x.onnx: no such file"),
-        (
-            ["validate", "dense.keras", "x.onnx", "--labels", "y.npy"],
-            "labels (--labels) came without",
-        ),
-        (["report", "missing.json"], "cannot read the report 'missing.json'"),
-        (["report", "drift.json", "--budget", "speed=3"], "budget 'speed=3' is not NAME=VALUE"),
-        (["report", "drift.json", "--report", "drift.json"], "drift.json: already exists"),
-        (
-            ["report", "drift.json", "--report", "./drift.json", "--force"],
-            "--report ./drift.json: this command reads this file. Name another report.",
-        ),
-        (["report"], "Missing argument 'DRIFT.json...'"),
-        (
-            ["onnx", "dense.keras", "--data", "good.npz", "--report", "a.md", "--report", "./a.md"],
-            "--report a.md: is given twice",
-        ),
-        (
-            ["tflite", "dense.keras", "--dynamic", "--batch", "2"],
-            "batch size 2 (--batch) fixes",
-        ),
-        (
-            ["tflite", "dense.keras", "--batch", "0"],
-            "batch_size (--batch): expected a whole number of",
-        ),
-        (["inspect", "dense.keras", "--report", "audit.md"], "end in .json or .html"),
-        (["inspect", "m.keras", "--report", "a.json", "--report", "./a.json"], "given twice. Name"),
-        (["validate", "dense.keras", ".", "--data", "good.npz"], "received suffix ''. Name the"),
-        (["onnx", "dense.keras", "--precision", "mixed"], "finds the nodes that need FP32 on samp"),
-        (
-            ["onnx", "dense.keras", "--precision", "fp32", "--fp16-io"],
-            "fp16_io is about FP16 files",
-        ),
-        (["onnx", "dense.keras", "--opset", "99"], "opset: expected a number from 13 to 23, recei"),
-        (["inspect", "dense.keras", "--data", "narrow.npz"], "features"),
-        (["onnx"], "Missing argument 'MODEL'"),
-        (
-            [
-                "onnx",
-                "dense.keras",
-                "--input-shape",
-                "features=1,6",
-                "--input-shape",
-                "features=2,6",
-            ],
+            "onnx dense.keras --input-shape features=1,6 --input-shape features=2,6",
             "--input-shape 'features=2,6': 'features' has a shape already. Give one.",
         ),
-        (["onnx", "dense.keras", "--precision", "int8"], "precision: expected one of fp16, mixed"),
+        ("validate dense.keras x.onnx --labels y.npy", "labels (--labels) came without"),
+        ("validate dense.keras . --data good.npz", "received suffix ''. Name the"),
+        ("report drift.json --report drift.json", "drift.json: already exists"),
+        ("report drift.json --report ./drift.json --force", "this command reads this file. Name"),
+        ("onnx dense.keras --data good.npz --report a.md --report ./a.md", "a.md: is given twice"),
+        ("tflite dense.keras --dynamic --batch 2", "batch size 2 (--batch) fixes"),
+        ("inspect dense.keras --report audit.md", "end in .json or .html"),
+        ("inspect m.keras --report a.json --report ./a.json", "given twice. Name"),
+        ("inspect dense.keras --data narrow.npz", "features"),
+        ("onnx dense.keras --precision fp32 --fp16-io", "fp16_io is about FP16 files"),
     ],
 )
 def test_a_mistake_is_one_message_exit_2_and_leaves_nothing(folder, arguments, message):
     before = sorted(os.listdir())
-    result = tfmp_convert(*arguments)
+    result = tfmp_convert(*arguments.split())
     assert result.exit_code == 2, result.output
     assert message in result.stderr
     assert "Traceback" not in result.stderr
@@ -340,13 +247,12 @@ def test_a_mistake_is_one_message_exit_2_and_leaves_nothing(folder, arguments, m
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "arguments", "message"),
     [
-        (["--device", "gpu"], "device: expected a GPU for 'gpu', but none is here. Use device cpu"),
-        (["--labels", "far.npy"], "hold class id 7, but the output has 3 classes: ids 0 to 2 were"),
+        ("tflite", ["--device", "gpu"], "expected a GPU for 'gpu', but none is here. Use device "),
+        ("onnx", ["--labels", "far.npy"], "hold class id 7, but the output has 3 classes: ids 0 "),
     ],
 )
-@pytest.mark.parametrize("command", ["onnx", "tflite"])
 def test_what_cannot_be_compared_is_told_before_anything_is_converted(
     folder, monkeypatch, command, arguments, message
 ):
@@ -368,14 +274,6 @@ def test_a_mistake_late_in_the_data_is_told_with_what_was_converted_before(folde
     assert "received int64 of shape (). " in result.stderr
     assert result.stderr.endswith(" Converted before that, complete and kept: dense.onnx.\n")
     onnx.checker.check_model("dense.onnx", full_check=True)
-
-
-def test_an_existing_output_is_kept_without_force(folder):
-    (folder / "dense.onnx").write_text("precious")
-    result = tfmp_convert("onnx", "dense.keras")
-    assert result.exit_code == 2
-    assert "already exists" in result.stderr
-    assert (folder / "dense.onnx").read_text() == "precious"
 
 
 @pytest.mark.parametrize("command", sorted(main.commands))
@@ -405,9 +303,8 @@ def program(*arguments: str, **options) -> subprocess.Popen[str]:
     return subprocess.Popen([path, *arguments], **pipes, **options)
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_who_stops_reading_changes_no_exit_status(folder, shards, form):
-    with program("report", "one.json", *form) as run:
+def test_who_stops_reading_changes_no_exit_status(folder, shards):
+    with program("report", "one.json") as run:
         run.stdout.close()
         assert run.stderr.read() == ""
     assert run.returncode == 3
@@ -422,13 +319,12 @@ def test_a_terminal_that_lacks_the_signs_gets_them_spelled_out(folder, shards):
 
 
 def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
-    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
-    command = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz", "--explain")
+    command = ("validate", "dense.keras", "half.onnx", "--data", "good.npz", "--explain")
     result = tfmp_convert(*command, "--report", "drift.html")
     assert result.exit_code == 0, result.output
     assert "Most of the drift comes from layer" in result.stdout
     assert "Worst samples (rel. L2):" in result.stdout
-    saved = folder / "drift.reproduce" / "dense.onnx"
+    saved = folder / "drift.reproduce" / "half.onnx"
     assert sorted(path.name for path in saved.iterdir()) == [
         "expected.npz",
         "inputs.npz",
@@ -444,12 +340,11 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
     )
     document = tfmp_convert(*command, "--reproduce", "drift.reproduce", "--force", "--json")
     (candidate,) = json.loads(document.stdout)["candidates"]
-    assert candidate["explanation"]["culprit"]["folder"] == "drift.reproduce/dense.onnx"
+    assert candidate["explanation"]["culprit"]["folder"] == "drift.reproduce/half.onnx"
 
 
 def test_node_data_asks_for_the_explanation_itself(folder):
-    assert tfmp_convert("onnx", "dense.keras", "-q").exit_code == 0
-    command = ("validate", "dense.keras", "dense.onnx", "--data", "good.npz", "-q")
+    command = ("validate", "dense.keras", "half.onnx", "--data", "good.npz", "-q")
     result = tfmp_convert(*command, "--report", "drift.nodes.json", "--report", "shown.json")
     assert result.exit_code == 0, result.output
     (candidate,) = json.loads((folder / "shown.json").read_text())["candidates"]

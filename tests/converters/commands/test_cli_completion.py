@@ -44,12 +44,6 @@ FISH = f"""
 complete -C "$argv[1] $argv[2]"
 """
 
-CASES = [
-    ("tfmp-convert", "val", "validate"),
-    ("tfmp-convert onnx", "--prec", "--precision"),
-    ("tfmp-convert onnx --precision", "m", "mixed"),
-]
-
 
 def complete(shell: str, folder: Path, line: str, word: str, expected: str) -> str:
     """What the shell shows, after the line and the beginning of a word."""
@@ -75,9 +69,8 @@ def complete(shell: str, folder: Path, line: str, word: str, expected: str) -> s
 
 
 @pytest.mark.parametrize("shell", SET_UP)
-@pytest.mark.parametrize(("line", "word", "expected"), CASES)
-def test_commands_options_and_choices_complete(shell, line, word, expected, tmp_path):
-    assert expected in complete(shell, tmp_path, line, word, expected)
+def test_choices_complete(shell, tmp_path):
+    assert "mixed" in complete(shell, tmp_path, "tfmp-convert onnx --precision", "m", "mixed")
 
 
 @pytest.mark.parametrize("shell", SET_UP)

@@ -198,32 +198,6 @@ def test_a_layer_that_overflows_fails_though_nothing_came_of_it_here(tmp_path: P
     assert convert(model, "tflite", path, "fp32", data={"x": rows}).known.overflows == ()
 
 
-def not_a_number() -> keras.Model:
-    """Two large numbers that are equal in FP16: infinity minus infinity."""
-    x = keras.Input((8,), name="x")
-    large = keras.layers.Rescaling(1e6, name="large")(x)
-    larger = keras.layers.Rescaling(2.0, name="larger")(large)
-    return keras.Model(x, {"y": keras.ops.tanh(larger - large)}, name="nan")
-
-
-@pytest.mark.slow
-def test_constants_and_layers_behind_a_fail_are_named(tmp_path: Path, models: ModuleType) -> None:
-    rng = np.random.default_rng(0)
-    image = rng.normal(size=(300, 8, 8, 3)).astype(np.float32)
-    artifact = convert(
-        models.destroyed_constants(), "tflite", tmp_path / "a.tflite", data={"image": image}
-    )
-    assert artifact.report.verdict == "FAIL"
-    (candidate,) = artifact.report.candidates
-    assert any("(layer big)" in note and "clamp to 65504" in note for note in candidate.notes)
-    x = rng.normal(size=(300, 8)).astype(np.float32)
-    artifact = convert(not_a_number(), "tflite", tmp_path / "b.tflite", data={"x": x})
-    assert artifact.report.verdict == "FAIL"
-    (candidate,) = artifact.report.candidates
-    assert candidate.checks[0].name == "nonfinite"
-    assert any("overflows in FP16: layer large" in text for text in candidate.reasons)
-
-
 @pytest.mark.slow
 def test_on_a_gpu_in_software_nothing_is_certified(folder: Path) -> None:
     tflite = format_named("tflite")

@@ -91,13 +91,10 @@ def test_a_flag_is_true_or_false(folder, to, name):
         convert(folder / "dense.keras", to, folder / f"no.{to}", data=X, **{name: "no"})
 
 
-def test_a_budget_is_a_drift_budget(folder):
+def test_a_budget_is_a_drift_budget(folder, tmp_path):
     with pytest.raises(InputError, match=r"budget: expected a DriftBudget, as in DriftBudget\(rel"):
         convert(folder / "dense.keras", "onnx", data=X, budget={"rel_l2": 0.1})
-
-
-def test_one_regular_expression_is_a_list_of_one(folder, tmp_path):
-    """And not a list of letters, of which every layer has some."""
+    # And not a list of letters, of which every layer has some.
     artifact = convert(folder / "dense.keras", "onnx", tmp_path / "m.onnx", keep_fp32="scores")
     assert [note for note in artifact.notes if "(scores)" in note]
     assert not [note for note in artifact.notes if "kept by request (s)" in note]

@@ -18,6 +18,9 @@ def test_without_a_limit_it_tells_of_the_default_flip_rate() -> None:
     assert "flip_rate of at most 0.01 (0.95 confidence)" in result.stdout
     assert "299" in result.stdout
     assert "accuracy_drop" not in result.stdout
+    document = json.loads(plan("--confidence", "0.99", "--json").stdout)
+    assert document["flip_rate"]["seen"][0]["passes_from"] == 459
+    assert plan("--quiet").output == ""
 
 
 @pytest.mark.slow
@@ -29,15 +32,6 @@ def test_limits_and_samples_that_are_asked_for() -> None:
     document = json.loads(plan("--accuracy-drop", "0.01", "--json").stdout)
     assert list(document) == ["samples", "accuracy_drop"]
     assert document["accuracy_drop"]["seen"][0]["passes_from"] == 268
-
-
-def test_a_stricter_confidence_needs_more() -> None:
-    document = json.loads(plan("--confidence", "0.99", "--json").stdout)
-    assert document["flip_rate"]["seen"][0]["passes_from"] == 459
-
-
-def test_quiet_prints_nothing() -> None:
-    assert plan("--quiet").output == ""
 
 
 @pytest.mark.parametrize(

@@ -46,19 +46,16 @@ def test_a_terminal_sees_stage_count_rate_and_time_left(terminal, monkeypatch):
     assert "0:" in text.rpartition("/s")[2]
 
 
-def test_samples_of_unknown_number_are_counted(terminal):
+def test_samples_of_unknown_number_are_counted_and_quiet_shows_nothing(terminal):
+    with session(Shown(quiet=True)) as progress:
+        progress("comparing")
+        progress.count(1, 2)
+    assert terminal.getvalue() == ""
     with session(OPTIONS) as progress:
         progress("comparing")
         progress.count(1234, None)
         progress._display.refresh()
     assert "1,234 samples" in terminal.getvalue()
-
-
-def test_quiet_shows_nothing_even_there(terminal):
-    with session(Shown(quiet=True)) as progress:
-        progress("comparing")
-        progress.count(1, 2)
-    assert terminal.getvalue() == ""
 
 
 def test_a_defect_is_neither_a_verdict_nor_the_user_s_mistake(capsys):
@@ -101,16 +98,13 @@ def test_a_library_that_does_not_load_is_the_machines_fault(capsys, name, status
     assert told in capsys.readouterr().err
 
 
-def test_notes_that_are_nearly_the_same_are_one(capsys):
+def test_notes_and_names_are_shown_plainly(capsys):
     notes = tuple(f"kept in FP32: Exp in layer {i}" for i in range(16))
     artifact = Artifact(Path("a.onnx"), "onnx", "fp16", 10, "ab", FileNotes(notes))
     print_results(None, [artifact], Asked(), Shown())
     told = capsys.readouterr().out
     assert (told.count("kept in FP32"), "and 15 notes more" in told) == (1, True)
-
-
-def test_names_of_files_are_shown_and_not_obeyed(capsys):
-    """Neither Rich's markup nor a terminal's escape sequences."""
+    # Neither Rich's markup nor a terminal's escape sequences.
     path = Path("a[/x]\x1b]0;evil\x07.onnx")
     artifact = Artifact(path, "onnx", "fp16", 10, "ab", FileNotes(("of \x1b[2J[bold]x",)))
     print_results(None, [artifact], Asked(), Shown())

@@ -7,11 +7,9 @@ import keras_models
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 
 import tfmp.converters.runners.onnx_gpu as gpu_runner
 from tfmp.converters import convert, validate
-from tfmp.converters.commands.cli import main
 from tfmp.converters.comparison.devices import choose
 from tfmp.converters.formats import format_named
 from tfmp.converters.onnx.format import OnnxFormat
@@ -109,12 +107,9 @@ def test_a_gpu_in_software_runs_tflite_files_and_is_called_what_it_is(vulkan, mo
     assert choose("gpu", [TFLITE]).text == "gpu, as asked"
 
 
-def test_cpu_asks_nobody(monkeypatch):
+def test_cpu_asks_nobody_nor_does_emulation(monkeypatch):
     monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self, asked=True: pytest.fail("asked"))
     assert not choose("cpu", [ONNX]).gpu
-
-
-def test_emulation_is_for_onnx_files_on_a_cpu(monkeypatch):
     monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self, asked=True: pytest.fail("asked"))
     found = choose("auto", [ONNX, TFLITE], emulate=True)
     assert (found.gpu, found.reference_gpu) == (set(), False)
@@ -207,17 +202,14 @@ def test_nodes_that_fell_back_are_named(monkeypatch, half):
     assert runner.info.details["proof"] == "Softmax fell back to the CPU, which has no FP16"
 
 
-def test_without_cuda_the_runner_says_so(half):
+def test_the_probe_of_cuda_runs_on_a_provider_that_works(half):
+    check_onnx_gpu(CPU)
     if ONNX.gpu_problem() is None:
         pytest.skip("CUDA works here")
     with pytest.raises(MachineError, match="CUDA"):
         OnnxGpuRunner(half)
     with pytest.raises(MachineError, match="CUDA"):
         check_onnx_gpu()
-
-
-def test_the_probe_of_cuda_runs_on_a_provider_that_works():
-    check_onnx_gpu(CPU)
 
 
 @pytest.mark.slow
@@ -289,31 +281,12 @@ class TestAMachineThatFails:
         with pytest.raises(InputError, match=r"^device: CUDA failure 2: out of memory\. Use"):
             validate(model, half, np.ones((2, 6), np.float32), device="auto")
 
-    def test_the_command_line_says_it_with_status_2(self, model, half, broken, monkeypatch):
-        monkeypatch.chdir(half.parent)
-        model.save("model.keras")
-        arguments = ["validate", "model.keras", half.name, "--device", "gpu"]
-        result = CliRunner().invoke(main, arguments)
-        assert result.exit_code == 2
-        assert result.stderr.startswith("Error: device: CUDA failure 2")
 
-    def test_a_file_that_is_broken_itself_is_still_judged(self, model, half, tmp_path):
-        broken = tmp_path / "broken.onnx"
-        broken.write_bytes(b"no model")
-        report = validate(model, [half, broken], np.ones((2, 6), np.float32), device="cpu")
-        assert report.candidates[0].error is None
-        assert "is not a usable ONNX model" in report.candidates[1].error
-        assert report.verdict == "FAIL"
-
-
-def test_a_file_that_is_no_model_costs_no_worker(tmp_path):
+def test_files_that_are_no_models_and_timing(tmp_path, half):
     path = tmp_path / "broken.onnx"
     path.write_bytes(b"no model")
     with pytest.raises(RunnerError, match="is not a usable ONNX model"):
         OnnxGpuRunner(path, CPU)
-
-
-def test_cuda_calls_are_timed_inside_the_worker(half):
     seconds, rows = OnnxGpuTimer(half, CPU).measure({"features": np.ones((3, 6), np.float32)}, 1)
     assert rows == 1
     assert len(seconds) >= 5

@@ -41,9 +41,6 @@ def test_renderings_and_json_have_it(report):
     bars = latency_bars(report)
     assert [bar.label for bar in bars] == [report.reference.name, "m.onnx", "m.tflite"]
     assert all(0 < bar.length <= bar.bound <= 1 for bar in bars)
-
-
-def test_without_it_no_column_appears(report):
     bare = replace(
         report,
         reference=replace(report.reference, latency=None),

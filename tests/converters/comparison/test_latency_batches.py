@@ -66,9 +66,6 @@ def test_every_rendering_and_json_have_them(report):
 def test_without_them_no_table_appears(plain):
     assert latency_cells(plain) == []
     assert "Batch sizes" not in render(plain, ".html")
-
-
-def test_a_report_of_an_earlier_version_is_read(plain):
     document = plain.to_dict()
     del document["reference"]["latencies"]
     for candidate in document["candidates"]:

@@ -20,6 +20,8 @@ def test_what_is_asked_for_is_told_by_its_keyword():
     asked = Plan.of(device="cpu", split=True, ray="local", workers=2).asked()
     assert asked == ("device", "split", "ray", "workers")
     assert Plan.of(tasks={"y": "ids"}, metric="math:dist").asked() == ("tasks", "metric")
+    with pytest.raises(InputError, match="device: expected one of auto, cpu, gpu, received 'tpu'"):
+        Plan.of(device="tpu")
 
 
 def test_tasks_and_metrics_are_read_once() -> None:
@@ -34,8 +36,3 @@ def test_tasks_and_metrics_are_read_once() -> None:
         Plan.of(tasks={"y": "boxes"})
     with pytest.raises(InputError, match="'mAP' cannot be read"):
         Plan.of(metric="mAP")
-
-
-def test_another_device_is_refused():
-    with pytest.raises(InputError, match="device: expected one of auto, cpu, gpu, received 'tpu'"):
-        Plan.of(device="tpu")

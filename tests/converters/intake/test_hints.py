@@ -43,30 +43,34 @@ class TestLoss:
             (own_error, "own_error", None),
         ],
     )
-    @pytest.mark.parametrize("suffix", [None, ".keras", ".h5"])
+    def test_of_one_output(self, loss: Any, name: str, from_logits: bool | None) -> None:
+        model: Any = dense("y")
+        model.compile(loss=loss)
+        assert open_source(model).hints == {"y": OutputHint(name, from_logits, "linear")}
+
+    @pytest.mark.parametrize(
+        ("loss", "name", "from_logits"),
+        [
+            (keras.losses.BinaryCrossentropy(from_logits=True), "binary_crossentropy", True),
+            (own_error, "own_error", None),
+        ],
+    )
+    @pytest.mark.parametrize("suffix", [".keras", ".h5"])
     @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5")
-    def test_of_one_output(
-        self, loss: Any, name: str, from_logits: bool | None, suffix: str | None, tmp_path: Path
+    def test_of_a_file(
+        self, loss: Any, name: str, from_logits: bool | None, suffix: str, tmp_path: Path
     ) -> None:
         model: Any = dense("y")
         model.compile(loss=loss)
-        if suffix is not None:
-            model.save(tmp_path / f"model{suffix}")
-            model = tmp_path / f"model{suffix}"
-        assert open_source(model).hints == {"y": OutputHint(name, from_logits, "linear")}
-
-    def test_with_an_argument_that_is_bound(self) -> None:
-        model = dense("y")
-        crossentropy = functools.partial(keras.losses.binary_crossentropy, from_logits=True)
-        model.compile(loss=crossentropy)
-        assert open_source(model).hints["y"] == OutputHint("binary_crossentropy", True, "linear")
+        model.save(tmp_path / f"model{suffix}")
+        hints = open_source(tmp_path / f"model{suffix}").hints
+        assert hints == {"y": OutputHint(name, from_logits, "linear")}
 
     @pytest.mark.parametrize(
         "loss",
         [
             {"b": "mae", "a": keras.losses.BinaryCrossentropy(from_logits=True)},
             [keras.losses.BinaryCrossentropy(from_logits=True), "mae"],
-            (keras.losses.BinaryCrossentropy(from_logits=True), "mae"),
         ],
     )
     def test_of_several_outputs(self, loss: Any, tmp_path: Path) -> None:
@@ -87,11 +91,13 @@ class TestLoss:
             "classes": OutputHint("categorical_crossentropy", False, "softmax"),
             "box": OutputHint("huber", None, "linear"),
         }
-
-    def test_stays_when_sizes_are_pinned(self) -> None:
         model = dense("y")
         model.compile(loss="mse")
         assert open_source(model, batch_size=1).hints["y"].loss == "mean_squared_error"
+        model = dense("y")
+        crossentropy = functools.partial(keras.losses.binary_crossentropy, from_logits=True)
+        model.compile(loss=crossentropy)
+        assert open_source(model).hints["y"] == OutputHint("binary_crossentropy", True, "linear")
 
     @pytest.mark.parametrize("loss", [None, lambda truth, predicted: 0.0, {"other": "mse"}])
     def test_that_says_nothing(self, loss: Any) -> None:

@@ -162,7 +162,7 @@ def test_a_class_for_keras_3_reads_a_file_of_keras_2_with_it(tmp_path: Path):
         open_source(path, custom_objects={"Doubled": Doubled})
 
 
-def test_long_complaints_end_with_a_word(tmp_path: Path):
+def test_damaged_configurations_and_weights(tmp_path: Path):
     path, _ = saved(tmp_path)
     with h5py.File(path, "r+") as file:
         config = json.loads(file.attrs["model_config"])
@@ -171,9 +171,6 @@ def test_long_complaints_end_with_a_word(tmp_path: Path):
     with pytest.raises(InputError, match=r"\w …\)\. Name the modules of its own cl") as caught:
         open_source(path)
     assert "again" not in str(caught.value)
-
-
-def test_only_a_damaged_file_is_to_be_saved_again(tmp_path: Path):
     path, _ = saved(tmp_path)
     with h5py.File(path, "r+") as file:
         for layer in file["model_weights"].values():
@@ -207,15 +204,6 @@ def test_a_layer_that_runs_another_model_is_told_as_one(tmp_path: Path):
     with pytest.raises(InputError, match=r"a TFSMLayer.*Convert the SavedModel folder") as caught:
         open_source(tmp_path / "outer.keras")
     assert "unsafe" not in str(caught.value)
-
-
-def test_a_lambda_of_keras_3_may_be_allowed(tmp_path: Path):
-    x = keras.Input((3,))
-    keras.Model(x, keras.layers.Lambda(lambda value: value * 2)(x)).save(tmp_path / "m.keras")
-    with pytest.raises(InputError, match=r"holds a Lambda layer.*allow it with --unsafe-load"):
-        open_source(tmp_path / "m.keras")
-    source = open_source(tmp_path / "m.keras", unsafe_load=True)
-    np.testing.assert_array_equal(forward(source), 2 * X)
 
 
 def test_pickled_weights_are_refused_without_a_way_to_load_them(tmp_path: Path):

@@ -97,8 +97,15 @@ def test_a_loop_without_an_end_is_stopped(
             source.forward({"x": 0 * X["x"]})
 
 
-@pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize("place", ["../secret", "a/../../secret", "/etc/hostname", "..\\secret"])
+@pytest.mark.parametrize(
+    ("place", "inside"),
+    [
+        ("a/../../secret", False),
+        ("/etc/hostname", False),
+        ("..\\secret", False),
+        ("../secret", True),
+    ],
+)
 def test_weights_outside_of_the_folder_are_not_read(place: str, inside: bool, tmp_path: Path):
     """As an initializer, and as the value of a node."""
     (tmp_path / "secret").write_bytes(bytes(12))
@@ -171,12 +178,7 @@ def in_every_text(path: Path, field: str, raw: bytes) -> Path:
 
 
 @pytest.mark.parametrize(
-    "field",
-    [
-        *("model.producer_name", "model.producer_version", "model.domain", "graph.name"),
-        *("node.name", "node.domain", "opset.domain", "metadata.key", "metadata.value"),
-        *("input.name", "size.dim_param"),
-    ],
+    "field", ["model.domain", "node.name", "opset.domain", "metadata.key", "size.dim_param"]
 )
 def test_texts_that_are_no_text(field: str, tmp_path: Path):
     path = in_every_text(tmp_path / "m.onnx", field, b"\xff\xfe\x80A")
@@ -203,19 +205,17 @@ def test_a_name_without_end(tmp_path: Path):
         open_source(path)
 
 
-@pytest.mark.parametrize("field", ["model.doc_string", "graph.doc_string", "node.doc_string"])
-def test_comments_may_hold_anything(field: str, tmp_path: Path):
-    path = in_every_text(tmp_path / "m.onnx", field, b"\xff\xfe\x80A")
+def test_comments_may_hold_anything(tmp_path: Path):
+    path = in_every_text(tmp_path / "m.onnx", "node.doc_string", b"\xff\xfe\x80A")
     convert(path, to="onnx", output=tmp_path / "out.onnx")
     assert open_source(tmp_path / "out.onnx").outputs[0].name == "y"
 
 
-@pytest.mark.parametrize("field", ["graph.name", "metadata.value"])
-def test_any_language_is_text(field: str, tmp_path: Path):
-    open_source(in_every_text(tmp_path / "m.onnx", field, "жж".encode()))
+def test_any_language_is_text(tmp_path: Path):
+    open_source(in_every_text(tmp_path / "m.onnx", "graph.name", "жж".encode()))
 
 
-@pytest.mark.parametrize("size", [2**62, 2**63 - 1, 2**50])
+@pytest.mark.parametrize("size", [2**63 - 1, 2**50])
 def test_a_size_that_no_memory_holds(size: int, tmp_path: Path):
     model = onnx.load(save(tmp_path / "m.onnx", [helper.make_node("Abs", ["x"], ["y"])], []))
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = size
@@ -226,9 +226,15 @@ def test_a_size_that_no_memory_holds(size: int, tmp_path: Path):
         open_source(tmp_path / "m.onnx")
 
 
-@pytest.mark.parametrize("place", ["m.onnx", "./m.onnx", "other.bin"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "bool"])
-@pytest.mark.parametrize("kind", ["initializer", "constant", "in a branch"])
+@pytest.mark.parametrize(
+    ("place", "dtype", "kind"),
+    [
+        ("m.onnx", "float16", "initializer"),
+        ("./m.onnx", "float32", "constant"),
+        ("m.onnx", "bool", "in a branch"),
+        ("other.bin", "bool", "initializer"),
+    ],
+)
 def test_weights_in_the_model_file_itself(place: str, dtype: str, kind: str, tmp_path: Path):
     """Small ones, too: the converted file holds them, and needs no file of the original."""
     values = np.array([1, 0, 2]).astype(dtype)

@@ -98,7 +98,7 @@ def explanation(layer: str) -> Explanation:
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_report() -> MakeReport:
     """Makes the report on some of the samples, with names of choice."""
 
@@ -166,12 +166,12 @@ def make_report() -> MakeReport:
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def report(make_report: MakeReport) -> DriftReport:
     return make_report()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def hostile_report(make_report: MakeReport) -> DriftReport:
     """Every name that comes from outside is hostile."""
     return make_report(output=HOSTILE, names=tuple(f"{HOSTILE}{i}.onnx" for i in range(4)))

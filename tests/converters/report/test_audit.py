@@ -59,9 +59,6 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
     assert "✓ fits" in text
     assert "unknown: what other data would do" in text
     assert "model: 2 values that FP16 cannot hold, on 5 samples" in text
-
-
-def test_long_audits_are_cut_and_say_so() -> None:
     text = printed(example(*[activation()] * 20, constants=(CLAMPED,) * 17))
     assert "and 5 more that are in less danger" in text
     assert "and 2 more constants" in text
@@ -104,8 +101,5 @@ def test_it_is_saved_by_suffix(tmp_path: Path) -> None:
     save_audit(result, tmp_path / "audit.html")
     assert json.loads((tmp_path / "audit.json").read_text())["model"] == "model"
     assert (tmp_path / "audit.html").read_text().startswith("<!doctype html>")
-
-
-def test_other_suffixes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"to end in .json or .html, received suffix '.md'"):
         check_audit_path(str(tmp_path / "audit.md"))

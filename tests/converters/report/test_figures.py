@@ -38,13 +38,10 @@ class TestBudget:
     def test_a_value_at_its_limit_ends_at_the_line(self) -> None:
         assert only(check(0.01, 0.01)).length == pytest.approx(BUDGET_LINE)
         assert only(check(0.005, 0.01)).length == pytest.approx(BUDGET_LINE / 2)
-
-    def test_the_bound_goes_on_from_the_bar(self) -> None:
-        bar = only(check(0.0, 0.01, 0.0, 0.0066, name="flip_rate"))
-        assert bar.length == 0.0
-        assert bar.bound == pytest.approx(0.66 * BUDGET_LINE)
-        assert bar.text == "0.00% (≤ 0.66%) of 1.00%"
-        assert not bar.cut
+        assert only(check(0.0, 0.0)).length == 0.0
+        assert only(check(1e-9, 0.0, verdict=Verdict.FAIL)).length == 1.0
+        bar = only(check(-0.02, 0.01, -0.03, -0.01, name="accuracy_drop"))
+        assert (bar.length, bar.bound, bar.cut) == (0.0, 0.0, False)
 
     def test_what_goes_beyond_the_track_is_cut(self) -> None:
         bar = only(check(5.0, 0.01, verdict=Verdict.FAIL))
@@ -52,27 +49,23 @@ class TestBudget:
         undecided = only(check(0.005, 0.01, 0.0, 0.05, Verdict.INCONCLUSIVE, "flip_rate"))
         assert (undecided.bound, undecided.cut) == (1.0, True)
         assert undecided.length < BUDGET_LINE
+        bar = only(check(0.0, 0.01, 0.0, 0.0066, name="flip_rate"))
+        assert bar.length == 0.0
+        assert bar.bound == pytest.approx(0.66 * BUDGET_LINE)
+        assert bar.text == "0.00% (≤ 0.66%) of 1.00%"
+        assert not bar.cut
 
     @pytest.mark.parametrize("value", [math.nan, math.inf])
     def test_no_number_fills_the_track(self, value: float) -> None:
         bar = only(check(value, 0.01, verdict=Verdict.FAIL))
         assert (bar.length, bar.cut) == (1.0, True)
 
-    def test_a_limit_of_zero(self) -> None:
-        assert only(check(0.0, 0.0)).length == 0.0
-        assert only(check(1e-9, 0.0, verdict=Verdict.FAIL)).length == 1.0
-
-    def test_a_negative_drop_has_no_length(self) -> None:
-        bar = only(check(-0.02, 0.01, -0.03, -0.01, name="accuracy_drop"))
-        assert (bar.length, bar.bound, bar.cut) == (0.0, 0.0, False)
-
     def test_what_no_budget_allows_fills_the_track(self) -> None:
         bar = only(check(3.0, None, verdict=Verdict.FAIL, name="nonfinite"))
         assert (bar.label, bar.text, bar.length) == ("Non-finite values", "3 values", 1.0)
-
-    def test_what_passes_beside_values_that_are_not_finite_is_left_out(self) -> None:
         broken = check(3.0, None, verdict=Verdict.FAIL, name="nonfinite")
         assert only(broken, check(0.0, 0.1, name="sample_rel_l2")).text == "3 values"
+        assert budget_bars(candidate(check(3.0, 59.0, name="min_samples"))) == ([], 0)
 
     @pytest.mark.parametrize("name", ["meaning", "top_k", "slice_rel_l2"])
     def test_a_share_without_a_limit_is_no_number_of_values(self, name: str) -> None:
@@ -88,14 +81,9 @@ class TestBudget:
         bars, more = budget_bars(candidate(*checks))
         assert (len(bars), more) == (12, 8)
         assert bars[0].text == "0.019 of 0.1"
-
-    def test_of_checks_under_one_limit_the_worst_is_shown(self) -> None:
         checks = [check(share, 0.1, name="slice_rel_l2") for share in (0.01, 0.03, 0.02)]
         bars, more = budget_bars(candidate(check(0.02, 0.1), *checks))
         assert ([bar.text for bar in bars], more) == (["0.03 of 0.1", "0.02 of 0.1"], 0)
-
-    def test_checks_without_a_share_are_no_bars(self) -> None:
-        assert budget_bars(candidate(check(3.0, 59.0, name="min_samples"))) == ([], 0)
 
 
 def test_ulps_begin_and_end_where_there_are_values() -> None:
@@ -109,9 +97,6 @@ def test_ulps_begin_and_end_where_there_are_values() -> None:
         ("2 to 4", "0 (0.0%)", 0.0),
         ("4 to 8", "1 (25.0%)", 0.25),
     ]
-
-
-def test_integers_have_no_ulps() -> None:
     accumulator = OutputAccumulator("y")
     accumulator.update(np.array([1, 2]), np.array([1, 3]))
     assert ulp_bars(accumulator.result()) == []

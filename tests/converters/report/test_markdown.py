@@ -29,15 +29,15 @@ def test_shows_table_reasons_data_and_budget(report) -> None:
     assert len(lines) < 30
 
 
-def test_a_candidate_that_passed_takes_one_line(make_report) -> None:
+def test_short_reports(make_report) -> None:
     report = make_report(names=("good.onnx",))
     text = to_markdown(report)
     assert text.count("good.onnx") == 1
-
-
-def test_columns_without_a_value_are_left_out(make_report) -> None:
     report = make_report(names=())
     assert "| Verdict |\n" in to_markdown(report)
+    report = make_report(names=("good.onnx",))
+    bare = replace(report, candidates=(replace(report.candidates[0], labels=()),))
+    assert to_card(bare).startswith("## ")
 
 
 def test_names_are_text(hostile_report) -> None:
@@ -47,9 +47,6 @@ def test_names_are_text(hostile_report) -> None:
     assert name == (
         r"| \<script>alert(1)\</script>\|\`\*\[x\](http\://evil)\\x1b\[31m\\u202e\&amp;0.onnx"
     )
-
-
-def test_escape() -> None:
     assert escape("rel_l2 of a: 1 -> 2") == "rel_l2 of a: 1 -> 2"
     assert escape("_emphasis_ :smile: ~gone~") == r"\_emphasis\_ \:smile: \~gone\~"
 
@@ -73,15 +70,3 @@ def test_a_model_card_holds_the_metrics_of_labels_and_the_hashes(report) -> None
     ]
     assert body.startswith("\n" + to_markdown(report))
     assert f"| broken.onnx | `{'ab' * 32}` |" in body
-
-
-def test_a_model_card_without_labels_has_no_metadata(make_report) -> None:
-    report = make_report(names=("good.onnx",))
-    bare = replace(report, candidates=(replace(report.candidates[0], labels=()),))
-    assert to_card(bare).startswith("## ")
-
-
-def test_names_in_a_model_cards_metadata_are_text(hostile_report) -> None:
-    head = to_card(hostile_report).split("---\n")[1]
-    (entry,) = yaml.safe_load(head)["model-index"]
-    assert "<script>" in entry["results"][0]["metrics"][0]["name"]

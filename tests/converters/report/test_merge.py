@@ -31,9 +31,6 @@ def test_shards_in_any_order_give_the_report_of_the_whole(make_report, report) -
     assert repr(merge_reports(shards)) == whole
     assert repr(merge_reports(shards[::-1])) == whole
     assert repr(merge_reports([merge_reports(shards[:2]), shards[2]])) == whole
-
-
-def test_a_report_by_itself_is_unchanged(report) -> None:
     assert repr(merge_reports([report])) == repr(report)
 
 

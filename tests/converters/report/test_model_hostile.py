@@ -154,18 +154,12 @@ def test_a_page_has_the_same_tags_whatever_its_texts_are(full: DriftReport) -> N
         assert all(char.isprintable() or char in "\n\xa0" for char in page), ascii(text)
 
 
-def test_junit_is_xml_with_the_same_tags(hostile: DriftReport, full: DriftReport) -> None:
+def test_every_form_keeps_its_parts(hostile: DriftReport, full: DriftReport) -> None:
     tags = [each.tag for each in ElementTree.fromstring(render(hostile, ".xml")).iter()]
     assert tags == [each.tag for each in ElementTree.fromstring(render(full, ".xml")).iter()]
-
-
-def test_the_terminal_gets_no_controls(hostile: DriftReport) -> None:
     stream = StringIO()
     print_report(hostile, Console(file=stream, width=100))
     assert all(char.isprintable() or char == "\n" for char in stream.getvalue())
-
-
-def test_every_other_form_can_be_written(hostile: DriftReport) -> None:
     alone = replace(hostile, candidates=hostile.candidates[1:2])
     for suffix in (".nodes.json", ".peak.nodes.json", ".precision.nodes.json"):
         render(alone, suffix).encode(errors="surrogatepass")

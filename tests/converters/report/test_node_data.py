@@ -62,7 +62,7 @@ def test_a_node_has_its_layers_number_and_in_the_culprit_its_own(report, suffix,
     }
 
 
-def test_the_culprit_stands_out_and_larger_errors_are_darker(report) -> None:
+def test_colours(report) -> None:
     (graph,) = json.loads(render(report, ".nodes.json")).values()
     colours = {name: result["bgColor"] for name, result in graph["results"].items()}
     assert [name for name, result in graph["results"].items() if "textColor" in result] == [
@@ -70,9 +70,6 @@ def test_the_culprit_stands_out_and_larger_errors_are_darker(report) -> None:
     ]
     blue = {name: int(colour[5:], 16) for name, colour in colours.items()}
     assert blue["n/Conv"] > blue["probs/Neg"] > blue["h"]
-
-
-def test_peaks_near_and_past_the_largest_fp16_number_have_colour(report) -> None:
     (graph,) = json.loads(render(report, ".peak.nodes.json")).values()
     colours = {name: result.get("bgColor") for name, result in graph["results"].items()}
     assert colours["n/Conv"] is colours["h"] is None

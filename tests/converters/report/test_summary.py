@@ -47,11 +47,18 @@ def test_number(value, text) -> None:
     assert number(value) == text
 
 
-def test_number_with_decimals_and_percent() -> None:
+def test_numbers_sizes_and_texts() -> None:
     assert number(73.689, 1) == "73.7"
     assert (number(-0.004, 2), percent(-1e-6), percent(-0.02)) == ("0.00", "0.00%", "-2.00%")
     assert percent(0.98765) == "98.77%"
     assert percent(None) == "-"
+    assert printable("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\\n"
+    assert printable("größe 模型 ✓") == "größe 模型 ✓"
+    info = RunnerInfo("litert", "CPU", "weights-only")
+    assert (runner_text(info), fp16_text(info)) == ("litert, CPU", "weights only")
+    assert fp16_text(RunnerInfo("keras", "CPU", None)) == "none (FP32)"
+    nothing = RunnerInfo("none", "none", None)
+    assert (runner_text(nothing), fp16_text(nothing)) == ("-", "-")
 
 
 @pytest.mark.parametrize(
@@ -60,11 +67,6 @@ def test_number_with_decimals_and_percent() -> None:
 )
 def test_size(size, text) -> None:
     assert size_text(size) == text
-
-
-def test_control_and_direction_characters_are_spelled_out() -> None:
-    assert printable("a\x1b[31mb\u202ec\n") == "a\\x1b[31mb\\u202ec\\n"
-    assert printable("größe 模型 ✓") == "größe 模型 ✓"
 
 
 @pytest.mark.parametrize(
@@ -86,15 +88,7 @@ def test_the_meaning_of_an_output_is_a_sentence(task: Task, text: str) -> None:
     assert meaning_text(replace(drift_of("y", Totals()), task=task)) == text
 
 
-def test_runner() -> None:
-    info = RunnerInfo("litert", "CPU", "weights-only")
-    assert (runner_text(info), fp16_text(info)) == ("litert, CPU", "weights only")
-    assert fp16_text(RunnerInfo("keras", "CPU", None)) == "none (FP32)"
-    nothing = RunnerInfo("none", "none", None)
-    assert (runner_text(nothing), fp16_text(nothing)) == ("-", "-")
-
-
-def test_rows_show_the_worst_output(report) -> None:
+def test_rows_headline_and_notes(report) -> None:
     good, broken, opened, crashed = map(row_of, report.candidates)
     assert (good.flips, good.score, good.size, good.fp16) == (
         "0/450",
@@ -105,6 +99,8 @@ def test_rows_show_the_worst_output(report) -> None:
     assert (broken.rel_l2, broken.sqnr_db) == ("∞", "-∞")
     assert opened.flips == "2/450"
     assert (crashed.rel_l2, crashed.flips, crashed.score) == ("-", "-", "-")
+    assert headline(report) == "1 of 4 candidates passed against digits, on 450 samples."
+    assert data_notes(report) == ["input 'image' holds 1 values that are NaN or infinite"]
 
 
 def culprit(local: float, jump: float, cumulative: float, **more) -> str:
@@ -126,11 +122,6 @@ def test_a_jump_is_told_from_where_to_where_and_whose_doing_it_is() -> None:
     )
     assert culprit(local=0.0, jump=math.inf, cumulative=math.inf).endswith("jump of the error")
     assert culprit(1.0, 1.0, 1.0, local_nonfinite=3).endswith("largest jump of the error")
-
-
-def test_headline_and_notes(report) -> None:
-    assert headline(report) == "1 of 4 candidates passed against digits, on 450 samples."
-    assert data_notes(report) == ["input 'image' holds 1 values that are NaN or infinite"]
 
 
 def test_labels_that_the_reference_does_not_predict_are_told_once(report) -> None:

@@ -15,7 +15,7 @@ def printed(report, width: int = 120, **options) -> str:
     return stream.getvalue()
 
 
-def test_says_all_on_a_wide_terminal(report) -> None:
+def test_a_wide_terminal_says_all(report) -> None:
     text = printed(report)
     heading = text.splitlines()[0].split()
     assert heading[:3] == ["Candidate", "Runner", "FP16"]
@@ -27,9 +27,12 @@ def test_says_all_on_a_wide_terminal(report) -> None:
     assert text.splitlines()[-1] == (
         "✗ FAIL  1 of 4 candidates passed against digits, on 450 samples."
     )
-
-
-def test_leaves_columns_out_on_a_narrow_terminal(report) -> None:
+    text = " ".join(printed(report).split())
+    for candidate in report.candidates:
+        for reason in candidate.reasons:
+            assert " ".join(reason.split()) in text
+    assert "\x1b" not in printed(report)
+    assert "\x1b[1;32m" in printed(report, force_terminal=True, color_system="standard")
     lines = printed(report, width=80).splitlines()
     assert max(map(len, lines)) <= 80
     assert "Size" not in lines[0]
@@ -48,18 +51,6 @@ def test_columns_make_room_for_names(make_report, width, gone) -> None:
     assert not any(word in heading for word in gone)
     for kept in ("Rel. L2", "Flips", "Verdict"):
         assert kept in heading
-
-
-def test_every_reason_is_printed(report) -> None:
-    text = " ".join(printed(report).split())
-    for candidate in report.candidates:
-        for reason in candidate.reasons:
-            assert " ".join(reason.split()) in text
-
-
-def test_no_color_and_pipes_get_plain_text(report) -> None:
-    assert "\x1b" not in printed(report)
-    assert "\x1b[1;32m" in printed(report, force_terminal=True, color_system="standard")
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -146,7 +146,7 @@ SOUND = {
 }
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=150, deadline=None)
 @given(seed=strategies.integers(0, 2**32), suffix=strategies.sampled_from(sorted(SOUND)))
 def test_damage_is_told_in_one_sentence(
     tmp_path_factory: pytest.TempPathFactory, seed: int, suffix: str

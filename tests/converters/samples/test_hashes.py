@@ -27,6 +27,13 @@ def test_a_repeated_sample_has_the_same_key_in_any_batch() -> None:
     assert len(set(keys.tolist())) == 6
     assert input_keys({"x": X[2:3]})[0] == keys[2]
     assert np.array_equal(input_keys({"x": np.asfortranarray(x)}), keys)
+    words = np.array(["a", "b", "a"], dtype=object)
+    keys = input_keys({"words": words})
+    assert keys[0] == keys[2] != keys[1]
+    assert np.array_equal(keys, input_keys({"words": words.astype("S1")}))
+    keys = input_keys({"x": X}, np.arange(6))
+    assert np.array_equal(keys, input_keys({"x": X}, np.arange(6)[::-1]))
+    assert hash_samples({"x": X}, np.arange(6))[0] != hash_samples({"x": X}, np.ones(6, int))[0]
 
 
 def test_every_input_counts_with_its_name_dtype_and_shape() -> None:
@@ -40,19 +47,6 @@ def test_every_input_counts_with_its_name_dtype_and_shape() -> None:
         {"x": X, "shared": np.float32(1)},  # without axes: for all samples
     ]
     assert len({int(input_keys(batch)[0]) for batch in alike}) == len(alike)
-
-
-def test_texts_count_by_content() -> None:
-    words = np.array(["a", "b", "a"], dtype=object)
-    keys = input_keys({"words": words})
-    assert keys[0] == keys[2] != keys[1]
-    assert np.array_equal(keys, input_keys({"words": words.astype("S1")}))
-
-
-def test_values_of_labels_do_not_change_a_key() -> None:
-    keys = input_keys({"x": X}, np.arange(6))
-    assert np.array_equal(keys, input_keys({"x": X}, np.arange(6)[::-1]))
-    assert hash_samples({"x": X}, np.arange(6))[0] != hash_samples({"x": X}, np.ones(6, int))[0]
 
 
 def test_a_reading_gives_the_keys_with_each_batch() -> None:

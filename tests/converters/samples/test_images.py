@@ -49,15 +49,12 @@ def test_a_flat_folder_has_no_labels(folder: Path) -> None:
     assert not reading.description.labelled
 
 
-def test_channels_first(folder: Path) -> None:
+def test_other_layouts(folder: Path) -> None:
     first = TensorSpec("image", (None, 3, 6, 5), "float32")
     (batch,) = open_data(folder, [first]).read()
     (expected,) = open_data(folder, [IMAGE]).read()
     channels_first = expected.inputs["image"].transpose(0, 3, 1, 2)
     np.testing.assert_array_equal(batch.inputs["image"], channels_first)
-
-
-def test_gray_images(folder: Path) -> None:
     gray = TensorSpec("image", (None, 6, 5, 1), "float32")
     (batch,) = open_data(folder, [gray]).read()
     assert batch.inputs["image"].shape == (5, 6, 5, 1)

@@ -8,8 +8,12 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_folder, check_output
 
 
-def test_a_new_file_in_a_writable_folder_is_fine(tmp_path):
+def test_paths_that_are_fine(tmp_path):
     check_output(tmp_path / "model.onnx", ".onnx", force=False)
+    check_output(tmp_path / "no" / "such" / "model.onnx", ".onnx", force=False)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "there.onnx").write_text("old")
+    check_output(tmp_path / "there.onnx", ".onnx", force=True)
 
 
 @pytest.mark.parametrize(
@@ -30,16 +34,6 @@ def test_paths_that_cannot_be_written_are_named(tmp_path, name, message):
     with pytest.raises(InputError, match=message) as caught:
         check_output(tmp_path / name, ".onnx", force=False)
     assert str(tmp_path) in str(caught.value)
-
-
-def test_a_folder_that_is_missing_is_not_made_yet(tmp_path):
-    check_output(tmp_path / "no" / "such" / "model.onnx", ".onnx", force=False)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_force_allows_an_existing_file(tmp_path):
-    (tmp_path / "there.onnx").write_text("old")
-    check_output(tmp_path / "there.onnx", ".onnx", force=True)
 
 
 def test_a_folder_without_rights_is_refused(tmp_path, monkeypatch):

@@ -37,18 +37,31 @@ def test_arrays_go_both_ways_and_state_stays() -> None:
         result = worker.call("add", values)
     np.testing.assert_array_equal(result, values + 16)
     assert result.dtype == np.float16
+    with start(environment={"TFMP_TEST_WORKER": "yes"}) as worker:
+        assert worker.call("environment", "TFMP_TEST_WORKER") == "yes"
+        assert worker.call("environment", "PATH") == os.environ["PATH"]
 
 
-def test_more_than_a_pipe_holds_goes_both_ways(worker: Worker) -> None:
+def test_one_worker_serves_all_kinds_of_calls(worker: Worker) -> None:
     values = np.zeros(1 << 20, np.float64)
     assert worker.call("add", values).nbytes == values.nbytes
-
-
-def test_it_is_another_process_without_the_callers_modules(worker: Worker) -> None:
     assert worker.call("identity") != os.getpid()
     modules = worker.call("modules")
     assert "pytest" not in modules
     assert "tensorflow" not in modules
+    assert worker.call("print_to_everything") == "clean"
+    for text in ("python output", "native output", "native error stream"):
+        assert text in worker.log()
+    with pytest.raises(ConversionError) as caught:
+        worker.call("refuse")
+    assert type(caught.value) is ConversionError
+    assert str(caught.value) == "layer 'norm': cannot be converted. Use another one."
+    with pytest.raises(RunnerError, match=r"^test worker: ZeroDivisionError: division by zero\.$"):
+        worker.call("divide")
+    assert worker.call("identity") != os.getpid()
+    with pytest.raises(WorkerError, match=r"pickle|local object"):  # Python 3.13 has other words
+        worker.call("unpicklable")
+    assert worker.call("identity")
 
 
 def local() -> None:
@@ -61,12 +74,6 @@ def test_arguments_that_the_process_cannot_read_end_the_first_call(monkeypatch) 
     with start(local) as worker, pytest.raises(WorkerError, match="Can't get attribute 'local'"):
         worker.call("identity")
     assert worker._process.returncode == 0  # it has left by itself, and was not killed
-
-
-def test_environment_is_added_to_the_callers() -> None:
-    with start(environment={"TFMP_TEST_WORKER": "yes"}) as worker:
-        assert worker.call("environment", "TFMP_TEST_WORKER") == "yes"
-        assert worker.call("environment", "PATH") == os.environ["PATH"]
 
 
 @pytest.mark.parametrize(
@@ -88,31 +95,6 @@ def test_a_library_that_cannot_be_loaded_is_the_machines_fault(module: str, reas
 def test_an_error_of_the_machine_comes_back_as_one() -> None:
     with start() as worker, pytest.raises(MachineError, match=r"^no adapter$"):
         worker.call("without_adapter")
-
-
-def test_prints_go_to_the_log_not_into_the_replies(worker: Worker) -> None:
-    assert worker.call("print_to_everything") == "clean"
-    for text in ("python output", "native output", "native error stream"):
-        assert text in worker.log()
-
-
-def test_errors_meant_for_users_arrive_as_they_were_raised(worker: Worker) -> None:
-    with pytest.raises(ConversionError) as caught:
-        worker.call("refuse")
-    assert type(caught.value) is ConversionError
-    assert str(caught.value) == "layer 'norm': cannot be converted. Use another one."
-
-
-def test_other_exceptions_become_a_runner_error_and_the_worker_lives_on(worker: Worker) -> None:
-    with pytest.raises(RunnerError, match=r"^test worker: ZeroDivisionError: division by zero\.$"):
-        worker.call("divide")
-    assert worker.call("identity") != os.getpid()
-
-
-def test_a_result_that_cannot_travel_is_an_error_not_a_crash(worker: Worker) -> None:
-    with pytest.raises(WorkerError, match=r"pickle|local object"):  # Python 3.13 has other words
-        worker.call("unpicklable")
-    assert worker.call("identity")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
@@ -147,13 +129,6 @@ def test_a_target_that_cannot_be_constructed_says_so_at_the_first_call() -> None
         pytest.raises(WorkerError, match=r"^test worker: ValueError: no such kernel\.$"),
     ):
         worker.call("anything")
-
-
-def test_a_target_that_cannot_be_constructed_says_so_again() -> None:
-    with Worker("worker_targets:BadStart", label="Bad", timeout_s=20) as worker:
-        for _ in range(2):
-            with pytest.raises(RunnerError, match="no such kernel"):
-                worker.call("anything")
 
 
 def test_leaving_ends_a_process_that_is_still_starting() -> None:

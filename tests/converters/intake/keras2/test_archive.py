@@ -55,7 +55,7 @@ def test_a_name_without_end(place: str, tmp_path: Path):
                 read_archive(path)
 
 
-@settings(derandomize=True, max_examples=300, deadline=None)
+@settings(derandomize=True, max_examples=150, deadline=None)
 @given(seed=strategies.integers(0, 2**32), whole=strategies.booleans())
 def test_damage_is_told_in_one_sentence(
     tmp_path_factory: pytest.TempPathFactory, seed: int, whole: bool

@@ -54,8 +54,9 @@ def test_a_file_is_read_as_its_writer_meant_it(name: str, tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("to", ["onnx", "tflite"])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("name", "to"), [("keras-2.2-cudnn", "onnx"), ("keras-2.10-seq2seq", "tflite")]
+)
 def test_a_file_converts_to_what_its_writer_meant(name: str, to: str, tmp_path: Path):
     from tfmp.converters import convert
     from tfmp.converters.runners.onnx import onnx_runner
@@ -74,9 +75,8 @@ def test_a_file_converts_to_what_its_writer_meant(name: str, to: str, tmp_path: 
 
         with LiteRTRunner(artifact.path, force_fp16=False) as runner:
             received = runner.run(feeds)
-    tolerance = 5e-3 if "mixed" in name else 1e-3
     for spec, array in zip(source.outputs, expected, strict=True):
-        np.testing.assert_allclose(received[spec.name], array, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(received[spec.name], array, rtol=1e-3, atol=1e-3)
 
 
 def test_a_live_model_is_opened_as_its_file_is():

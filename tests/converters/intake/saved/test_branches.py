@@ -19,7 +19,7 @@ def chosen(index):
     return lambda x: ops.cast(ops.sum(x) * 0, "int32") + index
 
 
-@pytest.mark.parametrize("index", [-2, 0, 1, 2, 3, 9])
+@pytest.mark.parametrize("index", [-2, 0, 2, 9])
 def test_every_index_calls_its_branch(index):
     def switch(x):
         # TensorFlow's own, which does not clip: an index outside means the last branch.
@@ -32,7 +32,7 @@ def test_every_index_calls_its_branch(index):
     np.testing.assert_allclose(received, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 3])
 def test_as_few_branches_as_there_are(count):
     def switch(x):
         return ops.switch(chosen(0)(x), [ops.exp, ops.tanh, ops.cos][:count], x)

@@ -58,7 +58,7 @@ def test_one_of_several_is_chosen_by_name(tmp_path: Path):
         open_source(path, signature="decode")
 
 
-def test_a_concrete_function_that_was_saved_itself(tmp_path: Path):
+def test_a_concrete_function_and_a_module_without_one(tmp_path: Path):
     @tf.function
     def double(x):
         return 2.0 * x
@@ -68,9 +68,6 @@ def test_a_concrete_function_that_was_saved_itself(tmp_path: Path):
     source = open_source(tmp_path / "m")
     (received,) = source.forward({source.inputs[0].name: X}).values()
     np.testing.assert_array_equal(received, 2 * X)
-
-
-def test_a_module_with_variables_only(tmp_path: Path):
     module = tf.Module()
     module.weight = tf.Variable(1.0)
     tf.saved_model.save(module, str(tmp_path / "m"))

@@ -12,10 +12,7 @@ from tfmp.converters import convert, open_source, validate
 from tfmp.converters.shared.errors import ConversionError
 
 LAYERS = {
-    "lstm": lambda: layers.LSTM(5),
-    "gru": lambda: layers.GRU(5, return_sequences=True),
     "bidirectional": lambda: layers.Bidirectional(layers.LSTM(3)),
-    "rnn": lambda: layers.SimpleRNN(4, go_backwards=True),
     "images": lambda: layers.ConvLSTM2D(3, 3),
     "steps": lambda: layers.TimeDistributed(layers.Bidirectional(layers.LSTM(3))),
 }

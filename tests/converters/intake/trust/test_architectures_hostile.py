@@ -135,15 +135,14 @@ COMPUTING: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("suffix", [".h5", ".keras"])
-def test_operations_that_compute_are_read(suffix: str, tmp_path: Path):
+def test_operations_that_compute_are_read(tmp_path: Path):
     inputs = tf_keras.Input((4,), name="x")
     flat = tf_keras.layers.Flatten
     ends = [flat(name=name.replace(" ", "_"))(f(inputs)) for name, f in COMPUTING.items()]
     model = filled(tf_keras.Model(inputs, ends))
-    model.save(tmp_path / f"model{suffix}")
+    model.save(tmp_path / "model.h5")
     x = np.random.default_rng(0).normal(size=(3, 4)).astype("f4")
-    received = open_source(tmp_path / f"model{suffix}").forward({"x": x})
+    received = open_source(tmp_path / "model.h5").forward({"x": x})
     for (name, value), wanted in zip(received.items(), model(x), strict=True):
         np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6, err_msg=name)
 
