@@ -1,5 +1,5 @@
 # Two commands are all the set-up there is: make demo, make test. `make help` lists all, with their
-# times on two cores after installation.
+# times on two busy cores after installation.
 PYTHON ?= python3
 # Options for pytest; a process for each core.
 PYTEST ?= -n auto --dist loadscope --no-loadscope-reorder
@@ -41,7 +41,7 @@ $(STAMP): $(BIN)/python pyproject.toml setup.cfg
 
 install: $(STAMP)  ## make the virtual environment with all that tests need (minutes, once)
 
-demo: $(DEMO)  ## train a digits model in mixed precision, convert it to FP16, prove it (a minute)
+demo: $(DEMO)  ## train a digits model in mixed precision, convert it to FP16, prove it (half a minute; 2 minutes to install, once)
 	@$(BIN)/python samples/digits_end_to_end.py
 
 lint: $(STAMP)  ## lint and format (a second)
@@ -63,7 +63,7 @@ check: lint types  ## lint, types and the tests of your change (a minute)
 	@tests=$$($(BIN)/python tests/support/touched.py) || exit; \
 		test -z "$$tests" || $(BIN)/pytest -m "not slow" $(PYTEST) $$tests || test $$? = 5
 
-test: lint types  ## lint, types and all tests but the slow ones (6 to 13 minutes)
+test: lint types  ## lint, types and all tests but the slow ones (6 to 11 minutes)
 	@echo "== tests"
 	@$(BIN)/pytest -m "not slow" $(TIMES) $(PYTEST)
 
