@@ -77,29 +77,30 @@ def test_an_address_that_nobody_answers_at_is_told():
             check_address(address)
 
 
-def test_no_ray_on_this_machine_is_told(monkeypatch):
+@pytest.mark.parametrize(
+    ("address", "fault", "told"),
+    [
+        (
+            "auto",
+            ConnectionError("Could not find any running Ray instance."),
+            r"ray: no Ray answers at 'auto' \(Could not find .*\)\. Start one with `ray start",
+        ),
+        (
+            "local",
+            RuntimeError("The current node timed out during startup."),
+            r"ray: no Ray could be started here \(The current .*\)\. Try again when this",
+        ),
+    ],
+)
+def test_a_ray_that_does_not_answer_is_told(address, fault, told, monkeypatch):
     ray = pytest.importorskip("ray", reason="Ray is not installed")
 
     def init(**_):
-        raise ConnectionError("Could not find any running Ray instance.")
+        raise fault
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    told = r"ray: no Ray answers at 'auto' \(Could not find .*\)\. Start one with `ray start"
-    with pytest.raises(InputError, match=told), connected("auto", None):
-        pass
-
-
-def test_a_local_ray_that_does_not_start_is_told(monkeypatch):
-    ray = pytest.importorskip("ray", reason="Ray is not installed")
-
-    def init(**_):
-        raise RuntimeError("The current node timed out during startup.")
-
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", init)
-    told = r"ray: no Ray could be started here \(The current .*\)\. Try again when this machine is"
-    with pytest.raises(InputError, match=told), connected("local", None):
+    with pytest.raises(InputError, match=told), connected(address, None):
         pass
 
 
