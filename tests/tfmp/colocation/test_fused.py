@@ -42,11 +42,8 @@ def calls(*by_xla: bool) -> list[bool]:
     return [functions[name].attr["_XlaMustCompile"].b for name in called]
 
 
-def test_jobs_that_compile_with_xla_are_one_program():
+def test_jobs_that_compile_with_xla_are_one_program_without_the_others():
     assert calls(True, True) == [True]
-
-
-def test_a_job_without_xla_stays_out_of_the_program():
     assert calls(True, False, True) == [True, False]
 
 

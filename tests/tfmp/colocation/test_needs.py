@@ -40,17 +40,11 @@ def free(monkeypatch):
     return there_are
 
 
-def test_fused_keeps_the_state_twice():
+def test_what_modes_need():
     assert needed_bytes("threads", alone(4, 8)) == 12 * GIB
     assert needed_bytes("fused", alone(4, 8)) == 14 * GIB
-
-
-def test_weights_and_optimizer_state_are_the_least():
     # The rise of a process's memory can be too small: its allocator had memory left.
     assert needed_bytes("threads", alone(0, 4, state=2 * GIB)) == 6 * GIB
-
-
-def test_one_after_another_needs_no_more_than_alone():
     assert needed_bytes("sequential", alone(400, 400)) is None
 
 

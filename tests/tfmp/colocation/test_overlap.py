@@ -39,11 +39,9 @@ def test_the_number():
     assert overlap.overlap(row("threads", (1.0, 1.0)), alone) == pytest.approx(2)
     assert overlap.overlap(row("threads", (1.9, 2.0)), alone) == pytest.approx(1)
     assert overlap.overlap(row("sequential", (1, 2)), alone) is None
-
-
-def test_a_job_alone_overlaps_with_nothing():
     one = ModeResult("threads", row("threads", (1, 1)).jobs[:1], 1.0, 1.0)
     assert overlap.explain(one, one, CPU, False, JOBS) == ""
+    assert overlap.cores() >= 1
 
 
 @pytest.mark.parametrize(
@@ -100,20 +98,13 @@ def test_on_a_card(mode, gpu, mps, text):
     assert text in said(mode, (2.0, 2.0), T4, mps, gpu=gpu)
 
 
-def test_too_few_samples_are_no_evidence():
+def test_cards_of_their_own():
     text = said("processes", (2.0, 2.0), T4, True, gpu=use(0.9, 0.6, samples=1))
     assert text.endswith("as far as the card has room")
-
-
-def test_cards_of_their_own():
     jobs = (Job(dict, (), name="a", device="0"), Job(dict, (), name="b", device="MIG-1"))
     assert said("processes", (1.0, 1.0), T4, jobs=jobs).endswith(
         "Each job has a card or MIG instance of its own"
     )
-
-
-def test_the_cores_of_this_process():
-    assert overlap.cores() >= 1
 
 
 def test_the_reason_is_told_for_the_run_and_for_each_measured_mode():

@@ -28,9 +28,6 @@ def orphan(monkeypatch) -> processes._Parent:
 def test_a_child_that_nobody_listens_to_ends_without_a_traceback(orphan):
     with pytest.raises(Ended):
         orphan.tell("step", (1, 2))
-
-
-def test_a_child_that_nobody_will_start_ends_without_a_traceback(orphan):
     with pytest.raises(Ended):
         orphan.wait_for_go()
 

@@ -51,9 +51,6 @@ def test_a_machine_without_a_card(monkeypatch):
     NONE.install(monkeypatch)
     with pytest.raises(ValueError, match=r"which NVIDIA's driver does not know: there is no card"):
         colocate([job("0")])
-
-
-def test_one_process_cannot_give_each_job_its_card():
     with pytest.raises(ValueError, match=r"mode 'threads' has one for all\. Choose"):
         colocate([job("0")], "threads")
 

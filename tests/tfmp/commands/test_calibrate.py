@@ -109,9 +109,16 @@ def test_data_from_a_function_and_sample_weights(model, tmp_path):
     assert "exactly zero" in run(model, "--data", "w.npz").stderr
 
 
-def test_a_model_from_a_function(own_code, data):
+def test_several_outputs_have_labels_of_their_own(own_code, data):
     result = run("own_code:build", "--data", data, "--batches", "1", "--batch-size", "1")
     assert "from 1 sample\n" in result.stdout
+    np.savez("two.npz", features=X, **{"labels.right": Y, "labels.left": Y})
+    result = run("own_code:forked", "--data", "two.npz")
+    assert result.exit_code == 0, result.stderr
+    np.savez("two.npz", features=X, **{"labels": Y, "labels.left": Y})
+    result = run("own_code:forked", "--data", "two.npz")
+    assert result.exit_code == 2
+    assert "has 'labels' and 'labels.left': keep the array of all outputs" in result.stderr
 
 
 def test_several_inputs_are_told_apart_by_name(data):
@@ -132,16 +139,6 @@ def test_arrays_have_the_names_that_keras_gives_them(model):
     assert "exactly zero" in run(model, "--data", "xy.npz").stderr
 
 
-def test_several_outputs_have_labels_of_their_own(own_code):
-    np.savez("two.npz", features=X, **{"labels.right": Y, "labels.left": Y})
-    result = run("own_code:forked", "--data", "two.npz")
-    assert result.exit_code == 0, result.stderr
-    np.savez("two.npz", features=X, **{"labels": Y, "labels.left": Y})
-    result = run("own_code:forked", "--data", "two.npz")
-    assert result.exit_code == 2
-    assert "has 'labels' and 'labels.left': keep the array of all outputs" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
@@ -158,18 +155,9 @@ def test_arrays_that_do_not_fit(model, arrays, message):
     assert message in result.stderr
 
 
-def test_pickled_objects_are_told_without_numpys_advice(model):
-    np.savez("objects.npz", x=np.array([{}], dtype=object), labels=Y[:1])
-    result = run(model, "--data", "objects.npz")
-    assert result.exit_code == 2
-    assert "holds pickled objects" in " ".join(result.stderr.split())
-    assert "allow_pickle" not in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("m.keras",), "Missing option '--data'"),
         (("m.keras", "--data", "no.npz"), "received 'no.npz': no such file."),
         (("m.keras", "--data", "m.keras"), "received 'm.keras': an unknown suffix."),
         (
@@ -195,13 +183,6 @@ def test_bad_input_is_one_message_and_status_2(model, data, own_code, arguments,
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert result.stdout == ""
-
-
-def test_a_broken_data_file(model, tmp_path):
-    (tmp_path / "broken.npz").write_bytes(b"PK not a zip")
-    result = run(model, "--data", "broken.npz")
-    assert result.exit_code == 2
-    assert "--data 'broken.npz' cannot be read" in result.stderr
 
 
 def test_a_model_that_is_not_compiled(data):

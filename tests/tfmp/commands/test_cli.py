@@ -46,14 +46,11 @@ def test_an_unknown_command_is_bad_usage():
     assert "No such command 'docter'" in result.stderr
 
 
-def test_doctor_prints_one_line_a_finding():
+def test_doctor_prints_lines_and_json():
     result = run("doctor")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0].split() == ["status", "check", "found"]
     assert "CPU only: policy='auto' trains in float32" in result.stdout
-
-
-def test_doctor_prints_one_json_document():
     result = run("doctor", "--json")
     document = json.loads(result.stdout)
     assert document["healthy"] is True
@@ -119,7 +116,7 @@ def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
         assert message in " ".join(result.stderr.split())
 
 
-def test_a_file_with_unknown_classes_says_two_ways_out(tmp_path):
+def test_files_of_unknown_classes(tmp_path):
     class Unknown(keras.layers.Layer):
         pass
 
@@ -129,8 +126,6 @@ def test_a_file_with_unknown_classes_says_two_ways_out(tmp_path):
     assert "register_keras_serializable" in result.stderr
     assert "package.module:function" in " ".join(result.stderr.split())
 
-
-def test_a_file_of_an_unknown_model_is_told_without_its_configuration(tmp_path):
     class Unknown(keras.Sequential):
         pass
 

@@ -83,14 +83,7 @@ def test_a_job_that_ends_early_is_status_1(two_jobs):
         (("jobs_of_test:nothing",), "cannot be imported: AttributeError"),
         (("jobs_of_test:raises",), "cannot be called: OSError: no data"),
         (("jobs_of_test:not_jobs",), "one of its items is <function small"),
-        (("jobs_of_test:no_jobs",), "at least one job; received an empty list"),
-        (("jobs_of_test:two", "--mode", "both"), "'both' is not one of 'auto'"),
         (("jobs_of_test:two", "--measure-steps", "0"), "'auto' chooses by measuring"),
-        (("jobs_of_test:two", "--memory-limit", "much"), "such as 2GiB or 512MiB"),
-        (
-            ("jobs_of_test:two", "--mode", "fused", "--memory-limit", "1GiB"),
-            "'fused' has no processes",
-        ),
     ],
 )
 def test_bad_input_is_one_message_and_status_2(two_jobs, arguments, message):

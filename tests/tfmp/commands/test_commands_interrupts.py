@@ -103,7 +103,7 @@ def wait_until_training(process: subprocess.Popen[str]) -> None:
 
 # `tests/tfmp/colocation/test_modes.py` interrupts modes in one process at every place.
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["processes", "threads", "sequential", "fused"])
+@pytest.mark.parametrize("mode", ["processes", "threads"])
 def test_ctrl_c_ends_jobs_with_one_line_and_no_process_left(endless, mode, tmp_path):
     process = endless(mode)
     wait_until_training(process)

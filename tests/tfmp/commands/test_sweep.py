@@ -50,7 +50,6 @@ def test_a_file_is_loaded_where_it_is_measured(model, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Missing option '--data'"),
         (("--data", "d.npz", "--batch-sizes", "8;9"), "such as 8,32,128, received '8;9'"),
         (("--data", "d.npz", "--batch-sizes", "0,9"), "whole numbers above 0"),
         (("--data", "d.npz", "--model-sizes", "8"), "a function that takes a size"),
@@ -65,11 +64,6 @@ def test_bad_input_is_one_message_and_status_2(model, arguments, message):
     assert result.exit_code == 2, result.output
     assert message in result.stderr
     assert result.stdout == ""
-
-
-def test_no_such_file():
-    result = run("no.keras", "--data", "d.npz")
-    assert (result.exit_code, "'no.keras': no such file" in result.stderr) == (2, True)
 
 
 def test_sizes_of_an_option():

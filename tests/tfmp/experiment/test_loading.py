@@ -98,17 +98,11 @@ def test_a_built_in_task_fits_its_model(name):
     assert found.sign * perfect > found.sign * worst
 
 
-def test_files_bring_their_training_and_float32():
+def test_arms_and_numbers():
     names = [arm.name for arm in check_arms(["mixed_float16+onnx"])]
     assert names == ["float32", "mixed_float16", "mixed_float16+onnx"]
     assert len(check_arms(ARMS)) == len(set(ARMS))
-
-
-def test_an_unknown_arm_is_named():
     with pytest.raises(ValueError, match=r"float32\+onnx.*; received 'float16\+onnx'"):
         check_arms(["float16+onnx"])
-
-
-def test_numbers_of_numpy_become_json():
     found = task(margin=np.float32(0.5), epochs=np.int64(3))
     assert json.dumps([found.margin, found.epochs]) == "[0.5, 3]"

@@ -25,13 +25,15 @@ BASE = runs("float32", [0.95, 0.96, 0.955], losses=(1.0, 0.5), seconds_per_step=
 GOOD = {"verdict": "PASS", "latency_ms": 0.1, "rel_l2": 5e-4}
 
 
-def test_the_smallest_file_that_is_as_good_is_shipped():
+def test_what_is_shipped():
     large = runs("float32+onnx", [0.95, 0.96, 0.955], file_bytes=5000, **GOOD)
     small = runs("float32+tflite", [0.95, 0.96, 0.956], file_bytes=4000, **GOOD)
     found = report(BASE, large, small)
     assert found.shipped is not None
     assert found.shipped.arm.name == "float32+tflite"
     assert found.conclusion.startswith("Ship float32+tflite: its accuracy of 0.955")
+    files = runs("float32+onnx", [0.99, 1.0, 0.995], file_bytes=5000, **GOOD)
+    assert "is better than float32's 0.955" in report(BASE, files).conclusion
 
 
 @pytest.mark.parametrize(
@@ -74,28 +76,54 @@ def test_pure_float16_says_why_it_loses():
     assert "epsilon" not in harmless
 
 
-def test_an_arm_that_crashed_with_each_seed_fails():
+def test_crashed_arms():
     crashed = [Run("float16", 0, error="the process was ended by SIGSEGV")]
     found = report(BASE, crashed)
     assert "float16 fails: the process was ended by SIGSEGV" in found.conclusion
+    crashed = [Run("float16", 0, error="the process was ended by SIGSEGV")]
+    page = report(BASE, crashed)._repr_html_()
+    assert "✗ failed" in page
+    assert "✗ not finite" not in page
+    measured = runs("mixed_float16", [0.9], memory_bytes=10, memory_source="resident set")
+    _, page = headline_and_page(report([Run("float32", 0, error="crash")], measured)._repr_html_())
+    assert "Rise of memory in training, resident set" in page
 
 
-def test_scaling_is_not_blamed_for_gradients_that_it_saves():
+def test_reasons_that_are_none():
     lost = runs("float16_scaled", [0.5, 0.5, 0.5])
     base = [Run(**{**run.to_dict(), "losses": run.losses, "vanished": 0.3}) for run in BASE]
     found = report(base, lost)
     assert "without loss scaling" not in found.why(found.results[1])
+    lost = runs("mixed_float16_unscaled", [0.5, 0.5, 0.5], stuck=0.6)
+    assert "half a spacing of FP16" not in report(BASE, lost).conclusion
+    assert "did not move" in report(BASE, lost).conclusion
 
 
 def test_seeds_that_leave_it_open_are_told():
     found = report(BASE, runs("mixed_float16", [0.99, 0.93, 0.955]))
     assert "3 seeds leave open whether mixed_float16 is as good. About" in found.conclusion
+    needs = runs("mixed_float16", [0.99, 0.93, 0.955]), runs("mixed_bfloat16", [0.95, 0.93, 0.955])
+    at_the_margin = report(BASE, *needs)
+    assert (
+        "mixed_float16 and mixed_bfloat16 are as good. More than 1,000" in at_the_margin.conclusion
+    )
 
 
-def test_nothing_is_concluded_without_float32():
+def test_the_failure_of_float32_is_told():
     found = report([Run("float32", 0, error="out of memory")], runs("mixed_float16", [0.9]))
     assert found.conclusion.startswith("Nothing can be concluded")
     assert found.results[1].difference is None
+    crashed = report([Run("float32", 0, error="the process was ended by SIGSEGV")])
+    assert crashed.conclusion == (
+        "Nothing can be concluded: float32 itself failed with 1 of 1 seeds: the process was ended "
+        "by SIGSEGV."
+    )
+    late = ExperimentReport(TASK, ("float32",), 3, (), {})
+    assert late.conclusion == "Nothing can be concluded: float32 was not run."
+    once = report([*BASE[:2], Run("float32", 2, float("nan"))], runs("mixed_float16", [0.95, 0.96]))
+    assert "failed with 1 of 3 seeds: its predictions or" in once.conclusion
+    assert "float32 loses" not in once.conclusion
+    assert "float32</strong> is worse" not in once._repr_html_()
 
 
 def test_all_forms_are_written(tmp_path):
@@ -116,89 +144,31 @@ def test_all_forms_are_written(tmp_path):
     assert "| float32+onnx |" in (tmp_path / "report.md").read_text()
 
 
-def test_names_are_text_in_the_page(tmp_path):
+def test_small_pages(tmp_path):
     found = report(BASE, name="<script>alert(1)</script>\u202e")
     page = found.save(tmp_path / "r.html").read_text()
     assert "<script>" not in page
     assert "\u202e" not in page
-
-
-def test_a_report_without_a_place_is_refused(tmp_path):
+    headline, page = headline_and_page(report(BASE)._repr_html_())
+    assert headline == "? nothing to ship yet. No file was made, so there is none to ship."
+    assert "Evidence" in page
+    found = report(*(runs(name, [0.95, 0.96, 0.955], losses=(1.0, 0.5)) for name in ARMS))
+    page = found._repr_html_()
+    assert all(page.count(name) > 1 for name in ARMS)
     with pytest.raises(ValueError, match=r"one of the suffixes \.html, \.json, \.md"):
         report(BASE).save(tmp_path / "r.txt")
 
 
-def test_a_notebook_shows_the_page():
-    headline, page = headline_and_page(report(BASE)._repr_html_())
-    assert headline == "? nothing to ship yet. No file was made, so there is none to ship."
-    assert "Evidence" in page
-
-
-def test_a_page_has_room_for_all_arms():
-    found = report(*(runs(name, [0.95, 0.96, 0.955], losses=(1.0, 0.5)) for name in ARMS))
-    page = found._repr_html_()
-    assert all(page.count(name) > 1 for name in ARMS)
-
-
-def test_the_bar_of_an_arm_that_crashed_does_not_speak_of_numbers():
-    crashed = [Run("float16", 0, error="the process was ended by SIGSEGV")]
-    page = report(BASE, crashed)._repr_html_()
-    assert "✗ failed" in page
-    assert "✗ not finite" not in page
-
-
-def test_the_source_of_memory_is_told_though_the_first_run_failed():
-    measured = runs("mixed_float16", [0.9], memory_bytes=10, memory_source="resident set")
-    _, page = headline_and_page(report([Run("float32", 0, error="crash")], measured)._repr_html_())
-    assert "Rise of memory in training, resident set" in page
-
-
-def test_the_failure_of_float32_is_told():
-    crashed = report([Run("float32", 0, error="the process was ended by SIGSEGV")])
-    assert crashed.conclusion == (
-        "Nothing can be concluded: float32 itself failed with 1 of 1 seeds: the process was ended "
-        "by SIGSEGV."
-    )
-    late = ExperimentReport(TASK, ("float32",), 3, (), {})
-    assert late.conclusion == "Nothing can be concluded: float32 was not run."
-    once = report([*BASE[:2], Run("float32", 2, float("nan"))], runs("mixed_float16", [0.95, 0.96]))
-    assert "failed with 1 of 3 seeds: its predictions or" in once.conclusion
-    assert "float32 loses" not in once.conclusion
-    assert "float32</strong> is worse" not in once._repr_html_()
-
-
-def test_a_share_of_samples_is_as_coarse_as_one_sample():
-    """10 samples, of which 1 is right with each seed: one sample more is 0.1, not 0.01."""
+def test_coarse_metrics_and_tiny_margins():
+    # 10 samples, of which 1 is right with each seed: one sample more is 0.1, not 0.01.
     tenth = runs("float32", [0.1] * 3), runs("float16", [0.1] * 3)
     found = report(*tenth, test_samples=10, margin=0.05)
     assert str(found.results[1].finding) == "open"
     scale = report(runs("float32", [0.123] * 3), runs("float16", [0.123] * 3), test_samples=100)
     assert str(scale.results[1].finding) == "as good"
-
-
-def test_a_number_of_seeds_is_advised_only_if_it_decides_all():
-    needs = runs("mixed_float16", [0.99, 0.93, 0.955]), runs("mixed_bfloat16", [0.95, 0.93, 0.955])
-    at_the_margin = report(BASE, *needs)
-    assert (
-        "mixed_float16 and mixed_bfloat16 are as good. More than 1,000" in at_the_margin.conclusion
-    )
-
-
-def test_weights_in_float32_are_not_said_to_be_too_coarse():
-    lost = runs("mixed_float16_unscaled", [0.5, 0.5, 0.5], stuck=0.6)
-    assert "half a spacing of FP16" not in report(BASE, lost).conclusion
-    assert "did not move" in report(BASE, lost).conclusion
-
-
-def test_a_tiny_margin_is_shown():
     found = report(BASE, margin=2e-9)
     assert found.number(2e-9) == "2e-09"
     assert report(BASE, margin=0.01).number(0.95512) == "0.955"
-
-
-def test_a_file_that_is_better_is_called_better():
-    files = runs("float32+onnx", [0.99, 1.0, 0.995], file_bytes=5000, **GOOD)
-    assert "is better than float32's 0.955" in report(BASE, files).conclusion
 
 
 def test_markdown_explains_the_table_and_the_failures(tmp_path):

@@ -52,44 +52,32 @@ def test_a_busy_card(monkeypatch):
     )
 
 
-def test_an_idle_card_is_not_slowed(monkeypatch):
+def test_reasons_of_a_slow_card(monkeypatch):
     idle = pynvml.nvmlClocksEventReasonGpuIdle
     use = watched(monkeypatch, busy_card(busy=0, reasons=idle)).use
     assert (use.busy, use.slowed) == (0.0, {})
     assert "slowed" not in str(use)
-
-
-def test_both_kinds_of_heat_are_counted_once(monkeypatch):
     both = (
         pynvml.nvmlClocksEventReasonSwThermalSlowdown
         | pynvml.nvmlClocksEventReasonHwThermalSlowdown
     )
     assert watched(monkeypatch, busy_card(reasons=both)).use.slowed == {"heat": 1.0}
-
-
-def test_a_card_that_does_not_tell_its_power(monkeypatch):
-    card = busy_card(power=NOT_SUPPORTED, power_limit=NOT_SUPPORTED)
-    use = watched(monkeypatch, card).use
-    assert (use.power_w, use.power_limit_w, use.busy) == (None, None, 0.6)
-    assert " W" not in str(use)
-
-
-def test_an_older_driver_has_another_name_for_its_reasons(monkeypatch):
     cap = pynvml.nvmlClocksThrottleReasonSwPowerCap
     use = watched(monkeypatch, busy_card(reasons=FUNCTION_NOT_FOUND, old_reasons=cap)).use
     assert use.slowed == {"its power limit": 1.0}
 
 
-def test_a_slice_has_its_own_memory_and_the_power_of_the_whole_card(monkeypatch):
+def test_other_cards(monkeypatch):
+    card = busy_card(power=NOT_SUPPORTED, power_limit=NOT_SUPPORTED)
+    use = watched(monkeypatch, card).use
+    assert (use.power_w, use.power_limit_w, use.busy) == (None, None, 0.6)
+    assert " W" not in str(use)
     part = FakeCard(f"{NAME} MIG 1g.10gb", "MIG-aa", used=512, busy=NOT_SUPPORTED)
     use = watched(monkeypatch, busy_card(mig=True, instances=(part,))).use
     assert use.card == f"{NAME} MIG 1g.10gb"
     assert (use.busy, use.memory_bytes, use.power_w) == (None, 512 * 2**20, 350)
     assert use.whole_card
     assert "350 of 700 W (whole card)" in str(use)
-
-
-def test_the_card_that_the_work_is_on_is_watched(monkeypatch):
     other = busy_card(busy=1)
     other.name = "NVIDIA T1000"
     assert watched(monkeypatch, other, busy_card()).use.busy == 0.6

@@ -29,11 +29,11 @@ def test_a_timing_says_what_is_typical_and_how_far_it_spreads():
     assert (few.low, few.high) == (1.0, 3.0)
     assert few.per(10).seconds == (0.3, 0.1, 0.2)
     assert few.to_dict()["seconds"] == [3.0, 1.0, 2.0]
-
-
-def test_a_ratio_is_of_rounds_not_of_medians():
     # The machine slows down: medians alone would say the second is as fast as the first.
     assert measuring.paired_ratio(Timing((2.0, 4.0, 8.0)), Timing((1.0, 2.0, 4.0))) == 2.0
+    assert measuring.timed(lambda: None) >= 0
+    assert measuring.compile_seconds(3.0, Timing((0.5, 1.0, 1.5))) == 2.0
+    assert measuring.compile_seconds(0.5, (1.0,)) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,6 @@ def test_a_ratio_is_of_rounds_not_of_medians():
 )
 def test_the_interval_of_a_median(count, interval):
     assert measuring.median_interval(range(count, 0, -1)) == interval
-
-
-def test_timed_returns_seconds_of_the_work():
-    assert measuring.timed(lambda: None) >= 0
-
-
-def test_compile_time_is_what_the_first_call_took_more():
-    assert measuring.compile_seconds(3.0, Timing((0.5, 1.0, 1.5))) == 2.0
-    assert measuring.compile_seconds(0.5, (1.0,)) == 0.0
 
 
 @pytest.mark.slow

@@ -31,14 +31,14 @@ def test_the_computer_and_the_limit_of_a_container(tmp_path, limit, used, cache,
     assert free_host_memory(tmp_path / "meminfo", tmp_path) == expected
 
 
-def test_a_system_that_does_not_tell(tmp_path):
+def test_the_memory_of_this_process(tmp_path, monkeypatch):
     assert free_host_memory(tmp_path / "absent", tmp_path) is None
-
-
-def test_without_a_card_it_is_the_computer_s(monkeypatch):
     monkeypatch.setattr(module, "accelerators", lambda: ())
     monkeypatch.setattr(module, "free_host_memory", lambda: 77)
     assert free_memory() == 77
+    monkeypatch.setattr(module, "accelerators", lambda: (Device("gpu", "T4", (7, 5)),))
+    monkeypatch.setattr(module, "_left_in_allocator", lambda: 5)
+    assert free_memory(in_this_process=True) == 5
 
 
 @pytest.mark.parametrize(("used", "expected"), [(1000, 7000 * 2**20), (NO_PERMISSION, None)])
@@ -47,12 +47,6 @@ def test_a_card_for_other_processes(monkeypatch, used, expected):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     FakeNvml(cards=(FakeCard(total=8000, used=used),)).install(monkeypatch)
     assert free_memory() == expected
-
-
-def test_the_allocator_of_this_process_comes_first(monkeypatch):
-    monkeypatch.setattr(module, "accelerators", lambda: (Device("gpu", "T4", (7, 5)),))
-    monkeypatch.setattr(module, "_left_in_allocator", lambda: 5)
-    assert free_memory(in_this_process=True) == 5
 
 
 def test_all_memory_of_the_card_that_is_named(monkeypatch):

@@ -30,6 +30,8 @@ def folder_with(tmp_path, text, script=None):
 
 def test_a_daemon_that_is_alive(tmp_path):
     assert mps_runs(folder_with(tmp_path, f"{os.getpid()}\n"))
+    assert not mps_runs({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "absent")})
+    assert mps_memory_limit(2 * 2**30 + 5) == {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=2048M"}
 
 
 @pytest.mark.parametrize("text", ["", "no number"])
@@ -37,19 +39,8 @@ def test_a_broken_file_is_no_daemon(tmp_path, text):
     assert not mps_runs(folder_with(tmp_path, text))
 
 
-def test_no_folder_is_no_daemon(tmp_path):
-    assert not mps_runs({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "absent")})
-
-
-def test_a_daemon_that_has_ended(tmp_path, ended_pid):
+def test_a_daemon_that_has_ended_or_is_outside(tmp_path, ended_pid):
     assert not mps_runs(folder_with(tmp_path, str(ended_pid)))
     assert not mps_runs(folder_with(tmp_path, str(ended_pid), script="exit 1"))
-
-
-def test_a_daemon_outside_of_the_container_answers(tmp_path, ended_pid):
     script = '[ "$(cat)" = get_server_list ]'
     assert mps_runs(folder_with(tmp_path, str(ended_pid), script=script))
-
-
-def test_the_limit_is_in_whole_mebibytes():
-    assert mps_memory_limit(2 * 2**30 + 5) == {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=2048M"}

@@ -8,45 +8,31 @@ import pytest
 from fake_nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, Fails, FakeCard, FakeNvml
 from nvidia_machines import facts_of
 
-from tfmp.machine.nvidia import Card, CardUser, NvidiaFacts, read_nvidia
+from tfmp.machine.nvidia import Card, CardUser, NvidiaFacts
 
 
-def test_a_card_with_everything_said():
+def test_recorded_machines():
     facts = facts_of(machines.H100)
     assert (facts.driver, facts.cuda) == ("580.65.06", (13, 0))
     assert facts.cards == (
         Card(0, "NVIDIA H100 80GB HBM3", (9, 0), 81559, 61, False, uuid="GPU-9c9c"),
     )
     assert facts.users == ()
-
-
-def test_the_minor_version_of_cuda():
     assert facts_of(machines.A100_MIG).cuda == (12, 2)
-
-
-def test_a_card_that_cannot_be_split_is_neither_on_nor_off():
     assert facts_of(machines.V100).cards[0].mig is None
-
-
-def test_instances_belong_to_their_card():
     first, second = facts_of(machines.A100_MIG).cards
     assert (first.mig, first.mig_profiles) == (True, ("3g.20gb", "1g.5gb"))
     assert first.mig_uuids == ("MIG-aaaa", "MIG-bbbb")
     assert (second.mig, second.mig_profiles, second.mig_uuids) == (False, (), ())
-
-
-def test_other_users_by_name_without_folders():
     assert facts_of(machines.GTX_1660).users == (
         CardUser(1893, "python3", 3870),
         CardUser(2204, "game.exe", None),
     )
-
-
-def test_a_container_that_may_not_ask_has_the_facts_it_may_have():
     (card,) = facts_of(machines.H100_MIG).cards
     assert (card.name, card.memory_mib, card.used_mib) == ("NVIDIA H100 80GB HBM3", None, None)
     assert card.mig_profiles == ("3g.40gb", "1g.10gb+me")
     assert facts_of(machines.H100_MIG).users == ()
+    assert facts_of(machines.NONE) == NvidiaFacts()
 
 
 def test_an_old_driver_lacks_functions():
@@ -54,10 +40,6 @@ def test_an_old_driver_lacks_functions():
     facts = facts_of(FakeNvml("440.33.01", FUNCTION_NOT_FOUND, (card,)))
     assert (facts.driver, facts.cuda) == ("440.33.01", None)
     assert (facts.cards[0].compute_capability, facts.cards[0].mig) == (None, None)
-
-
-def test_a_machine_without_a_driver_has_no_facts():
-    assert facts_of(machines.NONE) == NvidiaFacts()
 
 
 @pytest.mark.parametrize(
@@ -75,23 +57,11 @@ def test_a_driver_that_does_not_answer_says_why(code, text):
     assert facts == NvidiaFacts(error=f"NVIDIA's driver does not answer: {text}")
 
 
-def test_this_process_is_no_other_user():
+def test_other_users():
     users = ((os.getpid(), 100), (1, 200))
     driver = FakeNvml(cards=(FakeCard(users=users),), programs={1: "/bin/train"})
     assert facts_of(driver).users == (CardUser(1, "train", 200),)
-
-
-def test_a_process_of_another_container_has_no_name():
     assert facts_of(FakeNvml(cards=(FakeCard(users=((7, 50),)),))).users == (
         CardUser(7, "unknown", 50),
     )
-
-
-def test_users_that_are_not_told_are_not_counted():
     assert facts_of(FakeNvml(cards=(FakeCard(users=NOT_SUPPORTED),))).users == ()
-
-
-def test_nvml_is_closed_again(monkeypatch):
-    driver = FakeNvml(cards=(FakeCard(),)).install(monkeypatch)
-    read_nvidia()
-    assert driver.opened == 0

@@ -213,13 +213,10 @@ def test_profiles_that_cannot_be_compared(changed, message):
         compared(profile([0.01] * 6), profile([0.01] * 6, **changed))
 
 
-def test_another_processor_is_another_device():
+def test_what_cannot_be_compared():
     then = profile([0.01] * 6, device=CPU, environment={"processor": "fast"})
     with pytest.raises(ValueError, match="the processor of this run, 'slow'"):
         compared(then, replace(then, environment={"processor": "slow"}))
-
-
-def test_a_run_that_could_not_be_compared_does_not_begin():
     baseline = Baseline(profile([0.01] * 6).to_dict(), "base.json")
     with pytest.raises(ValueError, match="Make a baseline here with `tfmp profile --save`"):
         check_run(baseline, 1, 10, 0.1)

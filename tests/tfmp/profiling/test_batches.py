@@ -26,25 +26,16 @@ def test_it_ends_within_a_sixteenth_of_the_limit(limit, start):
     assert max(tried) <= 2 * max(limit, start)
 
 
-def test_large_sizes_are_multiples_of_eight():
+def test_it_knows_where_to_end():
     tried = []
     search(limited(1000, tried), 32, 2**20, "x")
     assert all(size % 8 == 0 for size in tried)
-
-
-def test_nothing_fits():
     found = search(limited(0, []), 32, 2**20, "x")
     assert (found.fits, found.fails, found.memory) == (0, 1, None)
     assert str(found) == "below 1"
-
-
-def test_everything_fits():
     found = search(limited(10**9, []), 3, 100, "x")
     assert (found.fits, found.fails) == (100, None)
     assert str(found) == "100 and more"
-
-
-def test_a_limit_says_what_did_not_fit():
     assert str(BatchLimit(64, 72, None, "the device's memory", 3)) == "64 (72 does not fit)"
 
 

@@ -126,6 +126,7 @@ def test_what_is_no_table_of_kernels(text, message):
 
 def test_no_trace_no_kernels(tmp_path):
     assert read_kernels(tmp_path) is None
+    assert kernel_use([], PATHS).tensor_core_share == 0.0
 
 
 @pytest.fixture
@@ -165,7 +166,3 @@ def test_the_latest_trace_is_read_by_xprof(xprof):
 def test_a_trace_that_xprof_cannot_read_is_told(xprof):
     with pytest.raises(ValueError, match=r"xprof cannot read .*new\.xplane\.pb: OSError: broken"):
         read_kernels(xprof("raise OSError('broken')"))
-
-
-def test_without_kernels_nothing_is_shared_out():
-    assert kernel_use([], PATHS).tensor_core_share == 0.0

@@ -31,9 +31,6 @@ def test_a_product_reads_its_input_once():
     assert forward.products == {"float32": 2 * ELEMENTS * 3}
     assert forward.other == 0
     assert forward.bytes == 4 * (ELEMENTS + 8 * 3 + 4 * 6 * 3)
-
-
-def test_a_layer_gets_the_mask_of_its_input():
     seen = []
 
     class Pooling(layers.GlobalAveragePooling1D):

@@ -64,12 +64,3 @@ def test_float64_is_float64_all_over_as_in_colocate(with_64_bits):
     for one, two in zip(run.model.get_weights(), job.model.get_weights(), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-13)
     assert (keras.config.floatx(), keras.config.dtype_policy().name) == ("float32", "float32")
-
-
-def test_other_policies_stay_as_they_are():
-    batch = TrainingBatch(X, Y)
-    run = TrainingRun(copy_of(build, batch, "float32"), Variant("float32"), [batch])
-    run.run(1)
-    found = dtypes(run.model, run.batch())
-    found.pop("optimizer")
-    assert all(each == {"float32"} for each in found.values()), found

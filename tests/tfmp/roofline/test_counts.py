@@ -60,39 +60,30 @@ dim_labels=b01f_01io->b01f
 """
 
 
-def test_a_product_reads_its_operands_and_writes_its_result():
+def test_products_and_fusions():
     work = count_work(PRODUCT)
     assert work.products == {"float16": 2 * 8 * 32 * 16}
     assert work.bytes == 2 * (8 * 32 + 32 * 16 + 8 * 16)
     assert work.intensity == work.flops / work.bytes
     assert work.passes == 1
-
-
-def test_elements_are_fused_and_equal_instructions_run_once():
     work = count_work(FUSED)
     assert (work.other, work.bytes, work.passes) == (200, 4 * 300, 1)
+    # Along an axis of 9, five windows of 3 hold 15 places, of which the first and last are padding.
+    assert count_work(CONVOLUTION).products == {"float32": 2 * 2 * 13 * 13 * 3 * 5}
 
 
-def test_a_loop_counts_as_often_as_it_runs():
+def test_loops_by_their_length():
     text = LOOP.replace("START", "start = s32[] constant(0)").replace("END", "9")
     work = count_work(text)
     assert work.products == {"float32": 5 * 2 * 4 * 4 * 4}
     assert work.uncounted == ()
-
-
-def test_a_loop_of_unknown_length_is_named():
     text = LOOP.replace("START", "start = s32[] parameter(1)").replace("END", "9")
     work = count_work(text)
     assert work.products == {"float32": 2 * 4 * 4 * 4}
     assert work.uncounted == ("a loop whose length depends on data, counted once",)
 
 
-def test_pixels_of_the_padding_are_no_work():
-    # Along an axis of 9, five windows of 3 hold 15 places, of which the first and last are padding.
-    assert count_work(CONVOLUTION).products == {"float32": 2 * 2 * 13 * 13 * 3 * 5}
-
-
-def test_calls_of_libraries_are_named():
+def test_what_cannot_be_counted():
     text = PRODUCT.replace(
         "dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  unused",
         'custom-call(x, w), custom_call_target="__cudnn$fmha"\n  unused',
@@ -100,9 +91,6 @@ def test_calls_of_libraries_are_named():
     work = count_work(text)
     assert work.uncounted == ("__cudnn$fmha",)
     assert not work.products
-
-
-def test_text_that_is_no_program():
     with pytest.raises(ValueError, match="expects XLA's HLO text with an ENTRY computation"):
         count_work("graph { }")
 

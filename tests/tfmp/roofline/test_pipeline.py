@@ -93,9 +93,6 @@ def test_the_share_of_waiting():
     assert (found.waiting_share, found.at_most) == (0.75, 4.0)
     faster = InputPipeline("float32", "arrays", data_s=0.1, step_s=1.0, together_s=0.9, batches=5)
     assert (faster.waiting_share, faster.at_most) == (0.0, 1.0)
-
-
-def test_a_machine_that_was_busy_makes_no_pipeline_slow():
     busy = InputPipeline("float32", "arrays", data_s=0.01, step_s=1.0, together_s=2.0, batches=5)
     assert not busy.input_bound
     assert (busy.waiting_share, busy.at_most) == (0.005, pytest.approx(1.005, abs=1e-4))

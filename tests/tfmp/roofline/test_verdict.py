@@ -47,9 +47,6 @@ def test_the_precision_that_was_used_sets_the_peak():
     tf32 = place(MULTIPLIES, NOTHING, 0.01, PEAKS, Setting("float32", tf32=True))
     assert tf32.peak_share == pytest.approx(0.2)
     assert PEAKS.rate("int8") == PEAKS.rate("float32")
-
-
-def test_odd_sizes_are_padded_and_other_layers_have_no_tensor_cores():
     narrow = Work({"float16": 10**11}, 0, 10**8)
     setting = Setting("mixed_float16", jit=True)
     odd = TensorCorePath(True, "units 30 (padded: 32)")
@@ -59,15 +56,9 @@ def test_odd_sizes_are_padded_and_other_layers_have_no_tensor_cores():
     )
     no = TensorCorePath(False, "looks rows up")
     assert "looks rows up" in str(place(narrow, NOTHING, 0.0012, PEAKS, setting, no).advice)
-
-
-def test_bytes_from_a_cache_are_no_limit():
     found = place(MOVES, NOTHING, 0.001, PEAKS, Setting("float32"))
     assert found.memory_s == 0
     assert found.verdict != MEMORY_BOUND
-
-
-def test_a_compiled_model_is_not_told_to_compile():
     moves = Work({}, 10**9, 10**10, 3)
     for jit, advice in ((False, "jit_compile=True fuses"), (True, "fewer or smaller activations")):
         found = place(moves, NOTHING, 0.012, PEAKS, Setting("mixed_float16", jit=jit))

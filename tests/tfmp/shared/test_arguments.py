@@ -25,23 +25,31 @@ def test_counts_become_python_integers(value):
     assert type(checked) is int
 
 
-def test_a_flag_is_true_or_false():
+def test_a_choice_is_one_of_the_strings():
     check_flag("enabled", False)
     for value in (1, "no", None):
         with pytest.raises(ValueError, match=r"^enabled expects True or False; received "):
             check_flag("enabled", value)
+    check_choice("mode", "a", ("a", "b"))
+    for value in ("c", 1, None, ["a"]):
+        with pytest.raises(
+            ValueError, match=r"^mode expects one of 'a', 'b'; received .* Try 'a'\."
+        ):
+            check_choice("mode", value, ("a", "b"), "Try 'a'.")
+    text = "rounds expects a whole number, 2 or more; received 1 of type int. Six show an interval."
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        check_count("rounds", 1, least=2, hint="Six show an interval.")
+    assert is_whole_number(3)
+    assert is_whole_number(np.int32(3))
+    assert is_number(0.5)
+    assert not any(map(is_whole_number, (True, 3.0, "3", None)))
+    assert not any(map(is_number, (False, float("inf"), float("nan"), "3", None)))
 
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.0, "3", None, np.bool_(True)])
 def test_what_is_no_count_is_refused(value):
     with pytest.raises(ValueError, match=r"^steps expects a whole number, 1 or more; received "):
         check_count("steps", value)
-
-
-def test_the_text_has_the_least_count_the_type_and_the_hint():
-    text = "rounds expects a whole number, 2 or more; received 1 of type int. Six show an interval."
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        check_count("rounds", 1, least=2, hint="Six show an interval.")
 
 
 @pytest.mark.parametrize(
@@ -58,23 +66,6 @@ def test_numbers_lie_within_their_bounds(bounds, good, bad, words):
     for value in [*bad, float("nan"), float("inf"), True, "1", None]:
         with pytest.raises(ValueError, match=f"^scale expects {words}; received "):
             check_number("scale", value, **bounds)
-
-
-def test_a_choice_is_one_of_the_strings():
-    check_choice("mode", "a", ("a", "b"))
-    for value in ("c", 1, None, ["a"]):
-        with pytest.raises(
-            ValueError, match=r"^mode expects one of 'a', 'b'; received .* Try 'a'\."
-        ):
-            check_choice("mode", value, ("a", "b"), "Try 'a'.")
-
-
-def test_predicates_tell_numbers_from_truth_values():
-    assert is_whole_number(3)
-    assert is_whole_number(np.int32(3))
-    assert is_number(0.5)
-    assert not any(map(is_whole_number, (True, 3.0, "3", None)))
-    assert not any(map(is_number, (False, float("inf"), float("nan"), "3", None)))
 
 
 def test_models_are_told_from_other_things_and_compiled_ones_from_others():

@@ -10,18 +10,19 @@ X = np.arange(10.0).reshape(5, 2)
 Y = np.arange(5)
 
 
-def test_arrays_are_cut_into_batches_of_which_the_last_may_be_smaller():
+def test_batches_of_arrays_iterables_and_datasets():
     found = list(labelled_batches(({"a": X, "b": X + 1}, Y, np.ones(5)), 2))
     assert [batch.samples for batch in found] == [2, 2, 1]
     assert found[1].x["b"].tolist() == [[5, 6], [7, 8]]
     assert found[2].sample_weight.tolist() == [1]
-
-
-def test_batches_of_an_iterable_come_as_they_are():
     found = list(labelled_batches([(X, Y), [X, Y, Y]], 2))
     assert [batch.samples for batch in found] == [5, 5]
     assert found[0].sample_weight is None
     assert found[1].sample_weight is Y
+    words = np.array(["a", "b"], object)
+    assert next(labelled_batches((words, Y[:2]), 2)).samples == 2
+    edges = {"nodes": X, "edges": X[:3]}
+    assert len(list(labelled_batches([(edges, Y)], 2))) == 1
 
 
 class Pairs(keras.utils.PyDataset):
@@ -82,13 +83,6 @@ def test_nested_lists_are_refused_with_the_next_step(data, message):
 def test_arrays_of_different_lengths_are_refused(data, message):
     with pytest.raises(ValueError, match=message):
         list(labelled_batches(data, 2))
-
-
-def test_words_and_a_graph_with_more_edges_than_nodes_are_no_mistakes():
-    words = np.array(["a", "b"], object)
-    assert next(labelled_batches((words, Y[:2]), 2)).samples == 2
-    edges = {"nodes": X, "edges": X[:3]}
-    assert len(list(labelled_batches([(edges, Y)], 2))) == 1
 
 
 def test_a_batch_on_the_device_is_as_fit_hands_it_to_a_step():

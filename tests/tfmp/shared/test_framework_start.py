@@ -23,15 +23,9 @@ def test_noise_is_held_back_and_what_comes_after_is_not(capfd):
         noise()
     os.write(2, b"a warning\n")
     assert capfd.readouterr().err == "a warning\n"
-
-
-def test_it_is_shown_where_loading_fails(capfd):
     with pytest.raises(ImportError), held_back():
         noise(ImportError())
     assert capfd.readouterr().err == "oneDNN custom operations are on\n"
-
-
-def test_ctrl_c_is_no_failure(capfd):
     with pytest.raises(KeyboardInterrupt), held_back():
         noise(KeyboardInterrupt())
     assert capfd.readouterr().err == ""

@@ -30,15 +30,9 @@ def test_a_table_shows_every_cell_as_text():
     assert "✗ " in page
     assert page.count("&lt;script&gt;") == 5  # title, heading, line, label and cell
     assert re.findall(r"<t[hd][^>]*>(\w*)</t", page) == ["layer", "because", "a", "b", ""]
-
-
-def test_a_table_without_a_verdict_is_neutral():
     _, page = headline_and_page(framed_table("t", (), [("a",)]))
     assert '<header class="">' in page
     assert "✓" not in page
-
-
-def test_a_frame_is_as_high_as_its_table_up_to_a_screen():
     cells = [framed_table("t", (), [("a",)] * rows) for rows in (2, 4, 400)]
     heights = [float(cell.rpartition("height: ")[2].partition("rem")[0]) for cell in cells]
     assert heights[0] < heights[1] < heights[2] == 32

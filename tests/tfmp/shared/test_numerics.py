@@ -16,9 +16,6 @@ def test_limits_are_those_of_numpy_and_ieee_754():
     assert FLOAT16.smallest_subnormal == float(info.smallest_subnormal) == 2.0**-24
     assert FLOAT16.eps == float(info.eps) == 2.0**-10
     assert FLOAT16.overflow_threshold == 65520
-
-
-def test_limits_of_bfloat16():
     # bfloat16 is float32 cut to 16 bits: 0x7f7f0000, 0x00800000 and 0x00010000.
     bits = np.array([0x7F7F0000, 0x00800000, 0x00010000], np.uint32).view(np.float32)
     assert [BFLOAT16.max, BFLOAT16.smallest_normal, BFLOAT16.smallest_subnormal] == bits.tolist()
@@ -56,9 +53,6 @@ def test_rounding_to_bfloat16_drops_sixteen_bits_to_even():
     received = round_to(values, BFLOAT16)
     np.testing.assert_array_equal(received[:4], expected[:4])
     assert received[4] == np.round(1e-41 / 2.0**-133) * 2.0**-133
-
-
-def test_rounding_keeps_dtype_shape_and_takes_integers():
     assert round_to(np.zeros((2, 3), np.float32)).dtype == np.float32
     assert round_to(np.array([[2049]])).tolist() == [[2048.0]]
 
@@ -68,9 +62,6 @@ def test_ulp_is_the_distance_to_the_next_half():
     positive = np.sort(positive)[:-1]
     expected = np.nextafter(positive, np.float16(np.inf)).astype(float) - positive.astype(float)
     np.testing.assert_array_equal(ulp(positive.astype(np.float64)), expected)
-
-
-def test_ulp_of_zero_and_of_what_is_not_finite():
     assert ulp(np.array([0.0])).item() == FLOAT16.smallest_subnormal
     assert ulp(np.array([np.inf, np.nan])).tolist() == [32.0, 32.0]
 

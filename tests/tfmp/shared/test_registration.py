@@ -61,9 +61,6 @@ def test_every_registered_class_is_listed():
         if name.startswith("tfmp>")
     }
     assert {name: registered.__module__ for name, registered in known.items()} == REGISTERED
-
-
-def test_no_module_has_the_name_of_a_public_function():
     # Importing such a module would put it in the function's place in the package.
     folder = Path(tfmp.__file__).parent
     assert not {path.stem for path in folder.glob("*.py")} & set(tfmp.__all__)

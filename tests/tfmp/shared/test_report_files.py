@@ -23,9 +23,6 @@ def test_a_report_needs_a_known_suffix_and_a_folder(tmp_path):
         check_report_path(tmp_path / "r.txt", SUFFIXES)
     with pytest.raises(ValueError, match=r"folder that exists.* Create '.*missing' first"):
         check_report_path(tmp_path / "missing" / "r.json", SUFFIXES)
-
-
-def test_a_report_that_cannot_be_written_is_refused_before_the_work(tmp_path):
     (tmp_path / "r.html").mkdir()
     with pytest.raises(ValueError, match=r"r\.html' is a folder\. Choose another name"):
         check_report_path(tmp_path / "r.html", SUFFIXES)
@@ -50,14 +47,6 @@ def test_a_report_is_written_whole_or_refused_in_words(tmp_path):
         pass
 
 
-def test_a_folder_for_logs_is_made_or_refused_in_words(tmp_path):
-    assert check_folder("log_dir", tmp_path / "a" / "b").is_dir()
-    assert list((tmp_path / "a" / "b").iterdir()) == []
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"log_dir expects a folder .* received '.*file': "):
-        check_folder("log_dir", tmp_path / "file")
-
-
 @pytest.mark.parametrize(
     ("value", "written"), [(1.5, 1.5), (None, None), (math.nan, "nan"), (-math.inf, "-inf")]
 )
@@ -65,13 +54,18 @@ def test_numbers_that_json_lacks_are_written_as_words(value, written):
     assert json_number(value) == written
 
 
-def test_a_folder_for_later_is_checked_and_not_made(tmp_path: Path):
+def test_a_folder_for_logs_is_made_or_refused_in_words(tmp_path: Path):
     assert check_folder("folder", tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "inside"):
         with pytest.raises(ValueError, match="folder expects a folder that can be written to"):
             check_folder("folder", path, make=False)
+    assert check_folder("log_dir", tmp_path / "a" / "b").is_dir()
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"log_dir expects a folder .* received '.*file': "):
+        check_folder("log_dir", tmp_path / "file")
 
 
 def test_json_of_somebody_else():

@@ -94,8 +94,15 @@ def said(process: subprocess.Popen[str]) -> list[str]:
     return out.splitlines()
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
-@pytest.mark.parametrize("who", ["all", "the watching one", "the command"])
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("SIGTERM", "all"),
+        ("SIGHUP", "the watching one"),
+        ("SIGINT", "the command"),
+        ("SIGINT", "all"),
+    ],
+)
 def test_an_order_is_heard_once_and_cleaned_up_after(begin, tmp_path: Path, name: str, who: str):
     watching, command = begin("idle")
     number = getattr(signal, name)

@@ -81,9 +81,6 @@ def test_the_page_has_a_picture_for_each_mode(report):
     assert "“resnet &lt;50&gt; &amp; more” over sizes, on NVIDIA A100-SXM4-40GB" in html
     assert html.count("did not run: out of memory</td>") == 2
     assert "var(--ink)" in html
-
-
-def test_a_notebook_shows_the_page(report):
     assert report._repr_html_().count("iframe") >= 1
 
 
