@@ -9,31 +9,21 @@ from repository import ROOT
 
 TESTS = ROOT / "tests"
 
-# Tests that know nothing of a backend: they run on TensorFlow and, here, on JAX.
-QUICK = (
-    "loss_scaling/test_strategies precision/tracing/test_dry_run "
-    "precision/tracing/test_graph_operations precision/tracing/test_hazards_promotion "
-    "precision/test_rules"
-).split()
-
-# Minutes of compiling: every test of what `fit`, the loss scale and the plan do, as training on JAX
-# differs there.
+# Minutes of compiling: the tests of what has code of its own for JAX, or hands states through a
+# compiled step: `fit`, the loss scale, the search for what is not finite, and traces.
 WHOLE = (
     "fit/test_callback fit/test_callback_adapting fit/test_callback_bad_rows "
-    "fit/test_callback_data fit/test_callback_order fit/test_callback_readings "
-    "fit/test_callback_transformers "
-    "fit/test_early_start fit/test_large_inputs fit/test_large_inputs_rounded "
-    "fit/test_nonfinite_watch fit/test_preflight fit/test_scale_watch fit/test_skipped_steps "
+    "fit/test_callback_order fit/test_callback_readings fit/test_early_start "
+    "fit/test_nonfinite_watch fit/test_preflight fit/test_skipped_steps "
     "loss_scaling/test_attach loss_scaling/test_gauges loss_scaling/test_loss_scaling_guide "
-    "loss_scaling/test_optimizers_of nonfinite/test_locate precision/test_policy "
-    "precision/test_large_gradients precision/test_precision_layer_families "
-    "precision/test_reverting_quantization "
+    "nonfinite/test_locate precision/test_large_gradients precision/tracing/test_dry_run "
     "precision/tracing/test_hazards precision/tracing/test_own_states"
 ).split()
 
 # Of these, those that run with the quick tests on TensorFlow.
 IN_PART = (
-    "calibration/test_measure colocation/test_run profiling/test_limits profiling/test_profile "
+    "calibration/test_measure colocation/test_run fit/test_large_inputs precision/test_policy "
+    "precision/tracing/test_graph_operations profiling/test_limits profiling/test_profile "
     "roofline/test_lowering roofline/test_peaks roofline/test_pipeline sweep/test_conductor"
 ).split()
 
@@ -43,7 +33,11 @@ SHORT = (
     "fit/test_callback.py::test_it_learns_what_float32_learns "
     "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
     "fit/test_skipped_steps.py::test_a_skipped_step_leaves_no_trace_in_the_states_of_layers "
-    "loss_scaling/test_gauges.py::test_gradients_of_other_shapes_keep_their_places "
+    "precision/tracing/test_dry_run.py::test_a_dry_run_leaves_nothing_behind "
+    "precision/tracing/test_dry_run.py::test_a_layer_with_a_raw_float32_constant_stays_in_float32 "
+    "precision/tracing/test_dry_run.py::test_a_cell_is_an_output_only_where_its_loop_is "
+    "precision/tracing/test_hazards_promotion.py::"
+    "test_a_layer_that_a_constant_promotes_is_found_with_the_line "
     "precision/tracing/test_hazards.py::test_a_masked_mean_over_many_steps[512-True]"
 ).split()
 
@@ -55,7 +49,7 @@ def below(names: list[str], suffix: str = ".py") -> list[str]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-m", "not slow", f"{TESTS}/jax", *below(QUICK), *below(SHORT, "")],
+        ["-m", "not slow", f"{TESTS}/jax", *below(SHORT, "")],
         pytest.param([f"{TESTS}/jax", *below(WHOLE)], marks=pytest.mark.slow),
         pytest.param(["-m", "not slow", *below(IN_PART)], marks=pytest.mark.slow),
     ],

@@ -20,27 +20,6 @@ def data_parallel():
 
 
 @pytest.mark.slow
-def test_a_nan_on_one_device_skips_the_step_on_both(data_parallel):
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential(
-        [keras.layers.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)]
-    )
-    model.compile("adam", "mse")
-    x = np.random.default_rng(0).standard_normal((64, 4)).astype("float32")
-    y = x.sum(axis=1, keepdims=True)
-    x[3] = np.nan
-    callback = tfmp.MixedPrecision("mixed_float16", loss_scale=tfmp.DynamicLossScale(initial=256.0))
-    history = model.fit(
-        x, y, batch_size=16, epochs=2, shuffle=False, verbose=0, callbacks=[callback]
-    )
-    assert history.history["skipped_steps"] == [1, 1]
-    assert history.history["loss_scale"] == [128.0, 64.0]
-    assert callback.report.steps == 8
-    assert all(np.isfinite(weight).all() for weight in model.get_weights())
-    assert model.layers[0].compute_dtype == "float16"
-
-
-@pytest.mark.slow
 def test_a_layer_that_overflows_on_one_device_is_found_and_moved(data_parallel):
     model = keras_models.overflowing_sums()
     model.compile(keras.optimizers.SGD(1e-6), "mse")

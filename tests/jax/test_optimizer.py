@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from keras.src.optimizers import loss_scale_optimizer_test as keras_tests
 from keras_models import adamw
-from quick import quick
 
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
     LossScaleOptimizer,
-    ScheduledLossScale,
     StaticLossScale,
     UnscaledLossWarning,
 )
@@ -48,7 +46,7 @@ def variables(*values: list[float]) -> list[keras.Variable]:
     return [keras.Variable(value, dtype="float32") for value in values]
 
 
-def stateless_step(optimizer, compiled: bool):
+def stateless_step(optimizer):
     """A function (optimizer values, unscaled gradients, weights) -> new (weights, values)."""
 
     def step(own, gradients, weights):
@@ -58,19 +56,14 @@ def stateless_step(optimizer, compiled: bool):
         scaled = [g if g is None else g * scale for g in gradients]
         return optimizer.stateless_apply(own, scaled, weights)
 
-    return jax.jit(step) if compiled else step
+    return jax.jit(step)
 
 
-def place_of_scale(optimizer) -> int:
-    return [v is optimizer.dynamic_scale for v in optimizer.variables].index(True)
-
-
-@pytest.mark.parametrize("compiled", quick([False, True], True))
-def test_skips_change_nothing_but_the_scale_and_the_counters(compiled):
+def test_skips_change_nothing_but_the_scale_and_the_counters():
     targets = variables([1.0, 2.0], [3.0])
     optimizer = LossScaleOptimizer(keras.optimizers.Adam(0.1), DynamicLossScale(hysteresis=2))
     optimizer.build(targets)
-    step = stateless_step(optimizer, compiled)
+    step = stateless_step(optimizer)
     weights, own = [v.value for v in targets], [v.value for v in optimizer.variables]
     good, bad = [np.ones(2, "f4"), np.ones(1, "f4")], [np.ones(2, "f4"), np.full(1, INVALID, "f4")]
     weights, own = step(own, good, weights)
@@ -95,7 +88,7 @@ def test_one_bad_value_in_a_large_gradient_skips_the_step(bad):
     targets = [keras.Variable(np.zeros(shape, "f4")) for shape in shapes]
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0))
     optimizer.build(targets)
-    step = stateless_step(optimizer, True)
+    step = stateless_step(optimizer)
     for place in range(3):
         gradients = [np.ones(shape, "f4") for shape in shapes]
         gradients[place].flat[-5] = bad
@@ -105,50 +98,11 @@ def test_one_bad_value_in_a_large_gradient_skips_the_step(bad):
         assert not any(np.asarray(weight).any() for weight in weights)
 
 
-def test_the_scale_stays_within_its_bounds():
-    targets = variables([1.0])
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(growth_interval=1))
-    optimizer.build(targets)
-    step = stateless_step(optimizer, compiled=True)
-    weights, own = [v.value for v in targets], [v.value for v in optimizer.variables]
-    scale = place_of_scale(optimizer)
-    for _ in range(130):
-        weights, own = step(own, [np.zeros(1, "f4")], weights)
-    assert float(own[scale]) == 2.0**24
-    for _ in range(150):
-        weights, own = step(own, [np.full(1, INVALID, "f4")], weights)
-    assert float(own[scale]) == 1.0
-    assert np.asarray(weights[0]).tolist() == [1.0]
-
-
-def test_the_scale_follows_its_schedule_under_jit():
-    targets = variables([0.0])
-    optimizer = LossScaleOptimizer(
-        keras.optimizers.SGD(0.1), ScheduledLossScale({0: 8.0, 2: 32.0, 3: 16.0})
-    )
-    optimizer.build(targets)
-    step = stateless_step(optimizer, compiled=True)
-    weights, own = [v.value for v in targets], [v.value for v in optimizer.variables]
-    scales = []
-    for gradient in (1.0, INVALID, 1.0, 1.0):
-        scales.append(float(own[place_of_scale(optimizer)]))
-        weights, own = step(own, [np.full(1, gradient, "f4")], weights)
-    assert scales == [8.0, 8.0, 32.0, 16.0]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
-        {"jit_compile": True, "steps_per_execution": 3},
-    ],
-    ids=str,
-)
-def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone(options):
+def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone():
     trained = []
     scaled = LossScaleOptimizer(adamw(), DynamicLossScale(growth_interval=5))
     for optimizer in (adamw(), scaled):
-        net = model(optimizer, **options)
+        net = model(optimizer, steps_per_execution=3)
         net.fit(*data(), batch_size=8, epochs=2, shuffle=False, verbose=0)
         trained.append(net.get_weights())
     for alone, wrapped in zip(*trained, strict=True):
@@ -179,36 +133,6 @@ def test_apply_works_in_an_eager_loop_where_keras_leaks_tracers():
         optimizer.apply([np.full(1, gradient, "f4") * scale, np.ones(1, "f4") * scale], targets)
     assert [v.numpy().tolist() for v in targets] == [[0.0], [0.0]]
     assert read_counters(optimizer).skipped_steps == 1
-
-
-def test_a_subset_of_the_variables_can_be_applied():
-    targets = variables([1.0], [1.0])
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), StaticLossScale(4.0))
-    optimizer.build(targets)
-    scale = optimizer.scale_loss(1.0)
-    with pytest.warns(UserWarning, match="Gradients do not exist"):
-        optimizer.apply([np.ones(1, "f4") * scale], targets[1:])
-    assert [v.numpy().tolist() for v in targets] == [[1.0], [0.5]]
-
-
-def test_a_static_scale_below_one_is_bounded_in_float32():
-    targets = variables([1.0])
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), StaticLossScale(2.0**-10))
-    optimizer.build(targets)
-    optimizer.scale_loss(1.0)
-    optimizer.apply([np.full(1, 1e37, "f4")], targets)
-    assert targets[0].numpy().tolist() == [1.0]
-
-
-def test_the_state_survives_saving(tmp_path):
-    net = model(LossScaleOptimizer(keras.optimizers.Adam(0.01), 64.0))
-    net.fit(*data(poisoned=(3,)), batch_size=8, verbose=0)
-    net.save(tmp_path / "m.keras")
-    loaded = keras.models.load_model(tmp_path / "m.keras")
-    assert loaded.optimizer.loss_scale == StaticLossScale(64.0)
-    before, after = read_counters(net.optimizer), read_counters(loaded.optimizer)
-    assert after.skipped_steps == before.skipped_steps == 1
-    assert after.steps == before.steps
 
 
 def test_a_train_step_that_forgets_scale_loss_is_reported():
@@ -255,6 +179,7 @@ def test_data_parallel_replicas_agree():
     assert (counters.skipped_steps, counters.loss_scale) == (2, 2.0**13)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:LossScaleOptimizer received gradients")
 def test_keras_own_tests_pass_but_for_those_with_a_reason(monkeypatch):
     """The reasons are in `tests/tfmp/loss_scaling/test_migration.py`."""
@@ -278,7 +203,7 @@ def test_a_branch_that_is_mostly_not_taken_holds_no_sums():
     assert compiled(True, values).tolist() == values.sum((1, 2)).tolist()
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3, 4), (300, 300)], ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3, 4), (300, 300)], ids=str)
 def test_a_check_in_such_a_branch_finds_the_same(shape):
     flags = np.ones(shape, bool)
     assert rarely_all(flags)

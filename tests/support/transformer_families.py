@@ -243,7 +243,7 @@ class Subclassed(keras.Model):
 
 
 def subclassed(**options) -> keras.Model:
-    model = Subclassed(Block(**options), Block(**options))
+    model = Subclassed(Block(**options))
     model(np.zeros((1, LENGTH), "int32"))
     return model
 

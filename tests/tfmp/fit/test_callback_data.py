@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 from probe_layer import Probe
 from probed_fits import CLASSES, data, fit, model
@@ -31,7 +32,6 @@ def generator():
 
 
 def tf_data():
-    tf = pytest.importorskip("tensorflow")
     return tf.data.Dataset.from_tensor_slices(data()).batch(8)
 
 
@@ -58,10 +58,7 @@ def test_any_kind_of_data(kind, steps_per_execution):
     assert net.get_layer("hidden").compute_dtype == "float16"
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
 def test_sparse_inputs():
-    import tensorflow as tf
-
     x, y = data()
     inputs = layers.Input((4,), sparse=True)
     hidden = layers.Dense(8, name="hidden")(inputs)
@@ -74,10 +71,7 @@ def test_sparse_inputs():
     assert net.get_layer("hidden").compute_dtype == "float16"
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
 def test_ragged_inputs_that_the_code_of_a_model_makes_dense():
-    import tensorflow as tf
-
     class Sequences(keras.Model):
         def __init__(self):
             super().__init__()

@@ -16,7 +16,6 @@ def dtypes(model: keras.Model) -> set[tuple[str, str]]:
     return {(layer.compute_dtype, layer.variable_dtype) for layer in model.layers}
 
 
-@pytest.mark.skipif(keras.backend.backend() == "jax", reason="needs JAX_ENABLE_X64=1")
 def test_a_model_in_float64_loads_and_saves_again(tmp_path):
     model = keras.Sequential(
         [keras.Input((4, 3)), keras.layers.LSTM(5), keras.layers.Dense(1)], name="net"

@@ -23,7 +23,6 @@ def loss_of(net) -> object:
     return net.compute_loss(X, [y, y], net(X))
 
 
-@pytest.mark.skipif(keras.backend.backend() == "jax", reason="needs JAX_ENABLE_X64=1")
 def test_losses_of_all_outputs_are_float64_until_revert():
     mine = keras.losses.MeanSquaredError()
     net = model([mine, "mae"])

@@ -55,7 +55,6 @@ def test_activations_that_are_exponentials_stay_in_float32(layer):
     assert it.reason == "takes exponentials, infinite in float16 from 11.1 on"
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a kernel of TensorFlow")
 def test_an_activation_without_a_16_bit_kernel_stays_in_float32():
     it = row(chain(layers.Dense(4, activation="sparsemax", name="it")), "it")
     assert it.reason.startswith("failed a dry run in float16: Unsupported")
@@ -83,7 +82,6 @@ def test_an_embedding_gains_nothing_and_keeps_sparse_gradients():
     assert it.reason == "a lookup gains nothing, and its gradient stays sparse"
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="JAX adds both dtypes")
 def test_an_embedding_that_operators_add_to_16_bits_goes_with_them():
     class Tokens(keras.Model):
         def __init__(self):
@@ -207,7 +205,5 @@ def test_a_subclassed_model_hands_raw_values_on_uncast():
 
 @pytest.mark.parametrize("policy", ["float32", "float64"])
 def test_wide_policies_protect_nothing_that_needs_no_protection(policy):
-    if keras.backend.backend() == "jax" and policy == "float64":
-        pytest.skip("needs JAX_ENABLE_X64")
     model = chain(layers.Softmax(name="it"), layers.Dense(4, name="hidden"))
     assert {row(model, path, policy).policy for path in ("it", "hidden", "out")} == {policy}
