@@ -5,10 +5,8 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -96,19 +94,6 @@ def forget_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
             del sys.modules[name]
-
-
-@pytest.fixture(scope="session")
-def converter() -> Iterator[Any]:
-    """One process with TensorFlow's TFLite converter for all conversions of this process."""
-    from shared_converter import SharedConverter
-
-    export = import_module("tfmp.converters.tflite.export.export")
-    shared = SharedConverter(export.start_converter)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "start_converter", lambda: shared)
-        yield shared
-    shared.close()
 
 
 @pytest.fixture(scope="session")

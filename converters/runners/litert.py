@@ -214,7 +214,29 @@ def litert_runner(
     entry = file.entry_point(signature) or None  # "" where the file has no signature at all
     if gpu:
         return LiteRTGpuRunner(path, entry)
-    return LiteRTRunner(path, force_fp16=_is_fp16(file), signature=entry)
+    if not _is_fp16(file):
+        return LiteRTRunner(path, force_fp16=False, signature=entry)
+    try:
+        runner = LiteRTRunner(path, force_fp16=True, signature=entry)
+        runner.run(_zeros(file, entry))  # LiteRT prepares its kernels in the first run
+        return runner
+    except WorkerError as error:
+        # XNNPACK lacks FP16 kernels for products of two weights or of two computed operands, which
+        # says nothing of the file. One that is at fault fails again.
+        runner = LiteRTRunner(path, force_fp16=False, signature=entry)
+        runner.info.details["fallback"] = (
+            f"LiteRT's CPU cannot prepare the file for FP16 ({_last_reason(error)})"
+        )
+        return runner
+
+
+def _zeros(file: "TFLiteModel", signature: str | None) -> Batch:
+    """One call of a file; an open size is one."""
+    specs = file.signature(signature).inputs
+    return {
+        spec.name: np.zeros([size or 1 for size in spec.shape], np.dtype(spec.dtype))
+        for spec in specs
+    }
 
 
 def check_litert_gpu() -> None:

@@ -15,19 +15,12 @@ def models() -> ModuleType:
     return litert_models
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shared_converter(converter: Any) -> None:
-    """Conversions to TFLite here, those of the command line too, share a process."""
-
-
 @pytest.fixture(scope="session")
-def export(converter: Any) -> Callable[..., Any]:
-    """`export_tflite` in the shared process."""
-    from functools import partial
-
+def export() -> Callable[..., Any]:
+    """`export_tflite`, imported where a test needs it."""
     from tfmp.converters.tflite.export.export import export_tflite
 
-    return partial(export_tflite, converter=converter)
+    return export_tflite
 
 
 @pytest.fixture(scope="session")

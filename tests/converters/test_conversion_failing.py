@@ -29,20 +29,20 @@ def convert_all(folder: Path, broken: list[str], monkeypatch) -> None:
     convert_files(model, targets, None, None, Plan.of(), SILENT)
 
 
-def test_the_other_file_is_written_and_named(tmp_path: Path, monkeypatch, converter):
+def test_the_other_file_is_written_and_named(tmp_path: Path, monkeypatch):
     message = r"^no form for this layer\. Converted all the same, and not compared: .*m\.tflite\.$"
     with pytest.raises(ConversionError, match=message):
         convert_all(tmp_path, ["onnx"], monkeypatch)
     assert [path.name for path in tmp_path.iterdir()] == ["m.tflite"]
 
 
-def test_a_model_that_no_format_can_express_is_told_of_once(tmp_path: Path, monkeypatch, converter):
+def test_a_model_that_no_format_can_express_is_told_of_once(tmp_path: Path, monkeypatch):
     with pytest.raises(ConversionError, match=r"^no form for this layer\.$"):
         convert_all(tmp_path, ["onnx", "tflite"], monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_complex_numbers_are_refused_once_for_all_formats(tmp_path: Path, converter):
+def test_complex_numbers_are_refused_once_for_all_formats(tmp_path: Path):
     """Either format's own error would send to the other one."""
 
     @tf.function(input_signature=[tf.TensorSpec((None, 4))], autograph=False)
@@ -76,7 +76,10 @@ def test_a_fail_names_mixed_precision_where_it_may_help(
 ) -> None:
     x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
     artifact = convert(
-        scaled(), "onnx", tmp_path / "m.onnx", precision, data={"x": x}, budget=budget
+        *(scaled(), "onnx", tmp_path / "m.onnx", precision),
+        data={"x": x},
+        budget=budget,
+        fp16_edges=True,
     )
     (candidate,) = artifact.report.candidates
     assert candidate.verdict == verdict, candidate.reasons
@@ -89,7 +92,8 @@ def test_a_fail_names_mixed_precision_where_it_may_help(
 def test_validating_the_file_names_it_too(tmp_path: Path, precision: str, advised: bool) -> None:
     x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
     data = {"x": x} if precision == "mixed" else None
-    artifact = convert(scaled(), "onnx", tmp_path / "m.onnx", precision, data=data)
+    options = {} if precision == "fp32" else {"fp16_edges": True}
+    artifact = convert(scaled(), "onnx", tmp_path / "m.onnx", precision, data=data, **options)
     report = validate(scaled(), artifact.path, {"x": x + 1}, budget=DriftBudget(rel_l2=1e-12))
     assert report.verdict == "FAIL"
     assert any(REMEDY in reason for reason in report.candidates[0].reasons) == advised

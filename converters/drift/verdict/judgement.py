@@ -155,6 +155,7 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
 def _no_arithmetic() -> Check:
     text = (
         "the file was run in FP32 arithmetic with its FP16 weights, so the effect of FP16 "
-        "arithmetic is unknown. Run it where FP16 is computed or emulated (--device cpu does)"
+        "arithmetic is unknown. Run it on the device that computes FP16: --device cpu where it "
+        "ran on a GPU, --device gpu where it ran on a CPU"
     )
     return doubt("arithmetic", "", text)

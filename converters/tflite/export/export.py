@@ -153,7 +153,7 @@ def export_tflite(
 
 
 # A start takes five seconds of a core, and each conversion leaks about 22 MB.
-_MOST_USES = 20
+_MOST_USES = 30
 _idle: list[tuple[int, Worker, int]] = []  # process that started it, worker, uses
 
 

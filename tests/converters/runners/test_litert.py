@@ -11,7 +11,7 @@ import pytest
 from corpus import corpus
 from quick import quick
 
-from tfmp.converters import open_source, validate
+from tfmp.converters import convert as convert_file, open_source, validate
 from tfmp.converters.formats import format_named
 from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import vulkan
@@ -236,6 +236,27 @@ def test_outputs_that_mix_samples_are_refused(tmp_path: Path, export: Callable) 
         pytest.raises(RunnerError, match=r"output 'total' has shape \[\] for a batch of 1"),
     ):
         runner.run({"x": np.ones((2, 4), np.float32)})
+
+
+class TwoWeights(keras.layers.Layer):
+    """Multiplies two weights, for which XNNPACK has no FP16 kernel (LiteRT 2.3)."""
+
+    def build(self, shape):
+        self.left, self.right = self.add_weight(shape=(4, 8)), self.add_weight(shape=(8, 16))
+
+    def call(self, x):
+        return keras.ops.matmul(keras.ops.matmul(self.left, self.right), x)
+
+
+def test_a_file_that_xnnpack_cannot_prepare_for_fp16_says_nothing_of_fp16(tmp_path: Path) -> None:
+    inputs = keras.Input((16, 3), name="x")
+    model = keras.Model(inputs, TwoWeights()(inputs))
+    x = np.random.default_rng(0).standard_normal((80, 16, 3)).astype(np.float32)
+    artifact = convert_file(model, "tflite", tmp_path / "model.tflite", data=x)
+    (candidate,) = artifact.report.candidates
+    assert candidate.verdict.value == "INCONCLUSIVE"
+    assert candidate.runner.fp16 == "weights-only"
+    assert "failed to prepare" in candidate.runner.details["fallback"]
 
 
 def test_files_that_need_flex_are_refused_with_the_ops(

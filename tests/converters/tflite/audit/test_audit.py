@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -13,7 +12,6 @@ import pytest
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import OnnxSource, Origin
 from tfmp.converters.shared.errors import ConversionError, InputError
-from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.audit.audit import ActivationFinding, Audit, audit_model
 from tfmp.converters.tflite.audit.meter import RangeMeter
 
@@ -21,9 +19,8 @@ Look = Callable[..., Audit]
 
 
 @pytest.fixture(scope="module")
-def look(converter: Worker) -> Look:
-    """`audit_model` in the shared process."""
-    return partial(audit_model, converter=converter)
+def look() -> Look:
+    return audit_model
 
 
 @pytest.fixture(scope="module")
@@ -124,12 +121,16 @@ def test_loops_are_followed_step_by_step(convert: Callable, models: ModuleType) 
 
 
 def test_values_that_are_not_finite_in_float32_are_told_apart(
-    models: ModuleType, look: Look
+    models: ModuleType, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And the temporary file is gone."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
     x = np.full((1, 1024), np.nan, np.float32)
     result = look(open_source(models.variance_overflow()), [{"x": x}])
     assert result.activations[0].status == "non-finite"
     assert result.activations[0].nonfinite > 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_samples_that_the_file_cannot_run_are_an_error_for_the_user(
@@ -165,12 +166,3 @@ def test_a_fixed_batch_is_filled_up(convert: Callable, models: ModuleType) -> No
     one.see({"x": rows})
     peaks = [[seen.peak for _, _, seen in m.ranges()] for m in (meter, one)]
     np.testing.assert_allclose(peaks[0], peaks[1], rtol=1e-5)
-
-
-def test_the_temporary_file_is_gone(
-    models: ModuleType, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    look(open_source(models.hidden_sums()))
-    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """Export to TFLite: names, order, weights, refusals, and nothing left behind by a failure."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -15,7 +16,7 @@ from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
-from tfmp.converters.tflite.export.export import export_tflite
+from tfmp.converters.tflite.export.export import close_idle, export_tflite, start_converter
 from tfmp.converters.tflite.file.contract import accumulation
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
@@ -32,13 +33,8 @@ def test_names_order_and_dtypes_are_the_models_own(convert: Callable, models: Mo
     assert model.outputs == file.outputs == tuple(one_row(spec) for spec in source.outputs)
     names = {spec.name for spec in (*source.inputs, *source.outputs)}
     assert names <= {tensor.spec.name for tensor in model.tensors[0]}
-
-
-def test_one_tensor_is_never_two_outputs_or_input_and_output(
-    convert: Callable, models: ModuleType
-) -> None:
-    _, file = convert(models.many_names)
-    signature = TFLiteModel(file.path).root.SignatureDefs(0)
+    # No tensor is two outputs, or input and output.
+    signature = model.root.SignatureDefs(0)
     used = [signature.Inputs(i).TensorIndex() for i in range(signature.InputsLength())]
     used += [signature.Outputs(i).TensorIndex() for i in range(signature.OutputsLength())]
     assert len(used) == len(set(used)) == 3 + 8
@@ -58,6 +54,9 @@ def test_every_weight_becomes_fp16_and_the_account_says_so(
     assert file.sizes.fp16_bytes >= 2 * weights - 2 * (8 * 4)  # a bias of zeros may vanish
     assert file.sizes.file_bytes == file.path.stat().st_size
     assert file.notes[0] == str(file.sizes)
+    # At a fixed batch recurrent layers need no Flex.
+    assert file.flex_ops == ()
+    assert not any(operator.custom for operator in TFLiteModel(file.path).operators)
 
 
 def test_float32_weights_are_left_alone(convert: Callable, models: ModuleType) -> None:
@@ -74,14 +73,6 @@ def test_a_batch_size_can_be_chosen_or_left_open(convert: Callable, models: Modu
     open_batch = convert(models.variance_overflow, batch_size=None)[1]
     assert open_batch.batch_size is None
     assert open_batch.inputs[0].shape == (None, 1024)
-
-
-def test_recurrent_layers_need_no_flex_at_a_fixed_batch(
-    convert: Callable, models: ModuleType
-) -> None:
-    _, file = convert(models.recurrent)
-    assert file.flex_ops == ()
-    assert not any(operator.custom for operator in TFLiteModel(file.path).operators)
 
 
 def test_recurrent_layers_with_an_open_batch_are_refused_with_the_way_out(
@@ -272,3 +263,17 @@ def test_arithmetic_in_16_bits_is_done_in_float32(tmp_path: Path, export: Callab
     model.export(tmp_path / "saved", verbose=False)
     file = export(open_source(tmp_path / "saved"), tmp_path / "half.tflite")
     assert [spec.dtype for spec in file.outputs] == ["float32"]
+
+
+def test_one_process_converts_for_several_calls_until_one_fails() -> None:
+    seen = []
+    for fails in (False, False, True, False):
+        with suppress(ConversionError), start_converter() as worker:
+            seen.append(worker)
+            if fails:
+                raise ConversionError("a conversion that went wrong")
+    first, second, third, fourth = seen
+    assert first is second is third is not fourth
+    close_idle()
+    with start_converter() as worker:
+        assert worker is not fourth
