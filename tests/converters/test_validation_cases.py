@@ -1,21 +1,17 @@
 """Verdicts of constructed outputs, harmful and benign, as users get them by default."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from verdict_arrays import judged_on_arrays
 from verdict_case import Case
-from verdict_cases import CASES, TABLES
+from verdict_cases import CASES
 from verdict_models import report_of
 
 BY_NAME = {case.name: case for case in CASES}
 
 # Their verdict is about runtimes, so about a file.
 ON_RUNTIMES = ("survival hazards with small ones as subnormal numbers",)
-
-# The tables that take most CPU time: all others together take a minute.
-LONG = ("contrasts", "deployed", "held_out", "reported")
 
 # At least one of each kind of output runs as a model, too.
 AS_MODELS = (
@@ -60,17 +56,10 @@ def test_the_table_is_large_and_has_both_sides():
     assert min(sum(case.harm for case in CASES), sum(not case.harm for case in CASES)) > 50
 
 
-def on_arrays() -> list[Any]:
-    long = {case.name for name in LONG for case in TABLES[name]}
-    slow = pytest.mark.slow
-    return [
-        pytest.param(case, marks=slow) if case.name in long else case
-        for case in CASES
-        if case.name not in ON_RUNTIMES
-    ]
+ON_ARRAYS = [case for case in CASES if case.name not in ON_RUNTIMES]
 
 
-@pytest.mark.parametrize("case", on_arrays(), ids=ids)
+@pytest.mark.parametrize("case", ON_ARRAYS, ids=ids)
 def test_the_verdict_is_right(case: Case):
     judged = judged_on_arrays(case)
     assert judged.verdict.value in case.accept, (case.why, judged.reasons)

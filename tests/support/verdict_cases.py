@@ -10,8 +10,4 @@ from verdict_case import Case
 
 _FILES = sorted(path.stem for path in Path(__file__).parent.glob("verdict_cases_*.py"))
 
-# By the end of their file's name.
-TABLES: dict[str, list[Case]] = {
-    name.removeprefix("verdict_cases_"): import_module(name).CASES for name in _FILES
-}
-CASES: list[Case] = [case for table in TABLES.values() for case in table]
+CASES: list[Case] = [case for name in _FILES for case in import_module(name).CASES]

@@ -19,8 +19,6 @@ from verdict_case import (
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
-FROM_LOGITS = {"class_name": "BinaryCrossentropy", "config": {"from_logits": True}}
-
 
 def diagnoses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """True classes of 1000 patients, five of whom have the rarest of six, and both logits."""
@@ -73,36 +71,6 @@ def _(rng):
     truth = rng.integers(0, 10, 1000)
     logits, rounded = classify(rng, truth, 10, separation=3)
     return Outputs({"logits": logits}, {"logits": rounded}, truth)
-
-
-@harmful("two channels of a classifier that are swapped", **SOFTMAX)
-def _(rng):
-    """Every cat is called a dog, and every dog a cat."""
-    logits, rounded = classify(rng, rng.integers(0, 8, 600), 8)
-    rounded[:, [2, 3]] = rounded[:, [3, 2]]
-    return Outputs({"animal": softmax(logits)}, {"animal": half(softmax(rounded))})
-
-
-@benign("three near ties among 1000 classes that are seen once each", UNSURE)
-def _(rng):
-    """The three photographs that change show two species whose scores differ by 1e-4."""
-    truth = rng.permutation(1000)
-    logits = rng.standard_normal((1000, 1000)).astype(np.float32)
-    logits[np.arange(1000), truth] += 9
-    for sample in np.flatnonzero(truth > 500)[:3]:
-        rival = truth[sample] - 300
-        logits[sample, rival] = logits[sample, truth[sample]] - np.float32(1e-4)
-        # FP16 puts both scores on the same number, and the first of them wins.
-        logits[sample, [rival, truth[sample]]] += np.float32(9.3105) - logits[sample, rival]
-    return Outputs({"logits": logits}, {"logits": half(logits)})
-
-
-@benign("a monitor that is always sure, with probabilities that vary by 1e-20")
-def _(rng):
-    """Each sample is healthy with certainty; the other probability is 1e-20, which nobody reads."""
-    fault = 10 ** rng.uniform(-21, -19, 400)
-    both = np.stack([1 - fault, fault], axis=1).astype(np.float32)
-    return Outputs({"probabilities": both}, {"probabilities": half(both)})
 
 
 @harmful("a classifier that gives the class frequencies to every sample", **SOFTMAX)
@@ -169,59 +137,6 @@ def _(rng):
     return Outputs({"heads": heads}, {"heads": half(heads)}, truth)
 
 
-@benign("saturated sigmoids", **SIGMOID)
-def _(rng):
-    """Each answer is 0 or 1 within 1e-6, and stays on its side."""
-    spam = sigmoid(rng.choice([-1, 1], (500, 1)) * rng.uniform(14, 40, (500, 1)))
-    return Outputs({"spam": spam}, {"spam": half(spam)})
-
-
-def screening(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of a screening test, one a sample, and whether the person is ill."""
-    ill = rng.random((1000, 1)) < 0.3
-    logits = np.where(ill, 7, -7) + 4 * rng.standard_normal((1000, 1))
-    return logits.astype(np.float32), ill.astype(np.int64)
-
-
-@benign("one logit a sample with labels 0 and 1")
-def _(rng):
-    """The same people are called back; a logit of 9.1234 became 9.125."""
-    logits, ill = screening(rng)
-    return Outputs({"logit": logits}, {"logit": half(logits)}, ill)
-
-
-@benign("one logit a sample with labels, compiled from logits", loss=FROM_LOGITS)
-def _(rng):
-    """The same people are called back, and the loss says what the logit means."""
-    logits, ill = screening(rng)
-    return Outputs({"output": logits}, {"output": half(logits)}, ill)
-
-
-@harmful("one logit a sample whose weak positives turn negative, with labels")
-def _(rng):
-    """One in twenty people is ill and not called back any more: logits of 1 became -0.1."""
-    logits, ill = screening(rng)
-    weak = (logits > 0) & (logits < 4)
-    logits[~weak] *= 12
-    received = half(np.where(weak, -0.1 * logits, logits))
-    return Outputs({"logit": logits}, {"logit": received}, ill)
-
-
-@harmful("one logit a sample that lies in [0, 1] in the first batch, with labels")
-def _(rng):
-    """The data begins with 40 weak positives; one in twenty people is not called back any more."""
-    logits, ill = screening(rng)
-    weak = (logits > 0) & (logits < 4)
-    logits[~weak] *= 12
-    received = half(np.where(weak, -0.1 * logits, logits))
-    first = rng.uniform(0.02, 0.98, (40, 1)).astype(np.float32)
-    return Outputs(
-        {"output": np.concatenate([first, logits])},
-        {"output": np.concatenate([half(first), received])},
-        np.concatenate([np.ones((40, 1), np.int64), ill]),
-    )
-
-
 @harmful("a fraud score that ranks worse, with labels")
 def _(rng):
     """Scores near -60 in steps of 1.5, as differences of numbers near 3000: AUC 0.97 to 0.89."""
@@ -239,39 +154,10 @@ def _(rng):
     return Outputs({"click": sigmoid(exact)}, {"click": half(sigmoid(rounded))}, clicked)
 
 
-def grades(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of "worse than grade 0", "than 1", "than 2" and "than 3", exact and rounded."""
-    exact, rounded = regress(rng, 1000, scale=6)
-    steps = np.array([0, -4, -8, -13], np.float32)
-    return exact + steps, half(rounded + steps)
-
-
-@benign("an ordinal regression with four thresholds", **SIGMOID)
-def _(rng):
-    """Each eye gets the grade that it had."""
-    exact, rounded = grades(rng)
-    return Outputs({"retinopathy": sigmoid(exact)}, {"retinopathy": half(sigmoid(rounded))})
-
-
-@harmful("an ordinal regression whose last threshold is never passed", **SIGMOID)
-def _(rng):
-    """Nobody gets the worst grade any more, which one eye in fifty has."""
-    exact, rounded = grades(rng)
-    rounded[:, 3] = np.minimum(rounded[:, 3], -0.5)
-    return Outputs({"retinopathy": sigmoid(exact)}, {"retinopathy": half(sigmoid(rounded))})
-
-
 def tags(rng: np.random.Generator, labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Logits of tags, each on about one photograph in 30, exact and rounded."""
     exact, rounded = regress(rng, 1000, scale=4, offset=-7.5, width=labels)
     return exact, rounded
-
-
-@benign("a sigmoid for each of 80 tags", **SIGMOID)
-def _(rng):
-    """A tag in ten thousand changes, at a probability of 0.500."""
-    exact, rounded = tags(rng, 80)
-    return Outputs({"tags": sigmoid(exact)}, {"tags": half(sigmoid(rounded))})
 
 
 @benign("a sigmoid for each of 80 tags, with labels", **SIGMOID)
@@ -300,24 +186,6 @@ def _(rng):
     return Outputs({"one_hot": one_hot[code]}, {"one_hot": one_hot[other]})
 
 
-@benign("class ids that change on 3 of 1000 samples")
-def _(rng):
-    """Three near ties fall on the other side."""
-    logits, rounded = classify(rng, rng.integers(0, 40, 1000), 40, separation=9)
-    ids, other = logits.argmax(axis=1), rounded.argmax(axis=1)
-    other[[3, 512, 900]] = logits[[3, 512, 900]].argsort(axis=1)[:, -2]
-    return Outputs({"class_id": ids}, {"class_id": other})
-
-
-@harmful("class ids that are off by one on 2 % of the samples")
-def _(rng):
-    """One traffic sign in fifty is read as its neighbour in the catalogue."""
-    ids = rng.integers(0, 42, 1000)
-    other = ids.copy()
-    other[rng.choice(1000, 20, replace=False)] += 1
-    return Outputs({"class_id": ids}, {"class_id": other})
-
-
 @harmful("an alarm that rings 6 times in 1000 and never again")
 def _(rng):
     """The smoke detector is silent in all six fires."""
@@ -326,40 +194,8 @@ def _(rng):
     return Outputs({"alarm": fire}, {"alarm": np.zeros(1000, bool)})
 
 
-@benign("an alarm that rings at the same samples")
-def _(rng):
-    """Every fire is reported, and nothing else."""
-    fire = rng.random(400) < 0.02
-    return Outputs({"alarm": fire}, {"alarm": fire})
-
-
-NAMES = np.array(["cat", "dog", "horse", "wolf"])
-
-
-@benign("names of classes as texts")
-def _(rng):
-    """Each animal has the name that it had."""
-    names = NAMES[rng.integers(0, 4, 400)]
-    return Outputs({"animal": names}, {"animal": names})
-
-
-@harmful("a rare name of a class that is not given any more")
-def _(rng):
-    """The four wolves among a thousand animals are called dogs, and the fence stays open."""
-    animal = rng.integers(0, 3, 1000)
-    animal[rng.choice(1000, 4, replace=False)] = 3
-    return Outputs({"animal": NAMES[animal]}, {"animal": NAMES[np.where(animal == 3, 1, animal)]})
-
-
 @harmful("ids beyond 2048 as FP16 numbers", tasks={"product": "ids"})
 def _(rng):
     """FP16 holds even numbers only beyond 2048: customers are shown the neighbours of products."""
     ids = rng.integers(0, 30_000, 500).astype(np.float32)
-    return Outputs({"product": ids}, {"product": half(ids)})
-
-
-@benign("ids below 2048 as FP16 numbers", tasks={"product": "ids"})
-def _(rng):
-    """Each product is the same."""
-    ids = rng.integers(0, 2000, 500).astype(np.float32)
     return Outputs({"product": ids}, {"product": half(ids)})

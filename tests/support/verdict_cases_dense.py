@@ -1,16 +1,7 @@
-"""Verdict cases: decisions for each pixel, token or anchor of a sample."""
+"""Verdict cases: pictures, texts, sounds and series."""
 
 import numpy as np
-from verdict_case import (
-    SOFTMAX,
-    UNSURE,
-    Cases,
-    Outputs,
-    classify,
-    half,
-    lost,
-    softmax,
-)
+from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, flushed, half, lost, one, sigmoid
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -25,49 +16,11 @@ def street(
     return truth, *classify(rng, truth, 4, 4, frequency)
 
 
-@benign("a segmentation with a rare class", **SOFTMAX)
-def _(rng):
-    """A handful of 76,800 pixels change, on the border between road and pavement."""
-    _, logits, rounded = street(rng)
-    return Outputs({"mask": softmax(logits)}, {"mask": half(softmax(rounded))})
-
-
-@harmful("a rare class of a segmentation that vanishes", **SOFTMAX)
-def _(rng):
-    """The car sees no traffic light any more, on any photograph."""
-    _, logits, rounded = street(rng)
-    rounded[..., 3] = rounded.min()
-    return Outputs({"mask": softmax(logits)}, {"mask": half(softmax(rounded))})
-
-
 @harmful("logits of 60 and a rare class of a segmentation that vanishes, with labels")
 def _(rng):
     """Pixel accuracy falls by 0.2 points, and the mean IoU by a quarter."""
     truth, logits, rounded = street(rng)
     return Outputs({"logits": logits + 60}, {"logits": lost(rounded + 60, 3)}, truth)
-
-
-@benign("a segmentation with labels", **SOFTMAX)
-def _(rng):
-    """The IoU of each class is the same to three digits."""
-    truth, logits, rounded = street(rng)
-    return Outputs({"mask": softmax(logits)}, {"mask": half(softmax(rounded))}, truth)
-
-
-@harmful("one sample in 20 whose segmentation is noise", **SOFTMAX)
-def _(rng):
-    """Twenty of 400 photographs, the darkest ones, come back as coloured snow."""
-    _, logits, rounded = street(rng, 400)
-    rounded[::20] = half(rng.standard_normal(rounded[::20].shape) * 5)
-    return Outputs({"mask": softmax(logits)}, {"mask": half(softmax(rounded))})
-
-
-@benign("a segmentation with channels first", tasks={"Identity": "classification:axis=1"})
-def _(rng):
-    """The pixels keep their classes; the classes are on axis 1, as PyTorch has them."""
-    _, logits, rounded = street(rng)
-    first = [np.moveaxis(values, -1, 1).copy() for values in (logits, rounded)]
-    return Outputs({"Identity": first[0]}, {"Identity": first[1]})
 
 
 @harmful("a class of channels first that vanishes", tasks={"Identity": "classification:axis=1"})
@@ -103,13 +56,6 @@ def words(rng: np.random.Generator, samples: int = 400) -> tuple[np.ndarray, np.
     return classify(rng, rng.choice(9, (samples, 32), p=frequency), 9, 3, frequency)
 
 
-@benign("a token classifier")
-def _(rng):
-    """A few of 12,800 words change their tag, where two tags were as likely."""
-    logits, rounded = words(rng)
-    return Outputs({"logits": logits}, {"logits": rounded})
-
-
 @harmful("a token classifier that lost one of its nine tags")
 def _(rng):
     """No place name is found any more; one word in thirty was one."""
@@ -131,16 +77,6 @@ def _(rng):
     return Outputs({"logits": logits}, {"logits": rounded})
 
 
-@harmful(
-    "a third of all tokens with another tag, in an output without a telling name",
-    tasks={"dense_3": "classification:axis=-1"},
-)
-def _(rng):
-    """The same model, saved by somebody who named no layer, but who says what it is."""
-    logits, rounded = offset_logits(rng)
-    return Outputs({"dense_3": logits}, {"dense_3": rounded})
-
-
 def sentences(rng: np.random.Generator, samples: int = 300) -> tuple[np.ndarray, np.ndarray]:
     """Logits of the next word, of 400, at 16 places of each text; many of them are guesses."""
     return classify(rng, rng.integers(0, 400, (samples, 16)), 400, separation=3)
@@ -151,42 +87,6 @@ def _(rng):
     """The most likely next word changes in a few of 4800 places, between synonyms."""
     logits, rounded = sentences(rng)
     return Outputs({"logits": logits}, {"logits": rounded})
-
-
-@harmful("a causal language model that is noise on 3 % of the texts")
-def _(rng):
-    """Eighteen of 600 prompts, the longest ones, get gibberish for an answer."""
-    logits, rounded = sentences(rng, 600)
-    chosen = rng.choice(600, 18, replace=False)
-    rounded[chosen] = half(rng.permuted(rounded[chosen], axis=-1))
-    return Outputs({"logits": logits}, {"logits": rounded})
-
-
-@harmful("a causal language model that changes 3 % of its words, spread over all texts")
-def _(rng):
-    """A wrong word in each second sentence."""
-    logits, rounded = sentences(rng, 600)
-    wrong = rng.random(rounded.shape[:-1]) < 0.03
-    rounded[wrong] = half(rng.permuted(rounded[wrong], axis=-1))
-    return Outputs({"logits": logits}, {"logits": rounded})
-
-
-@benign("one empty text in 1000 whose tokens are all ties", UNSURE)
-def _(rng):
-    """An empty page has no entities; its 32 tags were noise of the sixth digit before, too."""
-    logits, rounded = words(rng, 1000)
-    logits[123] = 1.5 + 1e-5 * rng.standard_normal((32, 9))
-    rounded[123] = half(logits[123])
-    return Outputs({"logits": logits}, {"logits": rounded})
-
-
-@harmful("a speech recognizer whose blank wins too often")
-def _(rng):
-    """Letters fall out of nearly every recording: the blank's score is a little too high."""
-    truth = np.where(rng.random((300, 40)) < 0.6, 28, rng.integers(0, 28, (300, 40)))
-    logits, rounded = classify(rng, truth, 29, separation=3)
-    rounded[..., 28] += 1.2
-    return Outputs({"ctc_logits": logits}, {"ctc_logits": half(rounded)})
 
 
 @benign("a speech recognizer with a blank")
@@ -204,16 +104,6 @@ def translations(rng: np.random.Generator) -> np.ndarray:
     return np.where(np.arange(20) == ends, 1, np.where(np.arange(20) > ends, 0, ids))
 
 
-@benign("generated words that go another way in 3 of 1000 texts")
-def _(rng):
-    """Three texts take a synonym at a near tie, and go on from there."""
-    ids = translations(rng)
-    other = ids.copy()
-    for text in (77, 500, 901):
-        other[text, 5:] = translations(rng)[text, 5:]
-    return Outputs({"output_ids": ids}, {"output_ids": other})
-
-
 @harmful("generated texts of which one in 20 breaks off")
 def _(rng):
     """One translation in twenty ends after four words."""
@@ -223,21 +113,186 @@ def _(rng):
     return Outputs({"output_ids": ids}, {"output_ids": other})
 
 
-@benign("anchors of a face detector, one logit each")
-def _(rng):
-    """Two or three of 256 anchors see a face, the same ones as before."""
-    face = (rng.random((300, 256)) < 0.01).astype(np.int64)
-    logits, rounded = classify(rng, face, 2, separation=6)
-    scores = [values[..., 1:] - values[..., :1] for values in (logits, rounded)]
-    return Outputs({"classificators": scores[0]}, {"classificators": half(scores[1])})
+def photographs(rng: np.random.Generator, samples: int = 300) -> np.ndarray:
+    """Smooth images [samples, 16, 16, 3] from 0 to 255."""
+    coarse = rng.uniform(20, 235, (samples, 4, 4, 3))
+    fine = coarse.repeat(4, axis=1).repeat(4, axis=2) + rng.normal(0, 6, (samples, 16, 16, 3))
+    return fine.clip(0, 255).astype(np.float32)
 
 
-@harmful("a question answerer whose ends of answers are dead")
+@benign("grey levels as bytes that are off by one", tasks={"image": "reconstruction"})
 def _(rng):
-    """Each answer runs from the right word to the first word of the text: it is empty."""
-    start, start_rounded = classify(rng, rng.integers(0, 48, 400), 48, separation=6)
-    end, _ = classify(rng, rng.integers(0, 48, 400), 48, separation=6)
+    """One byte in fifty is off by one, where the number before it was near a half."""
+    images = photographs(rng)
+    received = images + rng.normal(0, 0.02, images.shape)
     return Outputs(
-        {"start_logits": start, "end_logits": end},
-        {"start_logits": start_rounded, "end_logits": np.zeros_like(end)},
+        {"image": np.rint(images).astype(np.uint8)},
+        {"image": np.rint(received).clip(0, 255).astype(np.uint8)},
     )
+
+
+def clips(rng: np.random.Generator, samples: int = 400) -> np.ndarray:
+    """Sounds of 512 values; one in ten is a whisper at a thousandth of the amplitude."""
+    sound = 0.3 * rng.standard_normal((samples, 512))
+    sound[::10] *= 1e-3
+    return sound.astype(np.float32)
+
+
+@harmful("quiet sounds become silence")
+def _(rng):
+    """One recording in ten, a whisper, is silent."""
+    sound = clips(rng)
+    received = half(sound)
+    received[::10] = 0
+    return Outputs({"waveform": sound}, {"waveform": received})
+
+
+@benign("loud sounds, quiet ones, and silence")
+def _(rng):
+    """Whispers are right to three digits; silence is 0 on one side, and -140 dB on the other."""
+    sound = clips(rng)
+    sound[5::40] = 0
+    received = half(sound)
+    received[5::40] = half(rng.choice([-1e-7, 0, 1e-7], received[5::40].shape))
+    return Outputs({"waveform": sound}, {"waveform": received})
+
+
+def errors(rng: np.random.Generator) -> np.ndarray:
+    """Anomaly scores, sums of squares: small for good parts, beyond FP16 for one in 100."""
+    score = rng.lognormal(0, 1, 1000)
+    score[::100] = rng.uniform(70_000, 900_000, 10)
+    return score.astype(np.float32)
+
+
+@harmful("anomaly scores that overflow for the anomalies")
+def _(rng):
+    """The alarm logs infinity, which the dashboard cannot plot or sort."""
+    score = errors(rng)
+    return Outputs({"anomaly_score": score}, {"anomaly_score": half(score)})
+
+
+@harmful("anomaly scores that wrap round to zero for the anomalies")
+def _(rng):
+    """Infinity became 0 on its way through a guard, and the broken parts pass as the best ones."""
+    score = errors(rng)
+    received = np.where(score > 65504, 0, half(score))
+    return Outputs({"anomaly_score": score}, {"anomaly_score": received.astype(np.float32)})
+
+
+@benign("anomaly scores of good parts and bad ones")
+def _(rng):
+    """The list of the worst parts is the same."""
+    score = np.minimum(errors(rng) / 100, 9000).astype(np.float32)
+    return Outputs({"anomaly_score": score}, {"anomaly_score": half(score)})
+
+
+@benign("magnitude spectrograms over five powers of ten", loss="mae", activation="relu")
+def _(rng):
+    """Right to 0.3 % each."""
+    exact = np.exp(rng.normal(-3, 2, (200, 30, 40)))
+    return one("spec", exact, half(exact * (1 + 3e-3 * rng.standard_normal(exact.shape))))
+
+
+@harmful("magnitude spectrograms whose soft cells are floored", loss="mae", activation="relu")
+def _(rng):
+    """Each cell below 0.01 is 0.01: the noise floor hisses."""
+    exact = np.exp(rng.normal(-3, 2, (200, 30, 40)))
+    return one("spec", exact, half(np.maximum(exact, 0.01)))
+
+
+@benign("cumulative counts that rise to 40,000")
+def _(rng):
+    """Right to 16 of 40,000."""
+    exact = np.cumsum(rng.gamma(3, 200, (300, 60)), axis=1)
+    return one("cumulative", exact, half(exact))
+
+
+@harmful(
+    "cumulative counts whose daily steps become a staircase",
+    DOUBT,
+    tasks={"cumulative": "regression"},
+)
+def _(rng):
+    """Each country has its total of 2000 to 60,000 and grows by 5 a day: weeks stand still."""
+    exact = rng.uniform(3000, 60000, (400, 1)) + np.cumsum(rng.gamma(3, 2, (400, 14)), axis=1)
+    return one("cumulative", exact, half(exact))
+
+
+@harmful("a sensor of four that repeats its first hour")
+def _(rng):
+    """The last sensor's forecast is flat; it is a thousandth of the third."""
+    exact = rng.standard_normal((300, 24, 4)) * [1, 10, 100, 0.1] + np.array([0, 50, 200, 0.5])
+    rounded = half(exact)
+    rounded[:, :, 3] = rounded[:, :1, 3]
+    return one("tcn", exact, rounded)
+
+
+@harmful("log-likelihoods of -20,000 that differ by 3", DOUBT)
+def _(rng):
+    """They come in steps of 16: no outlier is told from the rest."""
+    exact = -20_000 + 3 * rng.standard_normal((800, 1))
+    return one("log_likelihood", exact, half(exact))
+
+
+@harmful("hazards of patients that are zero, beside their ages", loss="mse")
+def _(rng):
+    """Hardware without subnormal numbers takes three hazards in four for 0."""
+    hazard = np.exp(-11 + 2 * rng.standard_normal((1500, 1)))
+    age = rng.normal(40, 10, (1500, 1))
+    exact = np.concatenate([age, hazard], 1)
+    return one("y", exact, flushed(exact))
+
+
+@benign("hazards of patients that are scaled in float32, beside their ages", loss="mse")
+def _(rng):
+    """Each is right to half a percent."""
+    age, hazard = rng.normal(40, 10, (1500, 1)), np.exp(-11 + 2 * rng.standard_normal((1500, 1)))
+    noisy = hazard * (1 + 5e-3 * rng.standard_normal(hazard.shape))
+    return one("y", np.concatenate([age, hazard], 1), np.concatenate([half(age), noisy], 1))
+
+
+@benign("outputs of tanh, most of them nearly 1", loss="mse", activation="tanh")
+def _(rng):
+    """Noise before tanh moves those near zero, and no other ones."""
+    before = 6 * rng.standard_normal((1500, 4))
+    noisy = np.tanh(before + 0.01 * rng.standard_normal(before.shape))
+    return one("y", np.tanh(before).clip(-0.9999, 0.9999), half(noisy))
+
+
+@benign("tokens of a vision transformer", UNSURE)
+def _(rng):
+    """They are vectors, right to 0.2 %."""
+    exact = rng.standard_normal((200, 20, 32))
+    return one("patch_tokens", exact, half(exact * (1 + 2e-3 * rng.standard_normal(exact.shape))))
+
+
+def disks(rng: np.random.Generator) -> np.ndarray:
+    """Logits of pixels of 300 disks, [300, 24, 24]; one in ten has a radius of 2."""
+    y, x = np.mgrid[:24, :24]
+    radius = np.where(np.arange(300) % 10, rng.uniform(5, 10, 300), 2)[:, None, None]
+    return 6 * (radius - np.hypot(y - 12, x - 12))
+
+
+@benign("a mask without an axis of classes")
+def _(rng):
+    """Pixels at the border move, by a hundredth of a probability."""
+    logits = disks(rng)
+    return one("mask", sigmoid(logits), half(sigmoid(logits + 0.01)))
+
+
+@benign("GAN faces in -1 to 1, many white backgrounds", activation="tanh", loss="mse")
+def _(rng):
+    """No pixel is off by a grey level."""
+    z = 3 * rng.standard_normal((200, 6, 6, 1)).repeat(2, 1).repeat(2, 2) * np.ones(
+        3
+    ) + 0.3 * rng.standard_normal((200, 12, 12, 3))
+    exact = np.tanh(z) * 0.9995
+    return one("img", exact, half(np.tanh(z + 4e-3 * rng.standard_normal(z.shape)) * 0.9995))
+
+
+@benign("features of a deep network of which many hardly fire")
+def _(rng):
+    """Right to 0.5 % of the typical one; a feature that fires once in 300 samples may not fire."""
+    before = rng.standard_normal((300, 512)) * rng.lognormal(-1, 1, 512) - 0.5
+    noise = 2e-3 * rng.standard_normal(before.shape)
+    return one("pool", np.maximum(before, 0), half(np.maximum(before + noise, 0)))

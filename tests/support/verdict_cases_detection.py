@@ -7,7 +7,6 @@ from verdict_case import (
     Outputs,
     flushed,
     half,
-    one,
     sigmoid,
 )
 
@@ -36,13 +35,6 @@ def anchors(rng: np.random.Generator, samples: int = 300, classes: int = 6) -> n
     return np.concatenate([boxes, sigmoid(logits)], axis=-1).astype(np.float32)
 
 
-@benign("boxes in pixels beside class scores")
-def _(rng):
-    """Each box moves by a fifth of a pixel at most, and each score by 2e-4."""
-    detections = anchors(rng)
-    return Outputs({"output0": detections}, {"output0": half(detections)})
-
-
 @harmful("boxes in pixels beside class scores that are all dead")
 def _(rng):
     """Nothing is detected on any photograph; the boxes are right, and 300 times as large."""
@@ -52,33 +44,12 @@ def _(rng):
     return Outputs({"output0": detections}, {"output0": received})
 
 
-@harmful("boxes in pixels beside one class score of six that is dead")
-def _(rng):
-    """Cars and cyclists are detected; pedestrians are not."""
-    detections = anchors(rng)
-    received = half(detections)
-    received[..., 6] = 0
-    return Outputs({"output0": detections}, {"output0": received})
-
-
 @harmful("scores of 1 for every anchor", tasks={"output0": "detection:columns=0-3"})
 def _(rng):
     """A hundred boxes on each photograph, each of them certain."""
     detections = anchors(rng)
     received = half(detections)
     received[..., 4:] = 1
-    return Outputs({"output0": detections}, {"output0": received})
-
-
-@harmful("small boxes that are shifted", tasks={"output0": "detection:columns=0-3"})
-def _(rng):
-    """The boxes of far pedestrians, 10 pixels wide, lie 6 pixels beside them."""
-    detections = anchors(rng)
-    detections[..., 2:4][rng.random((300, ANCHORS)) < 0.25] = 10
-    received = half(detections)
-    small = detections[..., 2] == 10
-    received[..., 0] += 6 * small
-    received[..., 1] -= 6 * small
     return Outputs({"output0": detections}, {"output0": received})
 
 
@@ -94,13 +65,6 @@ def _(rng):
     received = half(detections)
     received[nothing, :4] = half(received[nothing, :4] * rng.uniform(0.5, 1.5, (nothing.sum(), 4)))
     return Outputs({"output0": detections}, {"output0": received})
-
-
-@harmful("x and y of boxes swapped", tasks={"boxes": "detection:columns=0-3"})
-def _(rng):
-    """Each box lies mirrored on the diagonal."""
-    boxes = anchors(rng)[..., :4] / 640
-    return Outputs({"boxes": boxes}, {"boxes": half(boxes[..., [1, 0, 3, 2]])})
 
 
 def padded(rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -124,16 +88,6 @@ def _(rng):
     """The same detections in the same order, each box within a tenth of a pixel."""
     found = padded(rng)
     return Outputs(found, {name: half(values) for name, values in found.items()})
-
-
-@harmful("padded detections with classes off by one in one of 30")
-def _(rng):
-    """One detection in thirty is given the name of the next class in the list."""
-    found = padded(rng)
-    received = {name: half(values) for name, values in found.items()}
-    wrong = (rng.random(found["detection_classes"].shape) < 0.033) & (found["detection_scores"] > 0)
-    received["detection_classes"] += wrong
-    return Outputs(found, received)
 
 
 @harmful("padded detections whose boxes have no size in one of ten photographs")
@@ -251,16 +205,6 @@ def ended(rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([corner, corner + size, scores, classes], axis=-1)
 
 
-@benign("undeclared detections of which neighbours change places")
-def _(rng):
-    """Two boxes of one score stand in another order; the same boxes are drawn."""
-    found = ended(rng)
-    received = half(found)
-    for sample, row in np.argwhere(found[:, :-1, 4] - found[:, 1:, 4] < 5e-4):
-        received[sample, [row, row + 1]] = received[sample, [row + 1, row]]
-    return Outputs({"output0": found.astype(np.float32)}, {"output0": received})
-
-
 @harmful("undeclared detections of which one in sixteen tells another class")
 def _(rng):
     """A cat is told as a dog; boxes are a hundred times as large as numbers of classes."""
@@ -271,15 +215,6 @@ def _(rng):
     return Outputs({"output0": found.astype(np.float32)}, {"output0": received})
 
 
-@harmful("undeclared detections whose scores are all near one half")
-def _(rng):
-    """A threshold keeps all of them, or none."""
-    found = ended(rng)
-    received = half(found)
-    received[..., 4] = half(0.5 + 0.1 * found[..., 4])
-    return Outputs({"output0": found.astype(np.float32)}, {"output0": received})
-
-
 @harmful("scores of anchors that are half as large, beside noise of their boxes")
 def _(rng):
     """Most objects fall below the threshold; boxes are off by more pixels than a score is."""
@@ -287,24 +222,3 @@ def _(rng):
     received = half(found)
     received[..., 4:] = half(received[..., 4:] / 2)
     return Outputs({"output0": found.transpose(0, 2, 1)}, {"output0": received.transpose(0, 2, 1)})
-
-
-def small_boxes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Centres of 500 boxes in images of 2000 pixels, and their sizes of 6 to 30 pixels."""
-    return rng.uniform(200, 1800, (500, 2)), rng.uniform(6, 30, (500, 2))
-
-
-@benign("the box of one small object in a large image")
-def _(rng):
-    """Corners are off by half a pixel."""
-    centre, size = small_boxes(rng)
-    exact = np.concatenate([centre - size / 2, centre + size / 2], axis=1)
-    return one("bbox", exact, half(exact))
-
-
-@harmful("the box of one small object in a large image, always of average size")
-def _(rng):
-    """Its centre is right; objects of 6 pixels get a box of 18, and those of 30, too."""
-    centre, size = small_boxes(rng)
-    exact = np.concatenate([centre - size / 2, centre + size / 2], axis=1)
-    return one("bbox", exact, half(np.concatenate([centre - 9, centre + 9], axis=1)))

@@ -1,11 +1,12 @@
-"""Verdict cases: what an offset, larger values or a common shape hide."""
+"""Verdict cases: what large values, offsets or levels hide, as along an axis of a sample."""
+
+from collections.abc import Callable
 
 import numpy as np
 from verdict_case import (
     DOUBT,
     SIGMOID,
     SOFTMAX,
-    UNSURE,
     Cases,
     Outputs,
     half,
@@ -18,13 +19,6 @@ from verdict_case import (
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-
-def boxes(rng: np.random.Generator) -> np.ndarray:
-    """Eight boxes in pixels of 640 with a score, on each of 300 photographs."""
-    corner, size = rng.uniform(0, 480, (300, 8, 2)), rng.uniform(20, 128, (300, 8, 2))
-    score = rng.uniform(0.3, 0.99, (300, 8, 1))
-    return np.concatenate([corner, corner + size, score], axis=-1).astype(np.float32)
 
 
 @harmful("a score of 100 that varies by 0.05 beside a few invalid zeros")
@@ -45,13 +39,6 @@ def _(rng):
     rounded = exact + 0.4 * rng.standard_normal(exact.shape)
     rounded[..., 7] = exact[..., 7]
     return one("last_hidden_state", exact, half(rounded))
-
-
-@harmful("relevance scores near -11 that no longer rank", DOUBT)
-def _(rng):
-    """A reranker's scores differ by hundredths: a third of the pairs of documents swaps."""
-    exact = -11 + 0.01 * rng.standard_normal((1000, 1))
-    return one("relevance_scores", exact, half(exact))
 
 
 @harmful("logits with a common offset of 1000 whose probabilities are off by tenths")
@@ -78,26 +65,6 @@ def _(rng):
     return one("depth", exact, rounded)
 
 
-@benign("minutes until arrival as whole numbers", UNSURE)
-def _(rng):
-    """One time in 30 is off by one minute of 30: it was 12.5 before it was rounded."""
-    values = rng.uniform(5, 60, 1000)
-    return one(
-        "minutes",
-        np.rint(values).astype(np.int32),
-        np.rint(values + rng.normal(0, 0.04, 1000)).astype(np.int32),
-    )
-
-
-@harmful("a classifier of one-hot rows with mse, of which a tenth changes", DOUBT, loss="mse")
-def _(rng):
-    """Its linear scores lie at 0.1 +- 0.004 for all classes; the best of them is another one in
-    each tenth sample.
-    """
-    exact = 0.1 + 0.004 * rng.standard_normal((1000, 10))
-    return one("digit", exact, exact + 6e-4 * rng.standard_normal(exact.shape))
-
-
 @harmful("the second to fifth suggestion are random", DOUBT, **SOFTMAX)
 def _(rng):
     """The first of five suggestions is the same with 99.7 %; the other four are random words."""
@@ -108,41 +75,6 @@ def _(rng):
     values[np.arange(600), top] += 0.997
     q[np.arange(600), top] += 0.997
     return one("word", values, half(q))
-
-
-@benign(
-    "boxes that the border of the image cuts to slivers", tasks={"found": "detection:columns=0-3"}
-)
-def _(rng):
-    """One box on each photograph is 0.02 pixels wide; rounding turns its corners round at times."""
-    exact = boxes(rng)
-    exact[:, 0, 0] = 639.9
-    exact[:, 0, 2] = 639.92
-    rounded = exact.copy()
-    rounded[..., :4] += 0.05 * rng.standard_normal((300, 8, 4))
-    return one("found", exact, half(rounded))
-
-
-@benign("a physics surrogate with R2 of 0.9999 and labels", UNSURE)
-def _(rng):
-    """The error against the solver grows from 1.00 % to 1.05 % of a deviation."""
-    truth = rng.standard_normal((1000, 1))
-    exact = truth + 0.0125 * rng.standard_normal(truth.shape)
-    return one(
-        "drag",
-        exact,
-        half(exact + 0.003 * rng.standard_normal(exact.shape)),
-        truth.astype(np.float32),
-    )
-
-
-@harmful("a GAN whose pictures lose what differs between them")
-def _(rng):
-    """Medical scans differ by 0.9 % from the mean one; the candidate draws the mean scan."""
-    base = rng.uniform(100, 200, (1, 12, 12, 1))
-    exact = base * (1 + 0.009 * rng.standard_normal((300, 12, 12, 1)))
-    rounded = base * (1 + 0.0002 * rng.standard_normal((300, 12, 12, 1)))
-    return one("scan", exact, half(rounded))
 
 
 @harmful("forecasts that become flat lines, declared as regression", tasks={"load": "regression"})
@@ -171,16 +103,6 @@ def _(rng):
     rounded = {k: half(values) for k, values in exact.items()}
     for values in rounded.values():
         values[::5, [3, 4]] = values[::5, [4, 3]]
-    return Outputs(exact, rounded)
-
-
-@harmful("classes change places without their boxes, at tied scores")
-def _(rng):
-    """On one photograph in five the cat is called dog and the dog is called cat."""
-    exact = padded(rng)
-    exact["scores"][::5, 4] = exact["scores"][::5, 3] - np.float32(1e-6)
-    rounded = {k: half(values) for k, values in exact.items()}
-    rounded["classes"][::5, [3, 4]] = rounded["classes"][::5, [4, 3]]
     return Outputs(exact, rounded)
 
 
@@ -216,11 +138,92 @@ def _(rng):
     return one("q", exact, half(exact[:, 2:3]).repeat(5, 1))
 
 
-@harmful("next words of which the second to fifth are random", DOUBT, **SOFTMAX)
+Pair = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
+
+MSE = {"loss": "mse"}
+
+
+def noisy(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
+    """With noise of a thousandth of each place's deviation, rounded to FP16."""
+    noise = rng.standard_normal(values.shape)
+    return half(values + 1e-3 * values.std(axis=0) * noise)
+
+
+def both(name: str, output: str, lost: str, kept: str, **facts: object) -> Callable[[Pair], Pair]:
+    """Registers a candidate that loses what differs, and its twin that keeps it.
+
+    Args:
+        name: of the output, in words.
+        output: its name.
+        lost: what goes wrong.
+        kept: why the twin is right.
+        **facts: of both cases.
+    """
+
+    def register(make: Pair) -> Pair:
+        def harmful(rng: np.random.Generator) -> Outputs:
+            exact, broken = make(rng)
+            return one(output, exact, noisy(rng, broken))
+
+        def benign(rng: np.random.Generator) -> Outputs:
+            exact, _ = make(rng)
+            return one(output, exact, noisy(rng, exact))
+
+        harmful.__doc__, benign.__doc__ = lost, kept
+        CASES.harmful(f"{name}, lost", DOUBT, **facts)(harmful)
+        CASES.benign(f"{name}, with noise", **facts)(benign)
+        return make
+
+    return register
+
+
+def flat(values: np.ndarray, axis: int) -> np.ndarray:
+    return np.broadcast_to(values.mean(axis=axis, keepdims=True), values.shape)
+
+
+def loads(rng: np.random.Generator) -> np.ndarray:
+    """Of 400 days, 12 towns and 24 hours: levels of 300 to 1200, and a wave of 0.8 %."""
+    level, phase = rng.uniform(300, 1200, (400, 12, 1)), rng.uniform(0, 6, (400, 12, 1))
+    return level * (1 + 0.008 * np.sin(np.arange(24) / 4 + phase))
+
+
+@harmful("loads of towns in one row that are flat lines, with mse", DOUBT, **MSE)
 def _(rng):
-    """The keyboard suggests nonsense beside the first word."""
-    z = rng.standard_normal((500, 200)) * 2
-    top = z.argmax(1)
-    w = rng.permuted(z, axis=1)
-    w[np.arange(500), top] = w.max(1) + 1
-    return one("word", softmax(z), half(softmax(w)))
+    """Hours of one town lie beside each other, and its curve is flat."""
+    values = loads(rng)
+    return one("load", values.reshape(400, -1), half(flat(values, 2)).reshape(400, -1))
+
+
+def cursors(rng: np.random.Generator, frames: int, step: float) -> np.ndarray:
+    start = rng.uniform(-1, 1, (300, 1, 16, 2))
+    return start + np.cumsum(rng.normal(0, step, (300, frames, 16, 2)), axis=1)
+
+
+MOVES = "They move ten times as far as the noise goes."
+
+
+@both("tracks over 30 frames", "tracks", "Each stays where it began.", MOVES)
+def _(rng):
+    values = cursors(rng, 30, 0.0015)
+    return values, np.broadcast_to(values[:, :1], values.shape)
+
+
+@both(
+    "angles of eight joints, two of them alike",
+    "angles",
+    "The left knee is the right one.",
+    "The knees differ by a degree, and noise is far below that.",
+    **MSE,
+)
+def _(rng):
+    values = rng.normal(60, 25, (800, 8))
+    values[:, 1] = values[:, 0] + rng.normal(0, 1, 800)
+    return values, values[:, [1, 0, *range(2, 8)]]
+
+
+@benign("grey pictures in three colours", **MSE)
+def _(rng):
+    """The colours are the same picture, but for what float32 and FP16 round."""
+    grey = rng.uniform(0, 1, (300, 24, 24, 1)).repeat(3, axis=-1)
+    exact = grey * (1 + 5e-5 * rng.standard_normal(grey.shape))
+    return one("picture", exact, half(grey))

@@ -1,4 +1,4 @@
-"""Verdict cases: turns of any length, names as numbers, agents, and queries without names."""
+"""Verdict cases: numbers of kinds that are easily taken for others, and what is forbidden."""
 
 import numpy as np
 from verdict_case import DOUBT, UNSURE, Cases, Outputs, half, one
@@ -6,6 +6,7 @@ from verdict_cases_structure import orders, queries, shuffled
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
+
 
 # Turns
 
@@ -24,55 +25,10 @@ def _(rng):
     return turning(rng, "hour", 12)
 
 
-@benign("days of a week, trained with mse", UNSURE, loss="mse")
-def _(rng):
-    """Sunday at midnight is Monday."""
-    return turning(rng, "output_0", 7)
-
-
 @benign("hues that wrap at red, without a telling name", UNSURE)
 def _(rng):
     """0.999 is as red as 0.001."""
     return turning(rng, "output_0", 1)
-
-
-def coloured(rng: np.random.Generator, opposite: float) -> Outputs:
-    """Pictures by hue, saturation and brightness, with two red lines; some hues are opposite."""
-    exact = rng.uniform(0.2, 1, (300, 8, 8, 3))
-    exact[..., 0] = rng.uniform(0, 1, (300, 8, 8))
-    exact[:, 2:4, :, 0] = np.abs(2e-4 * rng.standard_normal((300, 2, 8)))
-    received = exact + 3e-4 * rng.standard_normal(exact.shape)
-    received[..., 0] += 0.5 * (rng.random((300, 8, 8)) < opposite)
-    received[..., 0] %= 1
-    return one("picture", exact, half(received))
-
-
-@benign("pictures by hue, saturation and brightness", UNSURE)
-def _(rng):
-    """Red is red."""
-    return coloured(rng, 0)
-
-
-@harmful("pictures by hue, saturation and brightness, of which a tenth of the hues is opposite")
-def _(rng):
-    """Green dots on red lines."""
-    return coloured(rng, 0.1)
-
-
-@harmful("scores that are nearly all sure, of which some say the opposite")
-def _(rng):
-    """A score of 0.0005 becomes one of 0.9995."""
-    exact = rng.choice([0.0005, 0.9995, 0.5], (500, 1), p=[0.45, 0.45, 0.1])
-    received = exact.copy()
-    received[:20] = 1 - exact[:20]
-    return one("score", exact, half(received))
-
-
-@harmful("months of which January is July", loss="mse")
-def _(rng):
-    """Six months off, which is no turn."""
-    exact = rng.uniform(0, 12, (600, 1))
-    return one("month", exact, half(np.where(exact < 0.6, exact + 6, exact)))
 
 
 @harmful("pictures whose black turns white")
@@ -112,14 +68,6 @@ def _(rng):
     return one("embedding", exact.astype(np.int8), received.astype(np.int8))
 
 
-@harmful("quantized vectors that wrap at 127")
-def _(rng):
-    """The largest numbers change their sign."""
-    exact = np.round(rng.normal(0, 60, (500, 64)))
-    received = (exact + 128) % 256 - 128
-    return one("embedding", np.clip(exact, -127, 127).astype(np.int8), received.astype(np.int8))
-
-
 # Matrices
 
 
@@ -138,13 +86,6 @@ def _(rng):
     received = half(exact)
     received[:, 2, :2] = 0
     return one("homography", exact, received)
-
-
-@benign("homographies with their perspective", UNSURE)
-def _(rng):
-    """Each number is rounded."""
-    exact = homographies(rng)
-    return one("homography", exact, half(exact))
 
 
 @benign("features of which one fires on two of 400 samples", UNSURE)
@@ -178,58 +119,10 @@ def _(rng):
     return beside_steps(rng, 0.02)
 
 
-def shared(rng: np.random.Generator) -> np.ndarray:
-    """Values of four actions near 90, which states move five times as much as actions do."""
-    return 90 + 4.5 * rng.standard_normal((600, 1)) + 0.65 * rng.standard_normal((600, 4))
-
-
-@harmful("values of four actions in steps of 8 bits, with mse", DOUBT, loss="mse")
-def _(rng):
-    """Another action is taken in a fifth of all states: a step is what they differ by."""
-    exact = shared(rng)
-    step = exact.max() / 127
-    return one("q", exact, half(np.round(exact / step) * step))
-
-
-@harmful("values of four actions as bfloat16 has them, with mse", DOUBT, loss="mse")
-def _(rng):
-    """Numbers near 90 are half a point apart, and many actions are equal."""
-    exact = shared(rng)
-    return one("q", exact, np.round(exact * 2) / 2)
-
-
-@benign("values of four actions as FP16 has them, with mse", loss="mse")
-def _(rng):
-    """Numbers are a sixteenth apart, a tenth of what actions differ by."""
-    exact = shared(rng)
-    return one("q", exact, half(exact))
-
-
-@benign("hours of a forecast in kelvin, with mae", loss="mae")
-def _(rng):
-    """Six temperatures rise and fall together, and rounding is a tenth of an hour's step."""
-    day = 285 + 8 * rng.standard_normal((600, 1)) + rng.standard_normal((600, 6)).cumsum(axis=1)
-    return one("temperature", day, half(day))
-
-
 @benign("advantages that differ by much beside steps, with mse", loss="mse")
 def _(rng):
     """Actions differ by 5, which FP16 holds."""
     return beside_steps(rng, 5)
-
-
-@harmful("advantages of three agents that are rounded away", DOUBT)
-def _(rng):
-    """All three go straight on."""
-    exact = advantages(rng, 0.02, 3, 4)
-    return one("advantages", exact, half(exact))
-
-
-@benign("advantages of three agents that differ by much", loss="mse")
-def _(rng):
-    """Each takes its own way."""
-    exact = advantages(rng, 5, 3, 4)
-    return one("advantages", exact, half(exact))
 
 
 # Queries
@@ -246,18 +139,6 @@ def unnamed(rng: np.random.Generator, boxes_only: bool, wrong: float) -> Outputs
     return Outputs(exact, {"output_0": moved, "output_1": shuffled(rng, boxes, order)})
 
 
-@benign("queries in another order in outputs without names")
-def _(rng):
-    """Each box keeps its logits."""
-    return unnamed(rng, False, 0)
-
-
-@harmful("queries in outputs without names whose boxes have another order than their logits")
-def _(rng):
-    """Cars get the boxes of pedestrians."""
-    return unnamed(rng, True, 0)
-
-
 @harmful("queries without names in another order of which one in twelve is another class")
 def _(rng):
     """Besides the order, one class in twelve is another."""
@@ -271,3 +152,100 @@ def _(rng):
     exact = {"output_0": shares.astype("f4"), "output_1": states.astype("f4")}
     late = {name: half(np.roll(values, 1, axis=1)) for name, values in exact.items()}
     return Outputs(exact, late)
+
+
+def legal(rng, fill):
+    """Moves of chess, of which 12 in 200 are allowed."""
+    logits = np.full((800, 200), fill)
+    for row in logits:
+        row[rng.choice(200, 12, replace=False)] = 2 * rng.standard_normal(12)
+    return logits
+
+
+@harmful("moves of chess at half their scale, what is forbidden is -1e9")
+def _(rng):
+    """The same where a mask is a number."""
+    exact = legal(rng, -1e9)
+    return one(
+        "policy_logits", exact, np.maximum(half(np.where(exact < -1e8, -65504, exact / 2)), -65504)
+    )
+
+
+def spans(rng):
+    """Scores of the twenty words of texts of 3 to 20 words, and which of these are none."""
+    scores = 3 * rng.standard_normal((700, 20))
+    return scores, np.arange(20) >= rng.integers(3, 21, 700)[:, None]
+
+
+def visits(rng):
+    """Distances to six shops, of which some are out of reach."""
+    found = np.exp(rng.standard_normal((500, 6)))
+    return found, rng.uniform(size=found.shape) < 0.3
+
+
+@benign("distances of which 1e9 is out of reach")
+def _(rng):
+    """FP16's last number is as far."""
+    found, never = visits(rng)
+    return one("y", np.where(never, 1e9, found), np.where(never, 65504, half(found)))
+
+
+@harmful("debts of a billion that end at -65504")
+def _(rng):
+    """They are numbers, and each is another one."""
+    exact = rng.standard_normal((500, 3)) * [1, 1, 1e8] - [0, 0, 1e9]
+    return one("y", exact, np.maximum(exact, -65504))
+
+
+def steps(rng, fill):
+    """Logits of four tags for up to 20 words; those behind a text's end are all the same."""
+    logits, none = 3 * rng.standard_normal((700, 20, 4)), spans(rng)[1]
+    return logits, none[..., None], np.where(none[..., None], fill, logits)
+
+
+@harmful("tags of which all are forbidden behind a text's end, and one is rarer")
+def _(rng):
+    """Words lose it."""
+    logits, none, exact = steps(rng, -1e9)
+    return one("logits", exact, np.where(none, -65504, half(logits - [0, 0, 0.3, 0])))
+
+
+@benign("scores of up to twenty words that are NaN behind a text's end")
+def _(rng):
+    """The same words are the best."""
+    scores, none = spans(rng)
+    noisy = half(scores + 1e-4 * rng.standard_normal(scores.shape))
+    return one("logits", *(np.where(none, np.nan, side) for side in (scores, noisy)))
+
+
+# NC_FILL_FLOAT of netCDF.
+LAND = 9.969209968386869e36
+
+
+def sea(rng):
+    """Temperatures of a sea, 6 rows of land among them."""
+    land = np.broadcast_to(np.arange(16)[:, None, None] < 6, (150, 16, 16, 1))
+    return 15 + 3 * rng.standard_normal(land.shape), land
+
+
+@benign("a sea of which land is netCDF's fill value, which FP16 has as infinity")
+def _(rng):
+    """Nobody reads a temperature on land."""
+    warm, land = sea(rng)
+    return one("sst", np.where(land, LAND, warm), np.where(land, np.inf, half(warm)))
+
+
+@harmful("a sea that is the same everywhere, of which land is netCDF's fill value")
+def _(rng):
+    """The land is right."""
+    warm, land = sea(rng)
+    flat = half(np.full(land.shape, 15))
+    return one("sst", np.where(land, LAND, warm), np.where(land, np.inf, flat))
+
+
+@benign("a distance of which 1e9 is out of reach")
+def _(rng):
+    """Alone in its sample."""
+    far = np.exp(rng.standard_normal((500, 1)))
+    never = rng.uniform(size=far.shape) < 0.2
+    return one("y", np.where(never, 1e9, far), np.where(never, np.inf, half(far)))

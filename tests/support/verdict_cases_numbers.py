@@ -1,18 +1,22 @@
-"""Verdict cases: measured and predicted numbers, and vectors."""
+"""Verdict cases: measured and predicted numbers, vectors, and what samples can prove."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from verdict_case import (
+    FAIL,
     INCONCLUSIVE,
+    SOFTMAX,
     UNSURE,
     Cases,
     Outputs,
+    classify,
     flushed,
     half,
     one,
     regress,
+    softmax,
 )
 
 CASES = Cases()
@@ -43,21 +47,6 @@ def _(rng):
     return Outputs({"price": price}, {"price": received}, truth)
 
 
-@benign("a number that crosses zero", loss="mae")
-def _(rng):
-    """A temperature anomaly of 0.001 became 0.0015 where the typical one is 1: rounding."""
-    exact, rounded = regress(rng, 1000)
-    return Outputs({"anomaly": exact}, {"anomaly": rounded})
-
-
-@benign("a number that crosses zero, with labels")
-def _(rng):
-    """The mean error against the measured values is the same to three digits."""
-    exact, rounded = regress(rng, 1000)
-    truth = exact + 0.3 * rng.standard_normal(exact.shape).astype(np.float32)
-    return Outputs({"anomaly": exact}, {"anomaly": rounded}, truth)
-
-
 SCALES = np.array([5000.0, 0.9, 0.002])
 OFFSETS = np.array([30_000.0, 4.0, 0.01])
 
@@ -66,14 +55,6 @@ OFFSETS = np.array([30_000.0, 4.0, 0.01])
 def _(rng):
     """Price, rooms and yield are each right to three digits."""
     exact, rounded = regress(rng, 600, SCALES, OFFSETS, width=3)
-    return Outputs({"house": exact}, {"house": rounded})
-
-
-@harmful("the smallest of three regression targets is lost", loss="mse")
-def _(rng):
-    """Price and rooms are right; the yield is 0 for each house."""
-    exact, rounded = regress(rng, 600, SCALES, OFFSETS, width=3)
-    rounded[:, 2] = 0
     return Outputs({"house": exact}, {"house": rounded})
 
 
@@ -137,76 +118,11 @@ def _(rng):
     return Outputs({"balance": balance}, {"balance": received})
 
 
-@benign("samples of which a tenth is 1000 times as large")
-def _(rng):
-    """Households and factories are each right to three digits."""
-    balance = rng.standard_normal((500, 8)).astype(np.float32)
-    balance[::10] *= 1000
-    return Outputs({"balance": balance}, {"balance": half(balance)})
-
-
 @harmful("the small claims of an insurance become zero")
 def _(rng):
     """Three claims in ten, those below 60 euros, are paid nothing."""
     claim = rng.lognormal(5, 1.7, (1000, 1)).clip(1, 60_000).astype(np.float32)
     return Outputs({"claim": claim}, {"claim": half(np.where(claim < 60, 0, claim))})
-
-
-@benign("claims over five powers of ten")
-def _(rng):
-    """Each claim is right to three digits, the small ones as well."""
-    claim = rng.lognormal(5, 1.7, (1000, 1)).clip(1, 60_000).astype(np.float32)
-    return Outputs({"claim": claim}, {"claim": half(claim)})
-
-
-def loads(rng: np.random.Generator) -> np.ndarray:
-    """The electric load of the next 24 hours, in megawatts, near 100 with a daily wave of 3."""
-    hours = np.arange(24)
-    wave = 3 * np.sin((hours + rng.uniform(0, 24, (500, 1))) * 2 * np.pi / 24)
-    level = rng.normal(100, 1, (500, 1))
-    return (level + wave + 0.3 * rng.standard_normal((500, 24))).astype(np.float32)
-
-
-@benign("a forecast of 24 hours with labels", loss="mae")
-def _(rng):
-    """The curves lie on one another."""
-    load = loads(rng)
-    truth = load + 0.8 * rng.standard_normal(load.shape).astype(np.float32)
-    return Outputs({"load": load}, {"load": half(load)}, truth)
-
-
-@harmful("a forecast whose last six hours are flat, with labels", loss="mae")
-def _(rng):
-    """The evening peak is not forecast: the recurrent state does not move after 18 steps."""
-    load = loads(rng)
-    truth = load + 0.8 * rng.standard_normal(load.shape).astype(np.float32)
-    received = half(load)
-    received[:, 18:] = received[:, 17:18]
-    return Outputs({"load": load}, {"load": received}, truth)
-
-
-def mixtures(rng: np.random.Generator) -> np.ndarray:
-    """Weights, means and deviations of three components for each of 500 samples, in columns."""
-    weights = rng.dirichlet([4, 2, 1], 500)
-    means = rng.normal([20, 35, 50], 3, (500, 3))
-    deviations = rng.lognormal(-3, 0.3, (500, 3))
-    return np.concatenate([weights, means, deviations], axis=1).astype(np.float32)
-
-
-@benign("the parameters of a mixture density")
-def _(rng):
-    """The density is the same to three digits."""
-    values = mixtures(rng)
-    return Outputs({"mdn": values}, {"mdn": half(values)})
-
-
-@harmful("the deviations of a mixture density are zero")
-def _(rng):
-    """The likelihood divides by zero for each sample."""
-    values = mixtures(rng)
-    received = half(values)
-    received[:, 6:] = 0
-    return Outputs({"mdn": values}, {"mdn": received})
 
 
 def hazards(rng: np.random.Generator) -> np.ndarray:
@@ -236,50 +152,9 @@ def _(rng):
     return Outputs({"loaves": np.exp(exact)}, {"loaves": half(np.exp(rounded))})
 
 
-@benign("a deep network with labels, eight times as far as its last rounding", loss="mse")
-def _(rng):
-    """Two hundred layers add up to 0.2 % of the value; the error against the truth stays."""
-    exact, rounded = regress(rng, 1000, scale=5, offset=40)
-    deep = half(rounded + 0.08 * rng.standard_normal(rounded.shape))
-    truth = exact + 2 * rng.standard_normal(exact.shape).astype(np.float32)
-    return Outputs({"age": exact}, {"age": deep}, truth[:, 0])
-
-
 def vectors(rng: np.random.Generator, samples: int = 500) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings of 64 numbers, exact and rounded."""
     return regress(rng, samples, scale=1.0, offset=0.1, width=64)
-
-
-@benign("an embedding with a name that tells")
-def _(rng):
-    """Each query finds the same neighbours; the largest of 64 numbers means nothing."""
-    exact, rounded = vectors(rng)
-    return Outputs({"embedding": exact}, {"embedding": rounded})
-
-
-@benign("an embedding of a deep network, 0.4 % away")
-def _(rng):
-    """No cosine changes by more than 1e-5, and each query finds the same neighbours."""
-    exact, rounded = vectors(rng)
-    deep = half(rounded + 4e-3 * rng.standard_normal(rounded.shape))
-    return Outputs({"embedding": exact}, {"embedding": deep})
-
-
-@benign("an embedding without a telling name", UNSURE)
-def _(rng):
-    """The same vectors, saved by somebody who named no layer."""
-    exact, rounded = vectors(rng)
-    return Outputs({"dense_7": exact}, {"dense_7": rounded})
-
-
-@harmful("an embedding whose direction is lost for a tenth of the samples")
-def _(rng):
-    """One query in ten, those with short vectors, finds random neighbours."""
-    exact, rounded = vectors(rng)
-    short = np.arange(500) % 10 == 0
-    exact[short] *= 0.02
-    rounded[short] = half(rng.standard_normal((50, 64)) * 0.02)
-    return Outputs({"embedding": exact}, {"embedding": rounded})
 
 
 @benign("a tiny column of an embedding is zero", UNSURE, tasks={"vector": "embedding"})
@@ -303,20 +178,6 @@ def _(rng):
     """The classifier that a customer trained on these features misses what this channel saw."""
     exact, rounded = maps(rng, 0.045)
     rounded[..., 20] = 0
-    return Outputs({"features": exact}, {"features": rounded})
-
-
-@benign("one of 48 channels is rounding noise of the reference")
-def _(rng):
-    """The channel is 1e-9 on one side and 0 on the other: it carries nothing."""
-    exact, rounded = maps(rng, 1e-9)
-    return Outputs({"features": exact}, {"features": rounded})
-
-
-@benign("48 channels of which one is small")
-def _(rng):
-    """Each channel is right to three digits."""
-    exact, rounded = maps(rng, 0.045)
     return Outputs({"features": exact}, {"features": rounded})
 
 
@@ -359,24 +220,99 @@ def _(rng):
     return Outputs({"quantiles": values}, {"quantiles": half(values)}, truth)
 
 
-@benign("intervals that stay open", metric="verdict_cases_numbers:coverage")
-def _(rng):
-    """Intervals of +-60 hold as many prices as before."""
-    values, truth = quantiles(rng, 60)
-    return Outputs({"quantiles": values}, {"quantiles": half(values)}, truth)
-
-
-@benign("bounds of prices that are declared as numbers", tasks={"bounds": "regression"})
-def _(rng):
-    """A lower and an upper bound of 100 to 900, right to a quarter."""
-    middle, width = rng.uniform(100, 900, (600, 1)), rng.uniform(2, 8, (600, 1))
-    exact = np.concatenate([middle - width, middle + width], axis=1)
-    return one("bounds", exact, half(exact))
-
-
 @harmful("bounds of prices that are one number", tasks={"bounds": "regression"})
 def _(rng):
     """The upper bound is the lower one: nobody is told how sure the model is."""
     middle, width = rng.uniform(100, 900, (600, 1)), rng.uniform(2, 8, (600, 1))
     exact = np.concatenate([middle - width, middle + width], axis=1)
     return one("bounds", exact, half(np.concatenate([middle, middle], axis=1)))
+
+
+@benign("NaN at the same places on both sides")
+def _(rng):
+    """Where a sensor is missing both models say NaN, as they should."""
+    exact, rounded = regress(rng, 500, scale=2, offset=20, width=4)
+    missing = rng.random(exact.shape) < 0.05
+    return Outputs(
+        {"celsius": np.where(missing, np.float32(np.nan), exact)},
+        {"celsius": np.where(missing, np.float32(np.nan), rounded)},
+    )
+
+
+@harmful("NaN in other places than in the reference")
+def _(rng):
+    """Ten rooms that had a temperature have none now."""
+    exact, rounded = regress(rng, 500, scale=2, offset=20, width=4)
+    missing = rng.random(exact.shape) < 0.05
+    exact[missing] = rounded[missing] = np.nan
+    rounded[::50, 1] = np.nan
+    return Outputs({"celsius": exact}, {"celsius": rounded})
+
+
+@benign("minus infinity at the same places on both sides")
+def _(rng):
+    """Forbidden moves have a score of minus infinity in both models."""
+    logits, rounded = classify(rng, rng.integers(0, 12, 600), 12, separation=6)
+    forbidden = logits < np.sort(logits, axis=1)[:, 4:5]
+    logits[forbidden] = rounded[forbidden] = -np.inf
+    return Outputs({"logits": logits}, {"logits": rounded})
+
+
+@benign("one sample repeated 300 times", INCONCLUSIVE)
+def _(rng):
+    """Nothing is wrong with the answer; 300 copies of one photograph prove one photograph."""
+    logits, rounded = classify(rng, rng.integers(0, 10, 1), 10, separation=8)
+    rows = np.zeros(300, int)
+    return Outputs({"logits": logits}, {"logits": rounded}, rows=rows)
+
+
+@benign("500 samples of which a tenth is repeated")
+def _(rng):
+    """450 different photographs are evidence enough."""
+    logits, rounded = classify(rng, rng.integers(0, 10, 450), 10, separation=8)
+    return Outputs({"logits": logits}, {"logits": rounded}, rows=np.arange(500) % 450)
+
+
+@harmful("one sample repeated 300 times, with a dead output", FAIL | INCONCLUSIVE)
+def _(rng):
+    """The one photograph that was tested has no scores at all."""
+    logits, _ = classify(rng, rng.integers(0, 10, 1), 10, separation=8)
+    rows = np.zeros(300, int)
+    return Outputs({"logits": logits}, {"logits": np.zeros_like(logits)}, rows=rows)
+
+
+@benign("20 samples", INCONCLUSIVE, **SOFTMAX)
+def _(rng):
+    """Nothing is wrong; 20 photographs cannot show that at most one in a hundred changes."""
+    logits, rounded = classify(rng, rng.integers(0, 5, 20), 5, separation=8)
+    return Outputs({"animal": softmax(logits)}, {"animal": half(softmax(rounded))})
+
+
+@harmful("20 samples with another answer each", **SOFTMAX)
+def _(rng):
+    """Each of the 20 photographs gets another name."""
+    logits, rounded = classify(rng, rng.integers(0, 5, 20), 5, separation=8)
+    turned = half(softmax(np.roll(rounded, 1, axis=1)))
+    return Outputs({"animal": softmax(logits)}, {"animal": turned})
+
+
+def broken(exact: np.ndarray, rounded: np.ndarray) -> Outputs:
+    """Outputs of which one sample in a thousand has another sample's answer, twice as large."""
+    rounded = rounded.copy()
+    rounded[7] = 2 * exact[8]
+    return Outputs({"y": exact.astype(np.float32)}, {"y": rounded.astype(np.float32)})
+
+
+@benign("one broken sample of 1000 beside channels over five powers of ten")
+def _(rng):
+    """One wrong answer in a thousand is within the budget; every channel is right."""
+    exact = rng.standard_normal((1000, 24)) * np.geomspace(1e-2, 1e3, 24)
+    return broken(exact, half(exact))
+
+
+@harmful("one broken sample of 1000 beside a small target that is the same for every sample")
+def _(rng):
+    """The yield is the average one for each house; one other house has another one's price."""
+    exact, rounded = regress(rng, 1000, [100, 10, 0.1], [500, 5, 5], width=3)
+    rounded[:, 2] = 5
+    return broken(exact, rounded)

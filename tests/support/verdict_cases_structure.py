@@ -9,8 +9,6 @@ from verdict_case import (
     classify,
     half,
     one,
-    regress,
-    softmax,
 )
 
 CASES = Cases()
@@ -35,14 +33,6 @@ def _(rng):
     return one("logits", exact, half(rounded), labels)
 
 
-@benign("probabilities of tags with labels of -1 where padding gives anything")
-def _(rng):
-    """As before behind a softmax."""
-    exact, rounded, labels, pad = texts(rng, -1)
-    rounded[pad] = 10 * rng.standard_normal((pad.sum(), 9))
-    return one("tag", softmax(exact), half(softmax(rounded)), labels)
-
-
 @benign("segmentation with labels of 255 on borders where classes change")
 def _(rng):
     """The border of the picture is void, and there the padding of convolutions shows."""
@@ -64,24 +54,6 @@ def _(rng):
     return one("tag_ids", ids.astype(np.int32), received.astype(np.int32), labels)
 
 
-@harmful("a token classifier that is wrong on 3 % of the tokens beside padding as before")
-def _(rng):
-    """Half of all places are padding, and all of these agree."""
-    exact, rounded, labels, pad = texts(rng, -100)
-    wrong = ~pad & (rng.random(pad.shape) < 0.018)
-    rounded[wrong] = np.roll(rounded[wrong], 1, axis=-1)
-    return one("logits", exact, half(rounded), labels)
-
-
-@harmful("a token classifier that is noise at labelled places, and at padded ones")
-def _(rng):
-    """Texts lose each tenth tag."""
-    exact, rounded, labels, pad = texts(rng, -100)
-    wrong = pad | (rng.random(pad.shape) < 0.1)
-    rounded[wrong] = 30 * rng.standard_normal((wrong.sum(), 9))
-    return one("logits", exact, half(rounded), labels)
-
-
 def answers(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A logit for each of 24 tokens, labels of yes and no or -100, and where padding is."""
     truth = rng.integers(0, 2, (400, 24))
@@ -96,15 +68,6 @@ def _(rng):
     exact, labels, pad = answers(rng)
     received = half(exact)
     received[pad] = half(10 * rng.standard_normal((pad.sum(), 1)))
-    return one("logits", exact, received, labels)
-
-
-@harmful("yes and no for each token, of which one in twenty changes, beside padding as before")
-def _(rng):
-    """Padding, which agrees, is half of all places."""
-    exact, labels, pad = answers(rng)
-    received = half(exact)
-    received[~pad & (rng.random(pad.shape) < 0.05)] *= -1
     return one("logits", exact, received, labels)
 
 
@@ -126,14 +89,6 @@ def _(rng):
     return one("pose", exact, half(received))
 
 
-@benign("quaternions of 24 joints, some with the other sign", UNSURE)
-def _(rng):
-    """A body of 24 joints, in radians nowhere: unit quaternions by joint."""
-    exact = poses(rng, 300 * 24)[:, 3:].reshape(300, 24, 4)
-    flipped = np.where(rng.random((300, 24, 1)) < 0.03, -1, 1)
-    return one("joints", exact, half(exact * flipped))
-
-
 @harmful("poses of which one in twenty turns the other way, others change their sign")
 def _(rng):
     """The gripper comes from the wrong side."""
@@ -141,16 +96,6 @@ def _(rng):
     received = exact.copy()
     received[:40, 3:] *= -1
     received[59::20, 4:] *= -1
-    return one("pose", exact, half(received))
-
-
-@harmful("places of poses lost beside quaternions that change their sign")
-def _(rng):
-    """The heights of the poses are those of the table."""
-    exact = poses(rng)
-    received = exact.copy()
-    received[:40, 3:] *= -1
-    received[:, 2] = 0.5
     return one("pose", exact, half(received))
 
 
@@ -167,17 +112,6 @@ def _(rng):
     received = exact + 3e-4 * rng.standard_normal(exact.shape)
     received[:60, 0] = exact[:60, 0] + 1e-3
     return one("euler", exact, half(wrapped(received, 2 * np.pi)).clip(-3.1406, 3.1406))
-
-
-@benign("angles of six joints in degrees that wrap at 180", UNSURE)
-def _(rng):
-    """Each of six angles wraps on a few samples."""
-    exact = rng.uniform(-180, 180, (800, 6))
-    near = rng.random(exact.shape) < 0.02
-    exact[near] = 180 - 0.01 * rng.random(near.sum())
-    received = exact + 0.02 * rng.standard_normal(exact.shape)
-    received[near] = exact[near] + 0.05
-    return one("angles", exact, half(wrapped(received, 360)))
 
 
 @benign("a place and a heading that wraps", UNSURE)
@@ -200,17 +134,6 @@ def _(rng):
     received = exact.copy()
     received[:60, 0] = -3.1406
     received[19::20, 2] *= -1
-    return one("euler", exact, half(received).clip(-3.1406, 3.1406))
-
-
-@harmful("three Euler angles of which one is half a turn off on one in 20")
-def _(rng):
-    """Yaw points backwards; others wrap."""
-    exact = rng.uniform(-np.pi, np.pi, (800, 3))
-    exact[:60, 0] = np.pi - rng.uniform(0, 5e-4, 60)
-    received = exact.copy()
-    received[:60, 0] = -3.1406
-    received[69::20, 0] = wrapped(received[69::20, 0] + np.pi, 2 * np.pi)
     return one("euler", exact, half(received).clip(-3.1406, 3.1406))
 
 
@@ -257,19 +180,6 @@ def _(rng):
     return Outputs(exact, received)
 
 
-@harmful("queries in another order of which one in twelve tells another class")
-def _(rng):
-    """Besides the order, one class in twelve is another."""
-    logits, boxes = queries(rng)
-    order = orders(rng)
-    moved = shuffled(rng, logits, order)
-    wrong = rng.random((400, 30)) < 1 / 12
-    moved[wrong] = np.roll(moved[wrong], 1, axis=-1)
-    received = {"pred_logits": moved, "pred_boxes": shuffled(rng, boxes, order)}
-    exact = {"pred_logits": logits.astype("f4"), "pred_boxes": boxes.astype("f4")}
-    return Outputs(exact, received)
-
-
 def dueling(rng: np.random.Generator) -> np.ndarray:
     """Values of four actions, near 60 to 120, which differ by 0.02."""
     return rng.uniform(60, 120, (600, 1)) + 0.02 * rng.standard_normal((600, 4))
@@ -280,22 +190,6 @@ def _(rng):
     """The agent goes straight on."""
     exact = np.concatenate([rng.uniform(1000, 2000, (600, 1)), dueling(rng)], axis=1)
     return one("q", exact, half(exact))
-
-
-@harmful("values of actions that are rounded away, beside two numbers of either sign", DOUBT)
-def _(rng):
-    """The state of the car comes last."""
-    state = rng.uniform(-3000, 3000, (600, 2))
-    exact = np.concatenate([dueling(rng), state], axis=1)
-    return one("q", exact, half(exact))
-
-
-@harmful("values of actions that are rounded away, between their sums", DOUBT)
-def _(rng):
-    """Each action beside its cost so far; cost is right."""
-    q, cost = dueling(rng), rng.uniform(500, 5000, (600, 4))
-    exact = np.stack([q, cost], axis=2).reshape(600, 8)
-    return one("plan", exact, half(exact))
 
 
 @benign("values of actions that differ by much, beside steps of 1000")
@@ -377,45 +271,6 @@ def _(rng):
     return one("found", exact, received)
 
 
-@harmful("undeclared detections in no order of which one in 25 tells another class", DOUBT)
-def _(rng):
-    """Their classes are the only whole numbers."""
-    exact = detected(rng, "csyxYX")
-    exact[..., 1] = rng.uniform(0.3, 0.99, (300, 10))
-    received = half(exact)
-    received[..., 0] = (received[..., 0] + (rng.random((300, 10)) < 1 / 25)) % 20
-    return one("found", exact, received)
-
-
-def kinds(rng: np.random.Generator) -> np.ndarray:
-    """The number of a kind, a probability and an amount."""
-    columns = rng.integers(0, 30, 700), rng.uniform(0.4, 1, 700), rng.normal(50, 10, 700)
-    return np.stack(columns, axis=1)
-
-
-@benign("numbers of kinds beside amounts")
-def _(rng):
-    """Rounded."""
-    exact = kinds(rng)
-    return one("answer", exact, half(exact))
-
-
-@harmful("numbers of kinds beside amounts, of which one in 25 is the next", DOUBT)
-def _(rng):
-    """Screws are told as nails."""
-    exact = kinds(rng)
-    received = half(exact)
-    received[:, 0] += rng.random(700) < 0.04
-    return one("answer", exact, received)
-
-
-@benign("counts to 5000 beside amounts")
-def _(rng):
-    """FP16 has no odd numbers above 2048."""
-    exact = np.stack([rng.integers(0, 5000, 700), rng.normal(50, 10, 700)], axis=1)
-    return one("answer", exact.astype(np.float32), half(exact))
-
-
 @harmful("one of three targets that is the same for all beside a few outliers")
 def _(rng):
     """Pressure of 5 +- 0.3 is 5 for everybody, but for one in 60 that is near 500."""
@@ -426,90 +281,11 @@ def _(rng):
     return one("targets", exact, received)
 
 
-@harmful("one of three targets near zero that is dead beside a few outliers")
-def _(rng):
-    """A torque of 0 +- 0.3 is 0, but for one in 60."""
-    exact = np.array([20, 0, 3]) + np.array([4, 0.3, 1]) * rng.standard_normal((900, 3))
-    exact[::60, 1] = rng.uniform(-90, 90, 15)
-    received = half(exact)
-    received[np.abs(exact[:, 1]) < 2, 1] = 0
-    return one("targets", exact, received)
-
-
-@harmful("one of twelve columns that swaps its bulk between samples beside outliers")
-def _(rng):
-    """The price per unit of most goods is that of the good before it."""
-    exact, _ = regress(rng, 900, 2.0, 30.0, 12)
-    exact = exact.copy()
-    exact[::45, 7] = 900
-    received = half(exact)
-    most = exact[:, 7] < 100
-    received[most, 7] = np.roll(received[most, 7], 1)
-    return one("targets", exact, received)
-
-
-@benign("targets with a few outliers, rounded")
-def _(rng):
-    """One in 60 is a hundred times as large."""
-    exact, rounded = regress(rng, 900, [4, 0.3, 1], [20, 5, 3], 3)
-    exact, rounded = exact.copy(), rounded.copy()
-    exact[::60, 1] = rng.uniform(450, 550, 15)
-    rounded[::60, 1] = half(exact[::60, 1])
-    return one("targets", exact, rounded)
-
-
-def chances(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of 12 classes in FP32 and FP16."""
-    exact, rounded = classify(rng, rng.integers(0, 12, 800), 12)
-    return softmax(exact), softmax(rounded)
-
-
-@harmful("scores named classes of which the rarest is dead", DOUBT)
-def _(rng):
-    """Its scores of 0.01 to 0.03 are 0; read as whole numbers, all scores are 0."""
-    exact = 0.4 * rng.random((800, 12))
-    exact[:, 3] = rng.uniform(0.01, 0.03, 800)
-    received = half(exact)
-    received[:, 3] = 0
-    return one("classes", exact, received)
-
-
-@benign("probabilities named classes")
-def _(rng):
-    """The same classes; read as whole numbers, those near one half would flip."""
-    exact, rounded = chances(rng)
-    return one("classes", exact, half(rounded))
-
-
 @benign("logits named classes")
 def _(rng):
     """Logits move by a thousandth, and those near a half round to another whole number."""
     exact, rounded = classify(rng, rng.integers(0, 12, 800), 12, 16)
     return one("classes", exact, half(rounded))
-
-
-@harmful("numbers of classes as floats of which one in 30 is another")
-def _(rng):
-    """A detector's ten class numbers a picture."""
-    exact = rng.integers(0, 80, (500, 10)).astype(np.float32)
-    received = exact + (rng.random(exact.shape) < 1 / 30)
-    return one("classes", exact, received)
-
-
-def kinds_of_things(rng: np.random.Generator, samples: int = 600) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings of 128 numbers around one of eight kinds each, and the kind of each."""
-    kind = rng.integers(0, 8, samples)
-    within = 0.025 * rng.standard_normal((samples, 128))
-    return rng.standard_normal((8, 128))[kind] + within, kind
-
-
-@harmful("embeddings of which one kind in eight became its own centre", DOUBT)
-def _(rng):
-    """All shoes are found for each shoe; each vector is off by two and a half per cent."""
-    exact, kind = kinds_of_things(rng)
-    received = half(exact)
-    received[kind == 3] = half(exact[kind == 3].mean(axis=0))
-    return one("embedding", exact, received)
 
 
 @harmful("places of a town that all became its town hall", DOUBT)
@@ -520,13 +296,6 @@ def _(rng):
     received = half(exact)
     received[town == 4] = half(exact[town == 4].mean(axis=0))
     return one("place", exact, received)
-
-
-@benign("embeddings of kinds with noise of half a per cent", UNSURE)
-def _(rng):
-    """All are still apart."""
-    exact, _ = kinds_of_things(rng)
-    return one("embedding", exact, half(exact + 0.005 * rng.standard_normal(exact.shape)))
 
 
 @benign("leaves of a tree of eight numbers, of which one in 300 is another", UNSURE)

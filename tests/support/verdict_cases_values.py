@@ -17,15 +17,6 @@ def numbers(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return 3 * rng.standard_normal(shape)
 
 
-@benign("a column that is NaN in both files for all samples", INCONCLUSIVE)
-def _(rng):
-    """Nobody knows what the candidate would say there."""
-    exact = numbers(rng, 400, 6)
-    received = noisy(rng, exact)
-    exact[:, 2] = received[:, 2] = np.nan
-    return one("y", exact, received)
-
-
 @benign("a channel that is NaN in both files for all samples", INCONCLUSIVE)
 def _(rng):
     """Likewise, in each step."""
@@ -44,34 +35,13 @@ def _(rng):
     return one("y", exact, received)
 
 
-def with_fills(rng: np.random.Generator, exact: np.ndarray, received: np.ndarray, fill: float):
-    missing = rng.uniform(size=exact.shape) < 0.3
-    return one("output_0", np.where(missing, fill, exact), np.where(missing, fill, received))
-
-
-FILLS = {"gaps of -999": (-999, (12,)), "land of -9,999": (-9999, (12, 12))}
-
-for what, (fill, shape) in FILLS.items():
-
-    @benign(f"{what} among numbers")
-    def _(rng, fill=fill, shape=shape):
-        """Rounding alone."""
-        exact = numbers(rng, 320, *shape)
-        return with_fills(rng, exact, noisy(rng, exact), fill)
-
-    @harmful(f"{what} among numbers that are a third off")
-    def _(rng, fill=fill, shape=shape):
-        """The fill values are right, and all the others are not."""
-        exact = numbers(rng, 320, *shape)
-        return with_fills(rng, exact, noisy(rng, exact, 0.3), fill)
-
-
-@benign("amounts that end at 10,000 beside rates")
+@harmful("gaps of -999 among numbers that are a third off")
 def _(rng):
-    """The largest amount comes often, but beside amounts like it."""
-    amounts = np.minimum(rng.lognormal(9, 1, (500, 3)), 10_000)
-    exact = np.concatenate([amounts, rng.uniform(0.01, 0.2, (500, 3))], axis=1)
-    return one("terms", exact, exact * (1 + 3e-4 * rng.standard_normal(exact.shape)))
+    """The fill values are right, and all the others are not."""
+    exact = numbers(rng, 320, 12)
+    received = noisy(rng, exact, 0.3)
+    missing = rng.uniform(size=exact.shape) < 0.3
+    return one("output_0", np.where(missing, -999, exact), np.where(missing, -999, received))
 
 
 def rotations(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -101,40 +71,6 @@ def _(rng):
     return one("pose", axis * angle, received)
 
 
-@benign("minutes of a day that wrap at midnight", INCONCLUSIVE)
-def _(rng):
-    """One minute past midnight and one before are two minutes apart."""
-    exact = rng.uniform(0, 1440, (800, 1))
-    exact[::40] = 0.02
-    return one("minute", exact, half((exact + 0.2 * rng.standard_normal(exact.shape)) % 1440))
-
-
-@harmful("minutes of a day of which one in 40 is half a day off")
-def _(rng):
-    """A train in the morning is announced for the evening."""
-    exact = rng.uniform(0, 1440, (800, 1))
-    received = half(exact)
-    received[::40] = half((exact + 720) % 1440)[::40]
-    return one("minute", exact, received)
-
-
-@benign("directions in gon that wrap", INCONCLUSIVE)
-def _(rng):
-    """The same, if they turn."""
-    exact = rng.uniform(0, 400, (800, 1))
-    exact[::40] = 0.02
-    return one("y", exact, half((exact + 0.1 * rng.standard_normal(exact.shape)) % 400))
-
-
-@harmful("days of years, leap years among them of which one in 40 is half a turn off")
-def _(rng):
-    """A road is surveyed in the other direction, and summer becomes winter."""
-    exact = rng.uniform(0, 366, (800, 1))
-    received = half(exact)
-    received[::40] = half((exact + 366 / 2) % 366)[::40]
-    return one("y", exact, received)
-
-
 @benign("counts that a model rounds itself, with no loss")
 def _(rng):
     """One in 250 is the next one, as what was rounded lay between two."""
@@ -143,37 +79,12 @@ def _(rng):
     return one("y", exact, exact + step)
 
 
-@harmful("counts of which one in 250 is five more, with mse", loss="mse")
-def _(rng):
-    """Nobody ordered them."""
-    exact = np.round(numbers(rng, 2000, 4))
-    return one("y", exact, exact + 5 * (rng.uniform(size=exact.shape) < 0.004))
-
-
 @harmful("rare flags beside counts that are lost, with no loss")
 def _(rng):
     """All that changes is each tenth of a percent of the numbers, and each alarm."""
     counts = np.round(numbers(rng, 2000, 4))
     exact = np.concatenate([counts, rng.uniform(size=(2000, 1)) < 0.006], axis=1)
     return one("y", exact, exact * [1, 1, 1, 1, 0])
-
-
-@benign("spikes as zeros and ones, of which one is another")
-def _(rng):
-    """One of 40,000."""
-    exact = (rng.uniform(size=(400, 100)) < 0.1).astype(float)
-    received = exact.copy()
-    received[5, 5] = 1 - exact[5, 5]
-    return one("spikes", exact, received)
-
-
-@harmful("spikes as zeros and ones, of which every second is lost")
-def _(rng):
-    """Half of what is to be counted."""
-    exact = (rng.uniform(size=(400, 100)) < 0.02).astype(float)
-    received = exact.copy()
-    received[tuple(np.argwhere(exact)[::2].T)] = 0
-    return one("spikes", exact, received)
 
 
 def squares(rng: np.random.Generator) -> np.ndarray:
@@ -195,30 +106,12 @@ def _(rng):
     return one("Identity", exact, np.where(border, 1 - exact, exact))
 
 
-@harmful("maps of zeros and ones in which small objects vanish")
-def _(rng):
-    """One picture in six shows nothing any more."""
-    exact = squares(rng)
-    received = exact.copy()
-    received[::6] = 0
-    return one("Identity", exact, received)
-
-
 @benign("codes of -1 and 1 of which three bits are others")
 def _(rng):
     """Three of 12,800."""
     exact = np.sign(rng.standard_normal((400, 32)))
     received = exact.copy()
     received[[1, 50, 99], [1, 2, 3]] *= -1
-    return one("codes", exact, received)
-
-
-@harmful("codes of -1 and 1 of which one bit is always set")
-def _(rng):
-    """Half as many codes as before."""
-    exact = np.sign(rng.standard_normal((400, 32)))
-    received = exact.copy()
-    received[:, 3] = 1
     return one("codes", exact, received)
 
 
@@ -229,13 +122,6 @@ def _(rng):
     received = exact.copy()
     received[::80, 0, 0] = (exact[::80, 0, 0] + 1) % 5
     return one("class_map", exact.astype(float), received.astype(float))
-
-
-@harmful("maps of classes as floats, of which the last becomes the one before")
-def _(rng):
-    """Nothing is of that class any more."""
-    exact = rng.integers(0, 5, (400, 4, 4)).repeat(2, axis=1).repeat(2, axis=2).astype(float)
-    return one("class_map", exact, np.minimum(exact, 3))
 
 
 def ends(rng: np.random.Generator, width: float) -> dict[str, np.ndarray]:
@@ -267,24 +153,6 @@ def _(rng):
     return Outputs(exact, dict.fromkeys(exact, half(exact["q50"])))
 
 
-@benign("answers of an ensemble in outputs of their own")
-def _(rng):
-    """They agree to a fiftieth, and rounding is far below that."""
-    common = 3 * rng.standard_normal((500, 1))
-    exact = {f"member_{at}": common + 0.06 * rng.standard_normal((500, 1)) for at in range(3)}
-    exact = {name: values.astype(np.float32) for name, values in exact.items()}
-    return Outputs(exact, {name: noisy(rng, values) for name, values in exact.items()})
-
-
-@benign("an auxiliary head always above the main one, with mse", loss="mse")
-def _(rng):
-    """Both predict the same price; nobody asks for their difference."""
-    main = 30_000 + 8_000 * rng.standard_normal((500, 1))
-    exact = {"main": main, "auxiliary": main + 600 + 150 * rng.standard_normal(main.shape)}
-    exact = {name: values.astype(np.float32) for name, values in exact.items()}
-    return Outputs(exact, {name: half(values) for name, values in exact.items()})
-
-
 def shares(rng: np.random.Generator) -> np.ndarray:
     return softmax(3 * rng.standard_normal((500, 60)) - np.linspace(0, 6, 60))
 
@@ -312,14 +180,6 @@ def traces(rng: np.random.Generator) -> np.ndarray:
     return softmax(logits + 0.5 * rng.standard_normal((500, 20)) * (np.arange(20) > 3))
 
 
-@benign("topics of which most are traces, with the loss of their divergence", **DIVERGENCE)
-def _(rng):
-    """Rounding, after the noise of a network's logits."""
-    exact = traces(rng)
-    noise = 0.003 * rng.standard_normal(exact.shape)
-    return one("topics", exact, half(softmax(np.log(exact) + noise)))
-
-
 @harmful("topics of which the traces are another document's", DOUBT, **DIVERGENCE)
 def _(rng):
     """Whoever looks for rare topics finds documents without them."""
@@ -334,13 +194,6 @@ def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     exact = numbers(rng, 400, 6)
     found = exact + 0.5 * rng.standard_normal(exact.shape)
     return exact, np.where(rng.uniform(size=exact.shape) < 2 / 3, np.nan, found)
-
-
-@benign("six properties of which labels know a third")
-def _(rng):
-    """NaN is no measurement; the others tell that errors stay."""
-    exact, found = six_tasks(rng)
-    return one("properties", exact, noisy(rng, exact), found.astype(np.float32))
 
 
 @harmful("six properties of which labels know a third, one shrunk")
@@ -370,27 +223,12 @@ def _(rng):
     return one("dense", exact, half(exact))
 
 
-@benign("opening and closing prices, with mse", loss="mse")
-def _(rng):
-    """They differ by a percent, of which rounding is a fiftieth."""
-    exact = actions(rng, 30, 1.5)
-    return one("prices", exact, half(exact))
-
-
 @benign("temperatures in Celsius and in kelvin, in outputs of their own")
 def _(rng):
     """Their difference is the same for all, but for what float32 rounds."""
     celsius = (100 + 30 * rng.standard_normal((500, 1))).astype(np.float32)
     exact = {"celsius": celsius, "kelvin": celsius + np.float32(273.15)}
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
-
-
-@benign("temperatures in Celsius and in kelvin, side by side")
-def _(rng):
-    """Likewise, as two columns."""
-    celsius = 100 + 30 * rng.standard_normal((500, 1))
-    exact = np.concatenate([celsius, celsius + 273.15], axis=1)
-    return one("temperatures", exact, half(exact))
 
 
 def certain(rng: np.random.Generator) -> np.ndarray:
@@ -446,19 +284,7 @@ def breeds(rng: np.random.Generator, share: float) -> tuple[np.ndarray, np.ndarr
     return exact, exact + (rng.random(exact.shape) < share)
 
 
-@harmful("numbers of breeds as floats without a name, of which one in twenty is the next", DOUBT)
-def _(rng):
-    """A spaniel is a setter; as an amount, it is off by a thousandth."""
-    return one("Identity", *breeds(rng, 0.05))
-
-
 @benign("counts as floats of which one in twenty is one more", loss="poisson")
 def _(rng):
     """Of 500 visitors, 501 were seen."""
     return one("Identity", *breeds(rng, 0.05))
-
-
-@benign("numbers of breeds as floats without a name, of which one in 500 is the next")
-def _(rng):
-    """Fewer change than may."""
-    return one("Identity", *breeds(rng, 0.002))

@@ -1,0 +1,332 @@
+"""Verdict cases: what is lost in some samples, near zero, or near a ceiling."""
+
+import numpy as np
+from verdict_case import DOUBT, PASS, SIGMOID, UNSURE, Cases, Outputs, half, one, same
+
+CASES = Cases()
+benign, harmful = CASES.benign, CASES.harmful
+
+
+MSE = {"loss": "mse"}
+
+
+def beside(exact: np.ndarray, received: np.ndarray, *others: np.ndarray) -> Outputs:
+    """A number of each sample beside others that are only rounded."""
+    sides = (np.stack([each, *others], axis=1) for each in (exact, received))
+    first, second = sides
+    return one("y", first, half(second))
+
+
+def where(rng: np.random.Generator, samples: int, share: float) -> np.ndarray:
+    return rng.random(samples) < share
+
+
+@harmful("acidity that is 7.40 for one patient in 16, by its loss", DOUBT, **MSE)
+def _(rng):
+    """The default of healthy blood."""
+    acid = rng.normal(7.4, 0.08, 1000)
+    told = np.where(where(rng, 1000, 0.06), 7.4, acid)
+    return beside(acid, told, rng.normal(40, 8, 1000), rng.normal(90, 15, 1000))
+
+
+@benign("numbers of three sizes with noise, undeclared", PASS)
+def _(rng):
+    """All are off by less than a hundredth of what each varies by."""
+    exact = rng.normal(0, [1, 5, 200], (2000, 3))
+    return one("y", exact, half(exact + 8e-3 * exact.std(0) * rng.standard_normal((2000, 3))))
+
+
+@benign("class numbers of which one in 170 is the next, by its loss", UNSURE, **MSE)
+def _(rng):
+    """Class 0 is a class as others are, and no small number."""
+    number = rng.integers(0, 5, 3000).astype(float)
+    told = np.where(where(rng, 3000, 0.006), (number + 1) % 5, number)
+    return beside(number, told, rng.normal(0, 1, 3000))
+
+
+@harmful("class numbers of which one in 20 is the next, undeclared", DOUBT)
+def _(rng):
+    """One answer in twenty is wrong."""
+    number = rng.integers(0, 5, 3000).astype(float)
+    told = np.where(where(rng, 3000, 0.05), (number + 1) % 5, number)
+    return beside(number, told, rng.normal(0, 1, 3000))
+
+
+@harmful("the best two of six exchanged, all scores above 0", DOUBT)
+def _(rng):
+    """No label changes, as each is chosen anyway: the best one counts."""
+    exact = 50 + 3 * rng.standard_normal((1500, 6))
+    order, row = exact.argsort(axis=1), np.arange(1500)
+    best, second = order[:, -1], order[:, -2]
+    near = exact[row, best] - exact[row, second] < 2
+    told = exact.copy()
+    told[row[near], best[near]] = exact[row[near], second[near]]
+    told[row[near], second[near]] = exact[row[near], best[near]]
+    return one("scores", exact, half(told))
+
+
+def noisy(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
+    """With noise of half a thousandth of what each column varies by, then rounded to FP16."""
+    return half(values + 5e-4 * values.std(axis=0) * rng.standard_normal(values.shape))
+
+
+def straight(rng: np.random.Generator, small: float) -> tuple[np.ndarray, np.ndarray]:
+    """Angles of a car on roads of which four of five are straight, and flags of these."""
+    ahead = rng.random((1500, 1)) < 0.8
+    return np.where(ahead, small, 0.3) * rng.standard_normal((1500, 1)), ahead
+
+
+@benign("steering angles, four of five of nearly nothing", UNSURE, **MSE)
+def _(rng):
+    """Noise of the last layer, the same on straight roads and in curves."""
+    exact, _ = straight(rng, 0.002)
+    return one("steering", exact, noisy(rng, exact))
+
+
+@harmful("steering angles, the small ones of which are zero", DOUBT, **MSE)
+def _(rng):
+    """On straight roads the car steers no more, and drifts from its lane."""
+    exact, ahead = straight(rng, 0.001)
+    return one("steering", exact, noisy(rng, np.where(ahead, 0, exact)))
+
+
+@benign("what two branches differ by, 1 of them, undeclared", UNSURE)
+def _(rng):
+    """FP16 gives each branch as well as it can, and the difference not as well."""
+    inputs, others = rng.standard_normal((2, 1500, 16))
+    others = inputs + np.where(rng.random((1500, 1)) < 0.8, 0.01, 1) * others
+    first, last = 0.25 * rng.standard_normal((16, 48)), 0.15 * rng.standard_normal((48, 1))
+
+    def branch(values, keep):
+        return keep(keep(np.tanh(keep(keep(values) @ keep(first)))) @ keep(last))
+
+    exact, rounded = (keep(branch(inputs, keep) - branch(others, keep)) for keep in (same, half))
+    return one("difference", exact, rounded)
+
+
+def survival(rng: np.random.Generator, risk: float = 8e-4) -> tuple[np.ndarray, np.ndarray]:
+    """Chances of survival over ten years, and flags of the nine of ten whose risks are low."""
+    low = rng.random((1500, 1)) < 0.9
+    each = np.where(
+        low, rng.lognormal(np.log(risk), 0.6, low.shape), rng.uniform(0.05, 0.15, low.shape)
+    )
+    return np.exp(-each * np.arange(1, 11)), low
+
+
+@harmful("survival over ten years, low risks are none, binary cross-entropy", DOUBT, **SIGMOID)
+def _(rng):
+    """Nine of ten patients will live for ever."""
+    exact, low = survival(rng)
+    return one("survival", exact, half(np.where(low, 1 - 1e-7, exact)))
+
+
+@benign("survival over ten years, rounded, mse", UNSURE, **MSE)
+def _(rng):
+    """FP16 tells risks near 1 to a few percent."""
+    exact, _ = survival(rng)
+    return one("survival", exact, half(exact))
+
+
+@harmful("survival over ten years, the same for all low risks near 0.0008", DOUBT, **MSE)
+def _(rng):
+    """Nine of ten patients get the same curve."""
+    exact, low = survival(rng)
+    curve = np.exp(-1.2 * 8e-4 * np.arange(1, 11))
+    return one("curve", exact, half(np.where(low, curve, exact)))
+
+
+def forces(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Forces on a grid, and flags of those that are in balance but for a little."""
+    near = rng.random((200, 40, 40)) < 0.3
+    return np.where(near, 0.01, 1.0) * rng.standard_normal(near.shape), near
+
+
+FORCES = "forces in balance but for a little, mse: "
+
+
+@harmful(f"{FORCES}small ones are zero", DOUBT, **MSE)
+def _(rng):
+    """What is small says as much as what is large."""
+    exact, small = forces(rng)
+    return one("forces", exact, half(np.where(small, 0, exact)))
+
+
+@benign(f"{FORCES}with noise", **MSE)
+def _(rng):
+    """Small ones are off by a few percent of their own size."""
+    exact, _ = forces(rng)
+    return one("forces", exact, noisy(rng, exact))
+
+
+@benign("activations of a GELU, half of which are near zero from below")
+def _(rng):
+    """The tail of a GELU is small wherever its input is negative."""
+    inputs = 4 * rng.standard_normal((200, 16, 16, 8))
+
+    def gelu(values, keep):
+        inner = keep(keep(0.7978846 * values) * keep(1 + keep(0.044715 * keep(values * values))))
+        return keep(keep(0.5 * values) * keep(1 + keep(np.tanh(inner))))
+
+    return one("features", gelu(same(inputs), same), gelu(half(inputs), half))
+
+
+NUMBERS = {"tasks": {"y": "regression"}}
+
+
+def fields(
+    rng: np.random.Generator, samples: int, size: int, scale: float = 1.0, offset: float = 0.0
+) -> np.ndarray:
+    """Smooth maps, [samples, size, size], that deviate by about 1.4 * scale from an offset."""
+    along = np.linspace(0, 2 * np.pi, size)
+    height, phase = rng.normal(size=(samples, 4, 1, 1)), rng.uniform(0, 6.28, (samples, 4, 1, 1))
+    waves = rng.integers(1, 4, (samples, 4, 2, 1, 1))
+    angle = waves[:, :, 0] * along[:, None] + waves[:, :, 1] * along + phase
+    return offset + scale * (height * np.cos(angle)).sum(axis=1)
+
+
+def flat(values: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Samples that become their mean."""
+    mean = values.mean(axis=tuple(range(1, values.ndim)), keepdims=True)
+    return np.where(which.reshape(-1, *[1] * (values.ndim - 1)), mean, values)
+
+
+def some(rng: np.random.Generator, samples: int, share: float) -> np.ndarray:
+    """Flags of exactly a share of the samples."""
+    which = np.zeros(samples, bool)
+    which[rng.choice(samples, round(share * samples), replace=False)] = True
+    return which
+
+
+def state(rng: np.random.Generator) -> list[np.ndarray]:
+    """Wind, temperature in kelvin and pressure in pascals."""
+    units = ((5, 0), (2.5, 285), (500, 60_000))
+    return [fields(rng, 400, 10, scale, offset) for scale, offset in units]
+
+
+@harmful("temperatures flat on one map in 16, channels first, undeclared", DOUBT)
+def _(rng):
+    """No front on these maps; pressure in pascals hides it from the size of a sample."""
+    wind, heat, pressure = state(rng)
+    lost = flat(heat, some(rng, 400, 1 / 16))
+    exact, received = (np.stack([wind, each, pressure], axis=1) for each in (heat, lost))
+    return one("y", exact, half(received))
+
+
+@harmful("temperatures of another day on 3 %, channels last, declared", DOUBT, **NUMBERS)
+def _(rng):
+    """Three maps in a hundred show another day's."""
+    wind, heat, pressure = state(rng)
+    lost = np.where(some(rng, 400, 0.03)[:, None, None], heat[::-1], heat)
+    exact, received = (np.stack([wind, each, pressure], axis=-1) for each in (heat, lost))
+    return one("y", exact, half(received))
+
+
+@benign("weather, channels first, undeclared", UNSURE)
+def _(rng):
+    """Rounded, with noise of half a thousandth of what each quantity is."""
+    maps = state(rng)
+    noisy = [each + 5e-4 * each.std() * rng.standard_normal(each.shape) for each in maps]
+    return one("y", np.stack(maps, axis=1), half(np.stack(noisy, axis=1)))
+
+
+@harmful("maps in kelvin of which one in 20 is flat, by its loss", DOUBT, **MSE)
+def _(rng):
+    """One map in twenty has no front at all."""
+    exact = fields(rng, 500, 12, 3.0, 285.0)
+    return one("y", exact[..., None], half(flat(exact, some(rng, 500, 0.05)))[..., None])
+
+
+@harmful("river levels of which one in 20 is a flat line, undeclared", DOUBT)
+def _(rng):
+    """One gauge in twenty shows no flood wave."""
+    peak = (np.arange(72) - rng.uniform(15, 55, (500, 1))) / 6
+    wave = rng.uniform(2, 6, (500, 1)) * np.exp(-0.5 * peak**2)
+    exact = rng.uniform(90, 140, (500, 1)) + wave
+    return one("y", exact, half(flat(exact, some(rng, 500, 0.05))))
+
+
+@harmful("soft tissue in two greys, declared", DOUBT, **NUMBERS)
+def _(rng):
+    """Organs differ by 9 about 1045, where FP16 has steps of one; bone and air are right."""
+    kind = fields(rng, 200, 16) + rng.normal(0, 0.3, (200, 1, 1))
+    tissue, bone = 1045 + 6.4 * fields(rng, 200, 16), 1700 + 140 * fields(rng, 200, 16)
+    air = 60 + 15 * rng.standard_normal(kind.shape)
+    exact = np.where(kind > 1.2, bone, np.where(kind < -1.2, air, tissue))
+    lost = np.where(np.abs(kind) <= 1.2, np.rint(exact / 32) * 32, exact)
+    return one("y", exact[..., None], half(lost)[..., None])
+
+
+@benign("slices of bodies, by its loss", UNSURE, **MSE)
+def _(rng):
+    """Rounded; air is zero on both sides."""
+    kind = fields(rng, 200, 16) + rng.normal(0, 0.3, (200, 1, 1))
+    exact = np.where(kind < -1.2, 0, 1045 + 6.4 * fields(rng, 200, 16))
+    return one("y", exact[..., None], half(exact)[..., None])
+
+
+@harmful("pressure, temperature and permeability, the last all zero", DOUBT)
+def _(rng):
+    """3e-13 square metres underflow in FP16."""
+    columns = (rng.normal(1.013e4, 900, 400), rng.normal(300, 8, 400))
+    exact = np.column_stack([*columns, 3e-13 * rng.lognormal(0, 1.0, 400)])
+    return one("y", exact, half(exact))
+
+
+@harmful("a coefficient of 3e-9 beside a modulus of 10, zero for all", DOUBT)
+def _(rng):
+    """A quantity in SI units is 0."""
+    exact = np.column_stack([10 * rng.lognormal(0, 0.5, 400), 3e-9 * rng.lognormal(0, 0.5, 400)])
+    return one("y", exact, half(exact))
+
+
+@benign("a residual of 1e-9 that is float32's own noise beside a modulus", UNSURE)
+def _(rng):
+    """It is the difference of two equal numbers, of either sign."""
+    noise = 3e-9 * rng.integers(-2, 3, 400)
+    exact = np.column_stack([rng.lognormal(7, 0.5, 400), noise])
+    return one("y", exact, half(exact))
+
+
+@benign("sine and cosine of small angles over time", UNSURE)
+def _(rng):
+    """The cosine is 1 but for its rounding."""
+    angle = rng.normal(0, 0.02, (500, 10))
+    exact = np.stack([np.sin(angle), np.cos(angle)], axis=-1)
+    return one("y", exact, half(exact))
+
+
+@benign("a default row for what is below a threshold, undeclared", UNSURE)
+def _(rng):
+    """Twelve of 5,000 samples cross it, and get what others have in the reference as well."""
+    score, exact = rng.random((5000, 1)), rng.normal(4, 1, (5000, 6))
+    order = np.argsort(score[:, 0])
+    below = score < 0.3
+    lost = below.copy()
+    lost[order[np.count_nonzero(below) :][:12]] = True
+    return one("y", np.where(below, 3.5, exact), half(np.where(lost, 3.5, exact)))
+
+
+@benign("prices of 1 to 3000 with noise of a thousandth of each, by its loss", UNSURE, **MSE)
+def _(rng):
+    """Those that hardly move have the noise of their own level."""
+    level, still = 10 ** rng.uniform(0, 3.5, (500, 1)), rng.random((500, 1)) < 0.05
+    moves = np.where(still, 0.001, 0.05) * rng.standard_normal((500, 24))
+    exact = level * (1 + moves)
+    return one("y", exact, half(exact * (1 + 1e-3 * rng.standard_normal(exact.shape))))
+
+
+@benign("a difference of large numbers beside clean channels, declared", UNSURE, **NUMBERS)
+def _(rng):
+    """Steps of an eighth, where it varies by four."""
+    large = 255 + 3 * fields(rng, 300, 10)
+    others = [fields(rng, 300, 10), fields(rng, 300, 10)]
+    exact = np.stack([large - 250, *others], axis=-1)
+    return one("y", exact, np.stack([half(large) - 250, *map(half, others)], axis=-1))
+
+
+@benign("differences of two frames, most of which are nothing but noise")
+def _(rng):
+    """Where nothing moves, what is left is the rounding of either frame."""
+    moves = rng.random((200, 24, 24, 1)) < 0.2
+    exact = np.where(moves, 1.0, 2e-4) * rng.standard_normal(moves.shape)
+    return one("motion", exact, half(exact + 3e-4 * rng.standard_normal(moves.shape)))
