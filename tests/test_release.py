@@ -52,15 +52,12 @@ def test_there_are_issue_forms_and_the_doctor_speaks_json():
     assert "--json" in [option for each in command.params for option in each.opts]
 
 
-def test_a_release_begins_with_the_changelog_and_a_clean_tree():
+def test_the_steps_of_a_release():
     assert steps("1.2.0", "# Changelog\n\n## [Unreleased]\n", ["README.md"]) == [
         "CHANGELOG.md: write '## [1.2.0] - DATE' below '## [Unreleased]'",
         "commit or remove README.md",
         "make release",
     ]
-
-
-def test_a_release_ends_with_the_upload():
     left = steps("1.2.0", "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2031-05-06\n", [])
     assert left[0].startswith("git tag v1.2.0")
     assert "twine upload dist/tfmp-1.2.0*" in left

@@ -39,14 +39,11 @@ def site(built) -> Path:
     return built / "site"
 
 
-def test_the_wheel_holds_every_file_of_the_packages(site):
+def test_the_wheel_holds_every_file_of_the_packages_and_nothing_else(site):
     for name, target in (("tfmp", "tfmp"), ("converters", "tfmp/converters")):
         for path in (ROOT / name).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert (site / target / path.relative_to(ROOT / name)).is_file(), path
-
-
-def test_it_holds_nothing_else(site):
     assert {path.name for path in site.iterdir() if not path.name.endswith(".dist-info")} == {
         "tfmp"
     }
@@ -140,10 +137,7 @@ class Environment:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("python", "file", "resolution", "chosen"),
-    [
-        ("3.11", "*.whl", "lowest-direct", CORE),
-        ("3.13", "*.tar.gz", "highest", NEWEST),
-    ],
+    [("3.11", "*.whl", "lowest-direct", CORE), ("3.13", "*.tar.gz", "highest", NEWEST)],
 )
 def test_a_stranger_installs_it(built, tmp_path, python, file, resolution, chosen):
     """Tests of both wings, on the oldest and the newest Pythons and versions of dependencies."""

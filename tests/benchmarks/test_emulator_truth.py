@@ -54,14 +54,11 @@ def test_false_verdicts_are_counted_named_and_bounded(script: ModuleType) -> Non
     assert "1 get a FAIL (strict)" in text
 
 
-def test_a_ratio_is_of_sound_models_alone(script: ModuleType) -> None:
+def test_ratios_are_of_sound_models_and_of_a_runtimes_own_profile(script: ModuleType) -> None:
     assert made(script, "s", "PASS", 2e-3, "PASS", 1e-3).ratio("NumPy") == pytest.approx(2)
     assert made(script, "lost", "PASS", 2e-3, "FAIL", 1.0).ratio("NumPy") is None
     assert made(script, "exact", "PASS", 0.0, "PASS", 1e-8).ratio("NumPy") is None
     assert made(script, "s", "PASS", 2e-3, "PASS", 1e-3).ratio("CUDA") is None
-
-
-def test_a_runtime_is_held_against_its_own_profile(script: ModuleType) -> None:
     drifts = {"NumPy": 1e-3, "WebGPU": 4e-3}
     passed = dict.fromkeys(drifts, "PASS")
     row = script.Row("s", "keras", "PASS", 1e-3, {"WebGPU": 3e-3}, drifts, passed)

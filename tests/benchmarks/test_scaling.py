@@ -24,19 +24,13 @@ def row(benchmark):
     return made
 
 
-def test_weak_scaling_is_perfect_where_a_step_takes_as_long(row):
+def test_efficiency_and_communication(row):
     one = row("weak", 1, 64, 0.1)
     assert row("weak", 4, 256, 0.1).efficiency(one) == pytest.approx(1.0)
     assert row("weak", 4, 256, 0.2).efficiency(one) == pytest.approx(0.5)
-
-
-def test_strong_scaling_is_perfect_where_a_step_takes_its_share(row):
     one = row("strong", 1, 64, 0.1)
     assert row("strong", 4, 64, 0.025).efficiency(one) == pytest.approx(1.0)
     assert row("strong", 4, 64, 0.1).efficiency(one) == pytest.approx(0.25)
-
-
-def test_communication_is_a_share_of_the_step(row):
     assert row("weak", 2, 64, 0.1, reduce_s=0.025).communication == pytest.approx(0.25)
     assert row("weak", 1, 64, 0.1).communication is None
 

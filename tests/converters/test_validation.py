@@ -57,15 +57,12 @@ def test_a_task_that_is_declared_is_the_one_that_is_judged(tmp_path: Path) -> No
     ]
 
 
-def test_a_task_of_no_output_is_told_before_anything_is_converted(tmp_path: Path) -> None:
+def test_tasks_and_metrics_that_do_not_fit_are_told(tmp_path: Path) -> None:
     x = keras.Input((4,), name="x")
     model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
     with pytest.raises(InputError, match="'z', which the reference does not have; its outputs: y"):
         convert(model, output=tmp_path / "m.onnx", data=SAMPLES, tasks={"z": "ids"})
     assert not (tmp_path / "m.onnx").exists()
-
-
-def test_a_metric_without_labels_is_told(tmp_path: Path) -> None:
     x = keras.Input((4,), name="x")
     model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
     path = convert(model, output=tmp_path / "m.onnx").path
@@ -123,12 +120,15 @@ class TestTexts:
 
         return name
 
-    def test_those_of_tensorflow_and_of_a_file_are_equal(self, tmp_path) -> None:
+    def test_those_of_tensorflow_and_of_files_are_equal(self, tmp_path) -> None:
         report = validate(self.reference(), namer(tmp_path / "same.onnx", ANIMALS), SAMPLES)
         (output,) = report.candidates[0].outputs
         assert report.verdict == "PASS"
         assert (output.decision, output.flips, output.samples) == ("equality", 0, 400)
         assert output.rel_l2 is None
+        artifact = convert(self.reference(), output=tmp_path / "namer.onnx", data=SAMPLES)
+        assert artifact.report is not None
+        assert artifact.report.verdict == "PASS"
 
     def test_inputs_may_be_texts(self, tmp_path) -> None:
         graph = "same (string[n] word) => (string[n] out) { out = Identity (word) }"
@@ -137,11 +137,6 @@ class TestTexts:
         for data in (words, words.astype(bytes), words.astype(object), None):
             report = validate(file, onnx_file(tmp_path / "copy.onnx", graph), data)
             assert report.candidates[0].outputs[0].flips == 0
-
-    def test_an_onnx_file_of_the_function_is_equal(self, tmp_path) -> None:
-        artifact = convert(self.reference(), output=tmp_path / "namer.onnx", data=SAMPLES)
-        assert artifact.report is not None
-        assert artifact.report.verdict == "PASS"
 
 
 class TestIntegersAndBooleans:
@@ -288,8 +283,6 @@ class TestValuesThatAModelCannotTake:
             validate(model, file, data)
         with pytest.raises(InputError, match=self.ONNX_RUNTIME):
             validate(file, file, data)
-
-    def test_with_labels_they_are_told_before_candidates_are_loaded(self, words) -> None:
         model, file, data = words
         with pytest.raises(InputError, match=self.TENSORFLOW):
             validate(model, file, data[60:], np.zeros(40, int))

@@ -1,5 +1,6 @@
 """Model files of Keras 1, spelled out."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,13 @@ from typing import Any
 import numpy as np
 import tf_keras
 from keras2_writing import filled, sequential, write_h5
+from repository import SUPPORT
 from tf_keras import layers
+
+
+def recorded(name: str) -> Any:
+    """An architecture in the words of Keras 1."""
+    return json.loads((SUPPORT / "recorded" / f"keras_1_{name}.json").read_text())
 
 
 def keras_1_images(path: Path) -> Any:
@@ -20,77 +27,10 @@ def keras_1_images(path: Path) -> Any:
         layers.Flatten(),
         layers.Dense(4, activation="softmax"),
     )
-    plain = dict.fromkeys(
-        "W_constraint W_regularizer activity_regularizer b_constraint b_regularizer".split()
-    )
-    config = [
-        {
-            "class_name": "Convolution2D",
-            "config": {
-                **plain,
-                "activation": "relu",
-                "batch_input_shape": [None, 6, 6, 2],
-                "bias": True,
-                "border_mode": "same",
-                "dim_ordering": "tf",
-                "init": "glorot_uniform",
-                "input_dtype": "float32",
-                "name": "convolution2d_1",
-                "nb_col": 3,
-                "nb_filter": 3,
-                "nb_row": 2,
-                "subsample": [1, 1],
-                "trainable": True,
-            },
-        },
-        {
-            "class_name": "BatchNormalization",
-            "config": {
-                "axis": -1,
-                "beta_regularizer": None,
-                "epsilon": 0.001,
-                "gamma_regularizer": None,
-                "mode": 0,
-                "momentum": 0.99,
-                "name": "batchnormalization_1",
-                "trainable": True,
-            },
-        },
-        {
-            "class_name": "MaxPooling2D",
-            "config": {
-                "border_mode": "valid",
-                "dim_ordering": "tf",
-                "name": "maxpooling2d_1",
-                "pool_size": [2, 2],
-                "strides": [2, 2],
-                "trainable": True,
-            },
-        },
-        {"class_name": "Dropout", "config": {"name": "dropout_1", "p": 0.25, "trainable": True}},
-        {"class_name": "Flatten", "config": {"name": "flatten_1", "trainable": True}},
-        {
-            "class_name": "Dense",
-            "config": {
-                **plain,
-                "activation": "softmax",
-                "bias": True,
-                "init": "glorot_uniform",
-                "input_dim": None,
-                "name": "dense_1",
-                "output_dim": 4,
-                "trainable": True,
-            },
-        },
-    ]
+    config = recorded("images")
     weights = [layer.get_weights() for layer in model.layers]
-    names = [layer["config"]["name"] for layer in config]
-    write_h5(
-        path,
-        {"class_name": "Sequential", "config": config},
-        dict(zip(names, weights, strict=True)),
-        "1.2.2",
-    )
+    names = [layer["config"]["name"] for layer in config["config"]]
+    write_h5(path, config, dict(zip(names, weights, strict=True)), "1.2.2")
     return model
 
 
@@ -102,76 +42,7 @@ def keras_1_recurrent(path: Path) -> Any:
         layers.Bidirectional(layers.GRU(2, recurrent_activation="hard_sigmoid", reset_after=False)),
         layers.Dense(2),
     )
-    recurrent = {
-        "U_regularizer": None,
-        "W_regularizer": None,
-        "activation": "tanh",
-        "b_regularizer": None,
-        "consume_less": "cpu",
-        "dropout_U": 0.0,
-        "dropout_W": 0.0,
-        "go_backwards": False,
-        "init": "glorot_uniform",
-        "inner_activation": "hard_sigmoid",
-        "inner_init": "orthogonal",
-        "input_length": None,
-        "stateful": False,
-        "trainable": True,
-        "unroll": False,
-    }
-    gru = {**recurrent, "input_dim": 3, "name": "gru_1", "output_dim": 2, "return_sequences": False}
-    config = [
-        {
-            "class_name": "Embedding",
-            "config": {
-                "W_constraint": None,
-                "W_regularizer": None,
-                "activity_regularizer": None,
-                "batch_input_shape": [None, 5],
-                "dropout": 0.0,
-                "init": "uniform",
-                "input_dim": 9,
-                "input_dtype": "int32",
-                "input_length": 5,
-                "mask_zero": False,
-                "name": "embedding_1",
-                "output_dim": 4,
-                "trainable": True,
-            },
-        },
-        {
-            "class_name": "LSTM",
-            "config": {
-                **recurrent,
-                "forget_bias_init": "one",
-                "input_dim": 4,
-                "name": "lstm_1",
-                "output_dim": 3,
-                "return_sequences": True,
-            },
-        },
-        {
-            "class_name": "Bidirectional",
-            "config": {
-                "layer": {"class_name": "GRU", "config": gru},
-                "merge_mode": "concat",
-                "name": "bidirectional_1",
-                "trainable": True,
-            },
-        },
-        {
-            "class_name": "Dense",
-            "config": {
-                "activation": "linear",
-                "bias": True,
-                "init": "glorot_uniform",
-                "input_dim": None,
-                "name": "dense_1",
-                "output_dim": 2,
-                "trainable": True,
-            },
-        },
-    ]
+    config = recorded("recurrent")
     embedding, lstm, both, dense = (layer.get_weights() for layer in model.layers)
     gates = [np.split(array, 4, axis=-1) for array in lstm]
     of_gates = [gates[kind][gate] for gate in (0, 2, 1, 3) for kind in range(3)]
@@ -182,7 +53,7 @@ def keras_1_recurrent(path: Path) -> Any:
     weights = {
         "embedding_1": embedding, "lstm_1": of_gates, "bidirectional_1": of_grus, "dense_1": dense
     }  # fmt: skip
-    write_h5(path, {"class_name": "Sequential", "config": config}, weights, "1.2.1")
+    write_h5(path, config, weights, "1.2.1")
     return model
 
 
@@ -216,10 +87,7 @@ def keras_1_branches(path: Path) -> Any:
         "output_mask": None,
         "output_shape": None,
     }
-    config = [
-        {"class_name": "Merge", "config": merge},
-        dense("dense_3", 2, "linear", []),
-    ]
+    config = [{"class_name": "Merge", "config": merge}, dense("dense_3", 2, "linear", [])]
     weights = {
         "dense_1": first.get_weights(),
         "dense_2": second.get_weights(),

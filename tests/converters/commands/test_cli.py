@@ -303,14 +303,11 @@ def program(*arguments: str, **options) -> subprocess.Popen[str]:
     return subprocess.Popen([path, *arguments], **pipes, **options)
 
 
-def test_who_stops_reading_changes_no_exit_status(folder, shards):
+def test_the_reader_of_a_report(folder, shards):
     with program("report", "one.json") as run:
         run.stdout.close()
         assert run.stderr.read() == ""
     assert run.returncode == 3
-
-
-def test_a_terminal_that_lacks_the_signs_gets_them_spelled_out(folder, shards):
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
     with program("report", "one.json", "--budget", "rel_l2=1e-9", env=ascii_only) as run:
         assert "\\u2717 FAIL" in run.stdout.read()

@@ -67,14 +67,11 @@ def test_a_verdict_is_passed_on(status: int):
     assert ended("leave", str(status)) == (status, "")
 
 
-def test_a_crash_is_a_sentence_and_bad_input():
+def test_a_crash_is_a_sentence_and_an_order_to_end_is_none():
     status, told = ended("die", "SIGSEGV")
     assert status == 2
     assert told.startswith("Error: the command was ended by SIGSEGV, ")
     assert "may be damaged: check them, or make them again" in told
-
-
-def test_an_order_to_end_is_no_crash():
     assert ended("die", "SIGTERM") == (143, "Terminated.\n")
 
 

@@ -255,14 +255,12 @@ class TestAMachineThatFails:
 
         monkeypatch.setattr("tfmp.converters.runners.OnnxGpuRunner", refuse)
 
-    def test_as_asked_it_ends_the_run(self, model, half, broken):
+    def test_as_asked_it_ends_the_run_and_by_auto_it_falls_back(self, model, half, broken):
         with pytest.raises(InputError) as caught:
             validate(model, half, np.ones((2, 6), np.float32), device="gpu")
         assert str(caught.value) == (
             "device: CUDA failure 2: out of memory. Use device cpu, or mend the GPU's runtime."
         )
-
-    def test_chosen_by_auto_it_falls_back_to_the_cpu_and_says_so(self, model, half, broken):
         report = validate(model, half, np.ones((400, 6), np.float32), device="auto")
         (candidate,) = report.candidates
         assert (candidate.error, candidate.runner.device) == (None, "CPU")

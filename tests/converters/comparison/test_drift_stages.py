@@ -81,16 +81,13 @@ def test_an_overflow_is_the_arithmetics_fault(tmp_path):
     assert found["weights"] < 1e-2
 
 
-def test_an_onnx_reference_is_its_own_fp32_file(converted, tmp_path):
+def test_references_in_onnx_and_candidates_that_fail(converted, tmp_path):
     _, files = converted
     half = convert(files[1].path, output=tmp_path / "from_onnx.onnx")
     report = validate(files[1].path, half, samples(64, 6), split=True)
     assert list(drifts(report.candidates[0].stages)) == ["weights", "arithmetic"]
     assert report.reference.noise_floor == ()
     assert any("noise floor not measured" in note for note in report.reference.notes)
-
-
-def test_a_candidate_that_fails_has_no_steps(converted, tmp_path):
     model, _ = converted
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"not a model")

@@ -105,18 +105,12 @@ def test_the_same_model_on_numbers_that_every_runtime_holds(tmp_path):
     assert "WebGPU" in holds_text(report.candidates[0])
 
 
-def test_the_fix_that_the_report_names_mends_it(tmp_path):
+def test_what_is_asked_for_is_what_is_judged(tmp_path):
     kept = judged(residual(), NORMAL * 1000, tmp_path, keep_fp32=["n/LayerNormalization"])
     assert kept.verdict == "PASS"
-
-
-def test_a_file_for_one_runtime_is_judged_on_that_one(tmp_path):
     for target, verdict in (("webgpu", "PASS"), ("ort-cuda", "FAIL")):
         report = judged(residual(), NORMAL * 1000, tmp_path, target=target)
         assert (report.verdict, report.candidates[0].elsewhere) == (verdict, ())
-
-
-def test_emulating_one_profile_looks_at_no_other(tmp_path):
     report = judged(residual(), NORMAL * 1000, tmp_path, emulate="gpu")
     assert (report.verdict, report.candidates[0].elsewhere) == ("PASS", ())
 

@@ -130,20 +130,15 @@ def test_labels_go_with_their_samples(tmp_path: Path) -> None:
     assert all(stage.error is None for stage in report.candidates[0].stages)
 
 
-def test_an_answer_that_loses_its_batch_axis_later_is_told(tmp_path: Path) -> None:
-    model = function(masked)
-    path = convert(model, output=tmp_path / "m.onnx").path
-    with pytest.raises(InputError, match=r"answers 16 samples with an output 'picked' of shape"):
-        validate(model, path, iter([X[:16], X[16:]]))
-
-
-def test_the_samples_that_drift_most_are_found_among_them(tmp_path: Path) -> None:
+def test_samples_that_drift_most_and_answers_that_lose_their_axis(tmp_path: Path) -> None:
     model = function(masked)
     artifact = convert(model, output=tmp_path / "m.onnx")
     explanation = validate(model, artifact, X, explain=True).candidates[0].explanation
     assert explanation is not None
     assert explanation.error is None
     assert len(explanation.worst) == 10
+    with pytest.raises(InputError, match=r"answers 16 samples with an output 'picked' of shape"):
+        validate(model, artifact, iter([X[:16], X[16:]]))
 
 
 @pytest.mark.parametrize("batched", [True, False])

@@ -49,7 +49,7 @@ def test_what_may_be_a_float_stays_one(more):
     assert source.origin.notes == ()
 
 
-def test_a_model_that_insists_on_floats_keeps_them():
+def test_declared_and_required_floats_are_kept():
     class Insisting(keras.Model):
         def call(self, x):
             assert x.dtype == "float32"
@@ -57,9 +57,6 @@ def test_a_model_that_insists_on_floats_keeps_them():
 
     source = opened(Insisting(), "float32")
     assert [spec.dtype for spec in source.inputs] == ["float32"]
-
-
-def test_what_a_functional_model_declares_holds():
     x = keras.Input((4,), name="x")
     source = open_source(keras.Model(x, keras.ops.cast(x, "int32")))
     assert [spec.dtype for spec in source.inputs] == ["float32"]

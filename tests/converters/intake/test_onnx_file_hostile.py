@@ -205,14 +205,11 @@ def test_a_name_without_end(tmp_path: Path):
         open_source(path)
 
 
-def test_comments_may_hold_anything(tmp_path: Path):
+def test_comments_may_hold_anything_and_texts_any_language(tmp_path: Path):
+    open_source(in_every_text(tmp_path / "m.onnx", "graph.name", "жж".encode()))
     path = in_every_text(tmp_path / "m.onnx", "node.doc_string", b"\xff\xfe\x80A")
     convert(path, to="onnx", output=tmp_path / "out.onnx")
     assert open_source(tmp_path / "out.onnx").outputs[0].name == "y"
-
-
-def test_any_language_is_text(tmp_path: Path):
-    open_source(in_every_text(tmp_path / "m.onnx", "graph.name", "жж".encode()))
 
 
 @pytest.mark.parametrize("size", [2**63 - 1, 2**50])

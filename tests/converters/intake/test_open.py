@@ -97,10 +97,7 @@ def bad_files(folder):
         ("junk.keras", "not a .keras model: it starts with b'no zip a'"),
         ("cut.keras", "not a .keras model: its end, with the list of its contents, is missing"),
         ("junk.h5", "not a .h5 model"),
-        (
-            "model.pt",
-            ".onnx or a SavedModel folder, received suffix '.pt'",
-        ),
+        ("model.pt", ".onnx or a SavedModel folder, received suffix '.pt'"),
         ("folder.keras", "without saved_model.pb is no SavedModel"),
         ("pipe.onnx", "is a device or a pipe. Write the model to a file."),
     ],

@@ -288,10 +288,7 @@ def test_shapes_of_onnx_files_are_pinned(fp32, tmp_path):
         ({"input_shapes": {"tokens": (1, 16)}}, r"cannot have shape \[1, 16\]"),
         ({"input_shapes": {"tokens": (1, 0, 16)}}, "at least 1 for each axis"),
         ({"input_shapes": {"words": (1,)}}, "no such input. Name one of its inputs: tokens"),
-        (
-            {"batch_size": 2, "input_shapes": {"tokens": (1, 8, 16)}},
-            "size is 2. Give one",
-        ),
+        ({"batch_size": 2, "input_shapes": {"tokens": (1, 8, 16)}}, "size is 2. Give one"),
     ],
 )
 def test_shapes_that_contradict_the_model(options, message):

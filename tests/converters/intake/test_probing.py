@@ -27,22 +27,16 @@ def test_the_smallest_size_where_it_does():
     image = keras.Input((None, None, 3), name="image")
     source = open_source(keras.Model(image, layers.Conv2D(2, 3)(image)))
     assert probe(source, samples=1, seed=0)["image"].shape == (1, 8, 8, 3)
-
-
-def test_a_model_that_no_size_suits_gets_the_smallest():
     steps = keras.Input((None, 2), name="steps")
     source = open_source(keras.Model(steps, layers.Reshape((3, 7))(steps)))
     assert probe(source, samples=1, seed=0)["steps"].shape == (1, 8, 2)
 
 
-def test_floats_that_are_ids_are_ids():
+def test_floats_that_are_ids_are_ids_and_others_are_not():
     model = keras.Sequential([keras.Input((5,), name="ids"), layers.Embedding(9, 4)])
     values = probe(open_source(model), samples=4, seed=0)["ids"]
     assert values.dtype == np.float32
     assert set(values.ravel()) == {0.0, 1.0}
-
-
-def test_other_floats_are_not():
     model = keras.Sequential([keras.Input((5,), name="x"), layers.Dense(2)])
     values = probe(open_source(model), samples=4, seed=0)["x"]
     assert len(set(values.ravel())) == values.size

@@ -8,12 +8,7 @@ import pytest
 
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.compare import Comparison
-from tfmp.converters.report.explanation import (
-    Culprit,
-    Explanation,
-    LayerError,
-    WorstSample,
-)
+from tfmp.converters.report.explanation import Culprit, Explanation, LayerError, WorstSample
 from tfmp.converters.report.model import CandidateEvidence, DriftReport, Evidence, ReferenceReport
 from tfmp.converters.runners import RunnerInfo
 from tfmp.converters.samples.data import open_data

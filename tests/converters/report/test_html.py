@@ -196,7 +196,9 @@ class TestBrowser:
         )
         assert measured(to_html(report), beyond, tmp_path, 1000) == []
 
-    def test_the_verdict_is_on_the_first_screen_of_a_phone(self, report, tmp_path: Path) -> None:
+    def test_a_phone_shows_the_verdict_and_a_page_as_wide_as_it_is(
+        self, report, tmp_path: Path
+    ) -> None:
         where = (
             "{bottom:document.querySelector('header .verdict').getBoundingClientRect().bottom,"
             "page:document.documentElement.scrollWidth,width:innerWidth}"
@@ -204,8 +206,6 @@ class TestBrowser:
         found = measured(to_html(report), where, tmp_path, width=500)
         assert 0 < found["bottom"] < 200
         assert found["page"] <= found["width"]  # nothing makes the page itself scroll sideways
-
-    def test_a_long_name_of_a_file_does_not_widen_a_phones_page(self, report, tmp_path) -> None:
         first, *others = report.candidates
         report = replace(report, candidates=[replace(first, name="long_name" * 20), *others])
         where = "{page:document.documentElement.scrollWidth,width:innerWidth}"

@@ -183,15 +183,12 @@ def test_a_document_without_a_floor_is_named(tmp_path: Path) -> None:
         load(path)
 
 
-def test_numbers_that_contradict_one_another_are_told(documents) -> None:
+def test_derived_numbers_follow_from_totals_that_agree(documents) -> None:
     document = copy.deepcopy(documents[1])
     counted = document["candidates"][0]["outputs"][0]["totals"]["argmax"]
     counted["changed"] = -7 * counted["decisions"]
     with pytest.raises(InputError, match=r"contradict one another .* Write the report again"):
         DriftReport.from_dict(document)
-
-
-def test_derived_numbers_follow_from_the_totals(documents) -> None:
     document = copy.deepcopy(documents[1])
     right = document["candidates"][0]["outputs"][0]
     document["candidates"][0]["outputs"][0] = {**right, "decision": "by whim", "changed": None}

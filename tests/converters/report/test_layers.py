@@ -18,21 +18,20 @@ def explained(*layers: LayerError, culprit: str = "b") -> Explanation:
     )
 
 
-def test_errors_close_together_are_drawn_linearly() -> None:
+def test_scales_of_errors_and_names_of_kinds() -> None:
     picture = layer_bars(explained(layer("a", 2.0**-13, 2.0**-12), layer("b", 1e-4, 2.0**-11)))
     assert (picture.scale, picture.more) == ("linear", 0)
     assert [(bar.length, bar.alone) for bar in picture.bars] == [(0.5, 0.25), (1.0, 1e-4 * 2**11)]
     assert [bar.culprit for bar in picture.bars] == [False, True]
     assert picture.bars[0].text == "0.000244 (alone 0.000122)"
-
-
-def test_one_that_dwarfs_the_others_makes_the_scale_logarithmic() -> None:
     picture = layer_bars(
         explained(*(layer(f"l{i}", 1e-4, 1e-4) for i in range(4)), layer("b", 1e-1, 1e-1))
     )
     assert picture.scale == "logarithmic"
     assert picture.bars[0].length == pytest.approx(3 / 6)  # 1e-7 to 1e-4, of 1e-7 to 1e-1
     assert picture.bars[-1].length == 1.0
+    many = LayerError("a", ("Mul", "Add", "Mul", "Exp", "Sum", "Div", "Neg"), 0, 0, 0)
+    assert ops_text(many) == "Mul, Add, Exp, Sum and 2 more"
 
 
 def test_what_is_not_finite_is_as_long_as_can_be_and_counted() -> None:
@@ -52,8 +51,3 @@ def test_of_many_layers_the_telling_ones_are_shown_in_order() -> None:
     assert picture.more == 260
     rows, left_out = table_rows(explained(*layers))
     assert (len(rows), left_out, rows[0].layer) == (200, 100, "b")
-
-
-def test_a_layer_of_many_kinds_names_four() -> None:
-    many = LayerError("a", ("Mul", "Add", "Mul", "Exp", "Sum", "Div", "Neg"), 0, 0, 0)
-    assert ops_text(many) == "Mul, Add, Exp, Sum and 2 more"

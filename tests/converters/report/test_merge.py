@@ -52,15 +52,12 @@ def test_layers_past_fp16_fail_the_whole_and_any_budget(make_report) -> None:
     assert DriftReport.from_dict(merged.to_dict()) == merged
 
 
-def test_sources_are_listed(make_report) -> None:
+def test_sources_are_listed_and_the_same_samples_refused(make_report) -> None:
     shards = [
         replace(report, data=replace(report.data, source=f"{index}.npz"))
         for index, report in enumerate(map(make_report, PARTS))
     ]
     assert merge_reports(shards).data.source == "0.npz, 1.npz, 2.npz"
-
-
-def test_the_same_samples_twice_are_refused(make_report) -> None:
     shards = [make_report(PARTS[0]), make_report(PARTS[1]), make_report(PARTS[0])]
     with pytest.raises(InputError) as caught:
         merge_reports(shards)

@@ -6,7 +6,7 @@ import pytest
 
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.verdict.check import Verdict
-from tfmp.converters.report.model import SUFFIXES, check_path, render
+from tfmp.converters.report.model import SUFFIXES, render
 from tfmp.converters.shared.errors import InputError
 
 
@@ -55,16 +55,3 @@ def test_paths_that_are_refused(report, tmp_path: Path) -> None:
         ".md, .xml, .card.md, .nodes.json, .peak.nodes.json, .precision.nodes.json (.xml is JUnit, "
         ".card.md for model cards, and .nodes.json for Model Explorer). Change the file's name."
     )
-
-
-def test_a_missing_folder_is_made_when_the_report_is_saved(report, tmp_path: Path) -> None:
-    path = check_path(tmp_path / "none" / "drift.md")
-    assert not path.parent.exists()
-    assert report.save(path).is_file()
-
-
-def test_a_failed_rendering_leaves_nothing_behind(report, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("pathlib.Path.write_text", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        report.save(tmp_path / "drift.md")
-    assert list(tmp_path.iterdir()) == []

@@ -123,18 +123,6 @@ def test_a_card_has_the_parts_of_a_report_and_hashes(hostile: DriftReport) -> No
     assert kinds.count("code_inline") in (0, 4)
 
 
-def test_a_code_span_shows_its_text(full: DriftReport) -> None:
-    hashed = replace(full, reference=replace(full.reference, sha256="a` | ``b`"))
-    (cell,) = [line for line in render(hashed, ".card.md").splitlines() if "digits | `" in line]
-    parser = MarkdownIt("gfm-like", {"linkify": False}).enable("table")
-    (_, code) = [
-        token.children[0].content
-        for token in parser.parse(f"| a | b |\n| --- | --- |\n{cell}")[-12:]
-        if token.type == "inline" and token.children
-    ]
-    assert code == "a` | ``b`"
-
-
 class _Tags(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()

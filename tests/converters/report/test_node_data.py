@@ -82,7 +82,7 @@ def test_a_report_without_layers_says_how_to_get_them(make_report, suffix) -> No
         render(make_report(names=("good.onnx",)), suffix)
 
 
-def test_two_files_with_one_graph_are_told_apart_or_refused(report) -> None:
+def test_two_files_with_one_graph_and_layers_that_could_not_be_measured(report) -> None:
     explained = next(c for c in report.candidates if c.explanation is not None)
     twin = replace(explained, name="twin.onnx")
     with pytest.raises(InputError, match=r"'broken.onnx' and 'twin.onnx' both have a graph"):
@@ -90,9 +90,6 @@ def test_two_files_with_one_graph_are_told_apart_or_refused(report) -> None:
     other = replace(twin, explanation=replace(explained.explanation, graph="main"))
     document = json.loads(render(replace(report, candidates=(explained, other)), ".nodes.json"))
     assert list(document) == ["graph of probs", "main"]
-
-
-def test_layers_that_could_not_be_measured_leave_an_empty_overlay(report) -> None:
     explained = next(c for c in report.candidates if c.explanation is not None)
     failed = replace(explained.explanation, layers=(), culprit=None, error="out of memory")
     report = replace(report, candidates=(replace(explained, explanation=failed),))

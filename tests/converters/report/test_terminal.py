@@ -1,6 +1,5 @@
 """The terminal table, wide and narrow, plain and hostile."""
 
-from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -63,10 +62,3 @@ def test_names_reach_the_terminal_as_text(hostile_report, width: int) -> None:
     named = [reason for one in hostile_report.candidates[:3] for reason in one.reasons]
     reasons = sum("evil" in reason for reason in named)
     assert lines.count("[x](http://evil)") >= reasons + len(hostile_report.candidates)
-
-
-def test_notes_that_are_nearly_the_same_are_one(report) -> None:
-    notes = tuple(f"kept in FP32: Exp in layer {i}" for i in range(16))
-    text = printed(replace(report, candidates=(replace(report.candidates[0], notes=notes),)))
-    assert text.count("kept in FP32") == 1
-    assert "(and 15 notes more that differ" in text

@@ -140,10 +140,7 @@ def test_a_bomb_is_told_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytes
         read(path)
 
 
-SOUND = {
-    ".npy": stored(X),
-    ".npz": zipped(stored(X)),
-}
+SOUND = {".npy": stored(X), ".npz": zipped(stored(X))}
 
 
 @settings(derandomize=True, max_examples=150, deadline=None)

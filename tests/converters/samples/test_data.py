@@ -246,10 +246,7 @@ class TestRefusals:
                 "'a', 'b'. Name the arrays after the inputs, and labels 'labels'.",
             ),
             (3, "data of type int cannot be read; expected an .npz or .npy file, a folder of"),
-            (
-                "none.npz",
-                "there is no data file 'none.npz'. Check the path.",
-            ),
+            ("none.npz", "there is no data file 'none.npz'. Check the path."),
             ("none", "data 'none' does not exist; expected an .npz or .npy file, a folder of"),
             (__file__, "has an unknown suffix; expected an .npz or .npy file, a folder of images"),
             (

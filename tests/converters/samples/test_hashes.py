@@ -49,14 +49,6 @@ def test_every_input_counts_with_its_name_dtype_and_shape() -> None:
     assert len({int(input_keys(batch)[0]) for batch in alike}) == len(alike)
 
 
-def test_a_reading_gives_the_keys_with_each_batch() -> None:
-    spec = TensorSpec("x", (None, 3, 2), "float32")
-    batches = list(open_data((X, np.arange(6)), [spec], batch_size=4).read())
-    assert [len(batch) for batch in batches] == [len(batch.keys) for batch in batches] == [4, 2]
-    keys = np.concatenate([batch.keys for batch in batches])
-    assert np.array_equal(keys, input_keys({"x": X}, np.arange(6)))
-
-
 def test_a_batch_travels_with_its_keys() -> None:
     spec = TensorSpec("x", (None, 3, 2), "float32")
     samples = replace(open_data((X, np.arange(6)), [spec], batch_size=4), one_by_one=True)

@@ -41,15 +41,12 @@ def test_class_folders_give_the_batches_and_labels_of_keras(folder: Path) -> Non
     )
 
 
-def test_a_flat_folder_has_no_labels(folder: Path) -> None:
+def test_flat_folders_and_other_layouts(folder: Path) -> None:
     dataset = open_data(folder / "cat", [IMAGE])
     (batch,) = (reading := dataset.read())
     assert batch.inputs["image"].shape == (3, 6, 5, 3)
     assert batch.labels is None
     assert not reading.description.labelled
-
-
-def test_other_layouts(folder: Path) -> None:
     first = TensorSpec("image", (None, 3, 6, 5), "float32")
     (batch,) = open_data(folder, [first]).read()
     (expected,) = open_data(folder, [IMAGE]).read()

@@ -49,9 +49,6 @@ def test_what_cannot_run_fused_runs_as_it_was_written() -> None:
     assert run_traced(function, 2) == [2]
     assert function.calls == [True, False, False]  # it is not tried again
     assert OPTIONS.get_experimental_options()["remapping"] is True
-
-
-def test_other_errors_are_not_looked_into() -> None:
     function = Fused(tf.errors.InvalidArgumentError)
     with pytest.raises(tf.errors.InvalidArgumentError):
         run_traced(function, 1)

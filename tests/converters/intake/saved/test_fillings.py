@@ -31,7 +31,7 @@ def test_the_export_computes_what_tensorflow_does(name):
     np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_nodes_keep_their_layers():
+def test_nodes_keep_their_layers_and_other_models_stay():
     class Sums(keras.layers.Layer):
         def call(self, x):
             return tf.math.cumulative_logsumexp(x, 1)
@@ -39,8 +39,5 @@ def test_nodes_keep_their_layers():
     inputs = keras.Input((5,))
     model = export_onnx(open_source(keras.Model(inputs, Sums(name="sums")(inputs))))
     assert {node.metadata_props["tfmp.layer"] for node in model.graph} >= {"sums"}
-
-
-def test_a_model_without_such_operations_is_left_alone():
     source = open_source(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
     assert source.filled() is source

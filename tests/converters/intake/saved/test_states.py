@@ -1,6 +1,8 @@
 """Streaming models: the variables that a SavedModel writes are inputs and outputs."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,40 +89,36 @@ def test_a_stateful_lstm_of_keras_2(tmp_path: Path):
         np.testing.assert_allclose(received["scores"], model(block), rtol=1e-4, atol=1e-6)
 
 
+def stateful(folder: Path, step: Callable, spec: tf.TensorSpec, **states: Any) -> Path:
+    """A SavedModel of a function of a dict of variables and of one input."""
+    module = tf.Module()
+    module.states = {name: tf.Variable(value, name=name) for name, value in states.items()}
+    serve = tf.function(lambda x: step(module.states, x), input_signature=[spec])
+    tf.saved_model.save(module, str(folder), signatures=serve)
+    return folder
+
+
+FOUR = tf.TensorSpec((4,), name="x")
+
+
 def test_a_state_that_a_loop_writes_is_refused(tmp_path: Path):
-    class Looped(tf.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.total = tf.Variable(0.0, name="total")
+    def summed(states, x):
+        for value in x:
+            states["total"].assign_add(value)
+        return {"sum": states["total"].read_value()}
 
-        @tf.function(input_signature=[tf.TensorSpec((4,), name="x")])
-        def serve(self, x):
-            for value in x:
-                self.total.assign_add(value)
-            return {"sum": self.total.read_value()}
-
-    module = Looped()
-    tf.saved_model.save(module, str(tmp_path / "looped"), signatures=module.serve)
     with pytest.raises(ConversionError, match=r"(While|total).*state inside.*Unroll that loop.$"):
-        open_source(tmp_path / "looped")
+        open_source(stateful(tmp_path / "looped", summed, FOUR, total=0.0))
 
 
 def test_a_branch_that_reads_a_state_is_told_about_branches(tmp_path: Path):
-    class Gated(tf.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.last = tf.Variable(tf.zeros((4,)), name="last")
+    def gated(states, x):
+        y = tf.cond(tf.reduce_sum(x) > 0, lambda: x + states["last"], lambda: x)
+        states["last"].assign(x)
+        return {"y": y}
 
-        @tf.function(input_signature=[tf.TensorSpec((4,), name="x")])
-        def serve(self, x):
-            y = tf.cond(tf.reduce_sum(x) > 0, lambda: x + self.last, lambda: x)
-            self.last.assign(x)
-            return {"y": y}
-
-    module = Gated()
-    tf.saved_model.save(module, str(tmp_path / "gated"), signatures=module.serve)
     with pytest.raises(ConversionError, match=r"may do. Read the state before the branch") as told:
-        open_source(tmp_path / "gated")
+        open_source(stateful(tmp_path / "gated", gated, FOUR, last=tf.zeros((4,))))
     assert "loop" not in str(told.value)
 
 
@@ -168,20 +166,14 @@ def test_rows_of_a_state_are_gathered(tmp_path: Path):
 
 
 def test_scalar_states_and_states_of_other_sizes_fit_tflite(tmp_path: Path):
-    class Deep(tf.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.hidden = tf.Variable(tf.zeros((2, 1, 4)), name="hidden")
-            self.count = tf.Variable(0.0, name="count")
+    def deep(states, block):
+        hidden, count = states["hidden"], states["count"]
+        hidden.assign(tf.stack([hidden[1], tf.tanh(block + hidden[0])]))
+        count.assign_add(1.0)
+        return {"out": block + hidden[1] * count}
 
-        @tf.function(input_signature=[tf.TensorSpec((1, 4), name="block")])
-        def serve(self, block):
-            self.hidden.assign(tf.stack([self.hidden[1], tf.tanh(block + self.hidden[0])]))
-            self.count.assign_add(1.0)
-            return {"out": block + self.hidden[1] * self.count}
-
-    module = Deep()
-    tf.saved_model.save(module, str(tmp_path / "deep"), signatures=module.serve)
+    block = tf.TensorSpec((1, 4), name="block")
+    stateful(tmp_path / "deep", deep, block, hidden=tf.zeros((2, 1, 4)), count=0.0)
     file = convert(tmp_path / "deep", "tflite", tmp_path / "deep.tflite", precision="fp32")
     (signature,) = TFLiteModel(file.path).signatures.values()
     assert sorted(spec.shape for spec in signature.inputs) == [(), (1, 4), (2, 1, 4)]
@@ -197,19 +189,11 @@ def test_a_function_that_only_reads_has_no_states():
     assert inlined(double.get_concrete_function()).states == ()
 
 
-class Doubling(tf.Module):
-    """A function that computes only."""
-
-    @tf.function(input_signature=[tf.TensorSpec((None, 4), name="x")])
-    def serve(self, x):
-        return {"y": 2.0 * x, "same": x}
-
-
 @pytest.mark.slow
 def test_nothing_in_the_graph_waits_for_a_value_that_nobody_feeds(tmp_path: Path):
     """Every tensor can be fetched, as the search for overflow does."""
-    module = Doubling()
-    tf.saved_model.save(module, str(tmp_path / "model"), signatures=module.serve)
+    spec = tf.TensorSpec((None, 4), name="x")
+    stateful(tmp_path / "model", lambda _, x: {"y": 2.0 * x, "same": x}, spec)
     source = open_source(tmp_path / "model")
     nodes = source.graph.graph.get_operations()
     fed = {tensor.op.name for tensor in source.graph.inputs}

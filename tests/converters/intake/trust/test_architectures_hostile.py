@@ -112,7 +112,7 @@ def test_every_command_refuses_them(secret: Path, tmp_path: Path, request: pytes
         with pytest.raises(InputError):
             validate(path, [candidate], {"x": np.ones((8, 4), "f4")})
     assert sorted(one.name for one in tmp_path.iterdir()) == [
-        *("asked.h5", "candidate.onnx", "data.npz", "home", "linked.h5"),
+        *("asked.h5", "candidate.onnx", "data.npz", "home", "linked.h5")
     ]
 
 
@@ -165,10 +165,7 @@ def held(op: str, attributes: dict[str, Any], path: Path) -> None:
 def test_an_operation_in_an_op_layer_is_looked_at(tmp_path: Path):
     x = np.array([[-1, 0, 1, 2]], "f4")
     turned = {"N": {"i": "1"}, "equation": {"s": b64encode(b"ni->n").decode()}}
-    for op, attributes, wanted in (
-        ("Softplus", {}, np.log1p(np.exp(x))),
-        ("Einsum", turned, [2]),
-    ):
+    for op, attributes, wanted in (("Softplus", {}, np.log1p(np.exp(x))), ("Einsum", turned, [2])):
         held(op, attributes, tmp_path / "model.h5")
         (received,) = open_source(tmp_path / "model.h5").forward({"x": x}).values()
         np.testing.assert_allclose(received, wanted, rtol=1e-6)
