@@ -1,7 +1,9 @@
 """`tfmp calibrate`: a model file and data in, a scale out; clear words for what cannot be used."""
 
 import json
+import shutil
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -14,15 +16,22 @@ X = np.random.default_rng(0).standard_normal((20, 4)).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
 
 
-@pytest.fixture
-def model() -> str:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "m.keras"
     keras.utils.set_random_seed(1)
     layers = keras.layers
     net = keras.Sequential(
         [layers.Input((4,)), layers.Dense(8, activation="relu", name="hidden"), layers.Dense(1)]
     )
     net.compile("sgd", "mse")
-    net.save("m.keras")
+    net.save(path)
+    return path
+
+
+@pytest.fixture
+def model(made) -> str:
+    shutil.copy(made, "m.keras")
     return "m.keras"
 
 

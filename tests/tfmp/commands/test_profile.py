@@ -1,6 +1,8 @@
 """`tfmp profile`: a file or a function in, tables, JSON and pages out; clear words for the rest."""
 
 import json
+import shutil
+from pathlib import Path
 
 import click
 import keras
@@ -22,13 +24,20 @@ X = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
 FAST = ("--rounds", "1", "--steps", "1", "--no-layers", "--no-roofline", "--batch-size", "4")
 
 
-@pytest.fixture
-def model() -> str:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
     keras.utils.set_random_seed(1)
     net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
     net.compile("sgd", "mse")
-    net.save("m.keras")
-    np.savez("d.npz", features=X, labels=X[:, :1])
+    net.save(folder / "m.keras")
+    np.savez(folder / "d.npz", features=X, labels=X[:, :1])
+    return folder
+
+
+@pytest.fixture
+def model(made) -> str:
+    shutil.copytree(made, ".", dirs_exist_ok=True)
     return "m.keras"
 
 

@@ -26,10 +26,7 @@ def task(**changed) -> Task:
     [
         ({"margin": 0}, r"Task\(margin=\.\.\.\) expects a finite number above 0"),
         ({"epochs": 0}, r"Task\(epochs=\.\.\.\) expects a whole number"),
-        (
-            {"train": X},
-            r"expects a tuple \(x, y\) of arrays, received ndarray",
-        ),
+        ({"train": X}, r"expects a tuple \(x, y\) of arrays, received ndarray"),
         ({"test": (X, Y[:3])}, r"same number of samples, 1 or more; received 3, 4 samples"),
         ({"test": ({"a": X[:0]}, Y[:0])}, r"received 0 samples"),
         ({"test": ([X, X], Y)}, r"expects NumPy arrays with an axis of samples, received list"),

@@ -46,10 +46,7 @@ def test_an_old_driver_lacks_functions():
     ("code", "text"),
     [
         (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"),
-        (
-            pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
-            "RM has detected an NVML/RM version mismatch.",
-        ),
+        (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, "RM has detected an NVML/RM version mismatch."),
     ],
 )
 def test_a_driver_that_does_not_answer_says_why(code, text):

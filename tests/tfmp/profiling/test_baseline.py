@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,12 @@ def profile(seconds, memory=GIB, path=CORES, source=DEVICE_MEMORY, **changed) ->
     layer = LayerProfile("block/conv", "Conv2D", 1, {"mixed_float16": cost})
     made = ProfileReport("net", CARD, "tensorflow", {"keras": "3.15"}, 10, 5, (row,), (layer,))
     return replace(made, **changed)
+
+
+def alone(policy: str = "mixed_float16", rounds: int = 6, batch: int = 32) -> dict[str, Any]:
+    """One policy, without layers."""
+    row = StepProfile(policy, policy, Timing((0.1,) * rounds), batch)
+    return {"variants": (row,), "layers": ()}
 
 
 def rows(*variants: StepProfile) -> tuple[StepProfile, ...]:
@@ -181,31 +188,12 @@ def test_other_versions_names_and_policies_are_told():
     [
         ({"device": CPU}, r"the device of this run, 'CPU'; 'base.json' was made with 'NVIDIA A100"),
         ({"backend": "jax"}, r"the Keras backend of this run, 'jax'"),
+        (alone("float64"), r"policies of this run, float64; 'base.json' has mixed_float16"),
         (
-            {
-                "variants": (StepProfile("float64", "float64", Timing((0.1,) * 6), 32),),
-                "layers": (),
-            },
-            r"one of the policies of this run, float64; 'base.json' has mixed_float16",
-        ),
-        (
-            {
-                "variants": (
-                    StepProfile("mixed_float16", "mixed_float16", Timing((0.1,) * 6), 64),
-                ),
-                "layers": (),
-            },
+            alone(batch=64),
             r"the batch size of this run, 64; 'base.json' was made with 32. Pass --batch-size 32",
         ),
-        (
-            {
-                "variants": (
-                    StepProfile("mixed_float16", "mixed_float16", Timing((0.1,) * 4), 32),
-                ),
-                "layers": (),
-            },
-            r"expects 5 rounds or more, .*'this run' has 4. Pass --rounds 5",
-        ),
+        (alone(rounds=4), r"expects 5 rounds or more, .*'this run' has 4. Pass --rounds 5"),
     ],
 )
 def test_profiles_that_cannot_be_compared(changed, message):

@@ -51,15 +51,14 @@ def machine(monkeypatch):
     return made
 
 
+def swept(model=sized_models.small, **options):
+    """A sweep of one batch size in one mode, and of what is asked for."""
+    few = {"batch_sizes": (4,), "modes": ("train",), "rounds": 1}
+    return profile_sweep(model, DATA, **{**few, **options})
+
+
 def test_every_size_has_a_row_and_takes_turns_in_one_process(machine):
-    report = profile_sweep(
-        sized_models.build,
-        DATA,
-        batch_sizes=(16, 4),
-        model_sizes=(3, 1),
-        modes=("train",),
-        rounds=6,
-    )
+    report = swept(sized_models.build, batch_sizes=(16, 4), model_sizes=(3, 1), rounds=6)
     places = [(row.model_size, row.batch_size, row.variant) for row in report.rows]
     policies = ("float32", "mixed_float16")
     assert places == [(m, b, name) for m in (1, 3) for b in (4, 16) for name in policies]
@@ -73,9 +72,7 @@ def test_every_size_has_a_row_and_takes_turns_in_one_process(machine):
 
 
 def test_what_does_not_fit_together_is_tried_alone_and_then_given_up(machine):
-    report = profile_sweep(
-        sized_models.small, DATA, batch_sizes=(16, 40, 60, 120), modes=("predict",), rounds=6
-    )
+    report = swept(batch_sizes=(16, 40, 60, 120), modes=("predict",), rounds=6)
     errors = {(row.batch_size, row.policy): row.error for row in report.rows}
     assert errors == {
         (16, "float32"): "",
@@ -93,16 +90,7 @@ def test_what_does_not_fit_together_is_tried_alone_and_then_given_up(machine):
 
 
 def test_the_largest_that_fit(machine):
-    report = profile_sweep(
-        sized_models.build,
-        DATA,
-        batch_sizes=(4,),
-        model_sizes=(8,),
-        modes=("train",),
-        rounds=1,
-        largest_batch=True,
-        largest_model=True,
-    )
+    report = swept(sized_models.build, model_sizes=(8,), largest_batch=True, largest_model=True)
     sizes = {(each.what, each.variant): each.limit.fits for each in report.largest}
     assert 42 - 3 <= sizes["batch", "float32"] <= 42
     assert 92 - 6 <= sizes["batch", "mixed_float16"] <= 92
@@ -112,55 +100,39 @@ def test_the_largest_that_fit(machine):
 
 
 def test_a_search_begins_at_the_largest_size_that_ran(machine):
-    profile_sweep(
-        *(sized_models.small, DATA, ("mixed_float16",)),
-        batch_sizes=(4, 48),
-        modes=("train",),
-        rounds=1,
-        largest_batch=True,
-    )
+    swept(policies=("mixed_float16",), batch_sizes=(4, 48), largest_batch=True)
     assert [job.batch_size for job in machine.jobs[2:5]] == [48, 96, 192]
 
 
-def test_a_search_that_fails_for_another_reason_is_told(machine, monkeypatch):
-    whole = machine.cell
-    broken = Cell(error="ValueError: not a multiple of 4")
-    monkeypatch.setattr(machine, "cell", lambda job, v: whole(job, v) if job.rounds else broken)
-    report = profile_sweep(
-        sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=1, largest_batch=True
-    )
-    assert report.largest == ()
-    assert report.notes[0] == (
-        "the largest batch in float32 is unknown: ValueError: not a multiple of 4"
-    )
-
-
-def test_a_process_that_ends_in_a_search_is_no_limit(machine, monkeypatch):
+@pytest.mark.parametrize(
+    "end",
+    [Cell(error="ValueError: not a multiple of 4"), ApartError("its process was ended by SIGABRT")],
+)
+def test_a_search_that_fails_for_another_reason_is_told(machine, monkeypatch, end):
     def cell(job, variant):
-        if not job.rounds:
-            raise ApartError("its process was ended by SIGABRT")
-        return Machine.cell(machine, job, variant)
+        if job.rounds:
+            return Machine.cell(machine, job, variant)
+        if isinstance(end, ApartError):
+            raise end
+        return end
 
     monkeypatch.setattr(machine, "cell", cell)
-    report = profile_sweep(
-        sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=1, largest_batch=True
-    )
+    report = swept(largest_batch=True)
     assert report.largest == ()
-    assert "the largest batch in float32 is unknown: its process was ended by" in report.notes[0]
+    told = "the largest batch in float32 is unknown: "
+    assert report.notes[0].startswith(told + (getattr(end, "error", None) or str(end)))
 
 
 def test_memory_is_measured_apart_where_an_allocator_hides_it(machine):
     machine.place = Place(CPU, keeps_freed_memory=True)
-    profile_sweep(sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=2)
+    swept(rounds=2)
     assert [job.rounds for job in machine.jobs] == [2, 0]
     assert machine.variables["TF_ENABLE_ONEDNN_OPTS"] == "0"
 
 
 def test_tf32_and_xla_are_variants(machine, monkeypatch):
     machine.place = Place(Device("gpu", "NVIDIA A100", (8, 0)), keeps_freed_memory=False)
-    report = profile_sweep(
-        sized_models.small, DATA, batch_sizes=(4,), modes=("train",), rounds=6, xla=True
-    )
+    report = swept(rounds=6, xla=True)
     names = [row.variant for row in report.rows]
     if keras.backend.backend() == "jax":
         assert names == ["float32", "float32 (TF32)", "mixed_float16"]
@@ -212,20 +184,12 @@ def test_mistakes(machine, changed, error, message):
 
 def test_nothing_at_all_that_runs_is_a_mistake(machine):
     with pytest.raises(ValueError, match="No size could be measured; the first one: out of memory"):
-        profile_sweep(sized_models.small, DATA, batch_sizes=(500,), modes=("train",))
+        swept(batch_sizes=(500,))
 
 
 @pytest.mark.slow
 def test_real_processes_measure_and_tell_of_sizes_that_fail():
-    report = profile_sweep(
-        sized_models.build,
-        DATA,
-        batch_sizes=(4,),
-        model_sizes=(8, 13),
-        modes=("train",),
-        rounds=2,
-        steps=1,
-    )
+    report = swept(sized_models.build, model_sizes=(8, 13), rounds=2, steps=1)
     *ran, failed, same = report.rows
     for row in ran:
         assert len(row.step.seconds) == 2
