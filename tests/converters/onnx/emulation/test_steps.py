@@ -38,14 +38,6 @@ def test_cumsum_adds_one_term_after_the_other(exclusive: int, reverse: int):
         np.testing.assert_array_equal(emulate(cumsum(node), profile, x=x), expected)
 
 
-def test_cumsum_stops_growing_in_fp16():
-    text = cumsum("CumSum(x, a)").replace("40", "6000")
-    x = np.ones((1, 6000), np.float32)
-    assert emulate(text, "gpu", x=x)[0, -1] == 6000
-    for profile, largest in (("ort-cuda", 2048), ("pessimistic:1", 2048), ("pessimistic:8", 6000)):
-        assert emulate(text, profile, x=x)[0, -1] == largest
-
-
 def test_cumsum_rounds_its_total_after_every_block():
     x = np.random.default_rng(1).uniform(0, 90, (2, 40)).astype(np.float32)
     half_x, total, expected = x.astype(F16).astype(np.float32), np.zeros((2, 1), np.float32), []
@@ -87,12 +79,6 @@ def test_a_mean_divides_a_sum_that_is_fp16(opset: int):
     expected = (total / F16(1000)).astype(np.float32)
     np.testing.assert_array_equal(reduce("ReduceMean", x, opset=opset), expected)
     assert not np.array_equal(reduce("ReduceMean", x, opset=opset, profile="gpu"), expected)
-
-
-def test_a_mean_of_large_numbers_overflows_in_its_sum():
-    x = np.full((2, 4096), 100, np.float32)
-    assert (reduce("ReduceMean", x, profile="gpu") == 100).all()
-    assert (reduce("ReduceMean", x) == np.inf).all()
 
 
 def test_a_mean_over_more_elements_than_fp16_counts_is_zero_or_nan():
@@ -253,15 +239,8 @@ def test_softmax_on_a_web_gpu_rounds_exponentials_and_their_sum():
 POINTS = [-6.5, -0.75, -0.01, -0.002, 0.0004, 0.003, 0.1, 1.3, 7.7]
 ON_WEBGPU = {
     "Tanh": [
-        -1,
-        -0.635254,
-        -0.0101089,
-        -0.00195694,
-        0.000488758,
-        0.00293922,
-        0.0996094,
-        0.861816,
-        1,
+        *(-1, -0.635254, -0.0101089, -0.00195694, 0.000488758),
+        *(0.00293922, 0.0996094, 0.861816, 1),
     ],
     "Sigmoid": [0.00150394, 0.320801, 0.497559, 0.499512, 0.5, 0.500977, 0.524902, 0.785645, 1],
     "Exp": [0.00150585, 0.472412, 0.990234, 0.998047, 1, 1.00293, 1.10547, 3.66797, 2198],
