@@ -103,15 +103,15 @@ def _prove(model: onnx.ModelProto, output: Path) -> None:
 
 
 def _tfmp(model: ir.Model, sample: Sample) -> ir.Model:
-    return to_fp16(model)[0]
+    return to_fp16(model, edges={})[0]
 
 
 def _tfmp_mixed(model: ir.Model, sample: Sample) -> ir.Model:
     prepare(model)
     rewritten = rewrite(model)
     name_nodes(model)
-    found = find_islands(model, [(sample.batch, None)], DriftBudget())
-    return to_fp16(model, keep_nodes=found.islands, rewritten=rewritten)[0]
+    found = find_islands(model, [(sample.batch, None)], DriftBudget(), edges={})
+    return to_fp16(model, keep_nodes=found.islands, rewritten=rewritten, edges={})[0]
 
 
 def _onnxconverter_common(model: onnx.ModelProto) -> onnx.ModelProto:

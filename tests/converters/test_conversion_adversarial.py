@@ -33,7 +33,7 @@ def verdicts(
     """The verdict by default, and those of the oracles that run the file."""
     path = folder / "model.onnx"
     onnx.save(model, path)
-    artifact = convert(path, output=folder / "half.onnx", data=batch, **options)
+    artifact = convert(path, output=folder / "half.onnx", data=batch, fp16_edges=True, **options)
     few = {name: array[:SHARE] if array.ndim else array for name, array in batch.items()}
     rows = oracle_rows(open_source(path), onnx.load(artifact.path), few, names)
     told = {name: row.verdict.value for name, row in rows if row.verdict is not None}
