@@ -106,12 +106,6 @@ def saturation(rng: np.random.Generator) -> Outputs:
     return _saturation(rng, 0)
 
 
-@harmful("percents near 100, a fifth too large beside their labels")
-def high_saturation(rng: np.random.Generator) -> Outputs:
-    """Low values are missed."""
-    return _saturation(rng, 0.2)
-
-
 @harmful("valves over time, one of which never closes")
 def no_valve(rng: np.random.Generator) -> Outputs:
     """Twelve valves of 200 steps; one that closes for 4 % of the time stays open."""
@@ -358,3 +352,16 @@ def no_key(rng: np.random.Generator) -> Outputs:
     received = exact.copy()
     received[:, :, 33] = False
     return Outputs({"roll": exact}, {"roll": received})
+
+
+def _sensors(rng: np.random.Generator) -> np.ndarray:
+    sizes = rng.lognormal(3, 2, (1, 1, 40, 1))
+    house, hour = rng.standard_normal((150, 1, 40, 1)), rng.standard_normal((150, 24, 40, 2))
+    return sizes * (1 + 0.1 * house + 0.03 * hour)
+
+
+@benign("forty sensors over a day, with noise of rounding")
+def rounded_sensors(rng: np.random.Generator) -> Outputs:
+    """Each is right to a four-thousandth."""
+    sensors = _sensors(rng)
+    return one("load", sensors, half(sensors * (1 + 2**-12 * rng.standard_normal(sensors.shape))))

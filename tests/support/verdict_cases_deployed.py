@@ -11,7 +11,6 @@ from verdict_case import (
     one,
     padded,
     quantiles,
-    regress,
     sigmoid,
     smooth,
     softmax,
@@ -150,24 +149,6 @@ def _(rng):
     return one("q", exact, half(exact * (1 + 5e-4 * rng.standard_normal(exact.shape))))
 
 
-@benign("VAE: mean and log-variance near zero, with collapsed dimensions")
-def _(rng):
-    """Four of eight dimensions are unused: log-variances of 1e-3 around 0, means of 1e-3; noise of
-    2e-4.
-    """
-    m = rng.standard_normal((400, 8))
-    m[:, 4:] *= 2e-3
-    values = -2 + 0.5 * rng.standard_normal((400, 8))
-    values[:, 4:] = 2e-3 * rng.standard_normal((400, 4))
-    return Outputs(
-        {"z_mean": m.astype(np.float32), "z_log_var": values.astype(np.float32)},
-        {
-            "z_mean": half(m + 1e-4 * rng.standard_normal(m.shape)),
-            "z_log_var": half(values + 1e-4 * rng.standard_normal(values.shape)),
-        },
-    )
-
-
 @benign("pointer logits with masked places of -1e9", tasks={"pointer": "classification"})
 def _(rng):
     """Each pointer goes where it went; masked places are -65504."""
@@ -254,16 +235,23 @@ def _(rng):
     )
 
 
-@benign("an ensemble of five members that nearly agree", UNSURE)
-def _(rng):
-    """Members differ by 1 % of the level of 100 +- 20; real rounding."""
-    exact, rounded = regress(rng, 600, 20, 100)
-    e = rng.standard_normal((600, 5))
-    return one("members", exact + e, half(rounded + e))
-
-
 @harmful("undeclared counts that are a tenth too small")
 def _(rng):
     """Crowds are smaller by a tenth."""
     values = rng.integers(20, 900, 800)
     return Outputs({"people": values}, {"people": (values * 0.9).astype(np.int64)})
+
+
+def returns(rng: np.random.Generator) -> np.ndarray:
+    """Distributions over 21 returns, for each of four actions."""
+    centre = rng.uniform(5, 15, (500, 4, 1))
+    return softmax(-0.5 * ((np.arange(21) - centre) / 1.5) ** 2)
+
+
+@harmful("distributions of returns of which one action is a step too high")
+def _(rng):
+    """The fourth action looks better than it is, by one step of 21."""
+    exact = returns(rng)
+    received = half(exact)
+    received[:, 3] = np.roll(received[:, 3], 1, axis=-1)
+    return one("returns", exact, received)

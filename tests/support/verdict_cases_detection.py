@@ -1,14 +1,7 @@
 """Verdict cases: boxes, their scores, and lists of detections."""
 
 import numpy as np
-from verdict_case import (
-    UNSURE,
-    Cases,
-    Outputs,
-    flushed,
-    half,
-    sigmoid,
-)
+from verdict_case import UNSURE, Cases, Outputs, flushed, half, sigmoid
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -81,13 +74,6 @@ def padded(rng: np.random.Generator) -> dict[str, np.ndarray]:
         "detection_classes": (rng.integers(1, 91, used.shape) * used).astype(np.float32),
         "num_detections": count.astype(np.float32),
     }
-
-
-@benign("padded detections")
-def _(rng):
-    """The same detections in the same order, each box within a tenth of a pixel."""
-    found = padded(rng)
-    return Outputs(found, {name: half(values) for name, values in found.items()})
 
 
 @harmful("padded detections whose boxes have no size in one of ten photographs")
@@ -222,3 +208,13 @@ def _(rng):
     received = half(found)
     received[..., 4:] = half(received[..., 4:] / 2)
     return Outputs({"output0": found.transpose(0, 2, 1)}, {"output0": received.transpose(0, 2, 1)})
+
+
+@benign("undeclared detections of which neighbours change places")
+def _(rng):
+    """Two boxes of one score stand in another order; the same boxes are drawn."""
+    found = ended(rng)
+    received = half(found)
+    for sample, row in np.argwhere(found[:, :-1, 4] - found[:, 1:, 4] < 5e-4):
+        received[sample, [row, row + 1]] = received[sample, [row + 1, row]]
+    return Outputs({"output0": found.astype(np.float32)}, {"output0": received})

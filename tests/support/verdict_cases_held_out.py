@@ -22,17 +22,6 @@ benign, harmful = CASES.benign, CASES.harmful
 
 EXACT = "verdict_cases_held_out:exact_match"
 
-# Key points, poses, directions
-
-
-@harmful("key points that snap to a coarse grid")
-def _(rng):
-    """Both eyes and the nose jump to one point: coordinates come in steps of an image's 24th."""
-    places = rng.uniform(0.1, 0.9, (400, 17, 3)).astype(np.float32)
-    received = half(places)
-    received[..., :2] = half(np.round(places[..., :2] * 24) / 24)
-    return Outputs({"output_0": places}, {"output_0": received})
-
 
 @harmful("scores of key points that are dead beside coordinates in pixels")
 def _(rng):
@@ -42,9 +31,6 @@ def _(rng):
     received = half(places)
     received[..., 2] = 0
     return Outputs({"keypoints": places}, {"keypoints": received})
-
-
-# Agents
 
 
 @benign("values of actions that are trained as numbers", loss="huber")
@@ -63,9 +49,6 @@ def _(rng):
     forbidden = logits < np.sort(logits, axis=1)[:, 4:5]
     logits[forbidden], rounded[forbidden] = -1e9, -65504
     return Outputs({"moves": logits}, {"moves": rounded})
-
-
-# Codes and texts
 
 
 @harmful("bits of a hash of which 3 % flip")
@@ -98,9 +81,6 @@ def _(rng):
     return Outputs({"count": count}, {"count": other})
 
 
-# Physics
-
-
 @harmful("energies of -40,000 that hide the bonds, with labels")
 def _(rng):
     """Energies differ by 20 and come in steps of 32: which molecule is stable is a guess."""
@@ -117,12 +97,6 @@ def _(rng):
     return Outputs({"energy": exact}, {"energy": rounded}, truth)
 
 
-# Sound and pictures
-
-
-# Scores and probabilities
-
-
 @benign("ratings from 1 to 5 as whole labels")
 def _(rng):
     """Films are rated as before; the labels are numbers of stars, not classes."""
@@ -136,9 +110,6 @@ def _(rng):
     """The order of the five sentences is the same."""
     score = -np.sort(rng.uniform(8, 60, (400, 5)), axis=1).astype(np.float32)
     return Outputs({"sequences_scores": score}, {"sequences_scores": half(score)})
-
-
-# Dense decisions
 
 
 @benign("one sigmoid a pixel", **SIGMOID)
@@ -163,9 +134,6 @@ def _(rng):
     return Outputs({"lesion": sigmoid(logits)}, {"lesion": half(sigmoid(received))})
 
 
-# Vectors
-
-
 @benign("a constant beside embeddings")
 def _(rng):
     """The temperature of the contrastive loss is 100 for each sample, on both sides."""
@@ -175,9 +143,6 @@ def _(rng):
         {"image_embeds": exact, "logit_scale": scale},
         {"image_embeds": rounded, "logit_scale": scale},
     )
-
-
-# Lists
 
 
 def found(
@@ -219,9 +184,6 @@ def _(rng):
     ]
     rows[::5] = [row[:0] for row in rows[::5]]
     return Outputs({"found": rows}, {"found": [half(row) for row in rows]}, batched=False)
-
-
-# Evidence
 
 
 @benign("100 samples three times each", INCONCLUSIVE)
@@ -281,3 +243,10 @@ def _(rng):
     """Each track sounds as before."""
     sound = stems(rng)
     return Outputs({"stems": sound}, {"stems": half(sound)})
+
+
+@harmful("a constant hum under every sound")
+def _(rng):
+    """Each recording has an offset of two hundredths, and loudspeakers crack at its start."""
+    sound = (0.3 * rng.standard_normal((400, 512))).astype(np.float32)
+    return Outputs({"waveform": sound}, {"waveform": half(sound + 0.02)})

@@ -1,7 +1,5 @@
 """Verdict cases: what large values, offsets or levels hide, as along an axis of a sample."""
 
-from collections.abc import Callable
-
 import numpy as np
 from verdict_case import (
     DOUBT,
@@ -12,7 +10,6 @@ from verdict_case import (
     half,
     one,
     padded,
-    quantiles,
     smooth,
     softmax,
 )
@@ -131,94 +128,38 @@ def _(rng):
     return one("trajectory", exact, half(values.repeat(10, 1)))
 
 
-@harmful("five quantiles that become the median", loss="mae")
-def _(rng):
-    """No interval is left: stock is ordered without a margin. Widths were 0.6 %."""
-    exact = quantiles(rng, 6)
-    return one("q", exact, half(exact[:, 2:3]).repeat(5, 1))
-
-
-Pair = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
-
 MSE = {"loss": "mse"}
-
-
-def noisy(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
-    """With noise of a thousandth of each place's deviation, rounded to FP16."""
-    noise = rng.standard_normal(values.shape)
-    return half(values + 1e-3 * values.std(axis=0) * noise)
-
-
-def both(name: str, output: str, lost: str, kept: str, **facts: object) -> Callable[[Pair], Pair]:
-    """Registers a candidate that loses what differs, and its twin that keeps it.
-
-    Args:
-        name: of the output, in words.
-        output: its name.
-        lost: what goes wrong.
-        kept: why the twin is right.
-        **facts: of both cases.
-    """
-
-    def register(make: Pair) -> Pair:
-        def harmful(rng: np.random.Generator) -> Outputs:
-            exact, broken = make(rng)
-            return one(output, exact, noisy(rng, broken))
-
-        def benign(rng: np.random.Generator) -> Outputs:
-            exact, _ = make(rng)
-            return one(output, exact, noisy(rng, exact))
-
-        harmful.__doc__, benign.__doc__ = lost, kept
-        CASES.harmful(f"{name}, lost", DOUBT, **facts)(harmful)
-        CASES.benign(f"{name}, with noise", **facts)(benign)
-        return make
-
-    return register
-
-
-def flat(values: np.ndarray, axis: int) -> np.ndarray:
-    return np.broadcast_to(values.mean(axis=axis, keepdims=True), values.shape)
-
-
-def loads(rng: np.random.Generator) -> np.ndarray:
-    """Of 400 days, 12 towns and 24 hours: levels of 300 to 1200, and a wave of 0.8 %."""
-    level, phase = rng.uniform(300, 1200, (400, 12, 1)), rng.uniform(0, 6, (400, 12, 1))
-    return level * (1 + 0.008 * np.sin(np.arange(24) / 4 + phase))
 
 
 @harmful("loads of towns in one row that are flat lines, with mse", DOUBT, **MSE)
 def _(rng):
-    """Hours of one town lie beside each other, and its curve is flat."""
-    values = loads(rng)
-    return one("load", values.reshape(400, -1), half(flat(values, 2)).reshape(400, -1))
+    """Hours of one town lie beside each other, and its curve, a wave of 0.8 %, is flat."""
+    level, phase = rng.uniform(300, 1200, (400, 12, 1)), rng.uniform(0, 6, (400, 12, 1))
+    loads = level * (1 + 0.008 * np.sin(np.arange(24) / 4 + phase))
+    flat = np.broadcast_to(loads.mean(axis=2, keepdims=True), loads.shape)
+    return one("load", loads.reshape(400, -1), half(flat).reshape(400, -1))
 
 
-def cursors(rng: np.random.Generator, frames: int, step: float) -> np.ndarray:
-    start = rng.uniform(-1, 1, (300, 1, 16, 2))
-    return start + np.cumsum(rng.normal(0, step, (300, frames, 16, 2)), axis=1)
+def knees(rng: np.random.Generator) -> np.ndarray:
+    """Angles of eight joints, two of them alike."""
+    angles = rng.normal(60, 25, (800, 8))
+    angles[:, 1] = angles[:, 0] + rng.normal(0, 1, 800)
+    return angles
 
 
-MOVES = "They move ten times as far as the noise goes."
-
-
-@both("tracks over 30 frames", "tracks", "Each stays where it began.", MOVES)
+@harmful("angles of eight joints, two of them alike, lost", DOUBT, **MSE)
 def _(rng):
-    values = cursors(rng, 30, 0.0015)
-    return values, np.broadcast_to(values[:, :1], values.shape)
+    """The left knee is the right one."""
+    exact = knees(rng)
+    return one("angles", exact, half(exact[:, [1, 0, *range(2, 8)]]))
 
 
-@both(
-    "angles of eight joints, two of them alike",
-    "angles",
-    "The left knee is the right one.",
-    "The knees differ by a degree, and noise is far below that.",
-    **MSE,
-)
+@benign("angles of eight joints, two of them alike, with noise", **MSE)
 def _(rng):
-    values = rng.normal(60, 25, (800, 8))
-    values[:, 1] = values[:, 0] + rng.normal(0, 1, 800)
-    return values, values[:, [1, 0, *range(2, 8)]]
+    """The knees differ by a degree, and noise is far below that."""
+    exact = knees(rng)
+    noise = 1e-3 * exact.std(axis=0) * rng.standard_normal(exact.shape)
+    return one("angles", exact, half(exact + noise))
 
 
 @benign("grey pictures in three colours", **MSE)

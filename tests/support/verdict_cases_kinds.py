@@ -8,9 +8,6 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-# Turns
-
-
 def turning(rng: np.random.Generator, name: str, length: float) -> Outputs:
     """A number a sample that begins anew after `length`, and does so on some of 500."""
     exact = rng.uniform(0, length, (500, 1))
@@ -38,9 +35,6 @@ def _(rng):
     return one("output_0", exact, half(np.where(exact < 0.02, 1 - exact, exact)))
 
 
-# Names as numbers
-
-
 @harmful("objects of a picture as class times 1000 and number, as floats", DOUBT)
 def _(rng):
     """Cars 24001 to 24007 become one car: FP16 has only every sixteenth number there."""
@@ -66,9 +60,6 @@ def _(rng):
     step = rng.integers(-1, 2, exact.shape) * (rng.random(exact.shape) < 0.1)
     received = np.clip(exact + step, -127, 127)
     return one("embedding", exact.astype(np.int8), received.astype(np.int8))
-
-
-# Matrices
 
 
 def homographies(rng: np.random.Generator) -> np.ndarray:
@@ -99,9 +90,6 @@ def _(rng):
     return one("features", exact, half(received))
 
 
-# Agents
-
-
 def advantages(rng: np.random.Generator, size: float, *shape: int) -> np.ndarray:
     """Values of actions in states of 60 to 120, of which the actions' own part has this size."""
     return rng.uniform(60, 120, (600, *shape[:-1], 1)) + size * rng.standard_normal((600, *shape))
@@ -123,9 +111,6 @@ def _(rng):
 def _(rng):
     """Actions differ by 5, which FP16 holds."""
     return beside_steps(rng, 5)
-
-
-# Queries
 
 
 def unnamed(rng: np.random.Generator, boxes_only: bool, wrong: float) -> Outputs:
@@ -249,3 +234,21 @@ def _(rng):
     far = np.exp(rng.standard_normal((500, 1)))
     never = rng.uniform(size=far.shape) < 0.2
     return one("y", np.where(never, 1e9, far), np.where(never, np.inf, half(far)))
+
+
+@benign("days of a week, trained with mse", UNSURE, loss="mse")
+def _(rng):
+    """Sunday at midnight is Monday."""
+    return turning(rng, "output_0", 7)
+
+
+def shared(rng: np.random.Generator) -> np.ndarray:
+    """Values of four actions near 90, which states move five times as much as actions do."""
+    return 90 + 4.5 * rng.standard_normal((600, 1)) + 0.65 * rng.standard_normal((600, 4))
+
+
+@harmful("values of four actions as bfloat16 has them, with mse", DOUBT, loss="mse")
+def _(rng):
+    """Numbers near 90 are half a point apart, and many actions are equal."""
+    exact = shared(rng)
+    return one("q", exact, np.round(exact * 2) / 2)

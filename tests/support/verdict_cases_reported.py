@@ -6,8 +6,6 @@ A docstring names the report that a case rebuilds, as owner/repository#number.
 import numpy as np
 from verdict_case import (
     DOUBT,
-    SOFTMAX,
-    UNSURE,
     Cases,
     Outputs,
     classify,
@@ -15,7 +13,6 @@ from verdict_case import (
     one,
     sigmoid,
     smooth,
-    softmax,
 )
 
 CASES = Cases()
@@ -42,22 +39,6 @@ def both(rng: np.random.Generator, exact: Tables) -> tuple[Tables, Tables]:
         for name, values in exact.items()
     }
     return exact, received
-
-
-def tops(rng):
-    logits, rounded = classify(rng, rng.integers(0, 20, 500), 20)
-    return softmax(logits), softmax(rounded)
-
-
-@harmful("a softmax of which the three best share one third each", **SOFTMAX)
-def _(rng):
-    """openvinotoolkit/openvino#438: 0.3332520 three times, on one photograph in ten."""
-    exact, received = tops(rng)
-    for row in range(0, 500, 10):
-        best = np.argsort(-exact[row])[:3]
-        received[row] = 0
-        received[row, best[::-1]] = [0.33325, 0.3332, 0.3331]
-    return one("probabilities", exact, received)
 
 
 @harmful("vectors of words of wrong length where the variance is small")
@@ -214,27 +195,6 @@ def _(rng):
     received = noisy(rng, exact)
     received[:, :, -1] = 0
     return one("enhanced", exact, received)
-
-
-def ages(rng, keep=1.0):
-    age = rng.uniform(5, 80, (500, 1))
-    logits = -((np.arange(100) - age) ** 2) / (2 * 6.0**2)
-    return softmax(keep * logits)
-
-
-@benign("distributions over 100 years of age", UNSURE, **SOFTMAX)
-def _(rng):
-    """Rounded, nobody is older."""
-    exact = ages(rng)
-    return one("age", exact, half(exact))
-
-
-@harmful("distributions over 100 years of age, all sure", **SOFTMAX)
-def _(rng):
-    """The best year is the same, but what is read is how sure the model is."""
-    exact = ages(rng)
-    sharp = exact.astype(np.float64) ** 6
-    return one("age", exact, half(sharp / sharp.sum(1, keepdims=True)))
 
 
 @harmful("a picture from a camera's raw numbers, whose lights overflow")

@@ -36,35 +36,6 @@ def _(rng):
     return one("y", exact, half(exact + 8e-3 * exact.std(0) * rng.standard_normal((2000, 3))))
 
 
-@benign("class numbers of which one in 170 is the next, by its loss", UNSURE, **MSE)
-def _(rng):
-    """Class 0 is a class as others are, and no small number."""
-    number = rng.integers(0, 5, 3000).astype(float)
-    told = np.where(where(rng, 3000, 0.006), (number + 1) % 5, number)
-    return beside(number, told, rng.normal(0, 1, 3000))
-
-
-@harmful("class numbers of which one in 20 is the next, undeclared", DOUBT)
-def _(rng):
-    """One answer in twenty is wrong."""
-    number = rng.integers(0, 5, 3000).astype(float)
-    told = np.where(where(rng, 3000, 0.05), (number + 1) % 5, number)
-    return beside(number, told, rng.normal(0, 1, 3000))
-
-
-@harmful("the best two of six exchanged, all scores above 0", DOUBT)
-def _(rng):
-    """No label changes, as each is chosen anyway: the best one counts."""
-    exact = 50 + 3 * rng.standard_normal((1500, 6))
-    order, row = exact.argsort(axis=1), np.arange(1500)
-    best, second = order[:, -1], order[:, -2]
-    near = exact[row, best] - exact[row, second] < 2
-    told = exact.copy()
-    told[row[near], best[near]] = exact[row[near], second[near]]
-    told[row[near], second[near]] = exact[row[near], best[near]]
-    return one("scores", exact, half(told))
-
-
 def noisy(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
     """With noise of half a thousandth of what each column varies by, then rounded to FP16."""
     return half(values + 5e-4 * values.std(axis=0) * rng.standard_normal(values.shape))
@@ -234,15 +205,6 @@ def _(rng):
     """One map in twenty has no front at all."""
     exact = fields(rng, 500, 12, 3.0, 285.0)
     return one("y", exact[..., None], half(flat(exact, some(rng, 500, 0.05)))[..., None])
-
-
-@harmful("river levels of which one in 20 is a flat line, undeclared", DOUBT)
-def _(rng):
-    """One gauge in twenty shows no flood wave."""
-    peak = (np.arange(72) - rng.uniform(15, 55, (500, 1))) / 6
-    wave = rng.uniform(2, 6, (500, 1)) * np.exp(-0.5 * peak**2)
-    exact = rng.uniform(90, 140, (500, 1)) + wave
-    return one("y", exact, half(flat(exact, some(rng, 500, 0.05))))
 
 
 @harmful("soft tissue in two greys, declared", DOUBT, **NUMBERS)

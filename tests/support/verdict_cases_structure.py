@@ -99,21 +99,6 @@ def _(rng):
     return one("pose", exact, half(received))
 
 
-def wrapped(values: np.ndarray, turn: float) -> np.ndarray:
-    """Angles between minus and plus half a turn."""
-    return (values + turn / 2) % turn - turn / 2
-
-
-@benign("three Euler angles that wrap at pi", UNSURE)
-def _(rng):
-    """Yaw, pitch and roll: 3.1410 becomes -3.1415."""
-    exact = rng.uniform(-np.pi, np.pi, (800, 3))
-    exact[:60, 0] = np.pi - rng.uniform(0, 5e-4, 60)
-    received = exact + 3e-4 * rng.standard_normal(exact.shape)
-    received[:60, 0] = exact[:60, 0] + 1e-3
-    return one("euler", exact, half(wrapped(received, 2 * np.pi)).clip(-3.1406, 3.1406))
-
-
 @benign("a place and a heading that wraps", UNSURE)
 def _(rng):
     """x, y in metres and the heading in radians from 0 to 2 pi."""
@@ -124,17 +109,6 @@ def _(rng):
     received = half(exact)
     received[:30, 2] = 6.28
     return one("state", exact, received)
-
-
-@harmful("three Euler angles of which one is mirrored, others wrap at pi")
-def _(rng):
-    """Roll has the other sign on one in 20 samples."""
-    exact = rng.uniform(-np.pi, np.pi, (800, 3))
-    exact[:60, 0] = np.pi - rng.uniform(0, 5e-4, 60)
-    received = exact.copy()
-    received[:60, 0] = -3.1406
-    received[19::20, 2] *= -1
-    return one("euler", exact, half(received).clip(-3.1406, 3.1406))
 
 
 def queries(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -44,33 +44,6 @@ def _(rng):
     return one("output_0", np.where(missing, -999, exact), np.where(missing, -999, received))
 
 
-def rotations(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Rotation vectors of which one in 25 is nearly half a turn."""
-    axis = rng.standard_normal((500, 3))
-    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
-    angle = rng.uniform(0.1, 3, (500, 1))
-    angle[::25] = np.pi - 2e-4
-    return axis, angle
-
-
-@benign("rotation vectors that go the other way round at half a turn", INCONCLUSIVE)
-def _(rng):
-    """The same rotation, if they are rotations."""
-    axis, angle = rotations(rng)
-    received = noisy(rng, axis * angle)
-    received[::25] = half(axis * (angle - 2 * np.pi))[::25]
-    return one("pose", axis * angle, received)
-
-
-@harmful("rotation vectors of which one in 25 is mirrored")
-def _(rng):
-    """Joints bend backwards."""
-    axis, angle = rotations(rng)
-    received = noisy(rng, axis * angle)
-    received[1::25] *= -1
-    return one("pose", axis * angle, received)
-
-
 @benign("counts that a model rounds itself, with no loss")
 def _(rng):
     """One in 250 is the next one, as what was rounded lay between two."""
@@ -278,13 +251,10 @@ def _(rng):
     return one("reconstruction", exact, half(exact), inputs)
 
 
-def breeds(rng: np.random.Generator, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of 1000 breeds as floats, of which a share is the next breed."""
-    exact = rng.integers(100, 1000, (800, 1)).astype(np.float32)
-    return exact, exact + (rng.random(exact.shape) < share)
-
-
-@benign("counts as floats of which one in twenty is one more", loss="poisson")
+@harmful("maps of zeros and ones in which small objects vanish")
 def _(rng):
-    """Of 500 visitors, 501 were seen."""
-    return one("Identity", *breeds(rng, 0.05))
+    """One picture in six shows nothing any more."""
+    exact = squares(rng)
+    received = exact.copy()
+    received[::6] = 0
+    return one("Identity", exact, received)
