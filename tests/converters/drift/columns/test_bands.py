@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.columns.bands import BANDS, measure_bands
-from tfmp.converters.drift.columns.places import Places, measure_places
-from tfmp.converters.drift.exact import merge
+from tfmp.converters.drift.columns.places import measure_places
 
 GENERATOR = np.random.default_rng(0)
 
@@ -47,19 +46,6 @@ def test_errors_as_large_as_those_of_large_values():
     assert counts[BANDS:] == (600, 0, 600, 0, 0, 0)
     found, _ = measure_bands(*(rows(each[..., None]) for each in (reference, reference)), True)
     assert found.reference_sum[BANDS] == pytest.approx(600 * 2.0**-22)  # which rounding may be off
-
-
-@pytest.mark.parametrize("shape", [(40, 900), (40, 30, 3), (40, 9, 9, 20)])
-def test_any_split_gives_the_same_sums(shape):
-    reference = forces(*shape)
-    reference[::3] = np.abs(reference[::3])
-    candidate = reference.astype(np.float16).astype(float)
-    whole = measure_places(reference, candidate, -1)
-    assert sum(whole.counts[BANDS:])
-    for step in (1, 7):
-        parts = [slice(start, start + step) for start in range(0, 40, step)]
-        found = (measure_places(reference[part], candidate[part], -1) for part in parts)
-        assert merge(Places(), *found) == whole
 
 
 @pytest.mark.parametrize("shape", [(20, 100), (20, 9, 9, 100)])

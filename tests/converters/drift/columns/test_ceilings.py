@@ -9,8 +9,6 @@ from tfmp.converters.drift.columns.ceilings import (
     ceiling_ends,
     measure_ceilings,
 )
-from tfmp.converters.drift.columns.places import Places, measure_places
-from tfmp.converters.drift.exact import merge
 
 GENERATOR = np.random.default_rng(0)
 
@@ -28,17 +26,6 @@ def test_levels_of_the_distance():
     np.testing.assert_allclose(errors[:, [0, 1], 3], [[1e-4, 0], [0, 1e-4]], rtol=1e-6)
     np.testing.assert_allclose(distances[:, [0, 1], 3], [[0.01, 0], [0, 0.01]], rtol=1e-6)
     assert ceiling_ends()[3] == 1 / 64
-
-
-@pytest.mark.parametrize("step", [1, 7, 16])
-def test_any_split_gives_the_same_sums(step):
-    reference = GENERATOR.uniform(-1.2, 1.2, (40, 5)) * [1, 1, 100, 100, 1e4]
-    candidate = reference.astype(np.float16).astype(float)
-    candidate[3, 1] = np.inf
-    reference[5, 2] = np.nan
-    parts = [slice(start, start + step) for start in range(0, 40, step)]
-    found = (measure_places(reference[part], candidate[part], -1) for part in parts)
-    assert merge(Places(), *found) == measure_places(reference, candidate, -1)
 
 
 @pytest.mark.parametrize("shape", [(40,), (40, 1), (40, 17), (40, 6, 5)])

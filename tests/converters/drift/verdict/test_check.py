@@ -48,4 +48,6 @@ def test_faults_need_no_statistics():
 
 def test_one_candidate_that_fails_is_enough():
     assert overall([Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL]) is Verdict.FAIL
+    assert overall([Verdict.PASS, Verdict.INCONCLUSIVE]) is Verdict.INCONCLUSIVE
+    assert overall([Verdict.PASS, Verdict.PASS]) is Verdict.PASS
     assert overall([]) is Verdict.INCONCLUSIVE

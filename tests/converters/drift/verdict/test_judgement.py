@@ -10,7 +10,7 @@ from tfmp.converters.drift import LabelDrift, LabelTotals, label_drift
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task
-from tfmp.converters.drift.verdict.check import Verdict, overall
+from tfmp.converters.drift.verdict.check import Verdict
 from tfmp.converters.drift.verdict.judgement import Judgement, judge
 from tfmp.converters.shared.errors import InputError
 
@@ -72,25 +72,16 @@ class TestFlips:
         again = judge([classifier(298)], [accuracy(298, 2, 0)], LOOSE)
         assert [text.count("would decide") for text in again.reasons] == [1, 1]
 
-    def test_a_rate_within_budget_with_its_bound_beyond_it_stays_open(self) -> None:
-        found = judge([classifier(450, flips=1)], budget=LOOSE)
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert "1 of 450 samples flip; the true rate is at most 1.05%" in reason(found)
-        # 473 is the smallest n with a bound of 1 % at one flip (4.7439 / n).
-        assert "About 473 samples" in reason(found)
-
-    def test_a_rate_that_even_its_lower_bound_puts_over_budget_fails(self) -> None:
-        found = judge([classifier(100, flips=5)], budget=LOOSE)
-        assert found.verdict is Verdict.FAIL
-        assert "5 of 100 samples flip; the true rate is at least 1.99%" in reason(found)
-
     def test_a_rate_at_the_budget_is_never_decided(self) -> None:
         found = judge([classifier(400, flips=4)], budget=LOOSE)
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "so near the budget that more samples will not decide" in reason(found)
 
     def test_the_check_carries_its_bounds(self) -> None:
-        check = judge([classifier(100, flips=5)], budget=LOOSE).checks[0]
+        found = judge([classifier(100, flips=5)], budget=LOOSE)
+        assert found.verdict is Verdict.FAIL
+        assert "5 of 100 samples flip; the true rate is at least 1.99%" in reason(found)
+        check = found.checks[0]
         assert (check.name, check.output, check.measured, check.limit) == (
             "flip_rate",
             "y",
@@ -248,21 +239,6 @@ class TestAccuracy:
             "drop is at most 0.60% (95% confidence), budget 1.00%"
         )
 
-    def test_a_small_drop_of_few_samples_stays_open(self) -> None:
-        found = judge([classifier(450)], [accuracy(450, 3, 1)], LOOSE)
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert "samples at this drop would decide" in reason(found)
-
-    def test_a_drop_beyond_doubt_fails(self) -> None:
-        found = judge([classifier(450)], [accuracy(450, 30, 1)], LOOSE)
-        assert found.verdict is Verdict.FAIL
-        assert "30 lost, 1 gained, McNemar p = 3e-08" in reason(found)
-
-    def test_a_gain_is_no_drop(self) -> None:
-        budget = DriftBudget(rel_l2=None, flip_rate=None)
-        found = judge([classifier(450)], [accuracy(450, 0, 30)], budget)
-        assert found.verdict is Verdict.PASS
-
     def test_regression_errors_that_grow_fail(self) -> None:
         # Each sample's error goes from 1 to 1.5.
         totals = LabelTotals(100, 0, 0, 0, (100.0,), (150.0,), (25.0,))
@@ -272,11 +248,6 @@ class TestAccuracy:
             "output 'y': mean absolute error 1 -> 1.5; the true increase is at least 50.00% "
             "(95% confidence), budget 1.00%"
         )
-
-    def test_regression_errors_that_stay_pass(self) -> None:
-        totals = LabelTotals(100, 0, 0, 0, (100.0,), (100.1,), (1e-4,))
-        found = judge([regression()], [label_drift("y", "regression", totals)])
-        assert found.verdict is Verdict.PASS
 
     @pytest.mark.parametrize(("candidate", "verdict"), [(0.0, "PASS"), (1.0, "INCONCLUSIVE")])
     def test_a_reference_without_error(self, candidate: float, verdict: str) -> None:
@@ -325,13 +296,6 @@ class TestEvidence:
 class TestVerdict:
     def test_exit_statuses(self) -> None:
         assert [verdict.exit_status for verdict in Verdict] == [0, 1, 3]
-
-    def test_overall(self) -> None:
-        one, two, three = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
-        assert overall([one, one]) is one
-        assert overall([one, three]) is three
-        assert overall([one, three, two]) is two
-        assert overall([]) is three
 
     def test_reasons_are_of_the_checks_that_decided(self) -> None:
         found = judge([classifier(100, noise=0.5)])

@@ -35,11 +35,6 @@ class TestSmallValues:
         assert verdict is Verdict.FAIL
         assert "values that are 0 in the reference are off by 0.5" in text
 
-    def test_noise_that_is_everywhere_is_none_of_small_values(self):
-        maps = self.near(0.3)
-        noisy = maps + 0.2 * np.abs(GENERATOR.standard_normal(maps.shape))
-        assert judged(maps, noisy)[0] is Verdict.PASS
-
     def test_values_of_both_signs_are_small_by_chance(self):
         flow = GENERATOR.standard_normal((100, 16, 16, 1))
         pinched = np.where(np.abs(flow) < 0.05, 0, flow)
@@ -69,24 +64,6 @@ class TestEitherSign:
     def test_small_ones_that_are_off_by_less_than_half_may_be_noise(self):
         off = np.where(self.NEAR, 0.7, 1.0) * self.FORCES
         assert judged(self.FORCES, off)[0] is Verdict.INCONCLUSIVE
-
-    def test_voices_without_hisses(self):
-        time, pitch = np.arange(4000), GENERATOR.uniform(0.08, 0.24, (200, 1))
-        hiss = (time - GENERATOR.integers(0, 3400, (200, 1))) // 600 == 0
-        voice = np.where(hiss, 0.012 * GENERATOR.standard_normal(hiss.shape), np.sin(pitch * time))
-        verdict, text = judged(voice, half(np.where(hiss, 0, voice)), "reconstruction")
-        assert verdict is Verdict.FAIL
-        assert "values below 1/64 of their sample's size" in text
-        noisy = half(voice + 1e-3 * voice.std() * GENERATOR.standard_normal(voice.shape))
-        assert judged(voice, noisy, "reconstruction")[0] is Verdict.PASS
-
-    def test_small_spins_beside_charges(self):
-        charge, spin = GENERATOR.standard_normal((2, 400, 30))
-        spin *= np.where(GENERATOR.random(spin.shape) < 0.1, 1, 0.01)
-        atoms = np.stack([charge, spin], axis=-1)
-        lost = atoms * [1, 0] + np.where(np.abs(atoms) < 0.05, 0, atoms) * [0, 1]
-        assert judged(atoms, half(lost), "regression")[0] is Verdict.FAIL
-        assert judged(atoms, half(atoms), "regression")[0] is Verdict.PASS
 
     def test_samples_of_any_length_have_no_places_in_common(self):
         accumulator = OutputAccumulator("y")
@@ -153,11 +130,6 @@ class TestColumns:
         loud = np.where(np.arange(600) == before[:, 0].argmin(), 0.4, 0.004)[:, None]
         noisy = before + loud * generator.standard_normal(before.shape)
         assert judged(before, noisy, "regression")[0] is not Verdict.FAIL
-
-    def test_numbers_near_zero_by_chance(self):
-        before = 4 * GENERATOR.standard_normal((1000, 2))
-        noise = 0.02 * GENERATOR.standard_normal(before.shape)
-        assert judged(np.tanh(before), np.tanh(before + noise))[0] is Verdict.PASS
 
     def test_declared_probabilities_decide_at_one_half(self):
         small = np.concatenate([self.HAZARD.clip(0, 1), GENERATOR.random((1000, 1))], axis=1)
