@@ -13,17 +13,20 @@ from tfmp.converters.shared.errors import RunnerError
 
 SUM = """
 agraph (float[N, 4, 8] x) => (float[N, 4, 8] y) {
+    a = MatMul(x, w)
     r = FIRST
-    y = LayerNormalization <axis = -1> (r, g)
+    n = LayerNormalization <axis = -1> (r, g)
+    y = MatMul(n, w)
 }
 """
 STRICT = {"enable_skip_layer_norm_strict_mode": "1"}
 
 
-def options(folder: Path, first: str = "Add(x, x)", **asked) -> dict[str, str]:
+def options(folder: Path, first: str = "Add(a, a)", **asked) -> dict[str, str]:
     """Those of a converted file."""
-    model = parse(SUM.replace("FIRST", first), g=np.ones(8, np.float32))
-    model.graph.node[1].name = "norm"
+    ones = np.ones(8, np.float32)
+    model = parse(SUM.replace("FIRST", first), g=ones, w=np.diag(ones))
+    model.graph.node[2].name = "norm"
     onnx.save(model, folder / "model.onnx")
     made = convert(folder / "model.onnx", output=folder / "half.onnx", force=True, **asked)
     return provider_options(made.path, CUDA)
@@ -36,7 +39,7 @@ def test_a_file_that_adds_and_normalizes_in_fp16_asks_for_strict_normalization(t
 
 
 def test_other_files_ask_for_nothing(tmp_path):
-    assert options(tmp_path, first="Exp(x)") == {"use_tf32": "0"}
+    assert options(tmp_path, first="Exp(a)") == {"use_tf32": "0"}
     assert options(tmp_path, keep_fp32=["norm"]) == {"use_tf32": "0"}
     assert options(tmp_path, target="webgpu") == {"use_tf32": "0"}
     assert options(tmp_path, precision="fp32") == {"use_tf32": "0"}
