@@ -255,3 +255,13 @@ def _(rng):
     received = half(exact)
     received[:, 3] = np.roll(received[:, 3], 1, axis=-1)
     return one("returns", exact, received)
+
+
+@benign("hours of the day that wrap at midnight", UNSURE)
+def _(rng):
+    """23.999 becomes 0.001."""
+    exact = rng.uniform(0, 24, 700)
+    exact[:20] = 23.9995
+    received = half(exact)
+    received[:20] = 0.001
+    return one("hour", exact, received)

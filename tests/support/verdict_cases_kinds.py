@@ -252,3 +252,24 @@ def _(rng):
     """Numbers near 90 are half a point apart, and many actions are equal."""
     exact = shared(rng)
     return one("q", exact, np.round(exact * 2) / 2)
+
+
+@benign("tags of which all are forbidden behind a text's end")
+def _(rng):
+    """FP16 forbids them, too."""
+    logits, none, exact = steps(rng, -1e9)
+    noisy = logits + 1e-3 * rng.standard_normal(logits.shape)
+    return one("logits", exact, np.where(none, -65504, half(noisy)))
+
+
+@harmful("moves of chess at half their scale, what is forbidden is -30")
+def _(rng):
+    """A mask that is no larger than some logits are."""
+    exact = legal(rng, -30.0)
+    return one("policy_logits", exact, half(np.where(exact < -20, exact, exact / 2)))
+
+
+@benign("queries in another order in outputs without names")
+def _(rng):
+    """Each box keeps its logits."""
+    return unnamed(rng, False, 0)

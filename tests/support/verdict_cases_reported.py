@@ -4,16 +4,7 @@ A docstring names the report that a case rebuilds, as owner/repository#number.
 """
 
 import numpy as np
-from verdict_case import (
-    DOUBT,
-    Cases,
-    Outputs,
-    classify,
-    half,
-    one,
-    sigmoid,
-    smooth,
-)
+from verdict_case import DOUBT, SIGMOID, Cases, Outputs, classify, half, one, sigmoid, smooth
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -220,3 +211,41 @@ def _(rng):
         again = half(rows)
         received.append(np.repeat(again, 3, 0) if rng.uniform() < 0.3 else again)
     return Outputs({"output0": exact}, {"output0": received})
+
+
+@benign("tags of a text with labels, off by a hundredth", **SIGMOID)
+def _(rng):
+    """NVIDIA's forum, 327100: beyond a tolerance of 1e-3, and no decision changes."""
+    logits = 5 * rng.choice([-1, 1], (600, 12)) + rng.standard_normal((600, 12))
+    exact = sigmoid(logits)
+    received = sigmoid(logits + 0.03 * rng.standard_normal(logits.shape))
+    return one("tags", exact, half(received), (exact > 0.5).astype(np.int64))
+
+
+def drawn(rng):
+    """Four outputs of a detector with its suppression inside: number, boxes, scores, classes."""
+    number = rng.integers(3, 9, 400)
+    at = np.arange(10)
+    there = at < number[:, None]
+    scores = -np.sort(-rng.uniform(0.3, 0.98, (400, 10)) * there, axis=1)
+    start = rng.uniform(0, 400, (400, 10, 2))
+    boxes = np.concatenate([start, start + rng.uniform(30, 200, start.shape)], -1)
+    boxes *= there[..., None]
+    classes = np.where(there, rng.integers(0, 20, there.shape), -1)
+    return both(
+        rng,
+        {
+            "num_detections": number[:, None].astype(np.int32),
+            "boxes": boxes,
+            "scores": scores,
+            "classes": classes.astype(np.int32),
+        },
+    )
+
+
+@harmful("boxes of which one in twenty begins at the left edge")
+def _(rng):
+    """grimoire/mmdetection-to-tensorrt#74: the first x of some boxes is 0."""
+    exact, received = drawn(rng)
+    received["boxes"][..., 0] *= rng.uniform(size=(400, 10)) > 0.05
+    return Outputs(exact, received)

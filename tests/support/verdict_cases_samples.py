@@ -292,3 +292,19 @@ def _(rng):
     moves = rng.random((200, 24, 24, 1)) < 0.2
     exact = np.where(moves, 1.0, 2e-4) * rng.standard_normal(moves.shape)
     return one("motion", exact, half(exact + 3e-4 * rng.standard_normal(moves.shape)))
+
+
+@benign("class numbers of which one in 170 is the next, by its loss", UNSURE, **MSE)
+def _(rng):
+    """Class 0 is a class as others are, and no small number."""
+    number = rng.integers(0, 5, 3000).astype(float)
+    told = np.where(where(rng, 3000, 0.006), (number + 1) % 5, number)
+    return beside(number, told, rng.normal(0, 1, 3000))
+
+
+@harmful("documents in reverse order, all class_scores below 0", DOUBT)
+def _(rng):
+    """Distances to a query; its own level hides them."""
+    level = -np.abs(rng.normal(12, 2, (1000, 1))) - 0.3
+    exact = level + rng.normal(0, 0.05, (1000, 10))
+    return one("class_scores", exact, half(2 * exact.mean(axis=1, keepdims=True) - exact))

@@ -1,15 +1,7 @@
 """Verdict cases: what values of one output belong to, such as padding, a turn or a box."""
 
 import numpy as np
-from verdict_case import (
-    DOUBT,
-    UNSURE,
-    Cases,
-    Outputs,
-    classify,
-    half,
-    one,
-)
+from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, half, one
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -279,3 +271,13 @@ def _(rng):
     leaf = rng.integers(0, 20, 900)
     other = np.where(rng.random(900) < 1 / 300, (leaf + 1) % 20, leaf)
     return one("leaves", leaves[leaf], half(leaves[other]))
+
+
+@harmful("scores named classes of which the rarest is dead", DOUBT)
+def _(rng):
+    """Its scores of 0.01 to 0.03 are 0; read as whole numbers, all scores are 0."""
+    exact = 0.4 * rng.random((800, 12))
+    exact[:, 3] = rng.uniform(0.01, 0.03, 800)
+    received = half(exact)
+    received[:, 3] = 0
+    return one("classes", exact, received)

@@ -258,3 +258,10 @@ def _(rng):
     received = exact.copy()
     received[::6] = 0
     return one("Identity", exact, received)
+
+
+@benign("six properties of which labels know a third")
+def _(rng):
+    """NaN is no measurement; the others tell that errors stay."""
+    exact, found = six_tasks(rng)
+    return one("properties", exact, noisy(rng, exact), found.astype(np.float32))
