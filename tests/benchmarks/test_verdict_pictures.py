@@ -13,7 +13,7 @@ PICTURES = script(BENCHMARKS / "verdict_pictures.py")
 def test_the_page_shows_each_picture_with_its_sentence():
     quoted = PICTURES.quoted(PICTURES.PAGE.read_text(encoding="utf-8"))
     assert sorted(quoted) == sorted(picture.name for picture in PICTURES.ALL)
-    files = {path.stem: path.stat().st_size for path in PICTURES.PICTURES.iterdir()}
+    files = {path.stem: path.stat().st_size for path in PICTURES.PICTURES.glob("*.png")}
     assert sorted(files) == sorted(quoted)
     assert max(files.values()) < 80_000
 
