@@ -22,7 +22,6 @@ from tfmp.converters.report.model import DriftReport, render
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.tflite.file import TFLiteModel
 
-
 # By format: what small models lose is behind their last product.
 OPTIONS = {"onnx": {"fp16_edges": True}}
 
