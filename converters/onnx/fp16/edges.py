@@ -32,7 +32,7 @@ from tfmp.shared.numerics import FLOAT16
 _ENDS = PRODUCTS | {"Einsum"}
 _HEAVY = _ENDS | {"Attention", "DFT", "DeformConv", "GRU", "LSTM", "RNN", "STFT"}
 # A Gather from more elements reads a table of weights; a loop with fewer weights is elementwise.
-_TABLE = 4096
+TABLE = 4096
 
 # FP16's spacing is 1/32 from here on; constants from the other on are masks.
 _OFFSET, _MASK = 32.0, 3e4
@@ -104,11 +104,11 @@ def _ends_a_region(node: ir.Node) -> bool:
         return True
     if node.op_type == "Gather":
         table = _constant(node.inputs[0])
-        return table is not None and table.size > _TABLE
+        return table is not None and table.size > TABLE
     inner = [one for _, body in bodies_of(node) for one in nodes_of(body)]
     weights = [_constant(one.inputs[1]) for one in inner if one.op_type in _ENDS]
-    held = sum(_TABLE if weight is None else weight.size for weight in weights)
-    return held > _TABLE or any(one.op_type in _HEAVY - _ENDS for one in inner)
+    held = sum(TABLE if weight is None else weight.size for weight in weights)
+    return held > TABLE or any(one.op_type in _HEAVY - _ENDS for one in inner)
 
 
 def _reads(node: ir.Node) -> list[ir.Value]:

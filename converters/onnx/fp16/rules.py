@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
-from tfmp.converters.onnx.fp16.edges import Shapes, edges_of
+from tfmp.converters.onnx.fp16.edges import TABLE, Shapes, edges_of
 from tfmp.converters.onnx.graph import (
     EXACT,
     MOVERS,
@@ -369,11 +369,14 @@ _SETTLED = "between FP32 nodes, and exact in either precision"
 
 
 def _settle_movers(decisions: Decisions, view: GraphView) -> None:
-    """Lets ops that only move or pick values join FP32 neighbours where that saves casts."""
+    """Lets ops that only move or pick values join FP32 neighbours where that saves casts.
+
+    One that reads a table of weights stays: in FP32 the table takes twice the room.
+    """
     movers = [
         node
         for node, decision in decisions.items()
-        if node.op_type in EXACT and decision.dtype == FP16
+        if node.op_type in EXACT and decision.dtype == FP16 and not _reads_table(node, view)
     ]
     for forwards in (True, False):
         for node in movers if forwards else movers[::-1]:
@@ -398,6 +401,11 @@ def _settle_movers(decisions: Decisions, view: GraphView) -> None:
                 decisions[node] = Decision(FP32, _SETTLED)
             else:
                 decisions[node] = Decision(FP16)
+
+
+def _reads_table(node: ir.Node, view: GraphView) -> bool:
+    sizes = (facts.size for facts in map(view.constant, node.inputs) if facts is not None)
+    return max(sizes, default=0) > TABLE
 
 
 def _boundary(graph: object, decisions: Decisions, view: GraphView) -> ir.DataType:

@@ -3,8 +3,9 @@
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx_graphs import parse
+from onnx_graphs import parse, run
 
+from tfmp.converters.onnx.emulation.emulate import emulated
 from tfmp.converters.onnx.fp16 import split_biases, to_fp16
 from tfmp.converters.onnx.fp16.edges import ANGLE, BEFORE, BEHIND, BESIDE, VANISHES, edges_of
 from tfmp.converters.onnx.fp16.rewriter import prepare
@@ -87,12 +88,18 @@ def test_the_file_keeps_the_digits_beside_an_offset():
     errors = []
     for edges in (None, {}):
         half, _ = to_fp16(ir.from_proto(model), edges=edges)
-        from tfmp.converters.onnx.emulation.emulate import emulated
-
         prepare(half)
-        from onnx_graphs import run
-
         found = run(ir.to_proto(emulated(half)), {"x": x})["y"] - 290
         errors.append(np.linalg.norm(found - exact) / np.linalg.norm(exact))
     assert errors[0] > 0.02
     assert errors[1] < 1e-3
+
+
+def test_a_table_stays_fp16_beside_an_edge():
+    text = "agraph (int64[N, 8] i) => (float[N, 16] y) { h = Gather(t, i) y = ReduceMean(h, axis) }"
+    table = np.ones((1000, 16), np.float32)
+    model = parse(text, t=table, axis=np.array([1]))
+    half, _ = to_fp16(ir.from_proto(model), edges={})
+    types = {value.name: value.dtype for value in half.graph.initializers.values()}
+    assert types["t"] == ir.DataType.FLOAT16
+    assert half.graph.outputs[0].producer().inputs[0].dtype == ir.DataType.FLOAT
