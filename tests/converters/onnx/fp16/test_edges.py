@@ -96,7 +96,8 @@ def test_the_file_keeps_the_digits_beside_an_offset():
 
 
 def test_a_table_stays_fp16_beside_an_edge():
-    text = "agraph (int64[N, 8] i) => (float[N, 16] y) { h = Gather(t, i) y = ReduceMean <keepdims = 0> (h, axis) }"
+    body = "h = Gather(t, i) y = ReduceMean <keepdims = 0> (h, axis)"
+    text = f"agraph (int64[N, 8] i) => (float[N, 16] y) {{ {body} }}"
     table = np.ones((1000, 16), np.float32)
     model = parse(text, t=table, axis=np.array([1]))
     half, _ = to_fp16(ir.from_proto(model), edges={})
