@@ -121,7 +121,7 @@ def convert_files(
     with ExitStack() as stack:
         compare = stack.enter_context(comparing(plan, formats)) if data is not None else None
         with starting(formats) as helpers:
-            source = open_model(for_formats(model, formats), progress)
+            source = open_model(for_formats(model, formats), progress, data)
             samples = None if data is None else open_samples(source, data, labels, plan)
             searched = [
                 replace(target, profile=plan.profile, tasks=plan.tasks, metrics=plan.metrics)

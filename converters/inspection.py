@@ -21,7 +21,7 @@ def inspect_model(model: Any, data: Any, progress: Progress) -> Audit:
     Raises:
         InputError: the model or the samples cannot be used.
     """
-    source = open_model(model, progress)
+    source = open_model(model, progress, data)
     if data is None:
         return audit_model(source, None, progress)
     samples = open_samples(source, data, None, Plan())

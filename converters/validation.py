@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, is_open, request_of
 from tfmp.converters.report import DriftReport, Evidence
-from tfmp.converters.samples import Samples, made_up, open_in_layout
+from tfmp.converters.samples import Samples, made_up, open_in_layout, whole_numbers
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.memory import free_graphs
 from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
@@ -116,7 +117,7 @@ def validate_files(
     check_model(reference)
     files = candidate_files(candidates)
     with comparing(plan, {file.format for file in files}) as compare:
-        source = open_model(reference, progress)
+        source = open_model(reference, progress, data)
         samples = open_samples(source, data, labels, plan)
         evidence = compare(source, files, samples, progress)
     return DriftReport.judged(evidence, plan.budget)
@@ -128,17 +129,22 @@ def check_model(model: Any) -> None:
         request_of(model).check()
 
 
-def open_model(model: Any, progress: Progress) -> AnySource:
+def open_model(model: Any, progress: Progress, data: Any = None) -> AnySource:
     """Loads and traces a model, once for any number of conversions and validations.
 
     Args:
         model: anything that `open_source` takes, its result, or a `ModelRequest`.
         progress: told that the stage begins.
+        data: the samples; a model that does not declare whether its inputs are integers is traced
+            as these are.
     """
     if is_open(model):
         return model
     progress("loading the model")
-    return request_of(model).open()
+    request = request_of(model)
+    if data is not None:
+        request = replace(request, whole_numbers=partial(whole_numbers, data))
+    return request.open()
 
 
 def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Samples:

@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from zipfile import BadZipFile
@@ -20,7 +20,7 @@ from tfmp.converters.intake.keras2 import (
     read_model,
 )
 from tfmp.converters.intake.keras2_model import from_keras2
-from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
+from tfmp.converters.intake.keras_model import Specs, from_keras, require_tensorflow_backend
 from tfmp.converters.intake.source import Source
 from tfmp.converters.intake.trust import LAMBDA, SAVED_MODEL, vocabulary_file
 from tfmp.converters.shared.errors import ConversionError, InputError
@@ -42,6 +42,7 @@ def from_keras_file(
     custom_objects: CustomObjects | None = None,
     unsafe_load: bool = False,
     architecture: Architecture | None = None,
+    given: Callable[[Specs], Specs] = lambda inputs: inputs,
 ) -> Source:
     """Loads a saved Keras model.
 
@@ -50,6 +51,7 @@ def from_keras_file(
         custom_objects: classes and functions by the names that the file uses for them.
         unsafe_load: also run Python code that the file holds (Lambda layers).
         architecture: for a file of weights; None for the JSON file beside it.
+        given: see `from_keras`.
 
     Raises:
         InputError: Keras cannot load it; the text names the class or layer at fault.
@@ -58,7 +60,7 @@ def from_keras_file(
     limit = _READING_SECONDS + path.stat().st_size / _BYTES_A_SECOND
     try:
         with nullcontext() if unsafe_load else within(limit, f"reading {path}"):
-            return _read(path, custom_objects or {}, unsafe_load, architecture)
+            return _read(path, custom_objects or {}, unsafe_load, architecture, given)
     except ConversionError:
         raise
     except InputError as error:
@@ -68,25 +70,38 @@ def from_keras_file(
 
 
 def _read(
-    path: Path, given: CustomObjects, unsafe_load: bool, architecture: Architecture | None
+    path: Path,
+    custom: CustomObjects,
+    unsafe_load: bool,
+    architecture: Architecture | None,
+    given: Callable[[Specs], Specs],
 ) -> Source:
     archive = read_archive(path)
     notes = _misnamed(archive)
     if archive.config is None:
         found = with_architecture(archive, architecture)
         if not isinstance(found, Archive):
-            return _with_weights(found, archive)
+            return _with_weights(found, archive, given)
         archive = found
     elif architecture is not None:
         raise InputError("holds an architecture of its own. Leave --architecture out.")
-    used = _used(archive.config, given)
+    used = _used(archive.config, custom)
     if not archive.from_keras_3 and not _of_keras_3(used):
         file = read_model(archive, used, unsafe_load)
         return from_keras2(file, path, notes)
-    return from_keras(_keras_3_model(archive, given, unsafe_load), path, notes)
+    model = _keras_3_model(archive, custom, unsafe_load)
+    loaded = len(model.variables)
+    source = from_keras(model, path, notes, given)
+    if len(model.variables) > loaded:
+        # Keras could not build these layers when it loaded the file, and left their weights out
+        # without a word: it builds with floats, and an input may hold ids.
+        with named_by_content(archive) as named, hints_hidden():
+            model.load_weights(named)
+        source = from_keras(model, path, notes, given)
+    return source
 
 
-def _with_weights(model: KerasModel, archive: Archive) -> Source:
+def _with_weights(model: KerasModel, archive: Archive, given: Callable[[Specs], Specs]) -> Source:
     """A model that the user built, with the weights of a file."""
     import keras
 
@@ -95,7 +110,7 @@ def _with_weights(model: KerasModel, archive: Archive) -> Source:
         return from_keras2(model_file(archive, model), archive.path)
     with named_by_content(archive) as named, hints_hidden():
         model.load_weights(named)
-    return from_keras(model, archive.path)
+    return from_keras(model, archive.path, given=given)
 
 
 def _keras_3_model(

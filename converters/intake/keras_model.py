@@ -24,6 +24,8 @@ from tfmp.shared.wording import first_line
 KerasSpec: TypeAlias = Any
 KerasSpecs: TypeAlias = Any
 
+Specs: TypeAlias = tuple[TensorSpec, ...]
+
 
 def require_tensorflow_backend() -> None:
     """Raises `InputError` where Keras runs on another backend than TensorFlow."""
@@ -37,21 +39,31 @@ def require_tensorflow_backend() -> None:
         )
 
 
-def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ...] = ()) -> Source:
+def from_keras(
+    model: KerasModel,
+    path: Path | None = None,
+    notes: tuple[str, ...] = (),
+    given: Callable[[Specs], Specs] = lambda inputs: inputs,
+) -> Source:
     """Opens a built Keras model.
 
     Args:
         model: the model.
         path: the file that it was loaded from, if there is one.
         notes: on how that file was opened.
+        given: adds what is known of the inputs besides. A subclassed model records the shapes of
+            one call, and no dtypes.
     """
     import keras
 
     arguments = _input_structure(model)
     inputs = tuple(
-        TensorSpec(name, tuple(spec.shape), _wide(spec.dtype))
+        TensorSpec(name, tuple(spec.shape), _wide(spec.dtype), getattr(spec, "alias", ""))
         for name, spec in _named_leaves(arguments, lambda _, spec: spec.name)
     )
+    # A functional model declares its dtypes, a SavedModel and a function as well.
+    declares = isinstance(model, keras.Function | keras.Sequential)
+    inputs = inputs if declares else given(inputs)
     widened = float32_weights(model)
     variables = [*model.variables, *(wide for _, wide in widened)]
     declared = _declared_output_names(model)
@@ -68,8 +80,7 @@ def from_keras(model: KerasModel, path: Path | None = None, notes: tuple[str, ..
 
     origin = Origin.of_keras(model, path, (*notes, *precision_note(model)))
     source = Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
-    # A functional model declares its dtypes, a SavedModel and a function as well.
-    if not isinstance(model, keras.Function | keras.Sequential):
+    if not declares:
         source = with_integers(source)
     return replace(source, read_loss=lambda: compiled_loss(model, path), keras_model=model)
 
@@ -194,7 +205,9 @@ def _input_structure(model: KerasModel) -> list[KerasSpecs]:
         def spec_of(_: KerasSpec) -> KerasSpec:
             tensor = next(tensors)
             name = tensor._keras_history.operation.name
-            return keras.InputSpec(shape=tensor.shape, dtype=tensor.dtype, name=name)
+            spec = keras.InputSpec(shape=tensor.shape, dtype=tensor.dtype, name=name)
+            spec.alias = tensor.name
+            return spec
 
         return keras.tree.map_structure(spec_of, signature)
     # A subclassed model records the shapes of its arguments as `x_shape`, `y_shape`, ...

@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
@@ -10,16 +11,18 @@ from zipfile import is_zipfile
 
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
-from tfmp.converters.intake.source import AnySource, OnnxSource, Source
+from tfmp.converters.intake.source import AnySource, OnnxSource, Source, pin
 from tfmp.converters.intake.trust import check_sizes, code_in_trace
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name
-from tfmp.converters.shared.layout import Layout, declared_axes, declared_states
+from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
+from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.shared.framework_start import import_tensorflow
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
 Model: TypeAlias = Any
+Specs: TypeAlias = tuple[TensorSpec, ...]
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")
@@ -48,6 +51,7 @@ class ModelRequest:
         input_shapes: whole shapes, batch axis included, by input name.
         sample_axes: axis of the samples, by input or output.
         states: outputs that carry a state to the next call, by the name of its input.
+        whole_numbers: the dtypes of those inputs that the data holds as integers or Booleans.
     """
 
     model: Model
@@ -62,6 +66,7 @@ class ModelRequest:
     sample_axes: Mapping[str, int] | None = None
     states: Mapping[str, str] | None = None
     lean: bool = False
+    whole_numbers: Callable[[Specs], Mapping[str, str]] | None = None
 
     @property
     def path(self) -> Path | None:
@@ -115,7 +120,7 @@ class ModelRequest:
             shapes, trusted = self.input_shapes, self.unsafe_load
             model = from_onnx(self.path, self.batch_size, shapes, axes, trusted)
             return replace(model, layout=self._layout(model))
-        source = _live(self.model) if self.path is None else self._saved(self.path)
+        source = _live(self.model, self._given) if self.path is None else self._saved(self.path)
         source = replace(source, layout=self._layout(source))
         return source.pinned(self.batch_size, self.input_shapes)
 
@@ -136,7 +141,18 @@ class ModelRequest:
             return from_saved_model(path, self.signature, self.all_signatures, self.unsafe_load)
         from tfmp.converters.intake.keras_files import from_keras_file
 
-        return from_keras_file(path, custom_objects, self.unsafe_load, self.architecture)
+        return from_keras_file(
+            *(path, custom_objects, self.unsafe_load, self.architecture, self._given)
+        )
+
+    def _given(self, inputs: Specs) -> Specs:
+        """Inputs with the dtypes of the data and the shapes that were asked for."""
+        found: Mapping[str, str] = {}
+        if self.whole_numbers is not None:
+            with suppress(InputError):  # data that do not fit are refused when they are opened
+                found = self.whole_numbers(inputs)
+        typed = tuple(replace(spec, dtype=found.get(spec.name, spec.dtype)) for spec in inputs)
+        return pin(typed, None, self.input_shapes or {}, PLAIN)
 
 
 def open_source(
@@ -207,7 +223,7 @@ def request_of(model: Model) -> ModelRequest:
     return model if isinstance(model, ModelRequest) else ModelRequest(model)
 
 
-def _live(model: Model) -> Source:
+def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
     from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
     from tfmp.converters.intake.tensorflow import from_function, is_function
 
@@ -215,7 +231,7 @@ def _live(model: Model) -> Source:
     import keras
 
     if isinstance(model, keras.Model):
-        return from_keras(model)
+        return from_keras(model, given=given)
     if _is_keras2(model):
         from tfmp.converters.intake.keras2 import ModelFile
         from tfmp.converters.intake.keras2_model import from_keras2

@@ -328,16 +328,40 @@ def open_data(
     """
     if batch_size < 1:
         raise InputError(f"batch_size must be at least 1, received {batch_size}.")
-    if isinstance(data, str | os.PathLike):
-        stream = open_path(os.fspath(data), inputs)
-    else:
-        stream = stream_of(data, inputs)
+    stream = _stream(data, inputs)
     if isinstance(labels, str | os.PathLike):
         labels = load_labels(labels)
     if labels is not None:
         labels = _each(labels, np.asarray)
         _check_label_count(labels, stream)
     return Samples(stream, tuple(inputs), labels, batch_size)
+
+
+def _stream(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
+    if isinstance(data, str | os.PathLike):
+        return open_path(os.fspath(data), inputs)
+    return stream_of(data, inputs)
+
+
+def whole_numbers(data: Data, inputs: Sequence[TensorSpec]) -> dict[str, str]:
+    """The dtypes of those inputs that the data holds as integers or Booleans.
+
+    Args:
+        data: see `open_data`.
+        inputs: the model's, whose dtypes may be unknown.
+
+    Raises:
+        InputError: see `open_data`.
+    """
+    stream = _stream(data, inputs)
+    arrays = stream.whole
+    if arrays is None:
+        arrays, _ = (None, None) if stream.once else next(stream.batches(1), (None, None))
+    if arrays is None:
+        return {}
+    named = arrays_by_name(arrays, inputs, stream.name)
+    found = {name: np.asarray(array).dtype for name, array in named.items()}
+    return {name: dtype.name for name, dtype in found.items() if dtype.kind in "iub"}
 
 
 def _each(arrays: RawLabels, change: Callable[[Any], np.ndarray]) -> Labels:

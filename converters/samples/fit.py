@@ -25,6 +25,8 @@ def arrays_by_name(
         names = {spec.name for spec in inputs}
         if set(arrays) == names:
             return dict(arrays)
+        if set(arrays) == {spec.alias for spec in inputs}:
+            return {spec.name: arrays[spec.alias] for spec in inputs}
         missing = ", ".join(repr(name) for name in sorted(names - set(arrays)))
         unknown = ", ".join(repr(name) for name in sorted(set(arrays) - names))
         raise InputError(

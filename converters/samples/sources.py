@@ -72,6 +72,8 @@ def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
         return _whole("dict of arrays", values, labels)
     if isinstance(data, np.ndarray):
         return stream_of_array("array", data, inputs)
+    if _is_one_for_each(data, inputs):
+        return _whole(f"{type(data).__name__} of arrays", list(map(np.asarray, data)), None)
     if isinstance(data, tuple) and len(data) == 2:
         return _pair(data, inputs)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
@@ -83,6 +85,18 @@ def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
         return called(getattr(data, "__qualname__", type(data).__name__), data, inputs)
     raise InputError(
         f"data of type {type(data).__name__} cannot be read; expected {FORMS}. Pass one of these."
+    )
+
+
+def _is_one_for_each(data: Data, inputs: Sequence[TensorSpec]) -> bool:
+    """Whether the samples are one array for each of several inputs, as Keras's `fit` takes them.
+
+    For a model with one input a list is one of batches, and a pair is (x, y).
+    """
+    return (
+        isinstance(data, list | tuple)
+        and len(data) == len(inputs) > 1
+        and all(isinstance(part, np.ndarray) for part in data)
     )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,11 +21,13 @@ class TensorSpec:
         name: its name in the model's signature.
         shape: its sizes, the batch axis first; None for a size that is dynamic.
         dtype: its NumPy dtype, such as "float32"; `TEXT` for texts.
+        alias: another name that users may know it by, such as that of Keras's tensor.
     """
 
     name: str
     shape: tuple[int | None, ...]
     dtype: str
+    alias: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         sizes = ", ".join("?" if size is None else str(size) for size in self.shape)

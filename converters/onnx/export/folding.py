@@ -133,8 +133,8 @@ def _fold_node(node: ir.Node, constants: _Constants) -> None:
     folder = _FOLDERS.get(node.op_type)
     if folder is None or node.domain != "" or node.outputs[0].is_graph_output():
         return
-    arrays = [constants.array(value) for value in node.inputs]
-    if any(array is None for array in arrays):
+    arrays = [array for array in map(constants.array, node.inputs) if array is not None]
+    if len(arrays) < len(node.inputs):
         return
     if node.op_type in _OF_SHAPES and any(array.dtype.kind == "f" for array in arrays):
         return

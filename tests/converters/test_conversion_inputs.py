@@ -1,0 +1,100 @@
+"""The model's inputs as the data and the options have them."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from tfmp.converters import convert, open_source, validate
+from tfmp.converters.shared.errors import ConversionError, InputError
+
+IDS = np.random.default_rng(0).integers(0, 50, (100, 6)).astype(np.int32)
+LEFT = np.random.default_rng(1).standard_normal((100, 4)).astype(np.float32)
+RIGHT = np.random.default_rng(2).standard_normal((100, 2)).astype(np.float32)
+
+
+@keras.saving.register_keras_serializable("inputs")
+class Lookup(keras.layers.Layer):
+    """Takes rows by ids, which it never casts, so that a trace with floats fails."""
+
+    def build(self, shape):
+        self.table = self.add_weight(shape=(50, 8))
+
+    def call(self, ids):
+        return keras.ops.mean(keras.ops.take(self.table, ids, axis=0), axis=1)
+
+
+@keras.saving.register_keras_serializable("inputs")
+class Ranker(keras.Model):
+    """A subclassed model, which records shapes and no dtypes."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.lookup, self.head = Lookup(), keras.layers.Dense(3)
+
+    def call(self, ids):
+        return self.head(self.lookup(ids))
+
+
+class OverTime(keras.Model):
+    """Loops over time in Python, which needs to know how long it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = keras.layers.Dense(2)
+
+    def call(self, x):
+        return sum(self.head(x[:, step]) for step in range(x.shape[1]))
+
+
+@pytest.mark.parametrize("form", ["array", "npz", "batches"])
+@pytest.mark.parametrize("saved", [False, True])
+def test_ids_are_what_the_data_says(form: str, saved: bool, tmp_path: Path):
+    live = model = Ranker()
+    live(IDS[:2])
+    np.savez(tmp_path / "ids.npz", ids=IDS)
+    data = {"array": IDS, "npz": tmp_path / "ids.npz", "batches": [IDS[:60], IDS[60:]]}[form]
+    if saved:
+        model.save(tmp_path / "model.keras")
+        model = tmp_path / "model.keras"
+    artifact = convert(model, "onnx", tmp_path / "model.onnx", data=data)
+    assert artifact.report.verdict == "PASS"
+    # Keras leaves the weights out of layers that it could not build when it loaded the file.
+    assert validate(live, artifact, data).verdict == "PASS"
+    with pytest.raises(ConversionError, match="float32"):
+        convert(model, "onnx", tmp_path / "blind.onnx")
+
+
+def test_input_shapes_hold_from_the_first_trace_on():
+    model = OverTime()
+    model(np.ones((2, 5, 3), np.float32))
+    model(np.ones((2, 7, 3), np.float32))
+    source = open_source(model, input_shapes={"input": (None, 5, 3)})
+    assert source.inputs[0].shape == (None, 5, 3)
+
+
+@pytest.fixture(scope="module")
+def towers() -> keras.Model:
+    inputs = [keras.Input((4,)), keras.Input((2,))]
+    return keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Concatenate()(inputs)))
+
+
+@pytest.mark.parametrize("form", [list, tuple])
+def test_one_array_for_each_input(towers: keras.Model, form: type, tmp_path: Path):
+    artifact = convert(towers, "onnx", tmp_path / "model.onnx", data=form([LEFT, RIGHT]))
+    assert artifact.report.verdict == "PASS"
+    assert artifact.report.data.samples == 100
+    labelled = validate(towers, artifact, form([LEFT, RIGHT]), labels=np.zeros(100, np.int32))
+    assert labelled.data.labelled
+
+
+def test_names_of_layers_and_of_tensors(towers: keras.Model, tmp_path: Path):
+    artifact = convert(towers, "onnx", tmp_path / "model.onnx")
+    tensors = [tensor.name for tensor in towers.inputs]
+    layers = [tensor._keras_history.operation.name for tensor in towers.inputs]
+    for names in (tensors, layers):
+        data = dict(zip(names, (LEFT, RIGHT), strict=True))
+        assert validate(towers, artifact, data).verdict == "PASS"
+    with pytest.raises(InputError, match=f"Expected {layers[0]}: .*received 'a', 'b'"):
+        validate(towers, artifact, {"a": LEFT, "b": RIGHT})
