@@ -36,6 +36,8 @@ _REMEDY = (
     "stay in FP32"
 )
 
+_FROM_FP32 = "Convert the float32 model that this FP16 file was made from"
+
 
 class OnnxFormat(Format):
     """See `Format`."""
@@ -83,10 +85,13 @@ class OnnxFormat(Format):
         options: OnnxOptions = target.options
         model = export_onnx(source, options.opset, progress)
         notes: list[str] = []
+        already: list[str] = []
         if not isinstance(source, Source):
             inside = len(source.model.graph.inputs) - len(model.graph.inputs)
             if inside:
                 notes.append(f"{inside} weights that the file lists as inputs are constants")
+            already = _already_fp16(model, target.precision)
+            notes += already
         else:
             progress("checking the float32 export")
             check_export(model, source)
@@ -114,7 +119,8 @@ class OnnxFormat(Format):
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
         notes += save_checked(model, target.path, options.external_data, keep=own)
-        return FileNotes(tuple(notes), remedy=_REMEDY if target.precision == "fp16" else "")
+        remedy = _FROM_FP32 if already else _REMEDY if target.precision == "fp16" else ""
+        return FileNotes(tuple(notes), remedy=remedy)
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.onnx.export import export_onnx
@@ -256,6 +262,21 @@ def _islands(
         edges,
     )
     return found, rewritten
+
+
+def _already_fp16(model: "ir.Model", precision: str) -> list[str]:
+    """A note on a file that computes in FP16 already, which `precision` may make float32."""
+    from tfmp.converters.onnx.emulation import widen
+    from tfmp.converters.onnx.fp16 import computes_in_fp16
+    from tfmp.converters.onnx.graph import infer_types
+
+    infer_types(model)
+    if not computes_in_fp16(model):
+        return []
+    if precision != "fp32":
+        return ["the file computes in FP16 already, and stays as it is"]
+    widen(model)
+    return ["FP16 parts of the file compute in FP32; its numbers keep what FP16 has left of them"]
 
 
 def _shapes(samples: "Samples | None") -> "Shapes":

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from tfmp.converters.onnx.fp16.edges import REASONS
 
+QUANTIZED = "quantized arithmetic keeps its float32 scales"
+
 
 @dataclass(frozen=True)
 class Island:
@@ -60,6 +62,14 @@ class Fp16Report:
     def notes(self) -> list[str]:
         """Facts that a user should know, one sentence each."""
         notes = []
+        if not self.fp16_nodes:
+            notes.append("nothing in this file computes in FP16")
+        quantized = sum(one.reason == QUANTIZED for one in self.islands)
+        if quantized:
+            notes.append(
+                f"the model is quantized: integers and their sums, and {quantized} nodes around "
+                "them, stay as they are. For FP16 in their place convert the model as it was before"
+            )
         if self.float64_nodes:
             notes.append(
                 f"nodes that compute in float64 and stay as they are: {self.float64_nodes} (where "
@@ -70,7 +80,9 @@ class Fp16Report:
             counts = ", ".join(f"{count} {reason}" for reason, count in at_edges.items())
             notes.append(f"nodes that compute in FP32 for the sake of digits: {counts}")
         notes += [
-            f"kept in FP32: {one.describe()}" for one in self.islands if one.reason not in REASONS
+            f"kept in FP32: {one.describe()}"
+            for one in self.islands
+            if one.reason not in (*REASONS, QUANTIZED)
         ]
         notes += [f"rewritten: {text}" for text in self.rewrites]
         for change in self.constants:

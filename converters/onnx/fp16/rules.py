@@ -14,6 +14,7 @@ import onnx_ir as ir
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
 from tfmp.converters.onnx.fp16.edges import TABLE, Shapes, edges_of
+from tfmp.converters.onnx.fp16.report import QUANTIZED
 from tfmp.converters.onnx.graph import (
     EXACT,
     MOVERS,
@@ -90,11 +91,12 @@ class GraphView:
 
     @cached_property
     def out_of_range(self) -> Set[ir.Value]:
-        """The values that a constant takes past the range of FP16, as it does masks."""
+        """The values that leave the range of FP16: by a constant, as masks, or as integer sums."""
         found: set[ir.Value] = set()
         for node in self.nodes:
             carried = node.op_type in _ADDITIVE and not found.isdisjoint(node.inputs)
-            if carried or (node.op_type in _MASKING and self.overflowing(node) is not None):
+            masks = node.op_type in _MASKING and self.overflowing(node) is not None
+            if carried or masks or _casts_integer_sums(node):
                 found.update(node.outputs)
         return found
 
@@ -216,10 +218,21 @@ def _containers(node: ir.Node, view: GraphView) -> str | None:
     return None
 
 
+# Ops whose sums of integers a Cast makes floats of, before a scale makes them small.
+_INTEGER_SUMS = frozenset({"ConvInteger", "MatMulInteger"})
+
+
+def _casts_integer_sums(node: ir.Node) -> bool:
+    source = node.inputs[0].producer() if node.op_type == "Cast" and node.inputs[0] else None
+    return source is not None and source.op_type in _INTEGER_SUMS
+
+
 def _quantization(node: ir.Node, view: GraphView) -> str | None:
-    if re.search("[Qq]uantize|QLinear|Integer", node.op_type):
-        return "quantized arithmetic keeps its float32 scales"
-    return None
+    if re.search("[Qq]uantize|QLinear|Integer", node.op_type) or _casts_integer_sums(node):
+        return QUANTIZED
+    makers = (value.producer() for value in node.inputs if is_float(value))
+    scaled = any(maker and maker.op_type == "DynamicQuantizeLinear" for maker in makers)
+    return QUANTIZED if scaled else None
 
 
 def _no_float16(node: ir.Node, view: GraphView) -> str | None:
@@ -259,7 +272,7 @@ def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
 
 def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
     beyond = next((value for value in node.inputs if value in view.out_of_range), None)
-    return f"a constant can take {beyond.name} past the range of FP16" if beyond else None
+    return f"{beyond.name} can be past the range of FP16" if beyond else None
 
 
 def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
