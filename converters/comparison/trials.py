@@ -21,7 +21,7 @@ from tfmp.converters.report import Artifact, CandidateEvidence, FileNotes, Laten
 from tfmp.converters.runners import Runner, RunnerInfo, laid_out
 from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
-from tfmp.converters.shared.files import check_name
+from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch
 
@@ -60,6 +60,8 @@ def candidate_files(candidates: Any) -> tuple[CandidateFile, ...]:
     for path, times in Counter(resolved).items():
         if times > 1:
             raise InputError(f"{path}: is given {times} times as a candidate. Name it once.")
+    for path in paths:
+        check_no_pointer(path)
     names = _names(resolved)
     return tuple(
         CandidateFile(

@@ -14,7 +14,7 @@ from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source, pin
 from tfmp.converters.intake.trust import check_sizes, code_in_trace
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.files import check_name
+from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.converters.shared.tensors import TensorSpec
@@ -286,6 +286,8 @@ def check_model_file(path: Path) -> None:
                 f"{path}: a folder without saved_model.pb is no SavedModel. Name a SavedModel "
                 f"folder, or a file ending in {', '.join(SUFFIXES)}."
             )
+        for part in (path / "saved_model.pb", *path.glob("variables/*")):
+            check_no_pointer(part)
         if not (path / "saved_model.pb").stat().st_size:
             raise InputError(f"{path}: its saved_model.pb is empty. Save the model again.")
         return
@@ -299,6 +301,7 @@ def check_model_file(path: Path) -> None:
         )
     if not path.is_file():
         raise InputError(f"{path}: is a device or a pipe. Write the model to a file.")
+    check_no_pointer(path)
     try:
         with path.open("rb") as file:
             head = file.read(8)

@@ -35,6 +35,7 @@ from tfmp.converters.samples.sources import (
     without_labels,
 )
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.files import check_no_pointer
 from tfmp.converters.shared.memory import check_memory
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.shared.user_functions import import_function
@@ -54,6 +55,7 @@ def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
     if path.suffix.lower() in (".npz", ".npy"):
         if not path.is_file():
             raise InputError(f"there is no data file {text!r}. Check the path.")
+        check_no_pointer(path)
         return _open_npz(path, inputs) if path.suffix.lower() == ".npz" else _open_npy(path, inputs)
     module, colon, function = text.rpartition(":")
     if colon and module and function.isidentifier() and not path.exists():

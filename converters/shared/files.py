@@ -56,6 +56,25 @@ def check_name(path: Path, fix: str) -> None:
         )
 
 
+# How a file begins that Git LFS has left in the place of a large one (git-lfs, docs/spec.md).
+_POINTER = b"version https://git-lfs"
+
+
+def check_no_pointer(path: Path) -> None:
+    """Raises `InputError` for a file that Git LFS has not downloaded."""
+    try:
+        with path.open("rb") as file:
+            pointer = file.read(len(_POINTER)) == _POINTER
+    except OSError:
+        return  # whoever opens it says why it cannot be read
+    if pointer:
+        raise InputError(
+            f"{path}: is a pointer of Git LFS, and the file itself is not here. Download it with "
+            f"`git lfs pull --include={path.name!r}` in its repository, or by the site's download "
+            "link."
+        )
+
+
 def check_folder(folder: Path) -> None:
     """Raises `InputError` unless files can be made in `folder`, which may be missing itself."""
     folder = next((each for each in (folder, *folder.parents) if each.exists()), folder)

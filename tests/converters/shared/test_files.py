@@ -1,9 +1,13 @@
-"""Output paths are checked before any work is done for them."""
+"""Paths are checked before any work is done for them."""
 
 import os
+from pathlib import Path
 
 import pytest
 
+from tfmp.converters.comparison import candidate_files
+from tfmp.converters.intake.open import check_model_file
+from tfmp.converters.samples.files import open_path
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_folder, check_output
 
@@ -65,3 +69,18 @@ def test_a_name_that_is_no_text_is_refused(name: str, tmp_path):
     with pytest.raises(InputError, match=r"is not a name in UTF-8"):
         check_output(tmp_path / name, ".onnx", force=False)
     check_output(tmp_path / "ä[/x].onnx", ".onnx", force=False)
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.keras", "m.h5", "saved", "m.tflite", "x.npz"])
+def test_a_pointer_of_git_lfs_is_named_wherever_a_file_is_read(name: str, tmp_path: Path):
+    path = pointer = tmp_path / name
+    if not path.suffix:
+        path.mkdir()
+        pointer = path / "saved_model.pb"
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 12345\n")
+    read = {
+        ".npz": lambda path: open_path(str(path), ()),
+        ".tflite": candidate_files,
+    }.get(path.suffix, check_model_file)
+    with pytest.raises(InputError, match=r"pointer of Git LFS.*git lfs pull"):
+        read(path)
