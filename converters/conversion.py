@@ -17,7 +17,13 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.files import as_path, check_output
 from tfmp.converters.shared.memory import free_graphs
 from tfmp.converters.shared.options import check_choice, check_flag, options_of, read_options
-from tfmp.converters.validation import check_model, comparing, open_model, open_samples
+from tfmp.converters.validation import (
+    check_model,
+    comparing,
+    open_model,
+    open_samples,
+    with_rows,
+)
 from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
 
 # Options of the command line that have another name than the keyword.
@@ -123,6 +129,7 @@ def convert_files(
         with starting(formats) as helpers:
             source = open_model(for_formats(model, formats), progress, data)
             samples = None if data is None else open_samples(source, data, labels, plan)
+            source = with_rows(source, samples)
             searched = [
                 replace(target, profile=plan.profile, tasks=plan.tasks, metrics=plan.metrics)
                 for target in targets

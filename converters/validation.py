@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tfmp.converters.comparison import (
     CandidateFile,
     Compare,
@@ -18,10 +20,11 @@ from tfmp.converters.comparison import (
 from tfmp.converters.drift import Comparison, DriftBudget
 from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
-from tfmp.converters.intake import AnySource, is_open, request_of
+from tfmp.converters.intake import AnySource, Source, is_open, request_of
 from tfmp.converters.report import DriftReport, Evidence
 from tfmp.converters.samples import Samples, made_up, open_in_layout, whole_numbers
 from tfmp.converters.shared.errors import InputError, running_on_samples
+from tfmp.converters.shared.layout import PLAIN
 from tfmp.converters.shared.memory import free_graphs
 from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
 
@@ -178,6 +181,20 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
             expected = samples.layout.run(source.forward, source.inputs, first.inputs)
         comparison.update(expected, expected, first.labels, first.keys)
     return samples
+
+
+def with_rows(source: AnySource, samples: Samples | None) -> AnySource:
+    """The same model with a call's inputs of the data, to check what is made of it on."""
+    if samples is None or not isinstance(source, Source) or samples.layout != PLAIN:
+        return source
+    first = samples.first()
+    if first is None or not all(map(_is_finite, first.inputs.values())):
+        return source
+    return replace(source, sampled=first.inputs)
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
 def _laid_out(source: AnySource, data: Any, labels: Any) -> Samples:

@@ -1,4 +1,4 @@
-"""Seeded inputs that a model accepts, where there is no real data."""
+"""Inputs that a model accepts: the data's, and seeded ones where there is no data."""
 
 from dataclasses import replace
 
@@ -6,15 +6,17 @@ import numpy as np
 
 from tfmp.converters.intake.integers import id_inputs
 from tfmp.converters.intake.source import Source, trace_call
-from tfmp.converters.shared.tensors import Batch, synthetic_batch
+from tfmp.converters.shared.tensors import Batch, TensorSpec, synthetic_batch
 from tfmp.converters.shared.time_limits import OverTime
 
 # Images of fewer pixels vanish in deep nets, and long sequences cost time.
 _OPEN_SIZES = (8, 16, 32, 64, 128, 256)
+# Sounds and other signals, whose windows are longer.
+_SIGNAL_SIZES = (1024, 4096, 16384)
 
 
 def probe(source: Source, samples: int, seed: int) -> Batch:
-    """Seeded inputs for a model: ids where it takes ids, open sizes as large as it needs.
+    """Rows of the data, or seeded inputs: ids where it takes ids, open sizes as it needs them.
 
     Args:
         source: the model.
@@ -22,13 +24,16 @@ def probe(source: Source, samples: int, seed: int) -> Batch:
         seed: the generator's seed.
 
     Returns:
-        The smallest inputs for which no tensor of the model is empty; where no size helps, the
-        smallest of all.
+        The data's first rows. Without data the smallest inputs for which no tensor of the model is
+        empty; where no size helps, the smallest of all.
     """
+    if source.sampled is not None:
+        return {spec.name: _rows(source.sampled, spec, samples) for spec in source.inputs}
     ids = id_inputs(source)
     sized = all(None not in spec.shape[1:] for spec in source.inputs)
+    signals = all(spec.shape[1:].count(None) < 2 for spec in source.inputs)
     tried = []
-    for size in _OPEN_SIZES:
+    for size in (*_OPEN_SIZES, *(_SIGNAL_SIZES if signals else ())):
         batch = synthetic_batch(source.inputs, samples, seed, open_size=size)
         for name in ids:
             batch[name] = (batch[name] > 0).astype(batch[name].dtype)
@@ -36,6 +41,13 @@ def probe(source: Source, samples: int, seed: int) -> Batch:
         if sized or _accepts(source, batch):
             return batch
     return tried[0]
+
+
+def _rows(batch: Batch, spec: TensorSpec, samples: int) -> np.ndarray:
+    array = batch[spec.name]
+    if not array.ndim:
+        return array
+    return np.take(array, range(spec.shape[0] or samples), axis=0, mode="wrap")
 
 
 def _accepts(source: Source, batch: Batch) -> bool:

@@ -101,6 +101,7 @@ class Source:
         known_hints: the hints, where they cannot be read off this source; None to read them.
         layout: the way from the arrays of the data to the inputs, and from the outputs back.
         keras_model: the model itself, if Keras 3 has opened it.
+        sampled: inputs of a call as the data has them, if there are data.
     """
 
     origin: Origin
@@ -116,6 +117,7 @@ class Source:
     known_hints: Mapping[str, OutputHint] | None = field(default=None, compare=False)
     layout: Layout = PLAIN
     keras_model: KerasModel | None = field(default=None, compare=False, repr=False)
+    sampled: Batch | None = field(default=None, compare=False, repr=False)
 
     # The format that the model is a file of already, by name: none that is converted to.
     file_format: ClassVar[str | None] = None

@@ -5,6 +5,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfmp.converters import convert, open_source, validate
 from tfmp.converters.shared.errors import ConversionError, InputError
@@ -98,3 +99,36 @@ def test_names_of_layers_and_of_tensors(towers: keras.Model, tmp_path: Path):
         assert validate(towers, artifact, data).verdict == "PASS"
     with pytest.raises(InputError, match=f"Expected {layers[0]}: .*received 'a', 'b'"):
         validate(towers, artifact, {"a": LEFT, "b": RIGHT})
+
+
+class Spectra(keras.layers.Layer):
+    """Windows of 400 numbers, whose number is open."""
+
+    def call(self, x):
+        frames = tf.signal.frame(x, 400, 160)
+        return tf.math.log(tf.abs(tf.signal.rfft(frames, [400])) + 1e-6)
+
+    def compute_output_shape(self, shape):
+        return shape[0], None, 201
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_signals_are_as_long_as_their_windows_need(given: bool, tmp_path: Path):
+    sound = keras.Input((None,))
+    hidden = keras.layers.Conv1D(4, 3)(Spectra()(sound))
+    model = keras.Model(sound, keras.layers.GlobalAveragePooling1D()(hidden))
+    x = np.random.default_rng(0).standard_normal((64, 2000)).astype(np.float32)
+    artifact = convert(model, "onnx", tmp_path / "model.onnx", data=x if given else None)
+    assert validate(model, artifact, x).verdict == "PASS"
+
+
+def test_the_export_is_checked_on_rows_of_the_data(tmp_path: Path):
+    """No size that is tried without data is as long as what is cut off."""
+    series = keras.Input((None, 2))
+    cut = keras.layers.Cropping1D(20_000)(series)
+    hidden = keras.layers.Conv1D(4, 3)(cut)
+    model = keras.Model(series, keras.layers.GlobalAveragePooling1D()(hidden))
+    x = np.ones((2, 40_010, 2), np.float32)
+    assert convert(model, "onnx", tmp_path / "model.onnx", data=x).report is not None
+    with pytest.raises(ConversionError, match="--input-shape"):
+        convert(model, "onnx", tmp_path / "blind.onnx")
