@@ -51,7 +51,7 @@ def run_command(command: Any, start=subprocess.run, **options: Any) -> Any:
 
 
 @pytest.fixture
-def run(capfd, monkeypatch, converter):
+def run(capfd, monkeypatch):
     """Runs a sample in this process: what it and its commands print, and its exit status."""
     monkeypatch.setattr(subprocess, "run", run_command)
 

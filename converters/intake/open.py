@@ -1,7 +1,6 @@
 """Any model, file, folder or object as a `Source`."""
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.shared.arguments import is_keras2
 from tfmp.shared.framework_start import import_tensorflow
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
@@ -232,7 +232,7 @@ def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
 
     if isinstance(model, keras.Model):
         return from_keras(model, given=given)
-    if _is_keras2(model):
+    if is_keras2(model):
         from tfmp.converters.intake.keras2 import ModelFile
         from tfmp.converters.intake.keras2_model import from_keras2
 
@@ -243,12 +243,6 @@ def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
         f"expected a Keras model, a tf.function or a path, received {type(model).__name__}. Pass "
         f"a built keras.Model, a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}."
     )
-
-
-def _is_keras2(model: Model) -> bool:
-    """Whether a model is one of tf_keras, which must have been imported to make it."""
-    tf_keras = sys.modules.get("tf_keras")
-    return tf_keras is not None and isinstance(model, tf_keras.Model)
 
 
 _SAVE = "Save the model with `model.save('model.keras')`."

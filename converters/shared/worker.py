@@ -146,6 +146,11 @@ class Worker:
         self._send((method, args))
         return self._receive()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process can take further calls."""
+        return self._unusable is None and self._process.poll() is None
+
     def log(self) -> str:
         """The last mebibyte of the text that the process has printed since it started."""
         return self._read_log(0)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 import keras
@@ -33,7 +33,7 @@ from tfmp.precision import (
     policy as policies,
 )
 from tfmp.precision.tracing import remember_first_batch
-from tfmp.shared.arguments import check_choice, check_count
+from tfmp.shared.arguments import OF_KERAS_2, check_choice, check_count
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.report_files import check_is_path, check_report_path
@@ -143,6 +143,10 @@ class MixedPrecision(keras.callbacks.Callback):
         of_this_fit = ("_session", "_take_back_start", "_begun_with", "_model")
         kept = {**vars(self), **dict.fromkeys(of_this_fit), "_take_back_means": _nothing}
         return {**kept, "_last_report": self.report}
+
+    def _implements_train_batch_hooks(self) -> NoReturn:
+        """What the `fit` of Keras 2 asks of a callback before it gives it the model."""
+        raise TypeError(f"MixedPrecision expects a model of Keras 3. {OF_KERAS_2}")
 
     def set_model(self, model: keras.Model) -> None:
         """Takes the model, and begins as soon as `fit` is about to."""

@@ -31,7 +31,7 @@ from tfmp.profiling.limits import find_limits, time_pipeline
 from tfmp.profiling.report import ProfileReport, StepProfile
 from tfmp.profiling.runs import TrainingRun, Variant, steps_in_a_round, variants_of
 from tfmp.roofline import Roofline
-from tfmp.shared.arguments import check_compiled, check_count
+from tfmp.shared.arguments import OF_KERAS_2, check_compiled, check_count, is_keras2
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingBatch, TrainingData, whole_batches
@@ -132,10 +132,11 @@ def profile_training(
 def _check_trainable(model: ModelOrBuilder) -> None:
     if isinstance(model, keras.Model):
         check_compiled(model)
-    elif not callable(model):
+    elif not callable(model) or is_keras2(model):
+        hint = f" {OF_KERAS_2}" if is_keras2(model) else ""
         raise TypeError(
             "profile_training expects a compiled Keras model or a function that returns one, "
-            f"received {shown(model)}."
+            f"received {shown(model)}.{hint}"
         )
 
 

@@ -5,6 +5,7 @@ the next step.
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeGuard
@@ -81,6 +82,18 @@ def check_flag(name: str, value: object, hint: str = "") -> None:
         raise ValueError(_mistake(name, "True or False", value, hint))
 
 
+OF_KERAS_2 = (
+    "It is a model of Keras 2 (tf_keras), which tfmp converts and does not train. Build it with "
+    "Keras 3 (import keras) to train it in mixed precision."
+)
+
+
+def is_keras2(value: object) -> bool:
+    """Whether a model is one of tf_keras, which must have been imported to make it."""
+    tf_keras = sys.modules.get("tf_keras")
+    return tf_keras is not None and isinstance(value, tf_keras.Model)
+
+
 def check_model(value: object) -> None:
     """Accepts a Keras model.
 
@@ -91,6 +104,8 @@ def check_model(value: object) -> None:
 
     if not isinstance(value, keras.Model):
         hint = "Pass the model itself; load a file with keras.models.load_model(path)."
+        if is_keras2(value):
+            hint = OF_KERAS_2
         raise TypeError(_mistake("model", "a keras.Model", value, hint))
 
 

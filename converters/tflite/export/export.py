@@ -174,12 +174,15 @@ def start_converter() -> Iterator[Worker]:
                 environment=_ENVIRONMENT,
             ),
         )
-    kept = False
+    answered = False
     try:
         yield worker
-        kept = uses + 1 < _MOST_USES and not _idle
+        answered = True
+    except (ConversionError, InputError, RunnerError):
+        answered = True  # and by an interrupt, say, the next answer would be an old one
+        raise
     finally:
-        if kept:
+        if answered and worker.alive and uses + 1 < _MOST_USES and not _idle:
             _idle.append((os.getpid(), worker, uses + 1))
         else:
             worker.close()

@@ -1,6 +1,8 @@
 """Checks of arguments: what each accepts, what it refuses, and in which words."""
 
 import re
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -81,3 +83,23 @@ def test_models_are_told_from_other_things_and_compiled_ones_from_others():
     check_compiled(model, needs_optimizer=False)
     with pytest.raises(ValueError, match=r"^Model 'net' has no optimizer, so"):
         check_compiled(model)
+
+
+def test_a_model_of_keras_2_is_named_wherever_one_of_keras_3_is_needed():
+    """In a process of its own: tf_keras and Keras 3 share names in this one."""
+    script = (
+        "import numpy as np, tf_keras, tfmp\n"
+        "model = tf_keras.Sequential([tf_keras.layers.Dense(1, input_shape=(2,))])\n"
+        "model.compile('sgd', 'mse')\n"
+        "x, y = np.ones((4, 2)), np.ones((4, 1))\n"
+        "fit = lambda: model.fit(x, y, verbose=0, callbacks=[tfmp.MixedPrecision()])\n"
+        "profile = lambda: tfmp.profile_training(model, (x, y))\n"
+        "for call in (fit, lambda: tfmp.plan(model), profile):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except TypeError as error:\n"
+        "        assert 'Build it with Keras 3' in str(error), error\n"
+        "    else:\n"
+        "        raise SystemExit('no error')\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -250,11 +250,11 @@ def test_files_beside_a_draft_go_unless_another_file_names_them(tmp_path: Path, 
 def test_what_may_be_needed(tmp_path: Path, monkeypatch):
     (tmp_path / "a.data").write_text("a")
     assert why_needed(tmp_path / "a.data") is None
-    monkeypatch.setattr(atomic_file, "_LOOKED_AT", 1)
-    assert why_needed(tmp_path / "a.data") == (
-        f"{tmp_path} holds too many files to look for links to it"
-    )
-    (tmp_path / "a.data").write_text("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic_file, "_LOOKED_AT", 1)
+        assert why_needed(tmp_path / "a.data") == (
+            f"{tmp_path} holds too many files to look for links to it"
+        )
     (tmp_path / "data").write_text("a.data")
     assert why_needed(tmp_path / "a.data") == f"{tmp_path / 'data'} names it"
     monkeypatch.setattr(atomic_file, "_LARGEST_MODEL", 4)

@@ -16,7 +16,7 @@ from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
-from tfmp.converters.tflite.export.export import close_idle, export_tflite, start_converter
+from tfmp.converters.tflite.export.export import export_tflite, start_converter
 from tfmp.converters.tflite.file.contract import accumulation
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
@@ -265,15 +265,19 @@ def test_arithmetic_in_16_bits_is_done_in_float32(tmp_path: Path, export: Callab
     assert [spec.dtype for spec in file.outputs] == ["float32"]
 
 
-def test_one_process_converts_for_several_calls_until_one_fails() -> None:
+def test_one_process_converts_for_several_calls() -> None:
+    """One that was interrupted, or died, is not asked again."""
     seen = []
-    for fails in (False, False, True, False):
-        with suppress(ConversionError), start_converter() as worker:
+    for error in (None, ConversionError, KeyboardInterrupt, None):
+        with suppress(ConversionError, KeyboardInterrupt), start_converter() as worker:
             seen.append(worker)
-            if fails:
-                raise ConversionError("a conversion that went wrong")
+            if error is not None:
+                raise error
     first, second, third, fourth = seen
     assert first is second is third is not fourth
-    close_idle()
+    with start_converter() as worker:
+        assert worker is fourth
+        worker._process.kill()
+        worker._process.wait()
     with start_converter() as worker:
         assert worker is not fourth
