@@ -77,8 +77,8 @@ class Fp16Report:
             )
         at_edges = Counter(one.reason for one in self.islands if one.reason in REASONS)
         if at_edges:
-            counts = ", ".join(f"{count} {reason}" for reason, count in at_edges.items())
-            notes.append(f"nodes that compute in FP32 for the sake of digits: {counts}")
+            counts = (f"{n} node{'s' * (n > 1)} {reason}" for reason, n in at_edges.items())
+            notes.append(f"kept in FP32: {', '.join(counts)}")
         notes += [
             f"kept in FP32: {one.describe()}"
             for one in self.islands

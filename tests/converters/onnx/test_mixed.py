@@ -243,7 +243,8 @@ def test_what_no_precision_could_prove_keeps_nothing_in_fp32(tmp_path: Path):
     budget = DriftBudget(flip_rate=0.001)
     model = keras_models.dense()
     x = np.random.default_rng(0).random((8, *model.inputs[0].shape[1:]), dtype=np.float32)
-    artifact = convert(model, "onnx", tmp_path / "few.onnx", "mixed", x, budget)
+    path = tmp_path / "few.onnx"
+    artifact = convert(model, "onnx", path, "mixed", x, budget, fp16_edges=True)
     assert artifact.report.verdict.value == "INCONCLUSIVE"
     assert not [note for note in artifact.known.notes if note.startswith("kept in FP32")]
     assert "0 nodes" in " ".join(artifact.known.notes)
