@@ -63,14 +63,14 @@ check: lint types  ## lint, types and the tests of your change (a minute)
 	@tests=$$($(BIN)/python tests/support/touched.py) || exit; \
 		test -z "$$tests" || $(BIN)/pytest -m "not slow" $(PYTEST) $$tests || test $$? = 5
 
-test: lint types  ## lint, types and all tests but the slow ones (6 to 11 minutes)
+test: lint types  ## lint, types and all tests but the slow ones (7 minutes on two quiet cores)
 	@echo "== tests"
 	@$(BIN)/pytest -m "not slow" $(TIMES) $(PYTEST)
 
 test-times: TIMES := --times
 test-times: test  ## the same, with CPU seconds by room and file
 
-test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (about an hour)
+test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (half an hour)
 	@$(BIN)/pytest -m slow $(TIMES) $(PYTEST)
 
 docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)
