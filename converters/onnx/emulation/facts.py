@@ -141,8 +141,8 @@ FACTS = (
         _REDUCTIONS,
     ),
     # A bias behind MatMul is no such fact: where both sizes of the weights are multiples of eight,
-    # the product is rounded before the bias is added. On an H100 (benchmarks/gpu, 1.31) the sums of
-    # four models are "gpu"'s bit for bit; where a size is no multiple, most are added in FP32.
+    # the product is rounded before the bias is added, and elsewhere mostly not. On an H100
+    # (benchmarks/gpu, 1.31) the outputs of four models are those of this rule bit for bit.
     _fact(
         CUDA,
         Kind.FUSED,
