@@ -20,8 +20,8 @@ from tfmp.converters.intake.keras2 import (
     read_model,
 )
 from tfmp.converters.intake.keras2_model import from_keras2
-from tfmp.converters.intake.keras_model import Specs, from_keras, require_tensorflow_backend
-from tfmp.converters.intake.source import Source
+from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
+from tfmp.converters.intake.source import Source, Specs
 from tfmp.converters.intake.trust import LAMBDA, SAVED_MODEL, vocabulary_file
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
 from tfmp.converters.intake.hints import compiled_loss
 from tfmp.converters.intake.integers import with_integers
-from tfmp.converters.intake.source import Origin, Source
+from tfmp.converters.intake.source import Origin, Source, Specs
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.scopes import scope_names
@@ -23,8 +23,6 @@ from tfmp.shared.wording import first_line
 # A `keras.InputSpec` or `keras.KerasTensor`, and nested structures of them.
 KerasSpec: TypeAlias = Any
 KerasSpecs: TypeAlias = Any
-
-Specs: TypeAlias = tuple[TensorSpec, ...]
 
 
 def require_tensorflow_backend() -> None:

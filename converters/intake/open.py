@@ -10,19 +10,17 @@ from zipfile import is_zipfile
 
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
-from tfmp.converters.intake.source import AnySource, OnnxSource, Source, pin
+from tfmp.converters.intake.source import AnySource, OnnxSource, Source, Specs, pin
 from tfmp.converters.intake.trust import check_sizes, code_in_trace
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
-from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.shared.arguments import is_keras2
 from tfmp.shared.framework_start import import_tensorflow
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
 Model: TypeAlias = Any
-Specs: TypeAlias = tuple[TensorSpec, ...]
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")

@@ -31,6 +31,7 @@ _MOST_KEPT = 3
 # Weights that hold NaN and are named; once one does, training spreads it to all.
 _MOST_NAN = 3
 
+Specs = tuple[TensorSpec, ...]
 Call = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 MarkedLayers = Callable[[], AbstractContextManager[dict[str, str]]]
 

@@ -2,9 +2,9 @@
 
 An output in degrees or ppm is rounded beside its offset, and a raw input before anything centres
 it. What lies behind the last product of an output, before the first one of an input, and between
-an added constant and the next product is elementwise, so FP32 costs little there, as it
-does for sines and their angles. Products stay FP16; the bias of a last one is added in FP32 where
-it is an offset.
+an added constant and the next product is elementwise, so FP32 costs little there, as it does for
+sines of positions. Products stay FP16; the bias of a last one is added in FP32 where it is an
+offset.
 """
 
 import math
@@ -75,11 +75,11 @@ def edges_of(model: ir.Model, shapes: Shapes | None = None) -> dict[ir.Node, str
     }
     biases = filter(None, map(_added_bias, last))
     offsets = _up_to_products(graph, {*_large_constants(graph), *biases})
-    most = sizes.allowed(nodes_of(graph))
-    for part, reason in ((tail, BEHIND), (_front(graph), BEFORE)):
+    most, before = sizes.allowed(nodes_of(graph)), _before_products(graph)
+    for part, reason in ((tail, BEHIND), (_front(before, graph), BEFORE)):
         if sizes.moved(part) <= most or not part.isdisjoint(offsets):
             found |= dict.fromkeys(part - found.keys(), reason)
-    for part, reason in ((offsets, BESIDE), (_angles(graph), ANGLE)):
+    for part, reason in ((offsets, BESIDE), (_angles(before), ANGLE)):
         found |= dict.fromkeys(part - found.keys(), reason)
     return {node: reason for node, reason in found.items() if node.op_type not in EXACT}
 
@@ -146,19 +146,41 @@ def _tail(graph: ir.Graph) -> tuple[list[ir.Node], set[ir.Node]]:
     return list(last), _with_bodies(behind)
 
 
-def _front(graph: ir.Graph) -> set[ir.Node]:
-    """The nodes between a float input and the first product."""
-    raw = {value for value in graph.inputs if is_float(value)}
+def _before_products(graph: ir.Graph) -> list[ir.Node]:
+    """The nodes, in order, that read nothing that a product has made."""
     past: set[ir.Value] = set()
-    front: set[ir.Node] = set()
+    found = []
     for node in graph:
-        values = _reads(node)
-        if _ends_a_region(node) or not past.isdisjoint(values):
+        if _ends_a_region(node) or not past.isdisjoint(_reads(node)):
             past.update(node.outputs)
-        elif not raw.isdisjoint(values):
+        else:
+            found.append(node)
+    return found
+
+
+def _front(nodes: Iterable[ir.Node], graph: ir.Graph) -> set[ir.Node]:
+    """Those of the nodes before products that read a float input, or what is made of one."""
+    raw = {value for value in graph.inputs if is_float(value)}
+    front: set[ir.Node] = set()
+    for node in nodes:
+        if not raw.isdisjoint(_reads(node)):
             raw.update(node.outputs)
             front.add(node)
     return _with_bodies(front)
+
+
+def _angles(nodes: Sequence[ir.Node]) -> set[ir.Node]:
+    """Those of the nodes before products that are sines, or make their angles.
+
+    They turn positions and times, integers too, into waves; an angle that a product has made is
+    FP16 already.
+    """
+    found: set[ir.Node] = set()
+    for node in reversed(nodes):
+        leads = any(user in found for value in node.outputs for user in value.consumers())
+        if leads or node.op_type in ("Sin", "Cos"):
+            found.add(node)
+    return found
 
 
 def _large_constants(graph: ir.Graph) -> set[ir.Node]:
@@ -178,16 +200,6 @@ def _up_to_products(graph: ir.Graph, found: set[ir.Node]) -> set[ir.Node]:
         if follows and not _ends_a_region(node):
             found.add(node)
     return _with_bodies(found)
-
-
-def _angles(graph: ir.Graph) -> set[ir.Node]:
-    """Sines and what makes their angles, up to the last product: turns are lost beside radians."""
-    found: set[ir.Node] = set()
-    for node in reversed(list(graph)):
-        leads = any(user in found for value in node.outputs for user in value.consumers())
-        if node.op_type in ("Sin", "Cos") or (leads and not _ends_a_region(node)):
-            found.add(node)
-    return found
 
 
 def _columns(node: ir.Node) -> np.ndarray | None:

@@ -30,13 +30,31 @@ def reasons(body: str, shapes: dict | None = None, size: str = "N, 8", **arrays:
         ("h = MatMul(x, w) y = Exp(h)", {"Exp": BEHIND}),
         ("h = Exp(x) y = MatMul(h, w)", {"Exp": BEFORE}),
         ("h = MatMul(x, w) i = Exp(h) y = MatMul(i, w)", {}),
-        ("h = MatMul(x, w) i = Sin(h) y = MatMul(i, w)", {"Sin": ANGLE}),
+        ("h = MatMul(x, w) i = Sin(h) y = MatMul(i, w)", {}),
         # What reaches the output through a product, too, is not behind the last one.
         ("h = MatMul(x, w) i = Tanh(h) p = MatMul(i, w) y = Add(i, p)", {"Add": BEHIND}),
     ],
 )
 def test_nodes_outside_of_products(body: str, expected: dict):
     assert reasons(body) == expected
+
+
+def test_the_sine_of_a_time_that_is_an_integer():
+    """It stands beside products, behind none."""
+    text = """
+    agraph (float[N, 8] x, int64[N, 1] t) => (float[N, 8] y) {
+        f = Cast <to = 1> (t)
+        a = Mul(f, c)
+        s = Sin(a)
+        h = MatMul(x, w)
+        b = Add(h, s)
+        y = MatMul(b, w)
+    }
+    """
+    model = ir.from_proto(parse(text, w=W, c=np.float32(0.1)))
+    prepare(model)
+    found = {node.op_type: reason for node, reason in edges_of(model).items()}
+    assert found == dict.fromkeys(("Cast", "Mul", "Sin"), ANGLE)
 
 
 @pytest.mark.parametrize(("number", "kept"), [(31, False), (290, True), (3e4, False)])
