@@ -38,7 +38,7 @@ from tfmp.converters.intake import open_source
 from tfmp.converters.intake.source import OnnxSource
 from tfmp.converters.onnx.emulation.emulate import emulated
 from tfmp.converters.onnx.export.export import export_onnx
-from tfmp.converters.onnx.fp16.rewriter import computes_in_fp16, prepare, to_fp16
+from tfmp.converters.onnx.fp16.rewriter import computes_in_half, prepare, to_fp16
 from tfmp.converters.shared.sessions import cpu_session
 
 PAGE = ROOT / "docs" / "fp16-onnx-peers.md"
@@ -145,7 +145,7 @@ def measure(way: Pass, sample: Sample) -> Result:
             stage = "cannot be emulated"
             wide = ir.from_proto(converted)
             prepare(wide)
-            half = computes_in_fp16(wide)
+            half = computes_in_half(wide)
             proto = ir.to_proto(emulated(wide))
             received = cpu_session(proto.SerializeToString()).run(names, batch)
             stage = "gives no file"

@@ -60,8 +60,8 @@ def convert(
         to: "onnx" or "tflite".
         output: file to write, or a folder for it; by default the model's name with the format's
             suffix, beside the model's file (for a live model, in the working directory).
-        precision: "fp16", "fp32", or for ONNX "mixed": FP16 with as few nodes in FP32 as keep the
-            budget on `data`.
+        precision: "fp16", "fp32", or for ONNX "bf16", or "mixed": FP16 with as few nodes in FP32 as
+            keep the budget on `data`.
         data: samples to validate the result on; see `validate`.
         budget: allowed drift of that validation.
         labels, device, emulate, split, explain, latency, ray, workers, tasks, metric, count: of
@@ -217,7 +217,7 @@ def target_of(
     format.check(precision, chosen, sampled, batch_size)
     original = path_of(model)
     check_model(model)
-    path = _default_output(model, original, format)
+    path = _default_output(model, original, format, "bf16" if precision == "bf16" else "fp16")
     if output is not None:
         named = as_path("output", output)
         into = named.is_dir() or str(output).endswith(os.sep)
@@ -242,7 +242,8 @@ def targets_of(
 ) -> list[Target]:
     """Files of several formats; see `target_of`.
 
-    Among several, a format that cannot mix precisions takes its `instead_of_mixed` for "mixed".
+    Among several, a format without a precision takes "fp16", with its `instead_of_mixed` for
+    "mixed".
 
     Args:
         outputs: path of the file, or None, by the name of its format.
@@ -253,8 +254,9 @@ def targets_of(
         format, its_own = format_named(to), precision
         own = {field.name for field, _ in options_of(format.options)}
         chosen = {name: value for name, value in options.items() if name in own}
-        if precision == "mixed" and len(outputs) > 1 and not format.mixes_precision:
-            its_own, chosen = "fp16", {**chosen, **format.instead_of_mixed}
+        if len(outputs) > 1 and precision not in format.precisions:
+            its_own = "fp16"
+            chosen |= format.instead_of_mixed if precision == "mixed" else {}
         targets.append(target_of(model, to, output, its_own, chosen, sampled, force))
     return targets
 
@@ -345,8 +347,8 @@ def _is_part_of(path: Path, original: Path) -> bool:
     return any(_same_file(path, part) for format in formats for part in format.companions(original))
 
 
-def _default_output(model: Any, original: Path | None, format: Format) -> Path:
+def _default_output(model: Any, original: Path | None, format: Format, narrow: str) -> Path:
     if original is None:
         return Path(name_of(model)).with_suffix(format.suffix)
     same = original.suffix == format.suffix
-    return original.with_suffix(f".fp16{format.suffix}" if same else format.suffix)
+    return original.with_suffix(f".{narrow}{format.suffix}" if same else format.suffix)

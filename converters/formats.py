@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tfmp.converters.shared.tensors import Batch
     from tfmp.shared.progress import Progress
 
-PRECISIONS = ("fp16", "mixed", "fp32")
+PRECISIONS = ("fp16", "bf16", "mixed", "fp32")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Target:
     Attributes:
         format: of the file.
         path: of the file.
-        precision: "fp16", "mixed" or "fp32".
+        precision: one of `PRECISIONS`.
         options: an instance of the format's `options`.
         profile: hardware or runtime that searches for the file emulate; None for the one that the
             options name, or the default.
@@ -63,7 +63,7 @@ class Format(ABC):
         title: the word for it in sentences.
         takes: the models that become such files, for help texts.
         options: the dataclass of its options, see `tfmp.converters.shared.options`.
-        mixes_precision: whether one file can hold nodes in FP16 and nodes in FP32.
+        precisions: those of `PRECISIONS` that its files can have.
         instead_of_mixed: options that serve a file of one precision as "mixed" serves others.
         all_signatures: whether one file takes every signature of a SavedModel.
         emulated: whether FP16 arithmetic is emulated on a CPU, with the sums of a `Profile`.
@@ -76,7 +76,7 @@ class Format(ABC):
     title: ClassVar[str]
     takes: ClassVar[str] = ".keras, .h5, SavedModel"
     options: ClassVar[type]
-    mixes_precision: ClassVar[bool] = False
+    precisions: ClassVar[tuple[str, ...]] = ("fp16", "fp32")
     instead_of_mixed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     all_signatures: ClassVar[bool] = False
     emulated: ClassVar[bool] = False
@@ -103,16 +103,16 @@ class Format(ABC):
             batch_size: that the model is to be opened with; None for its own.
         """
         check_choice("precision", precision, PRECISIONS)
-        if precision != "mixed":
-            return
-        if not self.mixes_precision:
-            mixing = " or ".join(item.title for item in all_formats() if item.mixes_precision)
+        if precision not in self.precisions:
+            able = " or ".join(item.title for item in all_formats() if precision in item.precisions)
+            mixed = precision == "mixed"
+            why = "compute a whole file in one precision" if mixed else "compute in FP16 or FP32"
             raise InputError(
-                f"precision mixed (--precision) is for {mixing} files: {self.title} runtimes "
-                "compute a whole file in one precision. Use precision fp16"
-                f"{self._other_help()}, or convert to {mixing}."
+                f"precision {precision} (--precision) is for {able} files: {self.title} runtimes "
+                f"{why}. Use precision fp16{self._other_help() if mixed else ''}, or convert to "
+                f"{able}."
             )
-        if not sampled:
+        if precision == "mixed" and not sampled:
             raise InputError(
                 "precision mixed (--precision) finds the nodes that need FP32 on samples, and this "
                 "conversion has no data. Pass data (--data FILE), or use precision fp16."

@@ -255,7 +255,7 @@ def _exported(name: str, group: str, source: Any, batch: Callable[[int], Batch],
     model = source.model if isinstance(source, OnnxSource) else export_onnx(source)
     full = ir.to_proto(model.clone())
     converted, report = to_fp16(model.clone())
-    if not report.fp16_nodes:
+    if not report.half_nodes:
         raise ValueError("nothing computes in FP16")
     few = _run(OnnxRunner(full.SerializeToString()), batch(2))
     values = max(1, sum(value.size for value in few.values()) // 2)

@@ -117,16 +117,19 @@ force = click.option("--force", is_flag=True, help="Replace outputs and reports 
 
 def _precision(formats: Sequence[Format]) -> Decorator:
     """The option of the precision, with the meaning of mixed for these formats."""
-    mixing = joined([format.title for format in formats if format.mixes_precision])
+    mixing = joined([format.title for format in formats if "mixed" in format.precisions])
     told = "Precision of the file."
     if mixing:
+        told += f" bf16 ({mixing}) has the range of float32 and three bits less than FP16."
+    if mixing:
         told += f" mixed ({mixing}) is FP16 with as few nodes in FP32 as the budget needs on --data"
-        told += "." if all(format.mixes_precision for format in formats) else ""
+        told += "." if all("mixed" in format.precisions for format in formats) else ""
     for format in formats:
-        if not format.mixes_precision:
+        if "mixed" not in format.precisions:
             flags = "".join(f" with --{name}" for name in format.instead_of_mixed)
             told += (
-                f"; {format.title} files are FP16{flags} then."
+                f"; {format.title} files are FP16 in place of bf16, and FP16{flags} in place of "
+                "mixed."
                 if mixing
                 else f" {format.title} files have one: FP16{flags} serves in place of mixed."
             )

@@ -1,4 +1,4 @@
-"""FP16 ONNX files, opened for an explanation."""
+"""ONNX files of 16 bits, opened for an explanation."""
 
 from pathlib import Path
 
@@ -9,10 +9,10 @@ from tfmp.converters.explain.onnx_taps import OnnxTaps, by_layer, by_node, singl
 from tfmp.converters.explain.reproduction import ONNX_SCRIPT, save_reproduction
 from tfmp.converters.explain.weights import Weights
 from tfmp.converters.intake import AnySource
-from tfmp.converters.onnx.emulation import Profile, name_nodes, profile_of
+from tfmp.converters.onnx.emulation import Profile, emulated, name_nodes, profile_of
 from tfmp.converters.onnx.export import export_onnx, without_marks
-from tfmp.converters.onnx.fp16 import TARGET, prepare
-from tfmp.converters.onnx.graph import save_checked
+from tfmp.converters.onnx.fp16 import TARGET, computes_in_half, prepare
+from tfmp.converters.onnx.graph import BF16, FP16, HALVES, save_checked
 from tfmp.converters.onnx.rewrites import rewrite
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.sessions import read_onnx
@@ -26,7 +26,7 @@ class OnnxCandidate:
         """Reads the file.
 
         Args:
-            path: path of an FP16 ONNX file.
+            path: path of an FP16 or BF16 ONNX file.
             profile: the hardware or runtime that is emulated; None for the file's target.
             source: the reference.
 
@@ -38,15 +38,18 @@ class OnnxCandidate:
         name_nodes(self._model)
         self._profile = profile or profile_of(self._model.metadata_props.get(TARGET))
         self._groups = by_layer(self._model)
-        self._weights, self._unknown = _weights(source)
+        half = BF16 if computes_in_half(self._model, BF16) else FP16
+        self._half = half
+        self._weights, self._unknown = _weights(source, half)
         graph = self._model.graph
         first = graph.inputs[0].shape if graph.inputs else None
         size = first[0] if first is not None and len(first) else None
         self.batch_size = size if isinstance(size, int) else None
         self.graph = str(graph.name or "")
         self.outputs = {str(value.name): str(value.name) for value in graph.outputs}
+        title = HALVES[half].title
         self.computed = (
-            f"FP16 emulated ({self._profile.describe()}); FP32 by this file's own graph in "
+            f"{title} emulated ({self._profile.describe(title)}); FP32 by this file's own graph in "
             "float32, with the reference's weights"
         )
 
@@ -70,6 +73,8 @@ class OnnxCandidate:
 
     def save_node(self, node: str, inputs: Batch, values: Values, folder: Path) -> None:
         model, given, made = single_node(self._model, node)
+        if self._half == BF16:  # no CPU runs it, and NumPy has no bfloat16
+            emulated(model, self._profile)
         known = {**inputs, **values.exact}
         types = {str(value.name): value.dtype for value in model.graph.inputs}
         arrays = {
@@ -80,18 +85,18 @@ class OnnxCandidate:
         save_reproduction(folder, arrays, expected, ONNX_SCRIPT, f"{self.op(node)} {node!r}")
 
 
-def _weights(source: AnySource) -> tuple[Weights, str | None]:
+def _weights(source: AnySource, half: ir.DataType) -> tuple[Weights, str | None]:
     """The reference's weights in the forms that a conversion may give them."""
     try:
         model = export_onnx(source)
         without_marks(model)  # names as in the file
         prepare(model)
         constants = _constants(model)
-        rewrite(model)
+        rewrite(model, numbers=HALVES[half])
         constants += _constants(model)
     except ConversionError as error:
         return Weights(), f"the reference cannot be exported, so its weights are unknown: {error}"
-    return Weights(constants), None
+    return Weights(constants, half.numpy()), None
 
 
 def _constants(model: ir.Model) -> list:

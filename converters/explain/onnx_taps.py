@@ -23,9 +23,16 @@ from tfmp.converters.explain.attribution import (
     parts_of,
 )
 from tfmp.converters.explain.weights import Weights
-from tfmp.converters.onnx.emulation import Profile, emulated, fusions_of, widen_attributes
-from tfmp.converters.onnx.fp16 import FP16, FP32
-from tfmp.converters.onnx.graph import is_float, retype
+from tfmp.converters.onnx.emulation import Profile, emulated, fusions_of
+from tfmp.converters.onnx.graph import (
+    BF16,
+    FP16,
+    FP32,
+    is_float,
+    is_half,
+    retype,
+    widen_attributes,
+)
 from tfmp.converters.runners import OnnxRunner, RunnerInfo
 from tfmp.converters.shared.tensors import Batch
 
@@ -115,6 +122,8 @@ class OnnxTaps:
 def _precision(node: ir.Node) -> str:
     if any(map(is_float, node.outputs)):
         return "FP32"
+    if any(is_float(value, BF16) for value in node.outputs):
+        return "BF16"
     return "FP16" if any(is_float(value, FP16) for value in node.outputs) else ""
 
 
@@ -147,7 +156,7 @@ class _Seams:
                 str(value.name),
                 self._groups[_producer(value)],
                 tuple(dict.fromkeys(self._group(node) for node in value.consumers())),
-                is_float(value) or is_float(value, FP16),
+                is_float(value) or is_half(value),
             )
             for value in self.values
         ]
@@ -262,11 +271,11 @@ def _prune(model: ir.Model, owners: Mapping[ir.Node, ir.Node]) -> None:
 
 
 def widen(model: ir.Model, weights: Weights) -> None:
-    """Makes an FP16 model compute in float32 throughout, without any rounding.
+    """Makes a model of 16 bits compute in float32 throughout, without any rounding.
 
     Args:
         model: a prepared model, which is changed in place.
-        weights: the reference's weights, which take the place of their FP16 roundings.
+        weights: the reference's weights, which take the place of their roundings.
     """
     for graph in model.graphs():
         for value in (*graph.inputs, *graph.initializers.values(), *graph.outputs):
@@ -278,7 +287,7 @@ def widen(model: ir.Model, weights: Weights) -> None:
 
 
 def _widen(value: ir.Value, weights: Weights) -> None:
-    if not is_float(value, FP16):
+    if not is_half(value):
         return
     if value.const_value is not None:
         exact = weights.find(str(value.name), value.const_value.numpy())
@@ -295,11 +304,19 @@ def _keep_wide(model: ir.Model) -> None:
     graph = model.graph
     for value in graph.inputs:
         readers = list(value.consumers())
-        if is_float(value, FP16) and str(value.name).endswith(GIVEN):
-            (up,) = readers
-            up.outputs[0].replace_all_uses_with(value)
-            graph.remove(up, safe=True)
-            retype(value, FP32)
+        if not str(value.name).endswith(GIVEN) or not readers or readers[0].op_type != "Cast":
+            continue
+        if is_float(value, FP16):
+            (up,) = casts = readers
+        elif is_float(readers[0].outputs[0], BF16):
+            (up,) = readers[0].outputs[0].consumers()
+            casts = [up, *readers]
+        else:
+            continue
+        up.outputs[0].replace_all_uses_with(value)
+        for cast in casts:
+            graph.remove(cast, safe=True)
+        retype(value, FP32)
     for index, value in enumerate(list(graph.outputs)):
         down = value.producer()
         if down is None or down.op_type != "Cast" or not is_float(value, FP16):

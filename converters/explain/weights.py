@@ -1,21 +1,32 @@
-"""The reference's weights in FP32, found by their roundings in an FP16 file."""
+"""The reference's weights in FP32, found by their roundings in a file of 16 bits."""
 
 import hashlib
 from collections.abc import Iterable
 
 import numpy as np
 
+_FLOAT16 = np.dtype(np.float16)
+
 
 class Weights:
-    """Float32 constants by name and by their rounding to FP16.
+    """Float32 constants by name and by their rounding to FP16 or BF16.
 
     Attributes:
-        lost: number of values of FP16 constants that were not found in the reference.
-        found: number of values of FP16 constants that were found.
+        lost: number of values of rounded constants that were not found in the reference.
+        found: number of values of rounded constants that were found.
     """
 
-    def __init__(self, constants: Iterable[tuple[str, np.ndarray]] = ()) -> None:
-        """Takes names and arrays; names decide between arrays that differ but round to the same."""
+    def __init__(
+        self,
+        constants: Iterable[tuple[str, np.ndarray]] = (),
+        half: np.dtype = _FLOAT16,
+    ) -> None:
+        """Takes names and arrays; names decide between arrays that differ but round to the same.
+
+        Args:
+            constants: names and arrays.
+            half: the type that the file has them in.
+        """
         self._by_name: dict[str, list[np.ndarray]] = {}
         self._by_rounding: dict[str, list[np.ndarray]] = {}
         self.lost = self.found = 0
@@ -23,20 +34,21 @@ class Weights:
             if array.dtype != np.float32:
                 continue
             with np.errstate(over="ignore", under="ignore"):
-                rounding = _digest(array.astype(np.float16))
+                rounding = _digest(array.astype(half))
             self._by_name.setdefault(name, []).append(array)
             self._by_rounding.setdefault(rounding, []).append(array)
 
     def find(self, name: str, half: np.ndarray) -> np.ndarray:
-        """An FP16 constant as it was in float32; if that is unknown, its own values in float32.
+        """A rounded constant as it was in float32; if that is unknown, its own values in float32.
 
         Args:
-            name: the constant's name, with "_fp16" behind it if float32 nodes read it too.
+            name: the constant's name, with the type behind it if float32 nodes read it too.
             half: its values.
         """
         with np.errstate(over="ignore", under="ignore"):
-            for array in self._by_name.get(name.removesuffix("_fp16"), []):
-                if array.shape == half.shape and np.array_equal(array.astype(np.float16), half):
+            plain = name.removesuffix("_fp16").removesuffix("_bf16")
+            for array in self._by_name.get(plain, []):
+                if array.shape == half.shape and np.array_equal(array.astype(half.dtype), half):
                     return self._take(array)
         same = self._by_rounding.get(_digest(half), [])
         if same and all(np.array_equal(array, same[0]) for array in same[1:]):

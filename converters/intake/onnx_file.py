@@ -11,7 +11,7 @@ from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.layout import Layout, declared_axes
-from tfmp.converters.shared.sessions import cpu_session, read_onnx
+from tfmp.converters.shared.sessions import cpu_session, holds_bfloat16, read_onnx
 from tfmp.converters.shared.tensors import (
     TEXT,
     Batch,
@@ -98,6 +98,11 @@ def _session(path: Path, model: ir.Model) -> OrtSession:
     try:
         return cpu_session(path)
     except Exception as error:  # ONNX Runtime's exceptions share no base class
+        if holds_bfloat16(model):
+            raise InputError(
+                f"{path}: computes in bfloat16, for which ONNX Runtime's CPU provider has no "
+                "kernels, so it is no reference. Name the float32 model that it was made from."
+            ) from error
         opset = model.opset_imports.get("", _OLDEST_OPSET)
         if opset >= _OLDEST_OPSET:
             raise

@@ -3,14 +3,21 @@
 import ctypes
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfmp.converters.formats import Format, Target
+from tfmp.converters.formats import PRECISIONS, Format, Target
+from tfmp.converters.onnx.fp16 import ANY, BF16_OPS, RUNTIMES
 from tfmp.converters.onnx.options import OnnxOptions
-from tfmp.converters.shared.errors import InputError, MachineError, running_on_samples
+from tfmp.converters.shared.errors import (
+    ConversionError,
+    InputError,
+    MachineError,
+    RunnerError,
+    running_on_samples,
+)
 from tfmp.converters.shared.options import given_options
 from tfmp.shared.progress import SILENT, Progress
 
@@ -36,6 +43,20 @@ _REMEDY = (
     "stay in FP32"
 )
 
+_MORE_DIGITS = (
+    "Convert with --precision fp16 (precision='fp16'), which has three bits more: values past "
+    "65504 need --precision mixed then"
+)
+
+# The first in which Conv, MaxPool, LSTM and 40 more ops take bfloat16 (onnx.defs).
+_BF16_OPSET = 22
+
+_RUNS_ON = (
+    "bfloat16 runs on NVIDIA GPUs from compute capability 8.0 on (ONNX Runtime's CUDA provider, "
+    "TensorRT). ONNX Runtime's CPU and WebGPU providers have no kernels for it: without such a GPU "
+    "the file is judged by emulation"
+)
+
 _FROM_FP32 = "Convert the float32 model that this FP16 file was made from"
 
 
@@ -46,7 +67,7 @@ class OnnxFormat(Format):
     title = "ONNX"
     takes = ".keras, .h5, SavedModel, .onnx"
     options = OnnxOptions
-    mixes_precision = True
+    precisions = PRECISIONS
     emulated = True
     gpu = "CUDA"
     gpu_by_default = True
@@ -61,6 +82,8 @@ class OnnxFormat(Format):
                 raise InputError(
                     f"{name} is about FP16 files, received precision='fp32'. Leave one of them out."
                 )
+        if precision == "bf16":
+            _check_bf16(options)
 
     def write(
         self,
@@ -72,18 +95,14 @@ class OnnxFormat(Format):
         progress: Progress,
     ) -> "FileNotes":
         from tfmp.converters.intake import Source
-        from tfmp.converters.onnx.export import (
-            check_export,
-            export_onnx,
-            with_rewrites,
-            without_marks,
-        )
+        from tfmp.converters.onnx.export import check_export, with_rewrites, without_marks
         from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
-        from tfmp.converters.onnx.graph import external_files, fault_of, save_checked
+        from tfmp.converters.onnx.graph import BF16, FP16, external_files, fault_of, save_checked
         from tfmp.converters.report import FileNotes
 
         options: OnnxOptions = target.options
-        model = export_onnx(source, options.opset, progress)
+        low = BF16 if target.precision == "bf16" else FP16
+        model = _exported(source, options.opset, low, progress)
         notes: list[str] = []
         already: list[str] = []
         if not isinstance(source, Source):
@@ -106,20 +125,21 @@ class OnnxFormat(Format):
                     found, rewritten = _islands(
                         *(model, source, target, samples, edges, budget, progress)
                     )
-            progress("rewriting to FP16")
+            progress(f"rewriting to {'BF16' if low == BF16 else 'FP16'}")
             islands = found.islands if found else None
             model, report = to_fp16(
                 *(model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target),
-                edges,
+                *(edges, low),
             )
             fault = fault_of(model)
             notes += [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
+            notes += [_RUNS_ON] if low == BF16 and report.half_nodes else []
         describe_origin(model, target.precision, source.origin.sha256, report, options.target)
         progress("checking and writing the result")
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
         notes += save_checked(model, target.path, options.external_data, keep=own)
-        remedy = _FROM_FP32 if already else _REMEDY if target.precision == "fp16" else ""
+        remedy = _FROM_FP32 if already else _remedy(target.precision)
         return FileNotes(tuple(notes), remedy=remedy)
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
@@ -136,7 +156,7 @@ class OnnxFormat(Format):
     def remedy(self, path: Path, overflows: bool) -> str:
         from tfmp.converters.shared.sessions import onnx_metadata
 
-        return "" if onnx_metadata(path).get("tfmp.precision") == "mixed" else _REMEDY
+        return _remedy(onnx_metadata(path).get("tfmp.precision", "fp16"))
 
     def open_runner(
         self,
@@ -155,9 +175,9 @@ class OnnxFormat(Format):
         return other_runtimes(path)
 
     def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        from tfmp.converters.runners import OnnxRunner
+        from tfmp.converters.runners import onnx_weights_runner
 
-        return OnnxRunner(path)
+        return onnx_weights_runner(path)
 
     def open_fp32(self, path: Path) -> "Runner":
         from tfmp.converters.runners import OnnxRunner
@@ -175,7 +195,10 @@ class OnnxFormat(Format):
         self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None
     ) -> "TimedCalls":
         from tfmp.converters.runners import time_in_worker
+        from tfmp.converters.shared.sessions import holds_bfloat16, read_onnx
 
+        if info.device == "CPU" and holds_bfloat16(read_onnx(path)):
+            raise RunnerError("no CPU provider of ONNX Runtime has kernels for bfloat16")
         if info.device == "CPU":
             return time_in_worker("OnnxTimer", path, call, rows, _cpu_info())
         return time_in_worker("OnnxGpuTimer", path, call, rows, info)
@@ -206,6 +229,40 @@ class OnnxFormat(Format):
         return _problem_of(check_onnx_gpu)
 
 
+def _remedy(precision: str) -> str:
+    """A way to convert a file of a precision again that may mend its drift; "" if there is none."""
+    return {"fp16": _REMEDY, "bf16": _MORE_DIGITS}.get(precision, "")
+
+
+def _check_bf16(options: OnnxOptions) -> None:
+    """Raises `InputError` for options that a bfloat16 file cannot have."""
+    if options.fp16_io:
+        raise InputError(
+            "fp16_io (--fp16-io) makes float16 inputs and outputs, received precision bf16 "
+            "(--precision), whose files keep float32 ones. Leave fp16_io out."
+        )
+    if options.target not in (ANY, *BF16_OPS):
+        able = ", ".join((ANY, *BF16_OPS))
+        raise InputError(
+            f"target (--target): {RUNTIMES[options.target]} has no kernels for bfloat16, received "
+            f"precision bf16 (--precision). Use precision fp16, or one of these targets: {able}."
+        )
+
+
+def _exported(
+    source: "AnySource", opset: int | None, low: "ir.DataType", progress: Progress
+) -> "ir.Model":
+    """The float32 model, for bfloat16 at an opset that has it for convolutions, if ONNX can."""
+    from tfmp.converters.onnx.export import export_onnx, to_opset
+    from tfmp.converters.onnx.graph import BF16
+
+    model = export_onnx(source, opset, progress)
+    if low == BF16 and opset is None and model.opset_imports.get("", 1) < _BF16_OPSET:
+        with suppress(ConversionError):  # an op without a rule: it stays at its opset
+            model = to_opset(model, _BF16_OPSET)
+    return model
+
+
 def _problem_of(check: Callable[[], None]) -> str | None:
     try:
         check()
@@ -225,18 +282,18 @@ def _islands(
 ) -> "tuple[MixedSearch | None, list[str] | None]":
     """The nodes of the float32 model that have to stay in FP32, and the rewrites before.
 
-    Names the model's nodes. None for a model that computes in FP16 already, whose FP32 parts are
+    Names the model's nodes. None for a model that computes in 16 bits already, whose FP32 parts are
     taken to be meant.
     """
     from tfmp.converters.drift import Comparison
     from tfmp.converters.onnx.emulation import name_nodes, profile_of
-    from tfmp.converters.onnx.fp16 import computes_in_fp16, prepare
+    from tfmp.converters.onnx.fp16 import computes_in_half, prepare
     from tfmp.converters.onnx.mixed import find_islands
     from tfmp.converters.onnx.rewrites import rewrite
 
     options: OnnxOptions = target.options
     prepare(model)
-    if computes_in_fp16(model):
+    if computes_in_half(model):
         return None, None
     rewritten = rewrite(model, options.keep_fp32)
     name_nodes(model)
@@ -265,18 +322,20 @@ def _islands(
 
 
 def _already_fp16(model: "ir.Model", precision: str) -> list[str]:
-    """A note on a file that computes in FP16 already, which `precision` may make float32."""
-    from tfmp.converters.onnx.emulation import widen
-    from tfmp.converters.onnx.fp16 import computes_in_fp16
-    from tfmp.converters.onnx.graph import infer_types
+    """A note on a file that computes in 16 bits already, which `precision` may make float32."""
+    from tfmp.converters.onnx.fp16 import computes_in_half
+    from tfmp.converters.onnx.graph import BF16, infer_types, widen
 
     infer_types(model)
-    if not computes_in_fp16(model):
+    if not computes_in_half(model):
         return []
+    title = "BF16" if computes_in_half(model, BF16) else "FP16"
     if precision != "fp32":
-        return ["the file computes in FP16 already, and stays as it is"]
+        return [f"the file computes in {title} already, and stays as it is"]
     widen(model)
-    return ["FP16 parts of the file compute in FP32; its numbers keep what FP16 has left of them"]
+    return [
+        f"{title} parts of the file compute in FP32; its numbers keep what {title} has left of them"
+    ]
 
 
 def _shapes(samples: "Samples | None") -> "Shapes":

@@ -307,7 +307,7 @@ class Artifact:
     Attributes:
         path: of the file.
         format: "onnx" or "tflite".
-        precision: "fp16", "mixed" or "fp32".
+        precision: "fp16", "bf16", "mixed" or "fp32".
         size_bytes: of the file.
         sha256: of the file.
         known: what the conversion found.

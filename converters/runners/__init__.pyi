@@ -12,7 +12,11 @@ from .litert import (
     litert_vulkan as litert_vulkan,
     weights_only_runner as weights_only_runner,
 )
-from .onnx import OnnxRunner as OnnxRunner, onnx_runner as onnx_runner
+from .onnx import (
+    OnnxRunner as OnnxRunner,
+    onnx_runner as onnx_runner,
+    onnx_weights_runner as onnx_weights_runner,
+)
 from .onnx_gpu import (
     OnnxGpuRunner as OnnxGpuRunner,
     check_onnx_gpu as check_onnx_gpu,

@@ -16,8 +16,8 @@ from tfmp.converters.onnx.emulation import (
     fact_about,
     fusions_of,
 )
-from tfmp.converters.onnx.fp16 import FP16, TARGET, computes_in_fp16
-from tfmp.converters.onnx.graph import is_float, where
+from tfmp.converters.onnx.fp16 import TARGET, computes_in_half
+from tfmp.converters.onnx.graph import BF16, is_half, where
 from tfmp.converters.runners.base import Runner, RunnerInfo
 from tfmp.converters.runners.onnx import OnnxRunner, prepared_model
 from tfmp.converters.shared.tensors import Batch
@@ -108,7 +108,7 @@ class OtherRuntime:
         given = {value.name for value in copy.graph.outputs}
         for node in copy.graph:
             for value in node.outputs:
-                if is_float(value, FP16) and value.name not in given:
+                if is_half(value) and value.name not in given:
                     copy.graph.outputs.append(value)
         return emulated(copy, profile, self._fusions if profile is self.profile else ())
 
@@ -123,9 +123,12 @@ def other_runtimes(path: Path) -> tuple[OtherRuntime, ...]:
         RunnerError: the file is not an ONNX model.
     """
     model = prepared_model(path)
-    if not computes_in_fp16(model) or model.metadata_props.get(TARGET):
+    if not computes_in_half(model) or model.metadata_props.get(TARGET):
         return ()
-    return tuple(OtherRuntime(model, profile) for profile in OTHERS)
+    narrow = computes_in_half(model, BF16)
+    return tuple(
+        OtherRuntime(model, profile) for profile in OTHERS if profile.takes_bf16 or not narrow
+    )
 
 
 def _first_difference(model: "ir.Model", here: Batch, there: Batch) -> "ir.Node | None":

@@ -80,23 +80,50 @@ def onnx_runner(path: Path, profile: Profile | None = None) -> OnnxRunner:
     import onnxruntime
 
     from tfmp.converters.onnx.emulation import FP32_INSIDE, emulated, profile_of
-    from tfmp.converters.onnx.fp16 import TARGET, computes_in_fp16
-    from tfmp.converters.onnx.graph import fault_of
+    from tfmp.converters.onnx.fp16 import TARGET, computes_in_half
+    from tfmp.converters.onnx.graph import BF16, HALVES, fault_of
 
     versions = {"onnxruntime": onnxruntime.__version__}
     model = prepared_model(path)
-    if not computes_in_fp16(model):
+    if not computes_in_half(model):
         return OnnxRunner(path, RunnerInfo("onnxruntime", "CPU", None, versions))
     fault = fault_of(model)
     chosen = profile or profile_of(model.metadata_props.get(TARGET))
+    types = [half for half in HALVES if computes_in_half(model, half)]
+    if BF16 in types and not chosen.takes_bf16:
+        raise RunnerError(
+            f"{path} computes in bfloat16, which {chosen.runtime} has no kernels for. Emulate "
+            "another runtime, or convert with --precision fp16."
+        )
+    title = " and ".join(HALVES[half].title for half in types)
     with _usable(path):
         rounded = emulated(model, chosen)
-    details = {"profile": chosen.describe(), HOLDS_FOR: chosen.runtime, **versions}
+    details = {"profile": chosen.describe(title), HOLDS_FOR: chosen.runtime, **versions}
     if rounded.metadata_props.get(FP32_INSIDE):
         details["in FP32 inside"] = rounded.metadata_props[FP32_INSIDE]
-    runner = OnnxRunner(rounded, RunnerInfo("emulated", "CPU", "emulated", details))
+    name = "emulated" if BF16 not in types else f"emulated {title}"
+    runner = OnnxRunner(rounded, RunnerInfo(name, "CPU", "emulated", details))
     runner.notes = (fault,) if fault else ()
     return runner
+
+
+def onnx_weights_runner(path: Path) -> OnnxRunner:
+    """A runner that computes in FP32 with the rounded weights of a file of 16 bits.
+
+    Raises:
+        RunnerError: the file is not an ONNX model or cannot be loaded.
+    """
+    import onnxruntime
+
+    from tfmp.converters.onnx.fp16 import computes_in_half
+    from tfmp.converters.onnx.graph import BF16, widen
+
+    model = prepared_model(path)
+    if not computes_in_half(model, BF16):
+        return OnnxRunner(path)  # the CPU provider lifts FP16 to FP32 itself
+    widen(model)
+    versions = {"onnxruntime": onnxruntime.__version__}
+    return OnnxRunner(model, RunnerInfo("onnxruntime", "CPU", "weights-only", versions))
 
 
 def prepared_model(path: Path) -> "ir.Model":

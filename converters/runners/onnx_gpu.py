@@ -60,11 +60,11 @@ class OnnxGpuRunner:
         self._provider = provider = provider or own_provider()
         device = device or f"GPU ({_title(provider)})"
         self._worker = _worker(path, provider)
-        from tfmp.converters.onnx.fp16 import computes_in_fp16  # while the worker starts
+        from tfmp.converters.onnx.fp16 import computes_in_half  # while the worker starts
         from tfmp.converters.runners.onnx import prepared_model
 
         try:
-            half = computes_in_fp16(prepared_model(path))
+            half = computes_in_half(prepared_model(path))
             self.inputs, self.outputs, version = self._worker.call("describe")
         except MachineError:
             self._worker.close()

@@ -37,6 +37,18 @@ def read_onnx(path: Path) -> "ir.Model":
     return model
 
 
+def holds_bfloat16(model: "ir.Model") -> bool:
+    """Whether a graph has bfloat16, for which ONNX Runtime's CPU provider has no kernels."""
+    import onnx_ir as ir
+
+    half = ir.DataType.BFLOAT16
+    values = (*model.graph.inputs, *model.graph.initializers.values())
+    casts = (node.attributes.get("to") for node in model.graph.all_nodes())
+    return any(value.dtype == half for value in values) or any(
+        to is not None and to.value == half.value for to in casts
+    )
+
+
 def onnx_metadata(path: Path) -> dict[str, str]:
     """The metadata of a model file; raises as `read_onnx` does."""
     return {item.key: item.value for item in _proto(path).metadata_props}

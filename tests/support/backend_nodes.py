@@ -80,9 +80,9 @@ def outcome(
         converted, report = to_fp16(ir.from_proto(case.model))
     except Exception as error:
         return Outcome(case.name, "failed", f"{type(error).__name__}: {error}")
-    if not report.fp16_nodes and not report.islands:
+    if not report.half_nodes and not report.islands:
         return Outcome(case.name, "no float32")
-    half, reasons = bool(report.fp16_nodes), sorted({island.reason for island in report.islands})
+    half, reasons = bool(report.half_nodes), sorted({island.reason for island in report.islands})
     try:
         if convert is not None:
             copy = onnx.ModelProto()

@@ -21,6 +21,11 @@ class FloatFormat:
     fraction_bits: int
 
     @property
+    def title(self) -> str:
+        """Its name in sentences: FP16 or BF16."""
+        return "BF16" if self.name == "bfloat16" else "FP16"
+
+    @property
     def max_exponent(self) -> int:
         """Exponent of the largest binade."""
         return 2 ** (self.exponent_bits - 1) - 1

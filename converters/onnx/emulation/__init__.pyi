@@ -12,4 +12,3 @@ from .switches import (
     name_nodes as name_nodes,
     switchable_nodes as switchable_nodes,
 )
-from .widening import widen as widen, widen_attributes as widen_attributes

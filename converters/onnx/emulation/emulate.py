@@ -1,7 +1,8 @@
-"""Emulates FP16 arithmetic on a CPU: an FP16 graph runs in FP32, with every FP16 tensor rounded.
+"""Emulates FP16 and BF16 arithmetic on a CPU: the graph runs in FP32, with every tensor rounded.
 
-A GPU kernel multiplies FP16 values, accumulates in FP32 and rounds its results. An FP32 kernel does
-the same if its operands hold only FP16 values and a pair of casts rounds its results: this is the
+A GPU kernel multiplies values of 16 bits, accumulates in FP32 and rounds its results. An FP32
+kernel does the same if its operands hold only such values and a pair of casts rounds its results,
+each to the type that it has in the file: this is the
 profile "gpu". The profile "pessimistic" also rounds partial sums; the profiles of runtimes differ
 from "gpu" in the ways that `facts` lists.
 """
@@ -14,9 +15,19 @@ from tfmp.converters.onnx.emulation.fusions import Fusion, kernel_of, mark, pred
 from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
 from tfmp.converters.onnx.emulation.rounding import Roundings
-from tfmp.converters.onnx.emulation.widening import widen_attributes, widen_constants
-from tfmp.converters.onnx.fp16 import FP16, FP32
-from tfmp.converters.onnx.graph import EXACT, is_float, new_cast, retype
+from tfmp.converters.onnx.graph import (
+    BF16,
+    EXACT,
+    FP16,
+    FP32,
+    HALVES,
+    is_float,
+    is_half,
+    new_cast,
+    retype,
+    widen_attributes,
+    widen_constants,
+)
 
 # Key in the model's metadata for the ops that `emulated` could not look into.
 FP32_INSIDE = "tfmp.fp32_inside"
@@ -25,17 +36,17 @@ FP32_INSIDE = "tfmp.fp32_inside"
 def emulated(
     model: ir.Model, profile: Profile = GPU, fusions: tuple[Fusion, ...] | None = None
 ) -> ir.Model:
-    """Turns an FP16 model into a float32 one with the results of FP16 kernels.
+    """Turns an FP16 or BF16 model into a float32 one with the results of kernels of that type.
 
     Args:
         model: the model, prepared by `fp16.prepare`; it is changed in place. Its graph inputs and
-            outputs keep their types.
+            outputs keep their types, but bfloat16 ones become float32, as NumPy has no other.
         profile: the hardware or runtime to emulate.
         fusions: of the runtime, as `fusions_of` finds them; None to find them here.
 
     Returns:
-        The model. Every value that was FP16 is float32 and holds only FP16 numbers; a value
-        past 65504 is infinite. The model's metadata names under `FP32_INSIDE` the op types that
+        The model. Every value of 16 bits is float32 and holds only such numbers; a value past
+        their range is infinite. The model's metadata names under `FP32_INSIDE` the op types that
         compute in FP32 inside though the profile does not: recurrent ones between their steps,
         and ops that still add up in FP32 although `profile` holds sums in FP16.
     """
@@ -45,9 +56,9 @@ def emulated(
         *(fusion.inner for fusion in fusions if fusion.op_type in profile.ops(Kind.FUSED))
     )
     mark(model, fusions, hidden)
-    boundary = [value for value in graph.inputs if is_float(value, FP16)]
+    boundary = [value for value in graph.inputs if is_half(value)]
     nodes = list(graph.all_nodes())
-    half = [node for node in nodes if any(is_float(value, FP16) for value in node.outputs)]
+    halves = {node: half for node in nodes if (half := half_of(node)) is not None}
     coarse = [node for node in nodes if _is_product_in_fp32(node, profile)]
     roundings = Roundings(model)
     widen_constants(model, profile.flushes)
@@ -56,22 +67,29 @@ def emulated(
     for node in coarse:
         roundings.to_tf32(node)
     stepwise = RECURRENT - profile.ops(Kind.WIDE)
-    recurrent = [node for node in half if node.op_type in stepwise]
-    products, left = unroll(model, recurrent, coarse=bool(profile.ops(Kind.COARSE)))
-    half = [node for node in half if node.graph is not None]
-    left = sorted({*left, *sum_in_fp16(model, [*half, *products], profile)})
+    recurrent = [node for node in halves if node.op_type in stepwise]
+    coarse_steps = bool(profile.ops(Kind.COARSE))
+    products, left = unroll(model, recurrent, coarse=coarse_steps, halves=halves)
+    halves = {node: half for node, half in halves.items() if node.graph is not None} | products
+    left = sorted({*left, *sum_in_fp16(model, list(halves), profile, halves)})
     model.metadata_props[FP32_INSIDE] = ", ".join(left)
     for subgraph in model.graphs():
         if subgraph is not graph:
             for value in (*subgraph.inputs, *subgraph.outputs):
-                if is_float(value, FP16):
+                if is_half(value):
                     retype(value, FP32)
     for value in boundary:
         _widen_input(graph, value, roundings if profile.flushes else None)
     for index, value in enumerate(list(graph.outputs)):
-        if value.metadata_props.pop("tfmp.half_output", None):
+        named = value.metadata_props.pop("tfmp.half_output", None)
+        if named and named != BF16.name:
             _narrow_output(graph, index)
     return model
+
+
+def half_of(node: ir.Node) -> ir.DataType | None:
+    """The type of 16 bits that a node writes; None if it writes none."""
+    return next((value.dtype for value in node.outputs if is_half(value)), None)
 
 
 def fusions_of(model: ir.Model, profile: Profile) -> tuple[Fusion, ...]:
@@ -98,9 +116,7 @@ def computes_otherwise(model: ir.Model, profile: Profile, fusions: tuple[Fusion,
         return True
     coarse = any(_is_product_in_fp32(node, profile) for node in model.graph.all_nodes())
     return coarse or any(
-        adds_up(node, profile)
-        for node in model.graph.all_nodes()
-        if any(is_float(value, FP16) for value in node.outputs)
+        adds_up(node, profile) for node in model.graph.all_nodes() if half_of(node) is not None
     )
 
 
@@ -132,7 +148,7 @@ def _is_product_in_fp32(node: ir.Node, profile: Profile) -> bool:
 def _widen_node(
     node: ir.Node, main: ir.Graph, hidden: frozenset[str], flushing: Roundings | None
 ) -> None:
-    """Makes one node compute in FP32 and rounds its FP16 results behind it.
+    """Makes one node compute in FP32 and rounds its results of 16 bits behind it.
 
     Args:
         node: of the model.
@@ -142,25 +158,28 @@ def _widen_node(
     """
     widen_attributes(node, flushing is not None)
     for value in node.outputs:
-        if not is_float(value, FP16):
+        half = value.dtype
+        if half not in HALVES or not is_half(value):
             continue
         retype(value, FP32)
         if value.is_graph_output() and node.graph is main:
-            value.metadata_props["tfmp.half_output"] = "1"
+            value.metadata_props["tfmp.half_output"] = half.name
         if node.op_type in EXACT or node.op_type in ("If", "Loop", "Scan"):
             continue
         written = node.graph is not main or value.is_graph_output()
         if written or value.name not in hidden:
-            _round_behind(node, value, flushing)
+            _round_behind(node, value, half, flushing)
         elif kernel_of(node).endswith("LayerNormalization"):
             _hide_behind(node, value)
 
 
-def _round_behind(node: ir.Node, value: ir.Value, flushing: Roundings | None) -> None:
-    """Inserts Cast(float16) -> Cast(float) between `value` and all its readers."""
+def _round_behind(
+    node: ir.Node, value: ir.Value, half: ir.DataType, flushing: Roundings | None
+) -> None:
+    """Inserts Cast(half) -> Cast(float) between `value` and all its readers."""
     graph = node.graph
     assert isinstance(graph, ir.Graph)
-    down = _cast(value, FP16, f"{value.name}_rounded_fp16")
+    down = _cast(value, half, f"{value.name}_rounded_half")
     up = _cast(down.outputs[0], FP32, f"{value.name}_rounded")
     made = [down, up, *(flushing.flushed(up.outputs[0]) if flushing else ())]
     rounded = made[-1].outputs[0]
@@ -196,11 +215,15 @@ def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
 
 
 def _widen_input(graph: ir.Graph, value: ir.Value, flushing: Roundings | None) -> None:
-    """A float16 graph input stays float16; inside it is float32."""
-    up = _cast(value, FP32, f"{value.name}_wide")
-    made = [up, *(flushing.flushed(up.outputs[0]) if flushing else ())]
+    """A float16 graph input stays float16, and a bfloat16 one is rounded; inside it is float32."""
+    down = []
+    if value.dtype == BF16:
+        retype(value, FP32)
+        down = [_cast(value, BF16, f"{value.name}_rounded_half")]
+    up = _cast(down[0].outputs[0] if down else value, FP32, f"{value.name}_wide")
+    made = [*down, up, *(flushing.flushed(up.outputs[0]) if flushing else ())]
     for reader, index in value.uses():
-        if reader is not up:
+        if reader not in made:
             reader.replace_input_with(index, made[-1].outputs[0])
     if len(graph):
         graph.insert_before(graph[0], made)

@@ -4,7 +4,8 @@ A rewritten operator gives the same result but for the rounding of partial sums.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import onnx_ir as ir
 
@@ -22,6 +23,7 @@ from tfmp.converters.onnx.emulation.steps import (
 )
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
 from tfmp.converters.onnx.graph import (
+    FP16,
     NotStaticError,
     integer,
     operand,
@@ -47,14 +49,20 @@ _OLDEST_OPSET = 13
 Build = Callable[[SumBuilder, ir.Node, int], ir.Value | None]
 
 
-def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], profile: Profile) -> list[str]:
-    """Rounds the partial sums inside these nodes to FP16, as far as a profile holds them so.
+def sum_in_fp16(
+    model: ir.Model,
+    nodes: Sequence[ir.Node],
+    profile: Profile,
+    halves: Mapping[ir.Node, ir.DataType] = MappingProxyType({}),
+) -> list[str]:
+    """Rounds the partial sums inside these nodes to 16 bits, as far as a profile holds them so.
 
     Args:
         model: a float32 model, which is changed in place. Its subgraphs may hold some of the nodes.
         nodes: the nodes that compute in FP16; their float32 operands hold FP16 numbers, and their
             results are rounded behind them.
         profile: the hardware or runtime.
+        halves: the type of 16 bits that each node computes in; FP16 where it is not named.
 
     Returns:
         Op types of nodes that still add up in FP32 although the profile does not, sorted.
@@ -69,7 +77,9 @@ def sum_in_fp16(model: ir.Model, nodes: Sequence[ir.Node], profile: Profile) -> 
                 left.add(node.op_type)
             continue
         try:
-            total = build(SumBuilder(model, node, block, f"tfmp_sum_{index}"), node, block)
+            half = halves.get(node, FP16)
+            sums = SumBuilder(model, node, block, f"tfmp_sum_{index}", half)
+            total = build(sums, node, block)
         except NotStaticError:
             left.add(node.op_type)
             continue

@@ -1,7 +1,7 @@
 """The ops that ONNX Runtime's optimizer makes of several nodes, found by that optimizer itself.
 
-It runs on a float32 copy of the FP16 part of a model, on the CPU. The copy is cut where FP16 meets
-FP32, so nothing is fused across a cast. Fusions for CUDA alone have other ops as input that such
+It runs on a float32 copy of the part of a model that has 16 bits, on the CPU. The copy is cut where
+that meets FP32, so nothing is fused across a cast. Fusions for CUDA alone read other ops that such
 files do not hold (GroupQueryAttentionFusion, BiasDropoutFusion: see the source in `facts`);
 fusions for the CPU alone are switched off, or are none of the ops that are asked for.
 """
@@ -14,10 +14,17 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from tfmp.converters.onnx.emulation.widening import widen
-from tfmp.converters.onnx.fp16 import FP16, FP32
-from tfmp.converters.onnx.graph import detach_weights, is_float, number_of, weights_as_inputs
+from tfmp.converters.onnx.graph import (
+    HALVES,
+    detach_weights,
+    is_float,
+    is_half,
+    number_of,
+    weights_as_inputs,
+    widen,
+)
 from tfmp.shared.atomic_file import temporary_folder
+from tfmp.shared.numerics import round_to
 
 # Would hide Gemm and Conv behind ops of the CPU provider (graph_transformer_utils.cc: cpu_ep).
 _CPU_ONLY = ("GemmActivationFusion", "ConvActivationFusion")
@@ -73,7 +80,7 @@ def mark(model: ir.Model, fusions: Iterable[Fusion], hidden: Collection[str]) ->
 
 
 def predicted(model: ir.Model, ops: Collection[str]) -> tuple[Fusion, ...]:
-    """The fusions that ONNX Runtime makes in the FP16 part of a model.
+    """The fusions that ONNX Runtime makes in the part of a model that has 16 bits.
 
     Args:
         model: an FP16 model, prepared by `fp16.prepare`; it is not changed.
@@ -104,7 +111,8 @@ def _cut(model: ir.Model) -> None:
         source, output = node.inputs[0] if node.inputs else None, node.outputs[0]
         if node.op_type != "Cast" or source is None:
             continue
-        if {source.dtype, output.dtype} != {FP16, FP32}:
+        down, up = is_float(source) and is_half(output), is_half(source) and is_float(output)
+        if not (down or up):
             continue
         given = ir.Value(name=output.name, type=output.type, shape=output.shape)
         output.name = f"{output.name}_cut"
@@ -127,7 +135,7 @@ def _sharpen(model: ir.Model) -> None:
     for value in model.graph.initializers.values():
         number = number_of(value)
         for known in _KNOWN if number is not None else ():
-            if number == float(np.float16(known)):
+            if number in {float(round_to(np.float64(known), half)) for half in HALVES.values()}:
                 array = np.full(value.const_value.shape.numpy(), known, np.float32)
                 value.const_value = ir.tensor(array, name=value.name)
 
@@ -180,8 +188,6 @@ def _fusion(fused: onnx.NodeProto, makers: dict[str | None, ir.Node]) -> Fusion 
     hidden = frozenset(
         str(value.name)
         for value in inner
-        if is_float(value, FP16)
-        and not value.is_graph_output()
-        and region.issuperset(value.consumers())
+        if is_half(value) and not value.is_graph_output() and region.issuperset(value.consumers())
     )
     return Fusion(fused.op_type, str(last.outputs[0].name), hidden)

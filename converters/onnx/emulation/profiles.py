@@ -12,7 +12,7 @@ from tfmp.converters.onnx.emulation.facts import (
     facts_of,
     ops_of,
 )
-from tfmp.converters.onnx.fp16 import CUDA, WEBGPU
+from tfmp.converters.onnx.fp16 import BF16_OPS, CUDA, WEBGPU
 from tfmp.converters.shared.errors import InputError
 
 # Products that one tensor-core instruction sums before it writes an FP16 accumulator: k of
@@ -90,6 +90,11 @@ class Profile:
         """Whether subnormal FP16 numbers are zero."""
         return any(fact.kind is Kind.FLUSHED for fact in self.facts)
 
+    @property
+    def takes_bf16(self) -> bool:
+        """Whether such hardware or such a runtime has kernels for bfloat16."""
+        return self.name not in RUNTIMES or self.name in BF16_OPS
+
     def adds_in_fp16(self, op_type: str) -> bool:
         """Whether sums inside an op are held in FP16."""
         if self.block is None:
@@ -106,14 +111,14 @@ class Profile:
         version = ".".join(map(str, self.version)) if self.version else ""
         return RUNTIMES[self.name].title.format(version)
 
-    def describe(self) -> str:
-        """The profile in words, for reports."""
+    def describe(self, title: str = "FP16") -> str:
+        """The profile in words, for reports on a file that computes in FP16 or in BF16."""
         if self.name == _GPU:
-            return "gpu: FP32 accumulation, every FP16 tensor rounded where a kernel writes it"
+            return f"gpu: FP32 accumulation, every {title} tensor rounded where a kernel writes it"
         if self.name == _PESSIMISTIC:
             return (
                 f"{self}: as gpu, and sums inside matrix products, convolutions, reductions, "
-                f"softmax and normalizations rounded to FP16 after every {self.block} terms"
+                f"softmax and normalizations rounded to {title} after every {self.block} terms"
             )
         told = "; ".join(fact.what for fact in self.facts)
         blocks = f" (in blocks of {self.block} terms)" if (self.block or 1) > 1 else ""

@@ -5,12 +5,12 @@ state too, before it rounds that once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import onnx_ir as ir
 
 from tfmp.converters.onnx.emulation.sum_builder import Attribute, SumBuilder
-from tfmp.converters.onnx.fp16 import FP16, FP32
-from tfmp.converters.onnx.graph import NotStaticError, integer, operand, optional, text
+from tfmp.converters.onnx.graph import FP16, FP32, NotStaticError, integer, operand, optional, text
 
 RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 
@@ -27,7 +27,8 @@ def unroll(
     nodes: Iterable[ir.Node],
     exact: Mapping[ir.Node, ir.Value] | None = None,
     coarse: bool = False,
-) -> tuple[list[ir.Node], list[str]]:
+    halves: Mapping[ir.Node, ir.DataType] = MappingProxyType({}),
+) -> tuple[dict[ir.Node, ir.DataType], list[str]]:
     """Replaces recurrent nodes by Scans that round their states.
 
     Args:
@@ -35,23 +36,27 @@ def unroll(
         nodes: LSTM, GRU and RNN nodes that compute in FP16, anywhere in the model.
         exact: for each node a Boolean that switches rounding off at run time.
         coarse: whether activations are approximations, see `facts.Kind.COARSE`.
+        halves: the type of 16 bits that each node computes in; FP16 where it is not named.
 
     Returns:
-        The matrix products inside, and the op types of nodes that are left as they are: those with
+        The matrix products inside, each with its type of 16 bits, and the op types of nodes that
+        are left as they are: those with
         clipping, peepholes, coupled gates, activations that have parameters or batch-major layout,
         and nodes of an opset older than 13.
     """
-    products: list[ir.Node] = []
+    products: dict[ir.Node, ir.DataType] = {}
     left = set()
     for index, node in enumerate(nodes):
         try:
             _check(model, node)
-            build = SumBuilder(model, node, 1, f"tfmp_steps_{index}")
+            build = SumBuilder(model, node, 1, f"tfmp_steps_{index}", halves.get(node, FP16))
             switch = exact.get(node) if exact else None
-            built = _unrolled(build, node, products, switch, coarse)
+            inner: list[ir.Node] = []
+            built = _unrolled(build, node, inner, switch, coarse)
         except NotStaticError:
             left.add(node.op_type)
             continue
+        products |= dict.fromkeys(inner, build.half)
         for old, new in zip(node.outputs, built, strict=False):
             new.shape = old.shape
             new.name = old.name or new.name
@@ -307,7 +312,8 @@ class _Body:
         return value
 
     def rounded(self, value: ir.Value, exact: ir.Value | None) -> ir.Value:
-        narrow = self.op("Cast", value, dtype=FP16, to=FP16.value)
+        half = self._build.half
+        narrow = self.op("Cast", value, dtype=half, to=half.value)
         wide = self.op("Cast", narrow, to=FP32.value)
         return wide if exact is None else self.op("Where", exact, value, wide)
 

@@ -3,9 +3,7 @@
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.emulation.widening import flush
-from tfmp.converters.onnx.fp16 import FP32
-from tfmp.converters.onnx.graph import array_of, is_float, new_constant, operand
+from tfmp.converters.onnx.graph import FP32, array_of, flush, is_float, new_constant, operand
 from tfmp.shared.numerics import FLOAT16
 
 # x * (2**13 + 1) - (x * (2**13 + 1) - x) keeps the eleven leading bits of a float32's 24, those of

@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
-from tfmp.converters.onnx.fp16 import FP32
 from tfmp.converters.onnx.graph import (
+    FP32,
     NotStaticError,
     array_of,
     integer,

@@ -1,7 +1,7 @@
-"""Builds sums in ONNX that are held in FP16: blocks of terms added in FP32, then rounded.
+"""Builds sums in ONNX that are held in 16 bits: blocks of terms added in FP32, then rounded.
 
     total = 0
-    for each block of terms: total = fp16(total + fp32 sum of the block)
+    for each block of terms: total = half(total + fp32 sum of the block)
 
 An ONNX Scan over the blocks computes it; ONNX Runtime runs that at a block per iteration.
 """
@@ -13,8 +13,7 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import ArrayLike
 
-from tfmp.converters.onnx.fp16 import FP16, FP32
-from tfmp.converters.onnx.graph import new_constant
+from tfmp.converters.onnx.graph import FP16, FP32, new_constant
 
 # What an attribute of a node may be.
 Attribute: TypeAlias = int | float | str | Sequence[int] | ir.Graph
@@ -23,9 +22,16 @@ _END = np.iinfo(np.int64).max
 
 
 class SumBuilder:
-    """Puts nodes before one node, and builds sums in FP16."""
+    """Puts nodes before one node, and builds sums in FP16 or BF16."""
 
-    def __init__(self, model: ir.Model, anchor: ir.Node, block: int, prefix: str) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        anchor: ir.Node,
+        block: int,
+        prefix: str,
+        half: ir.DataType = FP16,
+    ) -> None:
         """Builds nothing yet.
 
         Args:
@@ -34,8 +40,10 @@ class SumBuilder:
             anchor: the node that new nodes are put before.
             block: number of terms that are added in FP32 before the total is rounded.
             prefix: beginning of the names of all new values and nodes, and of no others.
+            half: the type that totals are rounded to.
         """
         self._model, self._anchor, self._block, self._prefix = model, anchor, block, prefix
+        self.half = half
         self._count = 0
 
     @property
@@ -89,7 +97,7 @@ class SumBuilder:
         return self.op("Transpose", value, perm=list(order))
 
     def rounded(self, value: ir.Value) -> ir.Value:
-        """`value` rounded to FP16."""
+        """`value` rounded to 16 bits."""
         down, up = self.casts(value)
         self._put(down)
         return self._put(up).outputs[0]
@@ -213,8 +221,8 @@ class SumBuilder:
         return ir.node(op_type, inputs, attributes, outputs=outputs, name=name)
 
     def casts(self, value: ir.Value) -> list[ir.Node]:
-        """Two nodes for a body; the last one gives `value` rounded to FP16."""
-        down = self.node("Cast", [value], [FP16], {"to": FP16.value})
+        """Two nodes for a body; the last one gives `value` rounded to 16 bits."""
+        down = self.node("Cast", [value], [self.half], {"to": self.half.value})
         return [down, self.node("Cast", down.outputs, [FP32], {"to": FP32.value})]
 
     def value(self, hint: str, dtype: ir.DataType) -> ir.Value:

@@ -25,9 +25,11 @@ from tfmp.converters.onnx.emulation.fp16_sums import adds_up, sum_in_fp16
 from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
 from tfmp.converters.onnx.emulation.rounding import Roundings, to_fp16
-from tfmp.converters.onnx.fp16 import FP16, FP32, Decisions, has_typed_body
+from tfmp.converters.onnx.fp16 import Decisions, has_typed_body
 from tfmp.converters.onnx.graph import (
     EXACT,
+    FP16,
+    FP32,
     Slots,
     UniqueNames,
     bodies_of,

@@ -2,7 +2,9 @@ from .cost import Costs as Costs
 from .edges import Shapes as Shapes, split_biases as split_biases
 from .gaps import (
     ANY as ANY,
+    BF16_OPS as BF16_OPS,
     CUDA as CUDA,
+    RUNTIMES as RUNTIMES,
     TARGETS as TARGETS,
     TENSORRT as TENSORRT,
     WEBGPU as WEBGPU,
@@ -12,10 +14,8 @@ from .provenance import (
     TARGET as TARGET,
     describe_origin as describe_origin,
 )
-from .rewriter import computes_in_fp16 as computes_in_fp16, prepare as prepare, to_fp16 as to_fp16
+from .rewriter import computes_in_half as computes_in_half, prepare as prepare, to_fp16 as to_fp16
 from .rules import (
-    FP16 as FP16,
-    FP32 as FP32,
     Decisions as Decisions,
     decide as decide,
     has_typed_body as has_typed_body,

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.fp16.rules import FP16, Decisions
-from tfmp.converters.onnx.graph import EXACT, PRODUCTS, bodies_of, depth_of, is_float
+from tfmp.converters.onnx.fp16.rules import Decisions
+from tfmp.converters.onnx.graph import EXACT, FP16, PRODUCTS, bodies_of, depth_of, is_float
 
 # In the time that a GPU moves an element through a cast (two bytes on one side and four on the
 # other) it multiplies and adds this often in FP32: an NVIDIA A100's data sheet has 19.5e12 FP32

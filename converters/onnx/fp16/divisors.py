@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph import MOVERS, number_of, real
-from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.numerics import FLOAT16, FloatFormat
 
 # Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
 ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
@@ -48,11 +48,12 @@ def raise_epsilons(nodes: Iterable[ir.Node]) -> list[str]:
     ]
 
 
-def lowest_divisors(nodes: Iterable[ir.Node]) -> dict[ir.Value, float]:
-    """The constants that keep divisors from zero, where they are subnormal in FP16.
+def lowest_divisors(nodes: Iterable[ir.Node], low: FloatFormat = FLOAT16) -> dict[ir.Value, float]:
+    """The constants that keep divisors from zero, where they are subnormal in 16 bits.
 
     Args:
         nodes: in order, bodies included.
+        low: the format of 16 bits.
 
     Returns:
         The constant, or its root, by the values that are at least that large and decide about a
@@ -64,7 +65,7 @@ def lowest_divisors(nodes: Iterable[ir.Node]) -> dict[ir.Value, float]:
         if node.domain != "":
             continue
         floor = _floor(node, lowest)
-        if floor is not None and 0 < floor < FLOAT16.smallest_normal:
+        if floor is not None and 0 < floor < low.smallest_normal:
             lowest[node.outputs[0]] = floor
     matters: set[ir.Value] = set()
     for node in reversed(listed):

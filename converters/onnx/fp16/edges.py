@@ -1,4 +1,4 @@
-"""Where FP16 breaks models: beside an offset, at outputs, at raw inputs, at added constants.
+"""Where 16 bits break models: beside an offset, at outputs, at raw inputs, at added constants.
 
 An output in degrees or ppm is rounded beside its offset, and a raw input before anything centres
 it. What lies behind the last product of an output, before the first one of an input, and between
@@ -16,6 +16,8 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.graph import (
     EXACT,
+    FP16,
+    HALVES,
     PRODUCTS,
     array_of,
     bodies_of,
@@ -27,19 +29,19 @@ from tfmp.converters.onnx.graph import (
     operand,
     rank_of,
 )
-from tfmp.shared.numerics import FLOAT16
 
 _ENDS = PRODUCTS | {"Einsum"}
 _HEAVY = _ENDS | {"Attention", "DFT", "DeformConv", "GRU", "LSTM", "RNN", "STFT"}
 # A Gather from more elements reads a table of weights; a loop with fewer weights is elementwise.
 TABLE = 4096
 
-# FP16's spacing is 1/32 from here on; constants from the other on are masks.
-_OFFSET, _MASK = 32.0, 3e4
+# A constant is an offset where the spacing beside it is the first number: from 32 on in FP16, 4 in
+# BF16. From the other number on it is a mask.
+_SPACING, _MASK = 2.0**-5, 3e4
 # A bias is an offset if it is this many times the norm of its column of weights.
 _DOMINANT = 4.0
-# A column of weights that loses more than this in FP16 vanishes.
-_MOST_LOST = 2.0**-8
+# A column of weights that loses more than this vanishes: 2**-8 of itself in FP16.
+_MOST_SPACINGS_LOST = 4
 
 # A part stays FP16 if it moves a larger share of all activations; so does a product with a larger
 # share of all multiplications.
@@ -57,13 +59,16 @@ REASONS = (BEHIND, BEFORE, BESIDE, ANGLE)
 Shapes = Mapping[str, Sequence[int]]
 
 
-def edges_of(model: ir.Model, shapes: Shapes | None = None) -> dict[ir.Node, str]:
+def edges_of(
+    model: ir.Model, shapes: Shapes | None = None, low: ir.DataType = FP16
+) -> dict[ir.Node, str]:
     """The nodes at the edges of a model that are to compute in FP32, each with the reason.
 
     Args:
         model: a float32 model, prepared by `rewriter.prepare`, after `split_biases`.
         shapes: of the data's inputs by name, for open axes. Without them these count as one
             element, and shares alone decide.
+        low: the type of 16 bits that all other nodes compute in.
     """
     graph, sizes = model.graph, _Sizes(model, shapes or {})
     last, tail = _tail(graph)
@@ -71,10 +76,10 @@ def edges_of(model: ir.Model, shapes: Shapes | None = None) -> dict[ir.Node, str
     found = {
         node: VANISHES
         for node in last
-        if _vanishes(node) and sizes.multiplications(node) <= heaviest
+        if _vanishes(node, low) and sizes.multiplications(node) <= heaviest
     }
     biases = filter(None, map(_added_bias, last))
-    offsets = _up_to_products(graph, {*_large_constants(graph), *biases})
+    offsets = _up_to_products(graph, {*_large_constants(graph, low), *biases})
     most, before = sizes.allowed(nodes_of(graph)), _before_products(graph)
     for part, reason in ((tail, BEHIND), (_front(before, graph), BEFORE)):
         if sizes.moved(part) <= most or not part.isdisjoint(offsets):
@@ -183,12 +188,12 @@ def _angles(nodes: Sequence[ir.Node]) -> set[ir.Node]:
     return found
 
 
-def _large_constants(graph: ir.Graph) -> set[ir.Node]:
-    found = set()
+def _large_constants(graph: ir.Graph, low: ir.DataType) -> set[ir.Node]:
+    found, least = set(), _SPACING / HALVES[low].eps
     for node in graph:
         added = map(_constant, node.inputs) if node.op_type in ("Add", "Sub") else ()
         peaks = (float(np.abs(value).max(initial=0)) for value in added if value is not None)
-        if any(_OFFSET <= peak < _MASK for peak in peaks):
+        if any(least <= peak < _MASK for peak in peaks):
             found.add(node)
     return found
 
@@ -213,13 +218,14 @@ def _columns(node: ir.Node) -> np.ndarray | None:
     return np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
 
 
-def _vanishes(node: ir.Node) -> bool:
-    """Whether a column of a product's weights loses its digits in FP16."""
+def _vanishes(node: ir.Node, low: ir.DataType) -> bool:
+    """Whether a column of a product's weights loses its digits in 16 bits."""
     columns = _columns(node)
-    if columns is None or float(np.abs(columns).max(initial=0)) >= FLOAT16.overflow_threshold:
+    if columns is None or float(np.abs(columns).max(initial=0)) >= HALVES[low].overflow_threshold:
         return False  # what overflows has a rule of its own
-    lost = np.linalg.norm(columns - columns.astype(np.float16).astype(np.float32), axis=1)
-    return bool((lost > _MOST_LOST * np.linalg.norm(columns, axis=1)).any())
+    lost = np.linalg.norm(columns - columns.astype(low.numpy()).astype(np.float32), axis=1)
+    most = _MOST_SPACINGS_LOST * HALVES[low].eps
+    return bool((lost > most * np.linalg.norm(columns, axis=1)).any())
 
 
 def _dominates(bias: np.ndarray | None, node: ir.Node) -> bool:

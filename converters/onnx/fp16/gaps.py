@@ -1,4 +1,4 @@
-"""Ops that runtimes cannot run in FP16 although ONNX allows it: the exceptions to typing by schema.
+"""Ops that runtimes cannot run in 16 bits although ONNX allows it: exceptions to typing by schema.
 
 A file has to load on every runtime, so an op that stops a runtime from loading it counts for every
 target. An op that a runtime would only run elsewhere, or not optimize, counts for that target only.
@@ -120,6 +120,50 @@ GAPS = (
         "onnx-tensorrt, docs/operators.md of TensorRT 10.15, column 'Supported Types'",
     ),
 )
+
+
+# The runtimes that have kernels for bfloat16, with the ops that have one. An op without a kernel
+# keeps the runtime from loading the file.
+BF16_OPS = {
+    # The source of `_KERNELS`, at the opsets whose schemas have bfloat16.
+    CUDA: frozenset(
+        """Abs Add Attention AveragePool Cast CastLike Compress Concat ConstantOfShape Conv Div
+        Dropout Erf Exp Expand Flatten Gather GatherElements GatherND Gelu Gemm HardSigmoid
+        HardSwish Identity If IsInf IsNaN LayerNormalization Loop MatMul Max Min Mod Mul Neg Pow
+        RMSNormalization ReduceSum Relu Reshape ReverseSequence RotaryEmbedding Scan
+        ScatterElements ScatterND Shape Sigmoid Sign Size Slice Softmax Split Sqrt Squeeze Sub Sum
+        Tanh Tile Transpose Trilu Unsqueeze Where""".split()
+    ),
+    # onnx-tensorrt, docs/operators.md of TensorRT 10.1 (commit 96e7811), column "Supported Types".
+    TENSORRT: frozenset(
+        """Abs Acos Acosh Add ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization
+        Cast CastLike Ceil Celu Clip Concat ConstantOfShape Conv ConvTranspose Cos Cosh CumSum
+        DepthToSpace Div Dropout Einsum Elu Equal Erf Exp Expand Flatten Floor Gather
+        GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool Greater
+        GreaterOrEqual GroupNormalization GRU HardSigmoid HardSwish Hardmax Identity If
+        InstanceNormalization IsInf IsNaN LayerNormalization LeakyRelu Less LessOrEqual Log
+        LogSoftmax Loop LRN LSTM LpNormalization LpPool MatMul Max MaxPool Mean Min Mod Mul Neg
+        OneHot Pad Pow PRelu Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+        ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize
+        ReverseSequence RNN Round Scan Scatter ScatterElements ScatterND Selu Shape Shrink Sigmoid
+        Sign Sin Sinh Size Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum
+        Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where""".split()
+    ),
+}
+
+
+@cache
+def without_bf16(op_type: str, target: str = ANY) -> str | None:
+    """The reason to keep an op of the default domain out of bfloat16, if there is one.
+
+    Args:
+        op_type: an op of the default domain.
+        target: runtime that the file will run on, `ANY` or one of `BF16_OPS`.
+    """
+    runtimes = BF16_OPS if target == ANY else (target,)
+    found = (name for name in runtimes if op_type not in BF16_OPS[name])
+    runtime = next(found, None)
+    return f"{RUNTIMES[runtime]} has no {op_type} for bfloat16" if runtime else None
 
 
 @cache

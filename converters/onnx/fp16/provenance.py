@@ -6,8 +6,7 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16.gaps import ANY, CUDA
 from tfmp.converters.onnx.fp16.report import Fp16Report
-from tfmp.converters.onnx.fp16.rules import FP16
-from tfmp.converters.onnx.graph import is_float, nodes_of
+from tfmp.converters.onnx.graph import is_half, nodes_of
 from tfmp.shared.packages import installed_versions
 
 # Key of the runtime that a file was converted for; files for any runtime do not have it.
@@ -32,7 +31,7 @@ def describe_origin(
 
     Args:
         model: the file's model, which is changed in place.
-        precision: "fp32", "fp16" or "mixed".
+        precision: "fp32", "fp16", "bf16" or "mixed".
         source_sha256: hash of the model that the file is made from.
         report: the report of the FP16 pass, if it ran.
         target: runtime that the file is made for, one of `gaps.TARGETS`.
@@ -75,7 +74,7 @@ def _normalizes_a_sum(node: ir.Node) -> bool:
         return False
     source = node.inputs[0]
     maker = source.producer() if source is not None else None
-    return is_float(source, FP16) and maker is not None and maker.op_type == "Add"
+    return is_half(source) and maker is not None and maker.op_type == "Add"
 
 
 def _dense_json(entries: list[dict[str, str | int]]) -> str:

@@ -19,8 +19,6 @@ from tfmp.converters.onnx.fp16.divisors import raise_epsilons
 from tfmp.converters.onnx.fp16.edges import Shapes, split_biases
 from tfmp.converters.onnx.fp16.report import ConstantChange, Fp16Report, Island
 from tfmp.converters.onnx.fp16.rules import (
-    FP16,
-    FP32,
     TYPED_BY_ATTRIBUTE,
     Decision,
     Decisions,
@@ -29,11 +27,16 @@ from tfmp.converters.onnx.fp16.rules import (
     islands,
 )
 from tfmp.converters.onnx.graph import (
+    BF16,
+    FP16,
+    FP32,
+    HALVES,
     UniqueNames,
     bodies_of,
     constant_facts,
     infer_types,
     is_float,
+    is_half,
     name_of,
     new_cast,
     new_constant,
@@ -54,8 +57,9 @@ def to_fp16(
     rewritten: Sequence[str] | None = None,
     target: str = gaps.ANY,
     edges: Shapes | None = None,
+    low: ir.DataType = FP16,
 ) -> tuple[ir.Model, Fp16Report]:
-    """Rewrites a float32 model to compute in FP16 wherever its ops and constants allow.
+    """Rewrites a float32 model to compute in 16 bits wherever its ops and constants allow.
 
     Args:
         model: the model, which is changed in place; its functions are inlined.
@@ -65,9 +69,10 @@ def to_fp16(
         rewritten: the result of `rewrites.rewrite` on the model; None to call it here.
         target: see `rules.decide`.
         edges: see `rules.decide`.
+        low: the type of 16 bits, FLOAT16 or BFLOAT16.
 
     Returns:
-        The model and a report. A model that already computes in FP16 anywhere is returned as it
+        The model and a report. A model that already computes in 16 bits anywhere is returned as it
         is: its FP32 parts are taken to be meant.
 
     Raises:
@@ -75,14 +80,14 @@ def to_fp16(
         ConversionError: types cannot be inferred.
     """
     prepare(model)
-    if computes_in_fp16(model):
-        return model, Fp16Report(_count(model, FP16), 0, (), ())
+    if computes_in_half(model):
+        return model, Fp16Report(sum(_count(model, half) for half in HALVES), 0, (), ())
     if rewritten is None:
-        rewritten = rewrite(model, keep_fp32, keep_nodes)
+        rewritten = rewrite(model, keep_fp32, keep_nodes, HALVES[low])
     if edges is not None:
         split_biases(model)
-    decisions = decide(model, keep_fp32, keep_nodes, target, edges)
-    rewriter = _Rewriter(model, decisions)
+    decisions = decide(model, keep_fp32, keep_nodes, target, edges, low)
+    rewriter = _Rewriter(model, decisions, low)
     rewriter.run(fp16_io)
     remove_unused(model)
     raised = raise_epsilons(node for node, found in decisions.items() if found.dtype == FP16)
@@ -96,12 +101,13 @@ def to_fp16(
         for node, decision in islands(decisions)
     )
     return model, Fp16Report(
-        fp16_nodes=sum(decision.dtype == FP16 for decision in decisions.values()),
+        half_nodes=sum(decision.dtype == low for decision in decisions.values()),
         casts=sum(node.graph is not None for node in rewriter.inserted),
         islands=kept,
         constants=tuple(rewriter.changes),
         rewrites=(*rewritten, *raised),
         float64_nodes=_count(model, ir.DataType.DOUBLE),
+        numbers=HALVES[low],
     )
 
 
@@ -127,9 +133,14 @@ def prepare(model: ir.Model) -> None:
     infer_types(model)
 
 
-def computes_in_fp16(model: ir.Model) -> bool:
-    """Whether any node of a model with known types, other than a cast, writes FP16."""
-    return _count(model, FP16) > 0
+def computes_in_half(model: ir.Model, *types: ir.DataType) -> bool:
+    """Whether any node of a model with known types, other than a cast, writes 16 bits.
+
+    Args:
+        model: the model.
+        *types: the types of 16 bits that count; all of `HALVES` if none is given.
+    """
+    return any(_count(model, half) > 0 for half in types or HALVES)
 
 
 def _count(model: ir.Model, dtype: ir.DataType) -> int:
@@ -144,8 +155,9 @@ def _count(model: ir.Model, dtype: ir.DataType) -> int:
 class _Rewriter:
     """Walks the graph in order, changing types and inserting casts."""
 
-    def __init__(self, model: ir.Model, decisions: Decisions) -> None:
+    def __init__(self, model: ir.Model, decisions: Decisions, low: ir.DataType) -> None:
         self.model = model
+        self._low = low
         self.inserted: set[ir.Node] = set()
         self.changes: list[ConstantChange] = []
         self._decisions = decisions
@@ -158,12 +170,12 @@ class _Rewriter:
         if fp16_io:
             for value in graph.inputs:
                 if is_float(value):
-                    retype(value, FP16)
+                    retype(value, self._low)
         self._walk(graph)
         self._drop_idle_casts()
         for index, value in enumerate(list(graph.outputs)):
-            wanted = FP16 if fp16_io else FP32
-            if (is_float(value, FP16) or is_float(value)) and value.dtype != wanted:
+            wanted = self._low if fp16_io else FP32
+            if (is_half(value) or is_float(value)) and value.dtype != wanted:
                 self._convert_output(graph, index, wanted)
         # A float32 original that only FP16 readers had leaves its name to its copy.
         for value in list(graph.initializers.values()):
@@ -171,7 +183,7 @@ class _Rewriter:
                 continue
             name = str(value.name)
             del graph.initializers[name]
-            copy = self._copies.get((value, FP16))
+            copy = self._copies.get((value, self._low))
             if copy is not None:
                 copy.name = name
 
@@ -201,21 +213,21 @@ class _Rewriter:
 
     def _retype(self, node: ir.Node, dtype: ir.DataType) -> None:
         """Casts the operands of one node to the types that it reads, and types its outputs."""
-        described = slots(node, self.model.opset_imports.get(node.domain, 1))
+        described = slots(node, self.model.opset_imports.get(node.domain, 1), self._low)
         for index, value in enumerate(node.inputs):
-            if not (is_float(value, FP16) or is_float(value)):
+            if not (is_half(value) or is_float(value)):
                 continue
             slot = described.inputs[index] if described else None
             if slot is not None and slot.half and reads_any(node, slot, described):
                 continue
             wanted = dtype if slot is not None and slot.half else FP32
             self._read_as(node, index, wanted)
-        if dtype != FP16 or described is None:
+        if dtype != self._low or described is None:
             return
         for value, slot in zip(node.outputs, described.outputs, strict=True):
             typed = node.op_type in TYPED_BY_ATTRIBUTE or described.follows_input(slot)
             if is_float(value) and slot.variable is not None and slot.half and typed:
-                retype(value, FP16)
+                retype(value, self._low)
         _set_output_type(node, dtype)
 
     def _read_as(self, node: ir.Node, index: int, dtype: ir.DataType) -> None:
@@ -239,8 +251,8 @@ class _Rewriter:
         array = value.const_value.numpy()
         with np.errstate(over="ignore", under="ignore"):
             narrow = array.astype(dtype.numpy())
-        if dtype == FP16:
-            facts = constant_facts(value)
+        if dtype == self._low:
+            facts = constant_facts(value, HALVES[dtype])
             lost = facts.vanished, facts.subnormal
             if any(lost):
                 self.changes.append(ConstantChange(value.name or "", array.size, *lost))
@@ -354,7 +366,7 @@ def _take_over_outputs(output: ir.Value, source: ir.Value) -> bool:
     return True
 
 
-_SUFFIX = {FP16: "fp16", FP32: "fp32"}
+_SUFFIX = {FP16: "fp16", BF16: "bf16", FP32: "fp32"}
 
 _SUBGRAPH_HANDLERS: dict[str, Callable[[_Rewriter, ir.Node, ir.DataType], None]] = {
     "If": _Rewriter._if,
@@ -371,4 +383,6 @@ def _set_output_type(node: ir.Node, dtype: ir.DataType) -> None:
         fill = node.attributes.get("value")
         array = np.zeros(1, np.float32) if fill is None else fill.as_tensor().numpy()
         if array.dtype == np.float32:
-            node.attributes["value"] = ir.AttrTensor("value", ir.tensor(array.astype(np.float16)))
+            node.attributes["value"] = ir.AttrTensor(
+                "value", ir.tensor(array.astype(dtype.numpy()))
+            )

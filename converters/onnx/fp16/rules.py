@@ -1,7 +1,7 @@
-"""Decides which nodes of an ONNX graph compute in FP16, which stay in FP32, and why.
+"""Decides which nodes of an ONNX graph compute in FP16 or BF16, which stay in FP32, and why.
 
 Rules are functions in a list. Each looks at one node and returns the reason to keep it in FP32,
-or None to pass; the first reason wins. A node that no rule keeps computes in FP16.
+or None to pass; the first reason wins. A node that no rule keeps computes in 16 bits.
 """
 
 import re
@@ -16,7 +16,11 @@ from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
 from tfmp.converters.onnx.fp16.edges import TABLE, Shapes, edges_of
 from tfmp.converters.onnx.fp16.report import QUANTIZED
 from tfmp.converters.onnx.graph import (
+    BF16,
     EXACT,
+    FP16,
+    FP32,
+    HALVES,
     MOVERS,
     ConstantFacts,
     Slots,
@@ -30,10 +34,6 @@ from tfmp.converters.onnx.graph import (
     text,
 )
 from tfmp.converters.shared.errors import InputError
-from tfmp.shared.numerics import FLOAT16
-
-FP16 = ir.DataType.FLOAT16
-FP32 = ir.DataType.FLOAT
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Decision:
     """The precision of one node.
 
     Attributes:
-        dtype: FLOAT16 or FLOAT.
-        reason: the reason for FLOAT; empty for FLOAT16.
+        dtype: FLOAT16, BFLOAT16 or FLOAT.
+        reason: the reason for FLOAT; empty for 16 bits.
     """
 
     dtype: ir.DataType
@@ -62,9 +62,10 @@ _MASKING = _ADDITIVE | {"Mul"}
 class GraphView:
     """The facts about a graph that rules may use, computed once and shared."""
 
-    def __init__(self, model: ir.Model, target: str = gaps.ANY) -> None:
+    def __init__(self, model: ir.Model, target: str = gaps.ANY, low: ir.DataType = FP16) -> None:
         self.model = model
         self.target = target
+        self.low, self.numbers = low, HALVES[low]
         self.nodes = nodes_of(model.graph)
         self._parents = {body: node for node in self.nodes for _, body in bodies_of(node)}
 
@@ -81,17 +82,17 @@ class GraphView:
 
     def slots(self, node: ir.Node) -> Slots | None:
         """The declared types of the node's operands; None for an unknown op."""
-        return slots(node, self.model.opset_imports.get(node.domain, 1))
+        return slots(node, self.model.opset_imports.get(node.domain, 1), self.low)
 
     def constant(self, value: ir.Value | None) -> ConstantFacts | None:
         """The facts of a float32 initializer that no caller can override; None for other values."""
         if value is None or value.const_value is None or value.is_graph_input():
             return None
-        return constant_facts(value) if is_float(value) else None
+        return constant_facts(value, self.numbers) if is_float(value) else None
 
     @cached_property
     def out_of_range(self) -> Set[ir.Value]:
-        """The values that leave the range of FP16: by a constant, as masks, or as integer sums."""
+        """Values that leave the range of 16 bits: by a constant, as masks, or as integer sums."""
         found: set[ir.Value] = set()
         for node in self.nodes:
             carried = node.op_type in _ADDITIVE and not found.isdisjoint(node.inputs)
@@ -103,10 +104,10 @@ class GraphView:
     @cached_property
     def lowest_divisors(self) -> Mapping[ir.Value, float]:
         """See `divisors.lowest_divisors`."""
-        return lowest_divisors(self.nodes)
+        return lowest_divisors(self.nodes, self.numbers)
 
     def overflowing(self, node: ir.Node) -> ir.Value | None:
-        """The first constant operand that becomes infinite in FP16."""
+        """The first constant operand that becomes infinite in 16 bits."""
         for value in node.inputs:
             facts = self.constant(value)
             if facts is not None and facts.overflows:
@@ -120,6 +121,7 @@ def decide(
     keep_nodes: Mapping[str, str] | None = None,
     target: str = gaps.ANY,
     edges: Shapes | None = None,
+    low: ir.DataType = FP16,
 ) -> Decisions:
     """Decides for every node that touches float32 tensors, subgraphs included.
 
@@ -131,6 +133,7 @@ def decide(
         target: one of `gaps.TARGETS`: runtime that the file will run on, whose gaps count too.
         edges: shapes of the data's inputs, as far as there are data: the model's edges stay in
             FP32, see `edges.edges_of`. None to decide about them like about all other nodes.
+        low: the type of 16 bits, FLOAT16 or BFLOAT16.
 
     Returns:
         A decision for each node that has a float32 operand whose type may change.
@@ -138,9 +141,9 @@ def decide(
     Raises:
         InputError: a pattern is not a regular expression, or matches nothing.
     """
-    view = GraphView(model, target)
+    view = GraphView(model, target, low)
     chosen = keep_nodes or {}
-    at_edges = {} if edges is None else edges_of(model, edges)
+    at_edges = {} if edges is None else edges_of(model, edges, low)
     rules: list[Rule] = [
         *([_keep_rule(view.nodes, keep_fp32)] if keep_fp32 else ()),
         *([lambda node, _: chosen.get(node.name or "")] if chosen else ()),
@@ -152,7 +155,7 @@ def decide(
         if not _touches_float(node):
             continue
         reason = next(filter(None, (rule(node, view) for rule in rules)), None)
-        decisions[node] = Decision(FP32, reason) if reason else Decision(FP16)
+        decisions[node] = Decision(FP32, reason) if reason else Decision(low)
     _settle_movers(decisions, view)
     return decisions
 
@@ -189,6 +192,8 @@ def _unknown_op(node: ir.Node, view: GraphView) -> str | None:
 def _runtime_gap(node: ir.Node, view: GraphView) -> str | None:
     if node.domain != "":
         return None
+    if view.low == BF16:
+        return gaps.without_bf16(node.op_type, view.target)
     opset, reduces = view.model.opset_imports.get("", 1), text(node, "reduction", "none") != "none"
     gap = gaps.gap_of(node.op_type, opset, view.target, reduces)
     return gap.describe() if gap else None
@@ -249,7 +254,8 @@ def _no_float16(node: ir.Node, view: GraphView) -> str | None:
         ),
     ]
     if any(is_float(value) and slot.variable and not slot.half for value, slot in bound):
-        return f"{node.op_type} is not defined for float16"
+        opset = view.model.opset_imports.get("", 1)
+        return f"{node.op_type} of opset {opset} is not defined for {view.numbers.name}"
     return None
 
 
@@ -266,13 +272,14 @@ def _constant_overflows(node: ir.Node, view: GraphView) -> str | None:
     value = view.overflowing(node)
     if value is None:
         return None
-    peak = constant_facts(value).peak
-    return f"constant {value.name} reaches {peak:.4g}, past FP16's {FLOAT16.max:.0f}"
+    peak, numbers = constant_facts(value, view.numbers).peak, view.numbers
+    most = f"{numbers.title}'s {numbers.max:.5g}"
+    return f"constant {value.name} reaches {peak:.4g}, past {most}"
 
 
 def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
     beyond = next((value for value in node.inputs if value in view.out_of_range), None)
-    return f"{beyond.name} can be past the range of FP16" if beyond else None
+    return f"{beyond.name} can be past the range of {view.numbers.title}" if beyond else None
 
 
 def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
@@ -281,7 +288,9 @@ def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
         if facts is None or not facts.vanished:
             continue
         if facts.vanished == facts.nonzero or ZERO_MATTERS.get(node.op_type) == index:
-            return f"constant {value.name} ({facts.smallest:.4g}) becomes zero in FP16"
+            return (
+                f"constant {value.name} ({facts.smallest:.4g}) becomes zero in {view.numbers.title}"
+            )
     return None
 
 
@@ -298,8 +307,8 @@ def _constant_is_imprecise(node: ir.Node, view: GraphView) -> str | None:
         facts = view.constant(value)
         if value is not None and facts is not None and facts.lost > _MOST_LOST:
             return (
-                f"constant {value.name} lies below FP16's normal numbers, and is off by "
-                f"{facts.lost:.2g} there"
+                f"constant {value.name} lies below {view.numbers.title}'s normal numbers, and is "
+                f"off by {facts.lost:.2g} there"
             )
     return None
 
@@ -311,7 +320,7 @@ def _divisor_is_flushed(node: ir.Node, view: GraphView) -> str | None:
     floor = view.lowest_divisors[values[0]]
     return (
         f"only {floor:.3g} keeps a divisor from zero, which is zero where hardware flushes "
-        "subnormal FP16 numbers"
+        f"subnormal {view.numbers.title} numbers"
     )
 
 
@@ -339,7 +348,7 @@ _COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrE
 
 
 def _counts(node: ir.Node, view: GraphView) -> str | None:
-    """Integers that are cast to be compared, as loops do: FP16 holds each one only to 2048."""
+    """Integers that are cast to be compared, as loops do: FP16 holds all to 2048, BF16 to 256."""
     if node.op_type in _COMPARISONS and node.domain == "":
         whole = any(_from_integers(value) for value in node.inputs)
     else:
@@ -349,7 +358,9 @@ def _counts(node: ir.Node, view: GraphView) -> str | None:
             and bool(readers)
             and all(reader.op_type in _COMPARISONS for reader in readers)
         )
-    return "compares integers, which FP16 holds only to 2048" if whole else None
+    most = 2 ** (view.numbers.fraction_bits + 1)
+    told = f"compares integers, which {view.numbers.title} holds only to {most}"
+    return told if whole else None
 
 
 def _from_integers(value: ir.Value | None) -> bool:
@@ -389,7 +400,7 @@ def _settle_movers(decisions: Decisions, view: GraphView) -> None:
     movers = [
         node
         for node, decision in decisions.items()
-        if node.op_type in EXACT and decision.dtype == FP16 and not _reads_table(node, view)
+        if node.op_type in EXACT and decision.dtype == view.low and not _reads_table(node, view)
     ]
     for forwards in (True, False):
         for node in movers if forwards else movers[::-1]:
@@ -408,12 +419,12 @@ def _settle_movers(decisions: Decisions, view: GraphView) -> None:
                 return into + len(after - {dtype})
 
             # Forwards ties go to FP32, so that it reaches through chains of movers; backwards they
-            # go to FP16, which takes back what did not lead to another FP32 node.
-            saved = casts(FP16) - casts(FP32)
+            # go to 16 bits, which takes back what did not lead to another FP32 node.
+            saved = casts(view.low) - casts(FP32)
             if saved > 0 or (forwards and not saved):
                 decisions[node] = Decision(FP32, _SETTLED)
             else:
-                decisions[node] = Decision(FP16)
+                decisions[node] = Decision(view.low)
 
 
 def _reads_table(node: ir.Node, view: GraphView) -> bool:

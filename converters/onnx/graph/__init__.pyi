@@ -35,11 +35,16 @@ from .node_facts import (
     text as text,
 )
 from .schema import (
+    BF16 as BF16,
     EXACT as EXACT,
+    FP16 as FP16,
+    FP32 as FP32,
+    HALVES as HALVES,
     MOVERS as MOVERS,
     Slots as Slots,
     contains_floats as contains_floats,
     is_float as is_float,
+    is_half as is_half,
     reads_any as reads_any,
     retype as retype,
     slots as slots,
@@ -54,7 +59,6 @@ from .storage import (
 from .traversal import (
     UniqueNames as UniqueNames,
     bodies_of as bodies_of,
-    graphs_of as graphs_of,
     nodes_of as nodes_of,
     remove_unused as remove_unused,
 )
@@ -63,4 +67,10 @@ from .types import (
     infer_types as infer_types,
     light_proto as light_proto,
     weights_as_inputs as weights_as_inputs,
+)
+from .widening import (
+    flush as flush,
+    widen as widen,
+    widen_attributes as widen_attributes,
+    widen_constants as widen_constants,
 )

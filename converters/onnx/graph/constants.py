@@ -1,4 +1,4 @@
-"""The effect of rounding to FP16 on a constant, found in few passes over its values."""
+"""The effect of rounding to 16 bits on a constant, found in few passes over its values."""
 
 import math
 from dataclasses import dataclass
@@ -7,22 +7,23 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.shared.tensors import flat_pieces
-from tfmp.shared.numerics import FLOAT16, RangeClass, range_counts
+from tfmp.shared.numerics import FLOAT16, FloatFormat, RangeClass, range_counts, round_to
 
 
 @dataclass(frozen=True)
 class ConstantFacts:
-    """The values of a float32 constant, as FP16 sees them.
+    """The values of a float32 constant, as FP16 or BF16 sees them.
 
     Attributes:
         size: number of values.
         peak: largest finite magnitude, 0 if there is none.
         nonzero: number of values that are not zero.
         vanished: number of values that become zero.
-        subnormal: number of values that lose precision below FP16's smallest normal number.
+        subnormal: number of values that lose precision below the smallest normal number.
         smallest: smallest magnitude that is not zero; 0 unless a value vanishes.
         lost: relative L2 error of the rounding where nearly all values are so small; otherwise the
             others outweigh it, and it is 0.
+        overflows: whether a finite value becomes infinite.
     """
 
     size: int
@@ -32,27 +33,21 @@ class ConstantFacts:
     subnormal: int
     smallest: float
     lost: float
-
-    @property
-    def overflows(self) -> bool:
-        """Whether a finite value becomes infinite."""
-        return self.peak >= FLOAT16.overflow_threshold
+    overflows: bool
 
 
-def constant_facts(value: ir.Value) -> ConstantFacts:
+def constant_facts(value: ir.Value, low: FloatFormat = FLOAT16) -> ConstantFacts:
     """The facts of an initializer; they are found once and kept with it."""
     assert value.const_value is not None
-    kept = value.meta.get(_KEY)
+    key = f"tfmp.constant_facts.{low.name}"
+    kept = value.meta.get(key)
     if kept is None or kept[0] is not value.const_value:
-        kept = value.meta[_KEY] = (value.const_value, facts_of(value.const_value.numpy()))
+        kept = value.meta[key] = (value.const_value, facts_of(value.const_value.numpy(), low))
     return kept[1]
 
 
-_KEY = "tfmp.constant_facts"
-
-
-def facts_of(array: np.ndarray) -> ConstantFacts:
-    """The facts of an array; only values that FP16 cannot hold well are looked at twice."""
+def facts_of(array: np.ndarray, low: FloatFormat = FLOAT16) -> ConstantFacts:
+    """The facts of an array; only values that are not normal numbers are looked at twice."""
     peak, smallest = 0.0, math.inf
     nonzero = vanished = subnormal = 0
     for piece in flat_pieces(array):
@@ -62,10 +57,10 @@ def facts_of(array: np.ndarray) -> ConstantFacts:
             highest = float(np.max(magnitude[np.isfinite(magnitude)], initial=0.0))
         peak = max(peak, highest)
         nonzero += int(np.count_nonzero(magnitude))
-        small = magnitude[(magnitude < FLOAT16.smallest_normal) & (magnitude > 0)]
+        small = magnitude[(magnitude < low.smallest_normal) & (magnitude > 0)]
         if not small.size:
             continue
-        counts = range_counts(small)
+        counts = range_counts(small, low)
         vanished += counts[RangeClass.VANISHES]
         subnormal += counts[RangeClass.SUBNORMAL]
         smallest = min(smallest, float(np.min(small)))
@@ -76,19 +71,18 @@ def facts_of(array: np.ndarray) -> ConstantFacts:
         vanished=vanished,
         subnormal=subnormal,
         smallest=smallest if vanished else 0.0,
-        lost=_lost(array) if vanished + subnormal > _NEARLY_ALL * nonzero else 0.0,
+        lost=_lost(array, low) if vanished + subnormal > _NEARLY_ALL * nonzero else 0.0,
+        overflows=peak >= low.overflow_threshold,
     )
 
 
 _NEARLY_ALL = 0.95
 
 
-def _lost(array: np.ndarray) -> float:
+def _lost(array: np.ndarray, low: FloatFormat) -> float:
     error_sq = exact_sq = 0.0
     for piece in flat_pieces(array):
         exact = piece[np.isfinite(piece)].astype(np.float64)
-        with np.errstate(over="ignore"):
-            rounded = exact.astype(np.float16).astype(np.float64)
-        error_sq += float(np.sum((rounded - exact) ** 2))
+        error_sq += float(np.sum((round_to(exact, low) - exact) ** 2))
         exact_sq += float(np.sum(exact**2))
     return math.sqrt(error_sq / exact_sq) if exact_sq else 1.0

@@ -11,6 +11,7 @@ from tfmp.converters.onnx.graph.building import new_constant
 from tfmp.converters.onnx.graph.node_facts import integer
 from tfmp.converters.onnx.graph.schema import is_float
 from tfmp.converters.onnx.graph.traversal import UniqueNames, bodies_of, nodes_of
+from tfmp.shared.numerics import FLOAT16, FloatFormat
 
 Spared = Callable[[ir.Node], bool]
 
@@ -24,12 +25,14 @@ class Pattern:
 
     Attributes:
         model: the model, prepared by `fp16.prepare`.
+        numbers: the format of 16 bits that the model is to compute in.
         opset: opset of the default domain.
         done: a sentence for each pattern that was replaced, and why.
     """
 
-    def __init__(self, model: ir.Model, spared: Spared) -> None:
+    def __init__(self, model: ir.Model, spared: Spared, numbers: FloatFormat = FLOAT16) -> None:
         self.model = model
+        self.numbers = numbers
         self.opset = model.opset_imports.get("", 1)
         self.done: list[str] = []
         self._spared = spared

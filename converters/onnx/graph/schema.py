@@ -10,7 +10,12 @@ from functools import cache, cached_property
 import onnx
 import onnx_ir as ir
 
-HALF = "tensor(float16)"
+from tfmp.shared.numerics import BFLOAT16, FLOAT16
+
+FP16, BF16, FP32 = ir.DataType.FLOAT16, ir.DataType.BFLOAT16, ir.DataType.FLOAT
+
+# The types of 16 bits that a graph may compute in, with their numbers.
+HALVES = {FP16: FLOAT16, BF16: BFLOAT16}
 
 # Ops that copy elements without arithmetic: their precision may follow their neighbours', and
 # what they write needs no rounding. (ONNX operator documentation, "tensor" group.)
@@ -33,7 +38,7 @@ class Slot:
 
     Attributes:
         variable: name of its type variable, or None for a fixed type.
-        half: whether float16 is allowed.
+        half: whether the type of 16 bits is allowed that was asked for.
     """
 
     variable: str | None
@@ -53,7 +58,7 @@ class Slots:
 
     @cached_property
     def takes_half(self) -> bool:
-        """Whether float16 is allowed for every type that may be chosen."""
+        """Whether the type of 16 bits is allowed for every type that may be chosen."""
         return all(slot.half for slot in (*self.inputs, *self.outputs) if slot.variable)
 
     @cached_property
@@ -71,18 +76,27 @@ class Slots:
         return slot.variable in self._read
 
 
-def slots(node: ir.Node, opset: int) -> Slots | None:
-    """The slots of `node` at `opset` of its domain; None for an op that ONNX does not have."""
-    return _slots(node.op_type, node.domain, opset, len(node.inputs), len(node.outputs))
+def slots(node: ir.Node, opset: int, low: ir.DataType = FP16) -> Slots | None:
+    """The slots of a node; None for an op that ONNX does not have.
+
+    Args:
+        node: the node.
+        opset: version of its domain.
+        low: the type that `Slot.half` is about, one of `HALVES`.
+    """
+    name = f"tensor({HALVES[low].name})"
+    return _slots(node.op_type, node.domain, opset, len(node.inputs), len(node.outputs), name)
 
 
 @cache
-def _slots(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> Slots | None:
+def _slots(
+    op_type: str, domain: str, opset: int, inputs: int, outputs: int, half: str
+) -> Slots | None:
     if not onnx.defs.has(op_type, opset, domain):
         return None
     schema = onnx.defs.get_schema(op_type, opset, domain)
     allowed = {
-        constraint.type_param_str: HALF in constraint.allowed_type_strs
+        constraint.type_param_str: half in constraint.allowed_type_strs
         for constraint in schema.type_constraints
     }
 
@@ -92,7 +106,7 @@ def _slots(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> 
             formal = formals[min(index, len(formals) - 1)]
             name = formal.type_str
             if name not in allowed:
-                result.append(Slot(None, name == HALF))
+                result.append(Slot(None, name == half))
                 continue
             # Each operand of a heterogeneous variadic has a type of its own.
             own = name if formal.is_homogeneous else f"{name}#{index}"
@@ -102,12 +116,17 @@ def _slots(op_type: str, domain: str, opset: int, inputs: int, outputs: int) -> 
     return Slots(expand(list(schema.inputs), inputs), expand(list(schema.outputs), outputs))
 
 
-def is_float(value: ir.Value | None, dtype: ir.DataType = ir.DataType.FLOAT) -> bool:
+def is_float(value: ir.Value | None, dtype: ir.DataType = FP32) -> bool:
     """Whether `value` is a tensor (not a sequence or optional) of `dtype`."""
     if value is None:
         return False
     kind = value.type
     return type(kind) is ir.TensorType and kind.dtype == dtype
+
+
+def is_half(value: ir.Value | None) -> bool:
+    """Whether `value` is a tensor of float16 or bfloat16."""
+    return value is not None and type(value.type) is ir.TensorType and value.type.dtype in HALVES
 
 
 def retype(value: ir.Value, dtype: ir.DataType) -> None:
@@ -125,8 +144,8 @@ def contains_floats(value: ir.Value | None) -> bool:
 
 
 def holds_floats(value: ir.Value | None) -> bool:
-    """Whether `value` is a float32 or float16 tensor, or a container of float32 ones."""
-    return is_float(value) or is_float(value, ir.DataType.FLOAT16) or contains_floats(value)
+    """Whether `value` is a tensor of float32 or of 16 bits, or a container of float32 ones."""
+    return is_float(value) or is_half(value) or contains_floats(value)
 
 
 def reads_any(node: ir.Node, slot: Slot, described: Slots | None) -> bool:

@@ -10,12 +10,15 @@ import onnx
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph.faults import FAULTY_OPTIMIZER, fault_of
+from tfmp.converters.onnx.graph.schema import BF16, is_float
+from tfmp.converters.onnx.graph.traversal import nodes_of
 from tfmp.converters.onnx.graph.types import (
     check_light,
     detach_weights,
     strip_inferred,
     weights_as_inputs,
 )
+from tfmp.converters.onnx.graph.widening import widen
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session, read_onnx
@@ -107,14 +110,15 @@ def save_checked(
     proto.graph.ClearField("value_info")
     proto.graph.value_info.extend(light.graph.value_info)
     try:
-        _open_light(model, light, weights)
+        loaded, its_light, its_weights = _loadable(model, light, weights)
+        _open_light(loaded, its_light, its_weights)
     except Exception as error:
         raise ConversionError(
             f"ONNX Runtime cannot load the converted model ({first_line(error)}). This is "
             "a defect of tfmp: report it with the model; `--keep-fp32` on the op named here avoids "
             "it."
         ) from error
-    _check_optimized(model, light)
+    _check_optimized(loaded, its_light)
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
     belong = {file.resolve() for file in keep}
     old = [file for file in _old_weights(path) if file.resolve() not in belong]
@@ -134,6 +138,22 @@ def save_checked(
         "nothing needs it"
         for name, why in stay.items()
     ]
+
+
+def _loadable(
+    model: ir.Model, light: onnx.ModelProto, weights: Batch
+) -> tuple[ir.Model, onnx.ModelProto, Batch]:
+    """A model that ONNX Runtime's CPU provider has kernels for, with its light form and weights.
+
+    It has none for bfloat16, but the same graph in float32 shows whatever else is wrong.
+    """
+    if not any(is_float(value, BF16) for node in nodes_of(model.graph) for value in node.outputs):
+        return model, light, weights
+    wide = model.clone()
+    widen(wide)
+    proto, arrays = detach_weights(wide)
+    weights_as_inputs(proto, arrays)
+    return wide, proto, arrays
 
 
 def _check_optimized(model: ir.Model, light: onnx.ModelProto) -> None:

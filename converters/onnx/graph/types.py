@@ -14,9 +14,9 @@ from tfmp.shared.wording import first_line
 # Inference reads small constants (shapes, axes, sizes); larger ones are weights.
 _LARGE_BYTES = 1024
 
-# What NumPy and ONNX lay out alike; other types (bfloat16, 4-bit, strings) stay where they are.
+# What NumPy and ONNX lay out alike; other types (4-bit, strings) stay where they are.
 _PLAIN = frozenset(
-    "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+    "bfloat16 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph import Pattern, Reduction, integer, private, reduction_of
-from tfmp.shared.numerics import FLOAT16
 
 
 def rewrite_exponentials(pattern: Pattern) -> None:
@@ -82,7 +81,7 @@ def _log_sum_exp(pattern: Pattern, node: ir.Node) -> None:
     # An infinite maximum must not be subtracted: inf - inf is not a number.
     bounds = [
         pattern.scalar(bound, f"{output.name}_{name}")
-        for bound, name in ((-FLOAT16.max, "lowest"), (FLOAT16.max, "highest"))
+        for bound, name in ((-pattern.numbers.max, "lowest"), (pattern.numbers.max, "highest"))
     ]
     largest = pattern.add(node, "Clip", [largest, *bounds], "finite")
     below = pattern.add(node, "Sub", [value, largest], "below")

@@ -21,7 +21,6 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph import Pattern, constant_facts, is_float, operands, where
-from tfmp.shared.numerics import FLOAT16
 
 BOOL = ir.DataType.BOOL
 
@@ -83,7 +82,9 @@ def rewrite_masks(pattern: Pattern) -> None:
         if not _only_feeds_softmax(node):
             continue
         if node.op_type == "Where" and _clamp_choice(pattern, node):
-            pattern.done.append(f"{where(node)}: its mask constant became -65504")
+            pattern.done.append(
+                f"{where(node)}: its mask constant became {-pattern.numbers.max:.6g}"
+            )
         elif node.op_type == "Add":
             _choose_instead_of_adding(pattern, node)
 
@@ -98,11 +99,11 @@ def _only_feeds_softmax(node: ir.Node) -> bool:
     )
 
 
-def _mask_number(value: ir.Value | None) -> float | None:
-    """The one number of a float32 constant, if it is negative and past FP16's range."""
+def _mask_number(pattern: Pattern, value: ir.Value | None) -> float | None:
+    """The one number of a float32 constant, if it is past the range of 16 bits."""
     if value is None or value.const_value is None or value.is_graph_input():
         return None
-    if not is_float(value) or not constant_facts(value).overflows:
+    if not is_float(value) or not constant_facts(value, pattern.numbers).overflows:
         return None
     numbers = value.const_value.numpy()
     first = float(numbers.flat[0])  # what overflows is not empty
@@ -113,8 +114,8 @@ def _clamp_choice(pattern: Pattern, node: ir.Node) -> bool:
     done = False
     for index in (1, 2):
         value, other = node.inputs[index], node.inputs[3 - index]
-        number = _mask_number(value)
-        if number is None or number > 0 or _mask_number(other) is not None:
+        number = _mask_number(pattern, value)
+        if number is None or number > 0 or _mask_number(pattern, other) is not None:
             continue
         assert value is not None
         assert value.const_value is not None
@@ -129,7 +130,7 @@ def _choose_instead_of_adding(pattern: Pattern, node: ir.Node) -> None:
         if product is None:
             continue
         for flag, constant in operands(product):
-            number = _mask_number(constant)
+            number = _mask_number(pattern, constant)
             assert number is None or constant.const_value is not None
             if number is None or number > 0 or constant.const_value.size != 1:
                 continue
@@ -161,9 +162,9 @@ def _is_flag(value: ir.Value | None) -> bool:
 
 
 def _lowest(pattern: Pattern, constant: ir.Value, shape: tuple[int, ...]) -> ir.Value:
-    """FP16's most negative number in the place of a constant."""
-    array = np.full(shape, -FLOAT16.max, np.float32)
-    return pattern.constant(array, f"{constant.name}_lowest_fp16")
+    """The most negative number of 16 bits in the place of a constant."""
+    array = np.full(shape, -pattern.numbers.max, np.float32)
+    return pattern.constant(array, f"{constant.name}_lowest")
 
 
 def _condition(flag: ir.Value) -> tuple[ir.Value, bool] | None:
@@ -187,7 +188,7 @@ def _choose(
     choices = [score, lowest] if kept else [lowest, score]
     output = node.outputs[0]
     result = pattern.add(node, "Where", [condition, *choices], "chosen", output.shape)
-    pattern.replace(output, result, "adding a mask became choosing -65504")
+    pattern.replace(output, result, f"adding a mask became choosing {-pattern.numbers.max:.6g}")
 
 
 def _as_bool(pattern: Pattern, node: ir.Node, flag: ir.Value) -> ir.Value:

@@ -20,7 +20,6 @@ from tfmp.converters.onnx.graph import (
 )
 from tfmp.converters.onnx.rewrites.fused_norms import fuse
 from tfmp.converters.onnx.rewrites.roots import Root, lower_bound, root_of, square_of
-from tfmp.shared.numerics import FLOAT16
 
 # A mean over more elements than this is taken of scaled ones, lest their length overflow: it is
 # the square root of this, 64, times the root mean square, which then may reach 1023.
@@ -94,7 +93,7 @@ def _as_length(pattern: Pattern, root: Root) -> None:
         constant = pattern.scalar(factor, f"{name}_factor")
         result = pattern.add(node, "Mul", [result, constant], "root")
     if root.floor:
-        lowest = max(math.sqrt(root.floor), FLOAT16.smallest_normal)
+        lowest = max(math.sqrt(root.floor), pattern.numbers.smallest_normal)
         floor = pattern.scalar(lowest, f"{name}_floor")
         result = pattern.add(node, "Max", [result, floor], "floored")
     pattern.replace(
@@ -160,7 +159,7 @@ def _divide_instead(pattern: Pattern, node: ir.Node) -> None:
     if bound is not None:
         # min(1 / length, c) is 1 / max(length, 1 / c); see `_visible_floor` for the smallest one.
         assert found is not None
-        floor = max(1 / found[1], FLOAT16.smallest_normal)
+        floor = max(1 / found[1], pattern.numbers.smallest_normal)
         constant = pattern.scalar(floor, f"{output.name}_floor")
         assert length is not None
         length = pattern.add(node, "Max", [length, constant], "floored")
@@ -182,14 +181,16 @@ def _visible_floor(pattern: Pattern, node: ir.Node) -> None:
     floor have subnormal elements only, of which FP16 holds a few digits at best.
     """
     found = lower_bound(node) if len(node.inputs) > 1 else None
-    if found is None or not 0 < found[1] < FLOAT16.smallest_normal:
+    if found is None or not 0 < found[1] < pattern.numbers.smallest_normal:
         return
     value, _ = found
     if pattern.made_by(value, "ReduceL2", "ReduceL1", "Sqrt") is None:
         return
     name = node.outputs[0].name
-    floor = pattern.scalar(FLOAT16.smallest_normal, f"{name}_floor")
+    floor = pattern.scalar(pattern.numbers.smallest_normal, f"{name}_floor")
     result = pattern.add(node, "Max", [value, floor], "visible")
     pattern.replace(
-        node.outputs[0], result, f"the floor {found[1]:.3g} became FP16's smallest normal number"
+        node.outputs[0],
+        result,
+        f"the floor {found[1]:.3g} became {pattern.numbers.title}'s smallest normal number",
     )

@@ -16,6 +16,7 @@ from tfmp.converters.onnx.rewrites.masks import rewrite_masks, rewrite_selection
 from tfmp.converters.onnx.rewrites.norms import rewrite_norms
 from tfmp.converters.onnx.rewrites.scales import fold_scales, scale_before
 from tfmp.converters.onnx.rewrites.transposes import move_transposes
+from tfmp.shared.numerics import FLOAT16, FloatFormat
 
 # Axes of reductions, Clip's bounds and Softmax mean what they do since here.
 _OLDEST_OPSET = 13
@@ -33,14 +34,18 @@ STAGES = (
 
 
 def rewrite(
-    model: ir.Model, keep_fp32: Sequence[str] = (), keep_nodes: Mapping[str, str] | None = None
+    model: ir.Model,
+    keep_fp32: Sequence[str] = (),
+    keep_nodes: Mapping[str, str] | None = None,
+    numbers: FloatFormat = FLOAT16,
 ) -> list[str]:
-    """Rewrites patterns whose values FP16 cannot hold, where that changes no result.
+    """Rewrites patterns whose values 16 bits cannot hold, where that changes no result.
 
     Args:
         model: a float32 model, prepared by `fp16.prepare`; it is changed in place.
         keep_fp32: see `rules.decide`; the nodes that it names stay as they are.
         keep_nodes: see `rules.decide`; these nodes stay as they are, too.
+        numbers: the format of 16 bits.
 
     Returns:
         A sentence for each change and its reason, with the number of times if it is over one.
@@ -51,7 +56,7 @@ def rewrite(
     if model.opset_imports.get("", 1) < _OLDEST_OPSET:
         return []
     kept, names = node_matcher(keep_fp32), keep_nodes or {}
-    pattern = Pattern(model, lambda node: bool(kept(node)) or (node.name or "") in names)
+    pattern = Pattern(model, lambda node: bool(kept(node)) or (node.name or "") in names, numbers)
     for stage in STAGES:
         stage(pattern)
     if pattern.done:

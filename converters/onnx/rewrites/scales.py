@@ -18,7 +18,6 @@ from tfmp.converters.onnx.graph import (
     real,
     with_constant,
 )
-from tfmp.shared.numerics import FLOAT16
 
 # Ops that commute with a positive factor.
 _CARRIES = ("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Relu")
@@ -106,14 +105,14 @@ def _taker(pattern: Pattern, node: ir.Node, factor: float) -> Callable[[], None]
             return None
         return lambda: _scale_attribute(node, "epsilon", 1e-5, factor**-2)
     if node.op_type == "Gemm":
-        if abs(real(node, "alpha", 1.0)) * factor >= FLOAT16.overflow_threshold:
+        if abs(real(node, "alpha", 1.0)) * factor >= pattern.numbers.overflow_threshold:
             return None  # runtimes pass it on in the operands' type
         return lambda: _scale_attribute(node, "alpha", 1.0, factor)
     weights = node.inputs[1]
     array = array_of(weights)
     if weights is None or array is None or not array.size:
         return None
-    if constant_facts(weights).peak * factor >= FLOAT16.overflow_threshold:
+    if constant_facts(weights).peak * factor >= pattern.numbers.overflow_threshold:
         return None
 
     def scale_weights() -> None:

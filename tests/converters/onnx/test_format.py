@@ -1,5 +1,6 @@
-"""ONNX files that are something else already: FP16, or quantized."""
+"""ONNX files that are something else already (FP16, quantized), and BF16 files."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,8 @@ import onnx
 import pytest
 from onnx_graphs import parse
 
-from tfmp.converters import convert
+from tfmp.converters import convert, validate
+from tfmp.converters.shared.errors import InputError
 
 FLOAT, HALF = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
 X = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
@@ -63,3 +65,58 @@ def test_sums_of_integers_are_never_fp16(tmp_path: Path):
     assert artifact.report.verdict == "PASS", artifact.report.candidates[0].reasons
     assert "the model is quantized" in artifact.notes[0]
     assert {one.data_type for one in onnx.load(path).graph.initializer} >= {HALF}
+
+
+@pytest.fixture(scope="module")
+def past_fp16(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hidden values of 1e8, and a mask of FLT_MAX before a softmax."""
+    path = tmp_path_factory.mktemp("wide") / "wide.onnx"
+    text = """agraph (float[N, 8] x) => (float[N, 8] y) {
+        h = MatMul(x, w)
+        n = MatMul(h, v)
+        c = Less(x, zero)
+        m = Where(c, mask, n)
+        y = Softmax(m)
+    }"""
+    eye = np.eye(8, dtype=np.float32)
+    mask, zero = np.float32(-3.4028235e38), np.float32(0)
+    onnx.save(parse(text, w=1e8 * eye, v=2e-8 * eye, mask=mask, zero=zero), path)
+    return path
+
+
+def test_a_bf16_file_has_the_range_of_float32_and_is_judged_by_emulation(past_fp16, tmp_path):
+    options = {"data": X, "keep_fp32": ["Less"], "fp16_edges": True}
+    narrow = convert(past_fp16, "onnx", tmp_path / "narrow.onnx", **options)
+    assert narrow.size_bytes > 0
+    wide = convert(past_fp16, "onnx", tmp_path / "wide.onnx", "bf16", **options)
+    candidate = wide.report.candidates[0]
+    assert wide.precision == "bf16"
+    assert (candidate.runner.name, candidate.runner.fp16) == ("emulated BF16", "emulated")
+    assert "every BF16 tensor" in candidate.runner.details["profile"]
+    assert not candidate.outputs[0].nonfinite
+    assert candidate.outputs[0].rel_l2 < 0.01
+    assert any("compute capability 8.0" in note for note in wide.notes)
+    assert any("its mask constant became -3.38953e+38" in note for note in wide.notes)
+    # What it says of itself, and what nobody can do with it on a CPU.
+    loaded = onnx.load(wide.path)
+    told = {item.key: item.value for item in loaded.metadata_props}
+    assert told["tfmp.precision"] == "bf16"
+    assert loaded.opset_import[0].version == 22
+    with pytest.raises(InputError, match="computes in bfloat16, for which ONNX Runtime's CPU"):
+        validate(wide.path, wide.path, X)
+    found = validate(past_fp16, wide.path, X, emulate="webgpu", latency=True).candidates[0]
+    assert "WebGPU provider has no kernels" in " ".join(found.reasons)
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "told"),
+    [
+        ("tflite", {}, "precision bf16 (--precision) is for ONNX files: TFLite runtimes compute"),
+        ("onnx", {"fp16_io": True}, "fp16_io (--fp16-io) makes float16 inputs and outputs"),
+        ("onnx", {"target": "webgpu"}, "WebGPU provider has no kernels for bfloat16"),
+    ],
+)
+def test_bf16_is_refused_where_no_file_can_have_it(past_fp16, to, options, told, tmp_path):
+    with pytest.raises(InputError, match=re.escape(told)):
+        convert(past_fp16, to, tmp_path / f"a.{to}", "bf16", **options)
+    assert not list(tmp_path.iterdir())

@@ -1,5 +1,6 @@
 """The emulator rounds as FP16 does, everywhere and only where an FP16 kernel would."""
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -10,7 +11,7 @@ from onnx_graphs import VARIANCE, half, parse, run, run_emulated
 
 from tfmp.converters.onnx.emulation.emulate import emulated
 from tfmp.converters.onnx.fp16.rewriter import prepare
-from tfmp.converters.onnx.fp16.rules import FP16
+from tfmp.converters.onnx.graph.schema import FP16
 
 HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
 
@@ -48,6 +49,61 @@ def test_ties_and_their_neighbours_round_to_even():
 @settings(max_examples=50, deadline=None)
 def test_any_float_rounds_as_numpy_does(values: np.ndarray):
     assert_rounds_as_numpy(values)
+
+
+NETWORK = """
+agraph (float[N, 32] x) => (float[N, 8] y) {
+    h = MatMul(x, w)
+    s = Add(h, b)
+    r = Relu(s)
+    g = Mul(r, r)
+    y = MatMul(g, v)
+}
+"""
+
+
+def test_a_bfloat16_network_equals_ml_dtypes_bit_for_bit():
+    def bf16(array: np.ndarray) -> np.ndarray:
+        return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+    rng = np.random.default_rng(0)
+    # Few digits: sums in float32 are exact in any order. The squares leave FP16's range.
+    x, w, b, v = (
+        np.round(rng.standard_normal(shape) * 64).astype(np.float32)
+        for shape in ((64, 32), (32, 16), (16,), (16, 8))
+    )
+    model, report = half(parse(NETWORK, w=w, b=b, v=v), low=ir.DataType.BFLOAT16)
+    assert report.half_nodes == 5
+    assert {one.data_type for one in model.graph.initializer} == {onnx.TensorProto.BFLOAT16}
+    hidden = np.maximum(bf16(bf16(bf16(x) @ bf16(w)) + bf16(b)), 0)
+    expected = bf16(bf16(hidden * hidden).astype(np.float64) @ bf16(v).astype(np.float64))
+    received = run_emulated(model, {"x": x})["y"]
+    assert np.isfinite(received).all()
+    assert np.abs(received).max() > 65504
+    near = np.isclose(received, expected, rtol=2.0**-8)  # the last sum may round the other way
+    assert near.all()
+    assert np.mean(received == expected) > 0.98
+
+
+def test_recurrent_states_are_rounded_to_bfloat16():
+    """Against the formula of an RNN in NumPy, whose state is rounded at each step."""
+    rng = np.random.default_rng(0)
+    w, r = (rng.standard_normal((1, 4, size)).astype(np.float32) / 4 for size in (3, 4))
+    text = """agraph (float[6, N, 3] x) => (float[6, 1, N, 4] y) {
+        y = RNN<hidden_size = 4>(x, w, r)
+    }"""
+    options = {"low": ir.DataType.BFLOAT16, "target": "tensorrt"}
+    model, _ = half(parse(text, opset=22, w=w, r=r), **options)
+    x = rng.standard_normal((6, 5, 3)).astype(np.float32)
+    state, expected = np.zeros((5, 4), np.float32), []
+    w, r, x16 = (one.astype(ml_dtypes.bfloat16).astype(np.float32) for one in (w, r, x))
+    for step in x16:
+        state = np.tanh(step @ w[0].T + state @ r[0].T)
+        state = state.astype(ml_dtypes.bfloat16).astype(np.float32)
+        expected.append(state)
+    received = run_emulated(model, {"x": x})["y"][:, 0]
+    assert np.abs(received - np.array(expected)).max() <= 2.0**-8
+    assert np.mean(received == np.array(expected)) > 0.95
 
 
 @pytest.mark.parametrize(

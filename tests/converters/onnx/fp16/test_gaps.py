@@ -9,6 +9,7 @@ from tfmp.converters import convert
 from tfmp.converters.commands.cli import main
 from tfmp.converters.onnx.fp16.gaps import (
     ANY,
+    BF16_OPS,
     CPU,
     CUDA,
     GAPS,
@@ -18,6 +19,7 @@ from tfmp.converters.onnx.fp16.gaps import (
     WEBGPU,
     gap_of,
 )
+from tfmp.converters.onnx.graph.schema import BF16
 from tfmp.converters.shared.errors import InputError
 
 SAMPLING = """
@@ -64,12 +66,42 @@ agraph (float[4] x, int64[3] at, float[3] more) => (float[4] y) {{
 @pytest.mark.parametrize(("reduction", "count"), [(', reduction = "add"', 2), ("", 3)])
 def test_adding_to_elements_stays_fp32_where_writing_them_does_not(reduction, count):
     _, report = half(parse(ADDING.format(reduction=reduction)))
-    assert report.fp16_nodes == count
+    assert report.half_nodes == count
 
 
 def test_a_gap_that_a_later_opset_closed_is_none_there():
     assert gap_of("Clip", 11, CUDA) is not None
     assert gap_of("Clip", 12, CUDA) is None
+
+
+POOLED = """
+agraph (float[N, 2, 4, 4] x) => (float[N, 2, 2, 2] y)
+<float[2, 2, 1, 1] w = {1, 2, 3, 4}> {
+    h = Conv(x, w)
+    p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(h)
+    y = Conv(p, w)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("opset", "target", "kept"),
+    [
+        (22, "any", {"MaxPool": "ONNX Runtime's CUDA provider has no MaxPool for bfloat16"}),
+        (22, "tensorrt", {}),
+        (18, "tensorrt", {"Conv": "Conv of opset 18 is not defined for bfloat16"}),
+    ],
+)
+def test_bfloat16_needs_a_schema_and_a_kernel_in_every_runtime(opset, target, kept):
+    model, report = half(parse(POOLED, opset=opset), low=BF16, target=target)
+    assert {one.op_type: one.reason for one in report.islands if one.op_type in kept} == kept
+    assert len(kept) or not report.islands
+    assert {i.data_type for i in model.graph.initializer} == {1 if "Conv" in kept else 16}
+
+
+@pytest.mark.parametrize("runtime", BF16_OPS)
+def test_every_op_with_a_bfloat16_kernel_is_an_op(runtime):
+    assert all(onnx.defs.has(op_type) for op_type in BF16_OPS[runtime])
 
 
 @pytest.mark.parametrize("gap", GAPS, ids=lambda gap: f"{gap.runtime}-{gap.op_type}")

@@ -1,28 +1,30 @@
-"""Makes float32 of the FP16 parts of a model, in place."""
+"""Makes float32 of the parts of a model that have 16 bits, in place."""
 
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.fp16 import FP16, FP32
-from tfmp.converters.onnx.graph import graphs_of, is_float, nodes_of, retype
+from tfmp.converters.onnx.graph.schema import FP32, HALVES, is_half, retype
+from tfmp.converters.onnx.graph.traversal import graphs_of, nodes_of
+
+_CODES = frozenset(dtype.value for dtype in HALVES)
 
 
 def widen(model: ir.Model) -> None:
-    """Makes float32 of every FP16 value, constant and attribute; nothing is rounded."""
+    """Makes float32 of every value, constant and attribute of 16 bits; nothing is rounded."""
     widen_constants(model)
     for node in nodes_of(model.graph):
         widen_attributes(node)
         for value in node.outputs:
-            if is_float(value, FP16):
+            if is_half(value):
                 retype(value, FP32)
     for graph in graphs_of(model):
         for value in graph.inputs:
-            if is_float(value, FP16):
+            if is_half(value):
                 retype(value, FP32)
 
 
 def widen_constants(model: ir.Model, flushed: bool = False) -> None:
-    """Makes float32 of every FP16 initializer that no caller can override.
+    """Makes float32 of every initializer of 16 bits that no caller can override.
 
     Args:
         model: the model.
@@ -30,7 +32,7 @@ def widen_constants(model: ir.Model, flushed: bool = False) -> None:
     """
     for graph in model.graphs():
         for value in graph.initializers.values():
-            if is_float(value, FP16) and not value.is_graph_input():
+            if is_half(value) and not value.is_graph_input():
                 assert value.const_value is not None
                 wide = value.const_value.numpy().astype(np.float32)
                 if flushed:
@@ -45,13 +47,13 @@ def flush(array: np.ndarray) -> np.ndarray:
 
 
 def widen_attributes(node: ir.Node, flushed: bool = False) -> None:
-    """Makes float32 of every FP16 type and tensor in a node's attributes."""
+    """Makes float32 of every type and tensor of 16 bits in a node's attributes."""
     for name, attribute in list(node.attributes.items()):
-        if name in ("to", "dtype") and attribute.value == FP16.value:
+        if name in ("to", "dtype") and attribute.value in _CODES:
             node.attributes[name] = ir.AttrInt64(name, FP32.value)
         elif attribute.type == ir.AttributeType.TENSOR:
             tensor = attribute.as_tensor()
-            if tensor.dtype == FP16:
+            if tensor.dtype in HALVES:
                 array = tensor.numpy().astype(np.float32)
                 wide = ir.tensor(flush(array) if flushed else array)
                 node.attributes[name] = ir.AttrTensor(name, wide)
