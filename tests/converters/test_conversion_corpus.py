@@ -15,7 +15,7 @@ from tfmp.converters.intake.source import AnySource
 from tfmp.converters.onnx.emulation.profiles import Profile
 from tfmp.converters.runners import OnnxRunner
 from tfmp.converters.runners.onnx import onnx_runner
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, relative_l2
 
 # The first batch decides what `mixed` keeps in FP32; few samples, as accuracy is not the question.
 SAMPLES = 8
@@ -60,6 +60,21 @@ def assert_converts(case: Case, tmp_path: Path) -> tuple[AnySource, Batch, Path]
     outputs = mixed.report.candidates[0].outputs
     assert outputs, mixed.report.candidates[0].reasons
     return source, batch, fp16.path
+
+
+@pytest.mark.parametrize("name", quick(CASES, "unet", "loop_in_if", "functions"))
+def test_bf16_files_are_valid_and_drift_as_eight_times_less_digits_do(name: str, tmp_path: Path):
+    source = CASES[name].open()
+    batch = CASES[name].batch(source, SAMPLES)
+    asked = {"fp16_edges": True, "target": "tensorrt"}
+    file = convert(source, "onnx", tmp_path / "bf16.onnx", "bf16", **asked).path
+    onnx.checker.check_model(str(file), full_check=True)
+    onnx.shape_inference.infer_shapes(onnx.load(file), check_type=True, strict_mode=True)
+    expected, received = source.forward(batch), onnx_runner(file).run(batch)
+    for output, value in expected.items():
+        assert (received[output].shape, received[output].dtype) == (value.shape, value.dtype)
+        if value.dtype.kind == "f":
+            assert relative_l2(value, received[output]) < 0.05
 
 
 # Every fourth case is enough for what emulated sums show.

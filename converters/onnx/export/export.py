@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx_ir.passes.common import InlinePass
 
 from tfmp.converters.intake import (
     AnySource,
@@ -67,6 +68,8 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
     if opset is None or opset == model.opset_imports.get(""):
         return model
     check_opset(opset)
+    if model.functions:  # ONNX's converter leaves calls of functions behind, without these
+        InlinePass()(model)
     layers = {
         node.name: node.metadata_props.get("tfmp.layer", "") for node in model.graph.all_nodes()
     }

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import corpus_onnx
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -69,3 +70,16 @@ def test_what_no_rule_brings_to_a_newer_opset_stays(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(onnx.version_converter, "convert_version", no_rule)
     model = ir.from_proto(parse(OLD, opset=11, **ARRAYS))
     assert with_rewrites(model) is model
+
+
+def test_functions_of_a_model_survive_another_opset(tmp_path: Path):
+    model = corpus_onnx.functions()
+    onnx.save(model, tmp_path / "calls.onnx")
+    newer = convert(tmp_path / "calls.onnx", "onnx", tmp_path / "new.onnx", "fp32", opset=22)
+    batch = {
+        value.name: np.ones([one.dim_value or 2 for one in value.type.tensor_type.shape.dim], "f")
+        for value in model.graph.input
+    }
+    expected, received = run(model, batch), run(onnx.load(newer.path), batch)
+    for name, value in expected.items():
+        np.testing.assert_allclose(received[name], value, rtol=1e-5)
