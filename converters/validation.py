@@ -62,8 +62,8 @@ def validate(
             ONNX files where CUDA works. The report names the choice.
         emulate: arithmetic that a CPU emulates for FP16 ONNX files: "gpu" (sums in FP32),
             "pessimistic" (sums in FP16, rounded after every 16 terms; or "pessimistic:BLOCK"), or a
-            runtime: "ort-cuda" (or "ort-cuda:VERSION"), "tensorrt", "litert-gpu" or "webgpu". None
-            for the target that a file was converted for, or "gpu".
+            runtime: "ort-cuda" (or "ort-cuda:VERSION"), "tensorrt", "litert-gpu", "litert-cpu" or
+            "webgpu". None for the target that a file was converted for, or "gpu".
         split: also measure the share of each step in the drift (FP32 file, FP16 weights, FP16
             arithmetic) and the noise floor of float32. Takes a conversion to FP32 and three more
             runs.

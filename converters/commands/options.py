@@ -310,8 +310,8 @@ comparison = _options(
         metavar="PROFILE",
         help="Arithmetic that a CPU emulates for FP16 ONNX files: gpu (sums in FP32), pessimistic "
         "(sums in FP16, rounded after every 16 terms; pessimistic:BLOCK for another number), or a "
-        "runtime: ort-cuda (ort-cuda:VERSION), tensorrt, litert-gpu or webgpu [default: the target "
-        "of the file, or gpu].",
+        "runtime: ort-cuda (ort-cuda:VERSION), tensorrt, litert-gpu, litert-cpu or webgpu "
+        "[default: the target of the file, or gpu].",
     ),
     click.option(
         "--latency", is_flag=True, help="Also time single calls of the model and of each file."

@@ -23,6 +23,7 @@ from .onnx_gpu import (
     has_webgpu as has_webgpu,
 )
 from .reference import SourceRunner as SourceRunner, TensorFlowRunner as TensorFlowRunner
+from .tflite_sums import TFLiteSums as TFLiteSums
 from .timing import (
     TimedCalls as TimedCalls,
     time_in_worker as time_in_worker,

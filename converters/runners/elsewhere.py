@@ -8,6 +8,7 @@ import numpy as np
 
 from tfmp.converters.onnx.emulation import (
     GPU,
+    LITERT_CPU,
     OTHERS,
     Fact,
     Profile,
@@ -68,8 +69,7 @@ class OtherRuntime:
             for value in model.graph.initializers.values()
             if value.const_value is not None
         )
-        # A sum that is rounded after every term takes about 30 times as long as in FP32.
-        self.share = 1 if weights < _SMALL_WEIGHTS else 32 if profile.block == 1 else 8
+        self.share = share_of(weights, profile)
 
     def open(self) -> Runner | None:
         """A runner of the file; None where the runtime computes all of it as `GPU` does.
@@ -97,6 +97,8 @@ class OtherRuntime:
         return Place(where(node), fact.what if fact else "", self._fix(node, fact))
 
     def _fix(self, node: "ir.Node", fact: Fact | None) -> str:
+        if self.profile.name == LITERT_CPU:
+            return fact.fix if fact is not None else ""
         if fact is not None and fact.fix:
             kept = node.metadata_props.get("tfmp.layer") or node.name or node.op_type
             return f"{fact.fix}; or convert with --keep-fp32 {kept!r}"
@@ -111,6 +113,12 @@ class OtherRuntime:
                 if is_half(value) and value.name not in given:
                     copy.graph.outputs.append(value)
         return emulated(copy, profile, self._fusions if profile is self.profile else ())
+
+
+def share_of(weights: int, profile: Profile) -> int:
+    """One of how many samples a model with so many weights is to be run on."""
+    # A sum that is rounded after every term takes about 30 times as long as in FP32.
+    return 1 if weights < _SMALL_WEIGHTS else 32 if profile.block == 1 else 8
 
 
 def other_runtimes(path: Path) -> tuple[OtherRuntime, ...]:

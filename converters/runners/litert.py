@@ -54,7 +54,7 @@ class _Interpreted:
 
     def run(self, batch: Batch) -> Batch:
         outputs, evidence = self._worker.call("run", batch)
-        if self.info.fp16 == "native":
+        if self.info.fp16 in ("native", "emulated"):
             off_grid = ", ".join(evidence.off_grid)
             self.info.details["proof"] = (
                 f"{off_grid} holds values that FP16 cannot hold, so a part was computed in FP32"
@@ -106,7 +106,7 @@ class LiteRTRunner(_Interpreted):
         with self._held:
             worker = self._start(mode, signature, path=path, timeout_s=timeout_s)
             version, whole = worker.call("describe")
-            arithmetic = _arithmetic(worker) if force_fp16 else {}
+            exact, arithmetic = _arithmetic(worker) if force_fp16 else (False, {})
             self._held = self._held.pop_all()
         details = {
             "litert": version,
@@ -116,18 +116,26 @@ class LiteRTRunner(_Interpreted):
         self.info = RunnerInfo(
             name="litert-fp16" if force_fp16 else "litert",
             device="CPU",
-            fp16="native" if force_fp16 else _weights_only(file),
+            fp16=_kind(file, exact) if force_fp16 else _weights_only(file),
             details=details,
         )
 
 
-def _arithmetic(worker: Worker) -> dict[str, str]:
-    """The arithmetic of XNNPACK that is forced to FP16, as this machine's CPU does it."""
+def _kind(file: "TFLiteModel", exact: bool) -> str:
+    """A file that allows sums in FP16 is only emulated by a CPU that holds them in FP32."""
+    from tfmp.converters.tflite.file import accumulation
+
+    return "emulated" if exact and accumulation(file) == "fp16" else "native"
+
+
+def _arithmetic(worker: Worker) -> tuple[bool, dict[str, str]]:
+    """Whether this CPU holds sums in FP32 where XNNPACK is forced to FP16, and that in words."""
     with temporary_folder() as folder:
         path = folder / "sum.tflite"
         path.write_bytes(tflite_sum_probe())
         (total,) = worker.call("answer", path, {"x": np.ones((1, SUM_TERMS), np.float32)}).values()
-    return told_arithmetic(fp16_instructions(), bool((total == SUM_TERMS).all()))
+    exact = bool((total == SUM_TERMS).all())
+    return exact, told_arithmetic(fp16_instructions(), exact)
 
 
 def told_arithmetic(instructions: str, exact: bool) -> dict[str, str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource, Source
     from tfmp.converters.report import FileNotes
-    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.runners import OtherRuntime, Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
     from tfmp.converters.shared.worker import Worker
@@ -123,6 +123,12 @@ class TFLiteFormat(Format):
             told = f"signatures {names}; samples are compared with {model.origin.signature!r}"
             found = replace(found, notes=(told, *found.notes))
         return replace(found, notes=(*found.notes, *file.notes))
+
+    def elsewhere(self, path: Path) -> "tuple[OtherRuntime, ...]":
+        from tfmp.converters.runners import TFLiteSums
+        from tfmp.converters.tflite.file import TFLiteModel, accumulation
+
+        return (TFLiteSums(path),) if accumulation(TFLiteModel(path)) == "fp16" else ()
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.tflite.export import export_tflite

@@ -5,7 +5,7 @@ from .emulate import (
     fact_about as fact_about,
     fusions_of as fusions_of,
 )
-from .facts import Fact as Fact
+from .facts import LITERT_CPU as LITERT_CPU, Fact as Fact
 from .profiles import GPU as GPU, OTHERS as OTHERS, Profile as Profile, profile_of as profile_of
 from .switches import (
     SwitchedSession as SwitchedSession,

@@ -11,7 +11,8 @@ from functools import cache
 
 from tfmp.converters.onnx.fp16 import CUDA, TENSORRT, WEBGPU
 
-LITERT_GPU = "litert-gpu"  # runs .tflite files; its arithmetic on an ONNX file foretells theirs
+# They run .tflite files; their arithmetic on an ONNX file foretells theirs.
+LITERT_GPU, LITERT_CPU = "litert-gpu", "litert-cpu"
 
 Version = tuple[int, int]
 
@@ -49,6 +50,7 @@ RUNTIMES = {
     CUDA: Runtime("ONNX Runtime {} on CUDA", "1.26"),  # the last one for CUDA 12, which we pin
     TENSORRT: Runtime("TensorRT"),
     LITERT_GPU: Runtime("LiteRT's GPU backend"),
+    LITERT_CPU: Runtime("LiteRT on CPUs that add in FP16, such as ARMv8.2"),
     WEBGPU: Runtime("ONNX Runtime's WebGPU provider"),
 }
 
@@ -212,6 +214,15 @@ FACTS = (
         "tensorflow/lite/delegates/gpu/common/tasks/reduce.cc (commit 0986032): reductions add in "
         "FP32",
         fix="LiteRT 2.2 and later: ask for the precision FP16 with FP32 accumulation",
+    ),
+    _fact(
+        LITERT_CPU,
+        Kind.SUMS,
+        "MatMul Gemm Conv ConvTranspose Einsum AveragePool",
+        "matrix products and convolutions add in FP16, one term after the other",
+        "google/XNNPACK, src/f16-gemm/gen/f16-gemm-1x16-minmax-neonfp16arith-ld64.c (commit "
+        "028aae4): vacc is float16x8_t, and vfmaq_lane_f16 adds one term to it",
+        fix="Convert with --accumulate fp32",
     ),
     _fact(
         LITERT_GPU,

@@ -80,7 +80,10 @@ def test_all_in_mixed_precision_needs_samples(folder: Path) -> None:
     ("command", "told"),
     [
         ("onnx", "mixed (ONNX) is FP16 with as few nodes in FP32 as the budget needs on --data. "),
-        ("all", "needs on --data; TFLite files are FP16 with --repair then. "),
+        (
+            "all",
+            "needs on --data; TFLite files are FP16 in place of bf16, and FP16 with --repair in place of mixed. ",
+        ),
         ("tflite", "TFLite files have one: FP16 with --repair serves in place of mixed. "),
     ],
 )

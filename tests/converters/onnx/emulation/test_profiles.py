@@ -51,7 +51,8 @@ def test_another_name_is_refused(text: str):
         Profile.parse(text)
     assert str(caught.value) == (
         "emulate: expected 'gpu', 'pessimistic[:BLOCK]', 'ort-cuda[:VERSION]', 'tensorrt', "
-        "'litert-gpu[:BLOCK]' or 'webgpu[:BLOCK]', with BLOCK a number of terms such as 16 and "
+        "'litert-gpu[:BLOCK]', 'litert-cpu[:BLOCK]' or 'webgpu[:BLOCK]', with BLOCK a number of "
+        "terms such as 16 and "
         f"VERSION such as 1.26; received {text!r}."
     )
 
