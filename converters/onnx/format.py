@@ -129,7 +129,7 @@ class OnnxFormat(Format):
             islands = found.islands if found else None
             model, report = to_fp16(
                 *(model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target),
-                *(edges, low),
+                *(edges, low, found.narrow if found else ()),
             )
             fault = fault_of(model)
             notes += [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]

@@ -62,6 +62,7 @@ class MixedSearch:
         kept_flops: share of the switchable nodes' multiplications that stays in FP32.
         casts: number of values that are needed in both precisions.
         casts_before: the same number with every node in FP16.
+        narrow: names of the islands whose weights are stored in FP16.
     """
 
     islands: dict[str, str]
@@ -73,6 +74,7 @@ class MixedSearch:
     kept_flops: float
     casts: int = 0
     casts_before: int = 0
+    narrow: frozenset[str] = frozenset()
 
     def notes(self) -> list[str]:
         """Facts that a user should know, one sentence each."""
@@ -80,7 +82,7 @@ class MixedSearch:
         found = (
             f"mixed precision: {_counted(kept, 'node')} ({self.kept_flops:.1%} of the "
             f"multiplications) {'stays' if kept == 1 else 'stay'} in FP32, with "
-            f"{_counted(abs(added), 'cast')} {'fewer' if added < 0 else 'more'}; "
+            f"{_counted(abs(added), 'cast')} {'fewer' if added < 0 else 'more'}{self._stored()}; "
             f"worst rel_l2 {_worst(self.before):.2g} -> "
             f"{_worst(self.after):.2g}, found in {self.evaluations} evaluations of "
             f"{self.samples} samples in one session"
@@ -93,6 +95,9 @@ class MixedSearch:
             "The rest of the drift comes from nodes that always compute in FP16, or needs a larger "
             "budget",
         ]
+
+    def _stored(self) -> str:
+        return f", {len(self.narrow)} with their weights stored in FP16" if self.narrow else ""
 
 
 def _counted(count: int, noun: str) -> str:
@@ -138,16 +143,18 @@ def find_islands(
     trial = _Trial(copy, decisions, samples, budget, profile, compare)
     progress("mixed precision: looking at ranges")
     found = _search(trial, progress)
+    narrow = _narrow(trial, found)
     return MixedSearch(
         islands=found,
-        met=trial.excess(found) <= 1,
+        met=trial.excess(found, narrow) <= 1,
         before=trial.drift(()),
-        after=trial.drift(found),
+        after=trial.drift(found, narrow),
         evaluations=trial.evaluations,
         samples=trial.samples,
         kept_flops=trial.costs.share(found),
         casts=trial.costs.casts(found),
         casts_before=trial.costs.casts(()),
+        narrow=narrow,
     )
 
 
@@ -169,12 +176,14 @@ class _Trial:
         self.costs = Costs(model, decisions, switchable_nodes(model, decisions))
         self._inputs = list(model.graph.inputs)
         self._session = SwitchedSession(model, decisions, profile)
-        self.nodes = self._session.nodes
+        self.nodes, self.storing = self._session.nodes, self._session.storing
         specs = self._session.specs
         self._comparison = compare(specs) if compare else Comparison("the search", specs, specs)
         self.samples = sum(map(_rows, self._batches))
         self.evaluations = 0
-        self._measured: dict[frozenset[str], tuple[tuple[OutputDrift, ...], float]] = {}
+        self._measured: dict[
+            tuple[frozenset[str], frozenset[str]], tuple[tuple[OutputDrift, ...], float]
+        ] = {}
         self.unfit: dict[str, str] = {}
         self._references = list(self._instrumented())
         # What the float32 outputs themselves leave open is no matter of precision.
@@ -212,21 +221,33 @@ class _Trial:
             elif any(lost[name] for name in names):
                 self.unfit[node] = "works on numbers that all become zero in FP16"
 
-    def drift(self, fp32: Sequence[str] | dict[str, str]) -> tuple[OutputDrift, ...]:
+    def drift(
+        self, fp32: Sequence[str] | dict[str, str], narrow: frozenset[str] = frozenset()
+    ) -> tuple[OutputDrift, ...]:
         """The drift with these nodes in FP32, measured once."""
-        return self._found(fp32)[0]
+        return self._found(fp32, narrow)[0]
 
-    def excess(self, fp32: Sequence[str] | dict[str, str]) -> float:
-        """The largest measured drift as a multiple of its limit; infinite for lost values."""
-        return self._found(fp32)[1]
+    def excess(
+        self, fp32: Sequence[str] | dict[str, str], narrow: frozenset[str] = frozenset()
+    ) -> float:
+        """The largest measured drift as a multiple of its limit; infinite for lost values.
 
-    def _found(self, fp32: Sequence[str] | dict[str, str]) -> tuple[tuple[OutputDrift, ...], float]:
-        key = frozenset(fp32)
+        Args:
+            fp32: names of the nodes in FP32.
+            narrow: names of those whose weights are stored in FP16.
+        """
+        return self._found(fp32, narrow)[1]
+
+    def _found(
+        self, fp32: Sequence[str] | dict[str, str], narrow: frozenset[str]
+    ) -> tuple[tuple[OutputDrift, ...], float]:
+        kept = frozenset(fp32)
+        key = kept, narrow
         if key not in self._measured:
             self.evaluations += 1
             names = self._session.outputs
             outputs, checks = self._judged(
-                self._session.run(batch, key, names) for batch in self._batches
+                self._session.run(batch, kept, names, narrow) for batch in self._batches
             )
             over = [self._output_excess(output) for output in outputs]
             for check in checks:
@@ -320,6 +341,19 @@ def _search(trial: _Trial, progress: Progress) -> dict[str, str]:
         progress("mixed precision: leaving out nodes that are not needed")
         found = _shrink(trial, found)
     return found
+
+
+def _narrow(trial: _Trial, found: dict[str, str]) -> frozenset[str]:
+    """The islands whose weights lose nothing that the budget sees where they are stored in FP16.
+
+    All of them, or else those that are there for the range of their values.
+    """
+    limit = max(_MARGIN, trial.excess(found))
+    storing = frozenset(trial.storing.intersection(found))
+    for narrow in (storing, storing.intersection(trial.unfit)):
+        if not narrow or trial.excess(found, narrow) <= limit:
+            return narrow
+    return frozenset()
 
 
 def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:

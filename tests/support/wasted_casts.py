@@ -25,7 +25,7 @@ def wasted_casts(model: onnx.ModelProto) -> list[str]:
             found.append(f"{node.name}: to the type it has")
         if source.producer() is not None and _is_cast(source.producer()):
             found.append(f"{node.name}: of a cast")
-        if source.const_value is not None and not source.is_graph_input():
+        if source.const_value is not None and source.const_value.size < 64:
             found.append(f"{node.name}: of a constant")
         if (source, output.dtype) in seen:
             found.append(f"{node.name}: the second of {source.name} to {output.dtype}")

@@ -38,6 +38,7 @@ from tfmp.converters.onnx.graph import (
     open_session,
     reads_any,
     slots,
+    stores_narrow,
 )
 from tfmp.converters.shared.sessions import tensor_spec
 from tfmp.converters.shared.tensors import Batch
@@ -115,16 +116,28 @@ class _Edge:
 
 @dataclass(frozen=True)
 class _Constant:
-    """A constant as one node reads it: the input, the node's name, and both arrays."""
+    """A constant as one node reads it: the input, the node's name, and both arrays.
+
+    It is `narrow` if a file may store it in FP16 for a node in FP32, see `stores_narrow`.
+    """
 
     input: str
     node: str
     exact: np.ndarray
     rounded: np.ndarray
+    narrow: bool
 
 
 class SwitchedSession:
-    """A model whose nodes compute in FP32 or FP16, as each run asks."""
+    """A model whose nodes compute in FP32 or FP16, as each run asks.
+
+    Attributes:
+        outputs: names of the outputs.
+        nodes: names of the nodes with a switch.
+        values: float32 values of each node of the main graph.
+        storing: names of the nodes with weights that a file may store in FP16 for them.
+        specs: signatures of the outputs.
+    """
 
     def __init__(self, model: ir.Model, decisions: Decisions, profile: Profile = GPU) -> None:
         """Builds the one session.
@@ -146,6 +159,7 @@ class SwitchedSession:
         builder = _Builder(model, nodes, profile)
         builder.run()
         self._edges, self._constants = builder.edges, builder.constants
+        self.storing = {one.node for one in self._constants if one.narrow}
         graph = model.graph
         made = {value.name: value for node in graph for value in node.outputs}
         known = set(graph.outputs)
@@ -156,15 +170,22 @@ class SwitchedSession:
         own = set(self.outputs)
         self.specs = [tensor_spec(v) for v in self._session.get_outputs() if v.name in own]
 
-    def run(self, batch: Batch, fp32: Collection[str], wanted: Sequence[str]) -> Batch:
+    def run(
+        self,
+        batch: Batch,
+        fp32: Collection[str],
+        wanted: Sequence[str],
+        narrow: Collection[str] = (),
+    ) -> Batch:
         """Runs the model; gives outputs, or inner values, by name.
 
         Args:
             batch: arrays by input name.
             fp32: names of the nodes that compute in FP32; all others compute in FP16.
             wanted: names of outputs, or of values that `values` lists.
+            narrow: names of those of `fp32` whose weights are stored in FP16.
         """
-        kept = set(fp32)
+        kept, rounding = set(fp32), set(narrow)
         feed = {
             f"{_PREFIX}{index}": np.array(name in kept) for index, name in enumerate(self.nodes)
         }
@@ -172,7 +193,7 @@ class SwitchedSession:
             rounded = edge.makers is not None and edge.makers.isdisjoint(kept)
             feed[edge.input] = np.array(rounded or edge.node in kept)
         for constant in self._constants:
-            exact = constant.node in kept
+            exact = constant.node in kept and not (constant.narrow and constant.node in rounding)
             feed[constant.input] = constant.exact if exact else constant.rounded
         feed |= {
             value.name: batch[value.name]
@@ -294,7 +315,8 @@ class _Builder:
         assert value.const_value is not None
         exact = np.ascontiguousarray(value.const_value.numpy())  # others would be copied each run
         name = f"{_PREFIX}constant_{len(self.constants)}"
-        self.constants.append(_Constant(name, str(node.name), exact, rounded))
+        narrow = stores_narrow(value)
+        self.constants.append(_Constant(name, str(node.name), exact, rounded, narrow))
         return self._input(name, FP32, value.shape)
 
     def _rounded(self, value: ir.Value) -> np.ndarray | None:

@@ -4,7 +4,7 @@ A value is cast right behind the node that makes it, once for each type that it 
 readers share the cast, in subgraphs too. A constant gets one copy for each type that it is read in.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -45,6 +45,7 @@ from tfmp.converters.onnx.graph import (
     remove_unused,
     retype,
     slots,
+    stores_narrow,
 )
 from tfmp.converters.onnx.rewrites import rewrite
 
@@ -58,6 +59,7 @@ def to_fp16(
     target: str = gaps.ANY,
     edges: Shapes | None = None,
     low: ir.DataType = FP16,
+    narrow_weights: Collection[str] = (),
 ) -> tuple[ir.Model, Fp16Report]:
     """Rewrites a float32 model to compute in 16 bits wherever its ops and constants allow.
 
@@ -70,6 +72,7 @@ def to_fp16(
         target: see `rules.decide`.
         edges: see `rules.decide`.
         low: the type of 16 bits, FLOAT16 or BFLOAT16.
+        narrow_weights: see `rules.decide`.
 
     Returns:
         The model and a report. A model that already computes in 16 bits anywhere is returned as it
@@ -86,7 +89,7 @@ def to_fp16(
         rewritten = rewrite(model, keep_fp32, keep_nodes, HALVES[low])
     if edges is not None:
         split_biases(model)
-    decisions = decide(model, keep_fp32, keep_nodes, target, edges, low)
+    decisions = decide(model, keep_fp32, keep_nodes, target, edges, low, narrow_weights)
     rewriter = _Rewriter(model, decisions, low)
     rewriter.run(fp16_io)
     remove_unused(model)
@@ -162,6 +165,7 @@ class _Rewriter:
         self.changes: list[ConstantChange] = []
         self._decisions = decisions
         self._copies: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+        self._wide: dict[ir.Value, ir.Value] = {}  # weights in 16 bits, cast back
         self._unique = UniqueNames(model)
 
     def run(self, fp16_io: bool) -> None:
@@ -210,6 +214,8 @@ class _Rewriter:
             for _, body in bodies_of(node):
                 self._walk(body)
             self._retype(node, decision.dtype)
+            if decision.narrow:
+                self._store_narrow(node)
 
     def _retype(self, node: ir.Node, dtype: ir.DataType) -> None:
         """Casts the operands of one node to the types that it reads, and types its outputs."""
@@ -229,6 +235,17 @@ class _Rewriter:
             if is_float(value) and slot.variable is not None and slot.half and typed:
                 retype(value, self._low)
         _set_output_type(node, dtype)
+
+    def _store_narrow(self, node: ir.Node) -> None:
+        """Stores the weights of a node in FP32 in 16 bits, and casts them back."""
+        for index, value in enumerate(node.inputs):
+            if not is_float(value) or not stores_narrow(value, HALVES[self._low]):
+                continue
+            assert value is not None
+            if value not in self._wide:
+                narrow = self._as_type(value, self._low)
+                self._wide[value] = self._cast(narrow, FP32)
+            node.replace_input_with(index, self._wide[value])
 
     def _read_as(self, node: ir.Node, index: int, dtype: ir.DataType) -> None:
         value = node.inputs[index]

@@ -5,7 +5,7 @@ or None to pass; the first reason wins. A node that no rule keeps computes in 16
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,10 +43,13 @@ class Decision:
     Attributes:
         dtype: FLOAT16, BFLOAT16 or FLOAT.
         reason: the reason for FLOAT; empty for 16 bits.
+        narrow: whether its weights are stored in 16 bits although it computes in FLOAT: they are
+            then those of a file that computes in 16 bits throughout.
     """
 
     dtype: ir.DataType
     reason: str = ""
+    narrow: bool = False
 
 
 Decisions = dict[ir.Node, Decision]
@@ -122,6 +125,7 @@ def decide(
     target: str = gaps.ANY,
     edges: Shapes | None = None,
     low: ir.DataType = FP16,
+    narrow_weights: Collection[str] = (),
 ) -> Decisions:
     """Decides for every node that touches float32 tensors, subgraphs included.
 
@@ -134,6 +138,7 @@ def decide(
         edges: shapes of the data's inputs, as far as there are data: the model's edges stay in
             FP32, see `edges.edges_of`. None to decide about them like about all other nodes.
         low: the type of 16 bits, FLOAT16 or BFLOAT16.
+        narrow_weights: names of those of `keep_nodes` whose weights are stored in 16 bits.
 
     Returns:
         A decision for each node that has a float32 operand whose type may change.
@@ -154,8 +159,10 @@ def decide(
     for node in view.nodes:
         if not _touches_float(node):
             continue
-        reason = next(filter(None, (rule(node, view) for rule in rules)), None)
-        decisions[node] = Decision(FP32, reason) if reason else Decision(low)
+        told = ((rule, reason) for rule in rules if (reason := rule(node, view)))
+        rule, reason = next(told, (None, ""))
+        narrow = rule in _WITHOUT_KERNEL or (node.name or "") in narrow_weights
+        decisions[node] = Decision(FP32, reason, narrow) if reason else Decision(low)
     _settle_movers(decisions, view)
     return decisions
 
@@ -388,6 +395,9 @@ RULES: tuple[Rule, ...] = (
     _divisor_is_flushed,
 )
 
+
+# Nothing about numbers keeps a node in FP32 where these do.
+_WITHOUT_KERNEL = (_runtime_gap, _no_float16)
 
 _SETTLED = "between FP32 nodes, and exact in either precision"
 

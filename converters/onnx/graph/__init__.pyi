@@ -1,5 +1,9 @@
 from .building import new_cast as new_cast, new_constant as new_constant
-from .constants import ConstantFacts as ConstantFacts, constant_facts as constant_facts
+from .constants import (
+    ConstantFacts as ConstantFacts,
+    constant_facts as constant_facts,
+    stores_narrow as stores_narrow,
+)
 from .faults import (
     FAULTY_OPTIMIZER as FAULTY_OPTIMIZER,
     fault_of as fault_of,

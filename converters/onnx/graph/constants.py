@@ -46,6 +46,22 @@ def constant_facts(value: ir.Value, low: FloatFormat = FLOAT16) -> ConstantFacts
     return kept[1]
 
 
+# A Cast and the names around it take about so many bytes, which this many values save.
+_LEAST_VALUES = 64
+
+
+def stores_narrow(value: ir.Value, low: FloatFormat = FLOAT16) -> bool:
+    """Whether a value is a constant that 16 bits hold, and that is large enough to save room."""
+    if (
+        value.const_value is None
+        or value.is_graph_input()
+        or value.const_value.size < _LEAST_VALUES
+    ):
+        return False
+    facts = constant_facts(value, low)
+    return not facts.overflows and not facts.vanished
+
+
 def facts_of(array: np.ndarray, low: FloatFormat = FLOAT16) -> ConstantFacts:
     """The facts of an array; only values that are not normal numbers are looked at twice."""
     peak, smallest = 0.0, math.inf

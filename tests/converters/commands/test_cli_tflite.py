@@ -82,7 +82,8 @@ def test_all_in_mixed_precision_needs_samples(folder: Path) -> None:
         ("onnx", "mixed (ONNX) is FP16 with as few nodes in FP32 as the budget needs on --data. "),
         (
             "all",
-            "needs on --data; TFLite files are FP16 in place of bf16, and FP16 with --repair in place of mixed. ",
+            "needs on --data; TFLite files are FP16 in place of bf16, and FP16 with --repair in "
+            "place of mixed. ",
         ),
         ("tflite", "TFLite files have one: FP16 with --repair serves in place of mixed. "),
     ],

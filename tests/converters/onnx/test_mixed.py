@@ -21,6 +21,8 @@ from tfmp.converters.onnx.fp16.rules import decide
 from tfmp.converters.onnx.mixed import MAX_EVALUATIONS, MixedSearch, find_islands
 from tfmp.converters.shared.errors import InputError
 
+FLOAT, FLOAT16 = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
+
 # Flips need 299 samples for a proof, and these outputs decide nothing.
 BUDGET = DriftBudget(rel_l2=5e-3, flip_rate=None)
 
@@ -336,11 +338,53 @@ def test_a_budget_that_nothing_meets_gives_the_closest_and_says_so(
 ):
     # The float32 run itself always meets a budget, so what stays is a bound of the search.
     monkeypatch.setattr(repair_module._Trial, "meets", lambda self, fp32: False)
-    monkeypatch.setattr(repair_module._Trial, "excess", lambda self, fp32: 3.0 - len(fp32) / 100)
+    excess = lambda self, fp32, narrow=(): 3.0 - len(fp32) / 100  # noqa: E731
+    monkeypatch.setattr(repair_module._Trial, "excess", excess)
     found = search(deep(), normal(8, 16), DriftBudget(rel_l2=1e-9, flip_rate=None))
     assert not found.met
     assert len(found.islands) == 24
     assert "no assignment that was tried meets the budget" in found.notes()[1]
+
+
+PAST_FP16 = """
+agraph (float[N, 64] x) => (float[N, 4] y) {
+    h = MatMul(x, w)
+    s = MatMul(h, v)
+    n = LayerNormalization(s, one)
+    y = MatMul(n, u)
+}
+"""
+
+
+def past_fp16() -> onnx.ModelProto:
+    """The second product leaves the range of FP16, and its weights do not."""
+    rng = np.random.default_rng(0)
+    w, v, u = (
+        (rng.standard_normal(shape) * size).astype(np.float32)
+        for shape, size in (((64, 64), 1), ((64, 256), 3e3), ((256, 4), 1))
+    )
+    return parse(PAST_FP16, w=w, v=v, u=u, one=np.ones(256, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("limit", "stored"), [(5e-3, {FLOAT16}), (5e-5, {FLOAT})], ids=["seen by none", "seen"]
+)
+def test_weights_of_fp32_nodes_are_stored_in_fp16_where_the_budget_does_not_see_it(limit, stored):
+    model = past_fp16()
+    found = search(model, normal(300, 64), DriftBudget(rel_l2=limit, flip_rate=None))
+    assert found.met
+    assert "MatMul" in kept_kinds(model, found)
+    narrow = {"keep_nodes": found.islands, "narrow_weights": found.narrow}
+    file, _ = half(model, **narrow)
+    assert {one.data_type for one in file.graph.initializer if one.dims[-1] == 256} >= stored
+    large = [one for one in file.graph.initializer if list(one.dims) == [64, 256]]
+    assert {one.data_type for one in large} == stored
+    assert bool(found.narrow) == (stored == {FLOAT16})
+    assert ("stored in FP16" in found.notes()[0]) == bool(found.narrow)
+    # The search has measured the file that is written.
+    exact, received = (run_emulated(one, {"x": normal(300, 64)})["y"] for one in (model, file))
+    error = np.linalg.norm(received - exact) / np.linalg.norm(exact)
+    assert error == pytest.approx(found.after[0].rel_l2, rel=1e-2, abs=1e-6)
 
 
 LOOP = """

@@ -1,5 +1,6 @@
 """What runtimes lack in FP16, and that a target decides which of it counts."""
 
+import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
@@ -97,6 +98,20 @@ def test_bfloat16_needs_a_schema_and_a_kernel_in_every_runtime(opset, target, ke
     assert {one.op_type: one.reason for one in report.islands if one.op_type in kept} == kept
     assert len(kept) or not report.islands
     assert {i.data_type for i in model.graph.initializer} == {1 if "Conv" in kept else 16}
+
+
+@pytest.mark.parametrize(("options", "stored"), [({}, 16), ({"keep_fp32": ["RNN"]}, 1)])
+def test_weights_of_a_node_without_a_kernel_have_16_bits_and_those_kept_by_request_32(
+    options, stored
+):
+    w, r = (np.random.default_rng(0).standard_normal((1, 16, size)) for size in (4, 16))
+    text = """agraph (float[6, N, 4] x) => (float[6, 1, N, 16] y) {
+        y = RNN<hidden_size = 16>(x, w, r)
+    }"""
+    model, _ = half(
+        parse(text, opset=22, w=w.astype(np.float32), r=r.astype(np.float32)), low=BF16, **options
+    )
+    assert {one.data_type for one in model.graph.initializer} == {stored}
 
 
 @pytest.mark.parametrize("runtime", BF16_OPS)
