@@ -41,6 +41,9 @@ _SEGMENTS = 16
 # chance, and not with another order of the same sums. So the search stops short of the limit.
 _MARGIN = 0.9
 
+# An assignment that is over a limit by this factor on the first batch is over it on all of them.
+_FAR = 4.0
+
 # Segments that only help together have no share of the drift that is worth a number.
 _SHARE = 0.01
 
@@ -182,13 +185,13 @@ class _Trial:
         self.samples = sum(map(_rows, self._batches))
         self.evaluations = 0
         self._measured: dict[
-            tuple[frozenset[str], frozenset[str]], tuple[tuple[OutputDrift, ...], float]
+            tuple[frozenset[str], frozenset[str]], tuple[tuple[OutputDrift, ...], float, bool]
         ] = {}
         self.unfit: dict[str, str] = {}
         self._references = list(self._instrumented())
         # What the float32 outputs themselves leave open is no matter of precision.
         self._open: dict[tuple[str, str], float] = {}
-        for check in self._judged(self._references)[1]:
+        for check in self._judged(iter(self._references), 0, len(self._batches))[1]:
             known = self._open.get(_question(check), 0.0)
             self._open[_question(check)] = max(known, _check_excess(check))
 
@@ -225,7 +228,7 @@ class _Trial:
         self, fp32: Sequence[str] | dict[str, str], narrow: frozenset[str] = frozenset()
     ) -> tuple[OutputDrift, ...]:
         """The drift with these nodes in FP32, measured once."""
-        return self._found(fp32, narrow)[0]
+        return self._found(fp32, narrow, whole=True)[0]
 
     def excess(
         self, fp32: Sequence[str] | dict[str, str], narrow: frozenset[str] = frozenset()
@@ -239,35 +242,49 @@ class _Trial:
         return self._found(fp32, narrow)[1]
 
     def _found(
-        self, fp32: Sequence[str] | dict[str, str], narrow: frozenset[str]
+        self, fp32: Sequence[str] | dict[str, str], narrow: frozenset[str], whole: bool = False
     ) -> tuple[tuple[OutputDrift, ...], float]:
+        """The drift and the excess of an assignment.
+
+        One that is far over the limit on the first batch is not looked at on the others, unless the
+        `whole` of it is asked for.
+        """
         kept = frozenset(fp32)
         key = kept, narrow
-        if key not in self._measured:
-            self.evaluations += 1
+        known = self._measured.get(key)
+        if known is None or (whole and not known[2]):
+            self.evaluations += known is None
             names = self._session.outputs
-            outputs, checks = self._judged(
-                self._session.run(batch, kept, names, narrow) for batch in self._batches
-            )
-            over = [self._output_excess(output) for output in outputs]
-            for check in checks:
-                excess = _check_excess(check)
-                over += [excess] if excess > self._open.get(_question(check), 0.0) else []
-            self._measured[key] = outputs, max(over, default=0.0)
-        return self._measured[key]
+            runs = (self._session.run(batch, kept, names, narrow) for batch in self._batches)
+            self._comparison.start_over(self._comparison.label_kinds or None)
+            found = self._measure(runs, 0, 1)
+            complete = whole or len(self._batches) == 1 or found[1] <= _FAR
+            if complete and len(self._batches) > 1:
+                found = self._measure(runs, 1, len(self._batches))
+            self._measured[key] = known = (*found, complete)
+        return known[:2]
+
+    def _measure(
+        self, candidates: Iterator[Batch], first: int, last: int
+    ) -> tuple[tuple[OutputDrift, ...], float]:
+        """The drift and the excess after some more batches."""
+        outputs, checks = self._judged(candidates, first, last)
+        over = [self._output_excess(output) for output in outputs]
+        for check in checks:
+            excess = _check_excess(check)
+            over += [excess] if excess > self._open.get(_question(check), 0.0) else []
+        return outputs, max(over, default=0.0)
 
     def _judged(
-        self, candidates: Iterable[Batch]
+        self, candidates: Iterator[Batch], first: int, last: int
     ) -> tuple[tuple[OutputDrift, ...], tuple[Check, ...]]:
-        """The drift of a candidate's outputs for all batches, and the checks of it."""
-        self._comparison.start_over(self._comparison.label_kinds or None)
-        first = 0
-        for batch, labels, expected, received in zip(
-            self._batches, self._labels, self._references, candidates, strict=True
-        ):
-            keys = np.arange(first, first + _rows(batch), dtype=np.uint64)
-            self._comparison.update(expected, received, labels, keys)
-            first += len(keys)
+        """The drift of a candidate's outputs after some more batches, and the checks of it."""
+        for index in range(first, last):
+            rows = _rows(self._batches[index])
+            start = sum(map(_rows, self._batches[:index]))
+            keys = np.arange(start, start + rows, dtype=np.uint64)
+            labels, expected = self._labels[index], self._references[index]
+            self._comparison.update(expected, next(candidates), labels, keys)
         outputs, labels_of = self._comparison.outputs(), self._comparison.labels()
         # A metric that needs all samples at once takes a bootstrap, which is too long for a search.
         quick = [label for label in labels_of if not label.totals.kept.nbytes]

@@ -206,9 +206,9 @@ class _Direction:
         before = [build.value("state", FP32) for _ in range(states)]
         given = build.value("given", FP32)
         inputs = [*before, given]
-        body = _Body(build, products, self._recurrent, self._hidden, self._coarse)
+        body = _Body(build, products, self._recurrent, self._hidden, self._coarse, self._exact)
         step = {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[self._node.op_type]
-        after = [body.rounded(state, self._exact) for state in step(body, given, before)]
+        after = [body.rounded(state) for state in step(body, given, before)]
         output = after[0]
         if lengths is not None:
             moment = build.value("moment", INT64)
@@ -278,7 +278,9 @@ class _Body:
         recurrent: ir.Value,
         hidden: int,
         coarse: bool,
+        exact: ir.Value | None,
     ) -> None:
+        self._exact = exact
         self.nodes: list[ir.Node] = []
         self._build, self._products, self._recurrent = build, products, recurrent
         self._hidden, self._coarse = hidden, coarse
@@ -296,7 +298,8 @@ class _Body:
             return result
         # Veltkamp's splitting: what is left of 24 bits when 15 of them cancel.
         large = self.op("Mul", result, self._build.floats(2.0**15 + 1))
-        return self.op("Sub", large, self.op("Sub", large, result))
+        coarse = self.op("Sub", large, self.op("Sub", large, result))
+        return coarse if self._exact is None else self.op("Where", self._exact, result, coarse)
 
     def split(self, value: ir.Value, sizes: ir.Value, count: int) -> Sequence[ir.Value]:
         node = self._build.node("Split", [value, sizes], [FP32] * count, {"axis": -1})
@@ -311,11 +314,11 @@ class _Body:
         self._products.append(self.nodes[-1])
         return value
 
-    def rounded(self, value: ir.Value, exact: ir.Value | None) -> ir.Value:
+    def rounded(self, value: ir.Value) -> ir.Value:
         half = self._build.half
         narrow = self.op("Cast", value, dtype=half, to=half.value)
         wide = self.op("Cast", narrow, to=FP32.value)
-        return wide if exact is None else self.op("Where", exact, value, wide)
+        return wide if self._exact is None else self.op("Where", self._exact, value, wide)
 
 
 def _producer(value: ir.Value) -> ir.Node:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from tfmp.converters.onnx.emulation.facts import Kind
 from tfmp.converters.onnx.emulation.fp16_sums import adds_up, sum_in_fp16
 from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
@@ -261,7 +262,9 @@ class _Builder:
             if node.op_type in RECURRENT
         }
         sum_in_fp16(self._model, self._copies, self._profile)
-        unroll(self._model, recurrent, recurrent)  # their states are rounded between steps
+        # Their states are rounded between steps.
+        coarse = bool(self._profile.ops(Kind.COARSE))
+        unroll(self._model, recurrent, recurrent, coarse)
         for value in list(graph.initializers.values()):
             if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
                 del graph.initializers[str(value.name)]

@@ -281,6 +281,23 @@ def test_a_tight_budget_is_met_with_part_of_the_graph_in_few_evaluations(
     assert drift(proto, x, found.islands) <= all_half * 0.7
 
 
+def test_an_assignment_that_is_far_off_is_not_run_on_all_samples(monkeypatch: pytest.MonkeyPatch):
+    runs = []
+    plain = switches.SwitchedSession.run
+    monkeypatch.setattr(
+        switches.SwitchedSession, "run", lambda *given: runs.append(1) or plain(*given)
+    )
+    model, x = past_fp16(), normal(256, 64)
+    parts = [({"x": part}, None) for part in np.split(x, 8)]
+    found = find_islands(prepared(model), parts, BUDGET)
+    assert found.islands.keys() == search(past_fp16(), x, BUDGET).islands.keys()
+    assert found.met
+    assert found.samples == 256
+    runs.clear()
+    find_islands(prepared(model), parts, BUDGET)
+    assert len(runs) < 8 * found.evaluations - 7
+
+
 def test_the_cheapest_part_that_is_enough_ends_the_ranking():
     """What a narrow end loses is found before the wide layers in front of it are tried."""
     end = "s = ReduceSum <keepdims = 1> (t, axis)  away = Add(s, far)  y = Sub(away, back)"
