@@ -71,14 +71,20 @@ class OrderedSet(MutableSet[Item]):
 
 
 class Numbers:
-    """Stands in for `id`: gives 1, 2, 3 to objects in the order in which they are asked about."""
+    """Stands in for `id`: counts objects in the order in which they are asked about.
+
+    Like addresses, the numbers are none that anything else may have: tf2onnx keeps the inputs of a
+    product by their position and its steps by `id` in one table, and fails where two meet.
+    """
+
+    FIRST = 2**20
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, object]] = {}
 
     def __call__(self, item: object) -> int:
         # Holding the object keeps its address from being another's.
-        return self._known.setdefault(id(item), (len(self._known) + 1, item))[0]
+        return self._known.setdefault(id(item), (self.FIRST + len(self._known), item))[0]
 
 
 @contextmanager

@@ -6,8 +6,10 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from repository import SUPPORT
+from tf2onnx.optimizer import einsum_optimizer
 
 from tfmp.converters.onnx.export.deterministic_tf2onnx import Numbers, OrderedSet, reproducible
 
@@ -66,7 +68,11 @@ def test_an_ordered_set_is_a_set_in_the_order_of_insertion():
 def test_numbers_tell_objects_apart():
     numbers = Numbers()
     one, other = [], []
-    assert [numbers(one), numbers(other), numbers(one)] == [1, 2, 1]
+    assert [numbers(one), numbers(other), numbers(one)] == [
+        Numbers.FIRST,
+        Numbers.FIRST + 1,
+        Numbers.FIRST,
+    ]
     # An address that is free again is another object's number no more.
     assert len({numbers(object()) for _ in range(50)}) == 50
 
@@ -86,3 +92,11 @@ def test_modules_get_their_built_ins_back(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(RuntimeError, match="inside"):
         fail()
     assert module.kind() == (set, id)
+
+
+@pytest.mark.parametrize("equation", ["abc,cde->abde", "aecd,abcd->acbe"])
+def test_products_of_many_axes_are_decomposed_with_numbers_for_ids(equation: str):
+    """With 1, 2, 3 they were not: tf2onnx took a step for an input, and ran its slow passes."""
+    with reproducible("tf2onnx"):
+        found = einsum_optimizer.optimize_einsum(equation, dtype=np.float32, cache=False, opset=18)
+    assert found.equation_
