@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource
     from tfmp.converters.onnx.emulation import Profile
-    from tfmp.converters.onnx.fp16 import Shapes
     from tfmp.converters.onnx.mixed import MixedSearch
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import OtherRuntime, Runner, RunnerInfo, TimedCalls
@@ -119,7 +118,7 @@ class OnnxFormat(Format):
         if target.precision != "fp32":
             model = with_rewrites(model)
             found, rewritten = None, None
-            edges = None if options.fp16_edges else _shapes(samples)
+            edges = None if options.fp16_edges else _call(samples)
             if target.precision == "mixed" and samples is not None:
                 with running_on_samples(source.name):
                     found, rewritten = _islands(
@@ -276,7 +275,7 @@ def _islands(
     source: "AnySource",
     target: Target,
     samples: "Samples",
-    edges: "Shapes | None",
+    edges: "Batch | None",
     budget: "DriftBudget",
     progress: Progress,
 ) -> "tuple[MixedSearch | None, list[str] | None]":
@@ -338,13 +337,12 @@ def _already_fp16(model: "ir.Model", precision: str) -> list[str]:
     ]
 
 
-def _shapes(samples: "Samples | None") -> "Shapes":
-    """The shapes of a call's inputs, as far as there are data to look at."""
+def _call(samples: "Samples | None") -> "Batch":
+    """The inputs of a call, as far as there are data to look at."""
     first = samples.first() if samples is not None else None
     if samples is None or first is None:
         return {}
-    call = next(iter(samples.calls(first.inputs)))
-    return {name: array.shape for name, array in call.items()}
+    return next(iter(samples.calls(first.inputs)))
 
 
 def _cpu_info() -> "RunnerInfo":

@@ -28,7 +28,7 @@ from tfmp.converters.onnx.emulation import (
     name_nodes,
     switchable_nodes,
 )
-from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, Shapes, decide, split_biases
+from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide, split_biases
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
@@ -120,7 +120,7 @@ def find_islands(
     target: str = ANY,
     profile: Profile = GPU,
     compare: Compare | None = None,
-    edges: Shapes | None = None,
+    edges: Batch | None = None,
 ) -> MixedSearch:
     """Searches for the nodes to keep in FP32.
 

@@ -1,5 +1,5 @@
 from .cost import Costs as Costs
-from .edges import Shapes as Shapes, split_biases as split_biases
+from .edges import split_biases as split_biases
 from .gaps import (
     ANY as ANY,
     BF16_OPS as BF16_OPS,

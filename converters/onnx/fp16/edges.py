@@ -8,7 +8,7 @@ offset.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -26,18 +26,25 @@ from tfmp.converters.onnx.graph import (
     light_proto,
     new_constant,
     nodes_of,
+    open_once,
     operand,
     rank_of,
 )
+from tfmp.converters.shared.tensors import Batch
 
 _ENDS = PRODUCTS | {"Einsum"}
 _HEAVY = _ENDS | {"Attention", "DFT", "DeformConv", "GRU", "LSTM", "RNN", "STFT"}
 # A Gather from more elements reads a table of weights; a loop with fewer weights is elementwise.
 TABLE = 4096
 
-# A constant is an offset where the spacing beside it is the first number: from 32 on in FP16, 4 in
-# BF16. From the other number on it is a mask.
+# An added constant is an offset where the spacing beside it is this share of what varies: 32 times
+# as large in FP16, four times in BF16. Without data, what varies is taken for 1, and what is over
+# the second number for a mask.
 _SPACING, _MASK = 2.0**-5, 3e4
+# With data, smaller constants are not looked at unless they dominate their product.
+_LEAST_CONSTANT = 1.0
+# A channel that varies by a smaller share of what all vary by says little.
+_SILENT = 0.1
 # A bias is an offset if it is this many times the norm of its column of weights.
 _DOMINANT = 4.0
 # A column of weights that loses more than this vanishes: 2**-8 of itself in FP16.
@@ -56,21 +63,20 @@ ANGLE = "for the angle of a sine"
 VANISHES = "weights of the last product lose their digits in FP16"
 REASONS = (BEHIND, BEFORE, BESIDE, ANGLE)
 
-Shapes = Mapping[str, Sequence[int]]
-
 
 def edges_of(
-    model: ir.Model, shapes: Shapes | None = None, low: ir.DataType = FP16
+    model: ir.Model, data: Batch | None = None, low: ir.DataType = FP16
 ) -> dict[ir.Node, str]:
     """The nodes at the edges of a model that are to compute in FP32, each with the reason.
 
     Args:
         model: a float32 model, prepared by `rewriter.prepare`, after `split_biases`.
-        shapes: of the data's inputs by name, for open axes. Without them these count as one
-            element, and shares alone decide.
+        data: inputs of a call by name. They tell open axes, which count as one element without
+            them, and by how much a value varies beside a constant that is added to it.
         low: the type of 16 bits that all other nodes compute in.
     """
-    graph, sizes = model.graph, _Sizes(model, shapes or {})
+    shapes = {name: array.shape for name, array in (data or {}).items()}
+    graph, sizes = model.graph, _Sizes(model, shapes)
     last, tail = _tail(graph)
     heaviest = _MOST_SHARE * sum(map(sizes.multiplications, nodes_of(graph)))
     found = {
@@ -79,7 +85,8 @@ def edges_of(
         if _vanishes(node, low) and sizes.multiplications(node) <= heaviest
     }
     biases = filter(None, map(_added_bias, last))
-    offsets = _up_to_products(graph, {*_large_constants(graph, low), *biases})
+    beside = _offsets(model, data, low) if data else _large_constants(graph, low)
+    offsets = _up_to_products(graph, {*beside, *biases})
     most, before = sizes.allowed(nodes_of(graph)), _before_products(graph)
     for part, reason in ((tail, BEHIND), (_front(before, graph), BEFORE)):
         if sizes.moved(part) <= most or not part.isdisjoint(offsets):
@@ -188,14 +195,66 @@ def _angles(nodes: Sequence[ir.Node]) -> set[ir.Node]:
     return found
 
 
-def _large_constants(graph: ir.Graph, low: ir.DataType) -> set[ir.Node]:
-    found, least = set(), _SPACING / HALVES[low].eps
+def _added(graph: ir.Graph) -> Iterator[tuple[ir.Node, np.ndarray]]:
+    """Additions of a constant, with the constant."""
     for node in graph:
         added = map(_constant, node.inputs) if node.op_type in ("Add", "Sub") else ()
-        peaks = (float(np.abs(value).max(initial=0)) for value in added if value is not None)
-        if any(least <= peak < _MASK for peak in peaks):
-            found.add(node)
-    return found
+        yield from ((node, value) for value in added if value is not None and value.size)
+
+
+def _large_constants(graph: ir.Graph, low: ir.DataType) -> set[ir.Node]:
+    least = _SPACING / HALVES[low].eps
+    return {node for node, added in _added(graph) if least <= np.abs(added).max() < _MASK}
+
+
+def _offsets(model: ir.Model, data: Batch, low: ir.DataType) -> set[ir.Node]:
+    """The additions of a constant that is an offset beside what varies on the data."""
+    asked = {
+        node: added
+        for node, added in _added(model.graph)
+        if np.abs(added).max() >= _LEAST_CONSTANT or _dominates(added, node.inputs[0].producer())
+    }
+    names = [str(node.outputs[0].name) for node in asked]
+    try:
+        found = _inner_values(model, names, data) if names else {}
+    except Exception:  # ONNX Runtime's exceptions share no base class
+        return _large_constants(model.graph, low)
+    least = _SPACING / HALVES[low].eps
+    pairs = zip(asked.items(), names, strict=True)
+    return {node for (node, added), name in pairs if _over_spread(added, found[name]) >= least}
+
+
+def _inner_values(model: ir.Model, names: Sequence[str], data: Batch) -> Batch:
+    copy = model.clone()
+    given = {value.name for value in copy.graph.outputs}
+    made = {value.name: value for node in copy.graph for value in node.outputs}
+    copy.graph.outputs.extend(made[name] for name in names if name not in given)
+    fed = {
+        str(value.name): data[str(value.name)].astype(value.dtype.numpy())
+        for value in model.graph.inputs
+        if value.dtype is not None
+    }
+    return dict(zip(names, open_once(copy)(names, fed), strict=True))
+
+
+def _over_spread(added: np.ndarray, result: np.ndarray) -> float:
+    """The largest constant of a channel over what the result varies by there.
+
+    The axis of channels is the one that the constant varies along, or the last of several. A
+    constant that is zero or one number, as masks are, is no offset.
+    """
+    shape = (1,) * (result.ndim - added.ndim) + added.shape
+    along = [axis for axis, size in enumerate(shape) if size > 1]
+    if len(along) > 1 and len(np.unique(added)) == 2 and not added.all():
+        return 0.0
+    axes = tuple(axis for axis in range(result.ndim) if axis not in along[-1:])
+    spread = np.std(result, axis=axes, dtype=np.float64)
+    typical = float(np.sqrt(np.mean(spread**2)))
+    if not np.isfinite(typical) or not typical:
+        return 0.0
+    mean = np.abs(np.mean(np.broadcast_to(added.reshape(shape), result.shape), axis=axes))
+    told = spread >= _SILENT * typical
+    return float(np.max(mean[told] / spread[told], initial=0.0))
 
 
 def _up_to_products(graph: ir.Graph, found: set[ir.Node]) -> set[ir.Node]:
@@ -209,8 +268,10 @@ def _up_to_products(graph: ir.Graph, found: set[ir.Node]) -> set[ir.Node]:
 
 def _columns(node: ir.Node) -> np.ndarray | None:
     """A product's weights, a row for each column of its result."""
+    if node.op_type not in PRODUCTS:
+        return None
     weights = _constant(node.inputs[1])
-    if weights is None or weights.ndim < 2 or node.op_type not in PRODUCTS:
+    if weights is None or weights.ndim < 2:
         return None
     turned = "transB" in node.attributes and node.attributes["transB"].as_int()
     first = node.op_type == "Conv" or (node.op_type == "Gemm" and turned)
@@ -228,8 +289,8 @@ def _vanishes(node: ir.Node, low: ir.DataType) -> bool:
     return bool((lost > most * np.linalg.norm(columns, axis=1)).any())
 
 
-def _dominates(bias: np.ndarray | None, node: ir.Node) -> bool:
-    columns = _columns(node)
+def _dominates(bias: np.ndarray | None, node: ir.Node | None) -> bool:
+    columns = _columns(node) if node is not None else None
     if bias is None or columns is None or bias.size not in (1, len(columns)):
         return False
     return bool((np.abs(bias.ravel()) > _DOMINANT * np.linalg.norm(columns, axis=1)).any())
@@ -271,7 +332,7 @@ def _split(node: ir.Node, bias: np.ndarray) -> None:
 class _Sizes:
     """Elements of values for one sample, and what follows from them."""
 
-    def __init__(self, model: ir.Model, shapes: Shapes) -> None:
+    def __init__(self, model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> None:
         proto = light_proto(model)
         self._known = True
         inputs = {str(value.name) for value in model.graph.inputs}

@@ -16,7 +16,7 @@ from onnx_ir.passes.common import (
 
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import raise_epsilons
-from tfmp.converters.onnx.fp16.edges import Shapes, split_biases
+from tfmp.converters.onnx.fp16.edges import split_biases
 from tfmp.converters.onnx.fp16.report import ConstantChange, Fp16Report, Island
 from tfmp.converters.onnx.fp16.rules import (
     TYPED_BY_ATTRIBUTE,
@@ -48,6 +48,7 @@ from tfmp.converters.onnx.graph import (
     stores_narrow,
 )
 from tfmp.converters.onnx.rewrites import rewrite
+from tfmp.converters.shared.tensors import Batch
 
 
 def to_fp16(
@@ -57,7 +58,7 @@ def to_fp16(
     keep_nodes: Mapping[str, str] | None = None,
     rewritten: Sequence[str] | None = None,
     target: str = gaps.ANY,
-    edges: Shapes | None = None,
+    edges: Batch | None = None,
     low: ir.DataType = FP16,
     narrow_weights: Collection[str] = (),
 ) -> tuple[ir.Model, Fp16Report]:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
-from tfmp.converters.onnx.fp16.edges import TABLE, Shapes, edges_of
+from tfmp.converters.onnx.fp16.edges import TABLE, edges_of
 from tfmp.converters.onnx.fp16.report import QUANTIZED
 from tfmp.converters.onnx.graph import (
     BF16,
@@ -34,6 +34,7 @@ from tfmp.converters.onnx.graph import (
     text,
 )
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.tensors import Batch
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def decide(
     keep_fp32: Sequence[str] = (),
     keep_nodes: Mapping[str, str] | None = None,
     target: str = gaps.ANY,
-    edges: Shapes | None = None,
+    edges: Batch | None = None,
     low: ir.DataType = FP16,
     narrow_weights: Collection[str] = (),
 ) -> Decisions:
@@ -135,8 +136,8 @@ def decide(
             whose op type matches one fully, stays in FP32.
         keep_nodes: names of further nodes that stay in FP32, with the reason.
         target: one of `gaps.TARGETS`: runtime that the file will run on, whose gaps count too.
-        edges: shapes of the data's inputs, as far as there are data: the model's edges stay in
-            FP32, see `edges.edges_of`. None to decide about them like about all other nodes.
+        edges: inputs of a call of the data, or none: the model's edges stay in FP32, see
+            `edges.edges_of`. None to decide about them like about all other nodes.
         low: the type of 16 bits, FLOAT16 or BFLOAT16.
         narrow_weights: names of those of `keep_nodes` whose weights are stored in 16 bits.
 

@@ -13,7 +13,7 @@ from tfmp.converters.onnx.fp16.rewriter import prepare
 W = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8)
 
 
-def reasons(body: str, shapes: dict | None = None, size: str = "N, 8", **arrays: object) -> dict:
+def reasons(body: str, data: dict | None = None, size: str = "N, 8", **arrays: object) -> dict:
     """Reasons by the op types of the nodes that stay in FP32."""
     values = {name: np.asarray(value, np.float32) for name, value in arrays.items()}
     model = ir.from_proto(
@@ -21,7 +21,7 @@ def reasons(body: str, shapes: dict | None = None, size: str = "N, 8", **arrays:
     )
     prepare(model)
     split_biases(model)
-    return {node.op_type: reason for node, reason in edges_of(model, shapes or {}).items()}
+    return {node.op_type: reason for node, reason in edges_of(model, data).items()}
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,37 @@ def test_an_added_constant_up_to_the_next_product(number: float, kept: bool):
     assert reasons(body, c=number) == ({"Add": BESIDE, "Tanh": BESIDE} if kept else {})
 
 
+@pytest.mark.parametrize(
+    ("number", "spread", "kept"),
+    [(290, 1, True), (290, 100, False), (5, 0.01, True), (5, 1, False), (5e4, 1, True)],
+    ids=["kelvin", "spread out", "small beside less", "small", "past the size of masks"],
+)
+def test_data_tell_what_an_added_constant_is_large_beside(number, spread, kept):
+    x = np.random.default_rng(0).standard_normal((64, 8)).astype(np.float32)
+    body = "h = MatMul(x, v) i = Add(h, c) j = Tanh(i) k = MatMul(j, w) y = Relu(k)"
+    scaled = (W + np.eye(8, dtype=np.float32)) * spread / 2
+    found = reasons(body, {"x": x}, c=number, v=scaled)
+    assert found == ({"Add": BESIDE, "Tanh": BESIDE} if kept else {})
+
+
+def test_a_mask_of_data_is_no_offset():
+    """Nor is a table of positions, whose numbers differ; the same number everywhere is one."""
+    mask = np.triu(np.full((8, 8), -2e4, np.float32), 1)
+    table = np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32)
+    body = "h = MatMul(x, w) i = Add(h, c) j = Softmax(i) k = MatMul(j, w) y = Relu(k)"
+    x = np.random.default_rng(0).standard_normal((64, 8, 8)).astype(np.float32)
+    kept = dict.fromkeys(("Add", "Softmax"), BESIDE)
+    for constant, expected in ((mask, {}), (40 * table, {}), (40 * table + 3000, kept)):
+        assert reasons(body, {"x": x}, size="N, 8, 8", c=constant) == expected
+
+
 def test_a_part_of_known_size_moves_at_most_a_share():
     """Open axes count as one element; data tell what they are."""
     body = "h = MatMul(x, w) y = Exp(h)"
     assert reasons(body, size="N, 90000, 8") == {}
     assert reasons(body, size="N, T, 8") == {}
-    assert reasons(body, {"x": (2, 90000, 8)}, size="N, T, 8") == {}
-    assert reasons(body, {"x": (2, 10, 8)}, size="N, T, 8") == {"Exp": BEHIND}
+    assert reasons(body, {"x": np.ones((2, 90000, 8), np.float32)}, size="N, T, 8") == {}
+    assert reasons(body, {"x": np.ones((2, 10, 8), np.float32)}, size="N, T, 8") == {"Exp": BEHIND}
 
 
 @pytest.mark.parametrize(("number", "split"), [(1.0, False), (300.0, True)])
