@@ -9,7 +9,7 @@ The epsilon of a normalization is float32 in every kernel, but some round 1 / de
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
@@ -17,7 +17,7 @@ from tfmp.converters.onnx.graph import MOVERS, number_of, real
 from tfmp.shared.numerics import FLOAT16, FloatFormat
 
 # Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
-ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0}
+ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0, "ReduceLogSum": 0}
 
 _NORMALIZATIONS = frozenset(
     "GroupNormalization InstanceNormalization LayerNormalization RMSNormalization".split()
@@ -59,14 +59,13 @@ def lowest_divisors(nodes: Iterable[ir.Node], low: FloatFormat = FLOAT16) -> dic
         The constant, or its root, by the values that are at least that large and decide about a
         divisor.
     """
-    listed = list(nodes)
-    lowest: dict[ir.Value, float] = {}
+    listed = [node for node in nodes if node.domain == ""]
+    floors: dict[ir.Value, float] = {}
     for node in listed:
-        if node.domain != "":
-            continue
-        floor = _floor(node, lowest)
-        if floor is not None and 0 < floor < low.smallest_normal:
-            lowest[node.outputs[0]] = floor
+        floor = _floor(node, floors)
+        if floor is not None and floor > 0:
+            floors[node.outputs[0]] = floor
+    lowest = {value: floor for value, floor in floors.items() if floor < low.smallest_normal}
     matters: set[ir.Value] = set()
     for node in reversed(listed):
         if any(_is_sensitive(user, index, matters) for user, index in node.outputs[0].uses()):
@@ -74,17 +73,46 @@ def lowest_divisors(nodes: Iterable[ir.Node], low: FloatFormat = FLOAT16) -> dic
     return {value: floor for value, floor in lowest.items() if value in matters}
 
 
-def _floor(node: ir.Node, lowest: dict[ir.Value, float]) -> float | None:
-    if node.op_type in ("Add", "Max") and len(node.inputs) == 2:
-        return next((n for value in node.inputs if (n := number_of(value)) is not None), None)
-    if node.op_type == "Clip" and len(node.inputs) > 1:
-        return number_of(node.inputs[1])
-    source = node.inputs[0] if node.inputs else None
-    if source is None or source not in lowest:
-        return None
-    if node.op_type == "Sqrt":
-        return lowest[source] ** 0.5
-    return lowest[source] if node.op_type in MOVERS else None
+# Of what is at least a floor, these are at least that floor, too; sums, where no term is negative.
+_SUMS = frozenset({"CumSum", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Sum"})
+_CARRIERS = MOVERS | _SUMS | {"Abs", "Neg"}
+
+
+def _floor(node: ir.Node, floors: Mapping[ir.Value, float]) -> float | None:
+    """The number that the results of a node are at least as large as, where constants tell."""
+    known = [floors.get(value) for value in node.inputs if value is not None]
+    found = [floor for floor in known if floor is not None]
+    number = next((n for value in node.inputs if (n := number_of(value)) is not None), None)
+    match node.op_type:
+        case "Add" if number is not None or len(found) == 2:
+            return max([*found, *([] if number is None else [number])])
+        case "Max":
+            return max([*found, *([] if number is None else [number])], default=None)
+        case "Clip" if len(node.inputs) > 1:
+            return number_of(node.inputs[1])
+        case "Where":
+            return _chosen_floor(node)
+        case "Sqrt" if found:
+            return found[0] ** 0.5
+        case "Mul" if len(found) == 2:
+            return found[0] * found[1]
+        case "Mul" if found and number is not None:
+            return found[0] * abs(number)
+        case "Div" if known[0] is not None and number:
+            return known[0] / abs(number)
+        case op_type if op_type in _CARRIERS and known:
+            return known[0] if op_type != "Concat" else min(found) if None not in known else None
+    return None
+
+
+def _chosen_floor(node: ir.Node) -> float | None:
+    """The constant that a Where takes in the place of smaller values: Where(x < c, c, x)."""
+    compared = node.inputs[0].producer() if node.inputs[0] is not None else None
+    for value, other in (node.inputs[1:3], node.inputs[2:0:-1]):
+        number = number_of(value)
+        if number is not None and compared is not None and other in compared.inputs:
+            return number
+    return None
 
 
 def _is_sensitive(user: ir.Node, index: int, matters: set[ir.Value]) -> bool:
@@ -92,5 +120,6 @@ def _is_sensitive(user: ir.Node, index: int, matters: set[ir.Value]) -> bool:
         return False
     if ZERO_MATTERS.get(user.op_type) == index:
         return True
-    carries = user.op_type == "Sqrt" or (user.op_type in MOVERS and index == 0)
+    first = user.op_type in _CARRIERS | {"Div"} and index == 0
+    carries = first or user.op_type in ("Add", "Concat", "Max", "Mul", "Sqrt", "Where")
     return carries and user.outputs[0] in matters

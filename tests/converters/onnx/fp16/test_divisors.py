@@ -29,6 +29,41 @@ FRAGILE = {
 }
 
 
+# Between the floor and what it is there for: each divides zero by zero where the floor is lost.
+FAR_OFF = {
+    "sum": "a = Abs(x)  d = Add(a, eps)  s = ReduceSum(d, last)  y = Div(d, s)",
+    "mean": "a = Abs(x)  d = Max(a, eps)  s = ReduceMean(d, last)  y = Div(d, s)",
+    "total": "a = Abs(x)  d = Max(a, eps)  s = CumSum(d, last)  y = Div(d, s)",
+    "factor": "a = Abs(x)  d = Add(a, eps)  s = Mul(d, two)  y = Log(s)",
+    "quotient": "a = Abs(x)  d = Add(a, eps)  s = Div(d, two)  y = Log(s)",
+    "two floors": "a = Abs(x)  d = Max(a, eps)  s = Add(d, d)  y = Div(d, s)",
+    "sign": "a = Abs(x)  d = Max(a, eps)  s = Neg(d)  y = Div(d, s)",
+    "product": "a = Abs(x)  d = Max(a, small)  s = Mul(d, d)  y = Log(s)",
+    "choice": "a = Abs(x)  l = Less(a, eps)  d = Where(l, eps, a)  y = Log(d)",
+}
+
+
+def far_off(case: str, epsilon: float):
+    return parse(
+        "agraph (float[N, 6] x) => (float[N, 6] y) "
+        f"<float eps = {{{epsilon}}}, int64[1] last = {{1}}, float two = {{2}}, "
+        f"float small = {{{epsilon**0.5}}}> {{ {FAR_OFF[case]} }}".replace(
+            "CumSum(d, last)", "CumSum(d, axis)"
+        ),
+        axis=np.array(1),
+    )
+
+
+@pytest.mark.parametrize("case", FAR_OFF)
+def test_a_floor_is_followed_to_what_it_keeps_from_zero(case: str):
+    x = np.concatenate([X, 0 * X])
+    original = far_off(case, 1e-9)
+    expected = run(original, {"x": x})["y"]
+    received = run_emulated(half(original)[0], {"x": x})["y"]
+    np.testing.assert_allclose(received, expected, rtol=3e-3, atol=1e-3)
+    assert not half(far_off(case, 0.01))[1].islands
+
+
 @pytest.mark.parametrize("case", FRAGILE)
 def test_they_stay_in_fp32_and_every_hardware_divides(case: str):
     body, nodes = FRAGILE[case]
