@@ -135,7 +135,7 @@ def _sharpen(model: ir.Model) -> None:
     for value in model.graph.initializers.values():
         number = number_of(value)
         for known in _KNOWN if number is not None else ():
-            if number in {float(round_to(np.float64(known), half)) for half in HALVES.values()}:
+            if number in {float(round_to(np.array(known), half)) for half in HALVES.values()}:
                 array = np.full(value.const_value.shape.numpy(), known, np.float32)
                 value.const_value = ir.tensor(array, name=value.name)
 
