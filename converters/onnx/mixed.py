@@ -35,6 +35,9 @@ from tfmp.shared.progress import SILENT, Progress
 
 # Each is one pass over the data; what is left after the ranking goes into taking nodes away.
 MAX_EVALUATIONS = 60
+# The same in samples: 30 passes over 256 of them. With a switch at every node and the comparison of
+# the outputs, a pass takes about as long as three of the model alone.
+_MAX_SAMPLES = 30 * 256
 _SEGMENTS = 16
 
 # Rounding errors are as good as random: among many assignments near the limit some keep it only by
@@ -183,7 +186,7 @@ class _Trial:
         specs = self._session.specs
         self._comparison = compare(specs) if compare else Comparison("the search", specs, specs)
         self.samples = sum(map(_rows, self._batches))
-        self.evaluations = 0
+        self.evaluations, self._run = 0, 0  # and the samples that they ran
         self._measured: dict[
             tuple[frozenset[str], frozenset[str]], tuple[tuple[OutputDrift, ...], float, bool]
         ] = {}
@@ -281,6 +284,7 @@ class _Trial:
         """The drift of a candidate's outputs after some more batches, and the checks of it."""
         for index in range(first, last):
             rows = _rows(self._batches[index])
+            self._run += rows
             start = sum(map(_rows, self._batches[:index]))
             keys = np.arange(start, start + rows, dtype=np.uint64)
             labels, expected = self._labels[index], self._references[index]
@@ -315,7 +319,8 @@ class _Trial:
 
     def left(self) -> int:
         """Evaluations that may still be spent."""
-        return MAX_EVALUATIONS - self.evaluations
+        passes = (_MAX_SAMPLES - self._run) // max(self.samples, 1)
+        return min(MAX_EVALUATIONS - self.evaluations, passes)
 
 
 def _rows(batch: Batch) -> int:

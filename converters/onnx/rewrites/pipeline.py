@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph import Pattern, node_matcher, remove_unused
+from tfmp.converters.onnx.rewrites.clips import rewrite_clips
 from tfmp.converters.onnx.rewrites.exponentials import rewrite_exponentials
 from tfmp.converters.onnx.rewrites.gelu import rewrite_gelu
 from tfmp.converters.onnx.rewrites.masks import rewrite_masks, rewrite_selections
@@ -29,7 +30,8 @@ STAGES = (
     rewrite_gelu,
     move_transposes,
     scale_before,
-    fold_scales,  # last: into the normalizations that came before
+    fold_scales,  # into the normalizations that came before
+    rewrite_clips,  # last: others make a Clip
 )
 
 
