@@ -317,7 +317,7 @@ def _islands(
         compare,
         edges,
     )
-    return found, rewritten
+    return found, [*rewritten, *found.rewrites]
 
 
 def _already_fp16(model: "ir.Model", precision: str) -> list[str]:

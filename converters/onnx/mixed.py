@@ -14,7 +14,7 @@ them (`fp16.cost`): a node between FP32 nodes stays in FP32 if casts would cost 
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -29,6 +29,7 @@ from tfmp.converters.onnx.emulation import (
     switchable_nodes,
 )
 from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide, split_biases
+from tfmp.converters.onnx.rewrites import scale_down
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
@@ -69,6 +70,7 @@ class MixedSearch:
         casts: number of values that are needed in both precisions.
         casts_before: the same number with every node in FP16.
         narrow: names of the islands whose weights are stored in FP16.
+        rewrites: a sentence for each product that was scaled down.
     """
 
     islands: dict[str, str]
@@ -81,6 +83,7 @@ class MixedSearch:
     casts: int = 0
     casts_before: int = 0
     narrow: frozenset[str] = frozenset()
+    rewrites: tuple[str, ...] = ()
 
     def notes(self) -> list[str]:
         """Facts that a user should know, one sentence each."""
@@ -129,7 +132,8 @@ def find_islands(
 
     Args:
         model: a float32 model, prepared by `fp16.prepare`, with nodes named by
-            `switches.name_nodes`; it is not changed.
+            `switches.name_nodes`; products that overflow are scaled down in it where that changes
+            no result.
         samples: inputs to measure drift on, and their labels.
         budget: the limits; a measured rate counts here without its statistical proof, and a check
             that fails counts, too.
@@ -146,8 +150,13 @@ def find_islands(
         split_biases(copy)
     name_nodes(copy)
     decisions = decide(copy, keep_fp32, target=target, edges=edges)
-    trial = _Trial(copy, decisions, samples, budget, profile, compare)
     progress("mixed precision: looking at ranges")
+    trial = _Trial(copy, decisions, samples, budget, profile, compare)
+    scaled = scale_down(model, trial.results, keep_fp32) if trial.unfit else []
+    if scaled:
+        options = target, profile, compare, edges
+        again = find_islands(model, samples, budget, keep_fp32, progress, *options)
+        return replace(again, rewrites=(*scaled, *again.rewrites))
     found = _search(trial, progress)
     narrow = _narrow(trial, found)
     return MixedSearch(
@@ -191,6 +200,7 @@ class _Trial:
             tuple[frozenset[str], frozenset[str]], tuple[tuple[OutputDrift, ...], float, bool]
         ] = {}
         self.unfit: dict[str, str] = {}
+        self.results: dict[str, float] = {}
         self._references = list(self._instrumented())
         # What the float32 outputs themselves leave open is no matter of precision.
         self._open: dict[tuple[str, str], float] = {}
@@ -221,6 +231,7 @@ class _Trial:
         self.costs.measure(sizes)
         for node, found in self._session.values.items():
             names = [str(value.name) for value in found]
+            self.results[node] = peaks[names[-1]] if names else 0.0
             peak = max((peaks[name] for name in names), default=0.0)
             if peak >= FLOAT16.overflow_threshold:
                 self.unfit[node] = f"reaches {peak:.3g} on the data, past FP16's {FLOAT16.max:.0f}"

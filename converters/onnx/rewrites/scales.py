@@ -3,9 +3,12 @@
 `(x * 300) @ W` is `x @ (300 * W)`: the large numbers are never made. A scale below one makes
 numbers smaller and stays, but behind a product of two values it goes in front of the product, as
 `(q @ k) / 8` in attention: the product may pass what FP16 holds before it is scaled.
+
+Where data show that a product passes it, `relu(x @ W) @ V` is `relu(x @ (W / 64)) @ (64 * V)`.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -14,8 +17,11 @@ from tfmp.converters.onnx.graph import (
     Pattern,
     array_of,
     constant_facts,
+    node_matcher,
     private,
     real,
+    remove_unused,
+    where,
     with_constant,
 )
 
@@ -124,3 +130,66 @@ def _taker(pattern: Pattern, node: ir.Node, factor: float) -> Callable[[], None]
 
 def _scale_attribute(node: ir.Node, name: str, default: float, factor: float) -> None:
     node.attributes[name] = ir.AttrFloat32(name, real(node, name, default) * factor)
+
+
+# What a product is scaled down to: data that were not seen may be larger.
+_ROOM = 16
+
+
+def scale_down(
+    model: ir.Model, peaks: Mapping[str, float], keep_fp32: Sequence[str] = ()
+) -> list[str]:
+    """Makes products that overflow on data smaller by powers of two, and what reads them larger.
+
+    Args:
+        model: a float32 model with named nodes; its results stay the same.
+        peaks: the largest result of each node on data, by the node's name.
+        keep_fp32: see `rules.decide`; the nodes that it names stay as they are.
+
+    Returns:
+        A sentence for each product.
+    """
+    kept = node_matcher(keep_fp32)
+    pattern = Pattern(model, lambda node: bool(kept(node)))
+    limit = pattern.numbers.max / _ROOM
+    for node in pattern.nodes("MatMul", "Gemm", "Conv"):
+        peak = peaks.get(str(node.name), 0.0)
+        if not pattern.numbers.overflow_threshold <= peak < np.inf:
+            continue
+        factor = 2.0 ** math.ceil(math.log2(peak / limit))
+        changes = _smaller(pattern, node, factor)
+        for change in changes:
+            change()
+        if changes:
+            text = f"reaches {peak:.3g} on the data: its weights became {factor:g} times smaller"
+            pattern.done.append(f"{where(node)}: {text}, and those behind it larger")
+    if pattern.done:
+        remove_unused(model)
+    return pattern.done
+
+
+def _smaller(pattern: Pattern, node: ir.Node, factor: float) -> list[Callable[[], None]]:
+    """The changes that make a product smaller by a factor; none if it cannot be.
+
+    Its weights take the factor, and so do its biases, in the node and behind it.
+    """
+    constants = [(node, index) for index in (1, 2) if index < len(node.inputs)]
+    value = node.outputs[0]
+    while (add := pattern.reader(value, "Add")) is not None and add.inputs[0] is not add.inputs[1]:
+        constants.append((add, 1 - list(add.inputs).index(value)))
+        value = add.outputs[0]
+    takers = _takers(pattern, value, factor)
+    arrays = [array_of(reader.inputs[index]) for reader, index in constants]
+    if not takers or any(array is None for array in arrays):
+        return []
+    smaller = [np.asarray(array) / np.float32(factor) for array in arrays]
+    least = pattern.numbers.smallest_subnormal
+    if any(np.any((np.abs(array) < least) & (array != 0)) for array in smaller[:1]):
+        return []
+
+    def scale() -> None:
+        for (reader, index), array in zip(constants, smaller, strict=True):
+            name = f"{reader.inputs[index].name}_smaller"
+            reader.replace_input_with(index, pattern.constant(array, name))
+
+    return [scale, *takers]

@@ -367,7 +367,9 @@ PAST_FP16 = """
 agraph (float[N, 64] x) => (float[N, 4] y) {
     h = MatMul(x, w)
     s = MatMul(h, v)
-    n = LayerNormalization(s, one)
+    a = Abs(s)
+    p = Add(a, one)
+    n = Log(p)
     y = MatMul(n, u)
 }
 """
@@ -402,6 +404,24 @@ def test_weights_of_fp32_nodes_are_stored_in_fp16_where_the_budget_does_not_see_
     exact, received = (run_emulated(one, {"x": normal(300, 64)})["y"] for one in (model, file))
     error = np.linalg.norm(received - exact) / np.linalg.norm(exact)
     assert error == pytest.approx(found.after[0].rel_l2, rel=1e-2, abs=1e-6)
+
+
+def test_a_product_that_overflows_is_scaled_down_where_what_reads_it_takes_the_factor(
+    tmp_path: Path,
+):
+    rng = np.random.default_rng(0)
+    w, v = (rng.standard_normal(shape).astype(np.float32) for shape in ((64, 64), (64, 4)))
+    text = """agraph (float[N, 64] x) => (float[N, 4] y) {
+        h = MatMul(x, w)  b = Add(h, c)  r = Relu(b)  y = MatMul(r, v)
+    }"""
+    onnx.save(parse(text, w=3e3 * w, v=1e-4 * v, c=1e4 * w[0]), tmp_path / "m.onnx")
+    options = {"data": normal(128, 64), "tasks": {"y": "regression"}}
+    plain = convert(tmp_path / "m.onnx", "onnx", tmp_path / "plain.onnx", **options)
+    mixed = convert(tmp_path / "m.onnx", "onnx", tmp_path / "mixed.onnx", "mixed", **options)
+    assert (plain.report.verdict, mixed.report.verdict) == ("FAIL", "PASS")
+    assert any("mixed precision: 0 nodes" in note for note in mixed.notes), mixed.notes
+    assert any("times smaller, and those behind it larger" in note for note in mixed.notes)
+    assert mixed.size_bytes < 1.05 * plain.size_bytes
 
 
 LOOP = """

@@ -2,8 +2,12 @@
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx_graphs import half, op_types, parse, rewritten, run, run_emulated
+
+from tfmp.converters.onnx.fp16.rewriter import prepare
+from tfmp.converters.onnx.rewrites.scales import scale_down
 
 RNG = np.random.default_rng(3)
 WEIGHTS = (0.01 * RNG.standard_normal((8, 4))).astype(np.float32)
@@ -162,3 +166,48 @@ def test_a_small_factor_behind_weights_stays():
     """Rounding moves weights that it would make subnormal, and a layer's products are small."""
     model = graph("[N, 8]", "[N, 4]", "a = MatMul(x, w)  y = Mul(a, c)", 0.125)
     assert rewritten(model)[1] == []
+
+
+def scaled_down(body: str, peak: float = 1e6) -> tuple[list[str], float]:
+    """What was done to product p, which reaches `peak`, and how much the results changed."""
+    rng = np.random.default_rng(0)
+    w, v = (rng.standard_normal((8, 8)).astype(np.float32) for _ in range(2))
+    text = f"agraph (float[N, 8] x) => (float[N, 8] y) {{ {body} }}"
+    original = parse(text, w=w * 1e5, v=v, b=w[0] * 1e5, one=np.ones(8, np.float32))
+    model = ir.from_proto(original)
+    prepare(model)
+    first = next(node for node in model.graph if node.op_type in ("MatMul", "Gemm"))
+    first.name = "p"
+    done = scale_down(model, {"p": peak})
+    x = {"x": rng.standard_normal((16, 8)).astype(np.float32)}
+    exact, received = run(original, x)["y"], run(ir.to_proto(model), x)["y"]
+    return done, float(np.abs(received - exact).max() / np.abs(exact).max())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "p = MatMul(x, w)  y = MatMul(p, v)",
+        "p = MatMul(x, w)  a = Add(b, p)  r = Relu(a)  y = MatMul(r, v)",
+        "p = Gemm(x, w, b)  y = LayerNormalization(p, one)",
+    ],
+)
+def test_a_product_past_fp16_is_scaled_down_with_its_bias(body: str):
+    done, change = scaled_down(body)
+    assert len(done) == 1
+    assert change < 1e-5
+    assert scaled_down(body, peak=6e4) == ([], 0.0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "p = MatMul(x, w)  t = Tanh(p)  y = MatMul(t, v)",
+        "p = MatMul(x, w)  a = Add(p, x)  y = MatMul(a, v)",
+        "p = MatMul(x, w)  y = Relu(p)",
+        "p = MatMul(x, w)  q = MatMul(p, v)  y = Add(p, q)",
+    ],
+    ids=["nonlinear", "a sum of two values", "an output", "another reader"],
+)
+def test_a_product_whose_readers_take_no_factor_stays(body: str):
+    assert scaled_down(body) == ([], 0.0)
