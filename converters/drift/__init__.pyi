@@ -1,20 +1,5 @@
 from .budget import DriftBudget as DriftBudget
 from .classes import MOST_CLASSES as MOST_CLASSES, SUMS as SUMS, ClassTable as ClassTable
-from .columns.bands import BANDS as BANDS
-from .columns.beside import pairs_beside as pairs_beside, size_beside as size_beside
-from .columns.ceilings import (
-    CEILING_LEVELS as CEILING_LEVELS,
-    CEILINGS as CEILINGS,
-    ceiling_ends as ceiling_ends,
-)
-from .columns.measuring import contrast_pairs as contrast_pairs
-from .columns.places import (
-    LEVELS as LEVELS,
-    OFF as OFF,
-    Places as Places,
-    level_ends as level_ends,
-)
-from .columns.sample_rows import COLUMNS as COLUMNS, MARKS as MARKS, WITHIN as WITHIN
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
@@ -22,16 +7,8 @@ from .decisions import (
     Decisions as Decisions,
 )
 from .detection.boxes import MILLION as MILLION
-from .detection.turns import (
-    LENGTHS as LENGTHS,
-    QUATERNION as QUATERNION,
-    ROTATION as ROTATION,
-    ROUNDED as ROUNDED,
-    range_begins as range_begins,
-)
 from .distances import (
     ULP_LABELS as ULP_LABELS,
-    Along as Along,
     Distances as Distances,
     TotalsFields as TotalsFields,
     distances_of as distances_of,
@@ -41,7 +18,6 @@ from .exact import (
     Common as Common,
     Expansion as Expansion,
     Histogram as Histogram,
-    banded_by_slot as banded_by_slot,
     fold as fold,
     merge as merge,
     total as total,
@@ -62,23 +38,25 @@ from .metrics import (
     ADDS_UP as ADDS_UP,
     BOXES as BOXES,
     EQUALITY as EQUALITY,
+    OTHER as OTHER,
     THRESHOLD as THRESHOLD,
     THRESHOLD_ZERO as THRESHOLD_ZERO,
+    WHOLE as WHOLE,
     OutputAccumulator as OutputAccumulator,
     OutputDrift as OutputDrift,
-    changes_bits as changes_bits,
     drift_of as drift_of,
+    output_views as output_views,
     sample_errors as sample_errors,
 )
 from .scores import MARGIN_EDGES as MARGIN_EDGES, is_forbidding as is_forbidding
 from .sketch import (
+    MOST_ROWS as MOST_ROWS,
     UNREADABLE as UNREADABLE,
     Sketch as Sketch,
     packed as packed,
     unpacked as unpacked,
     unreadable as unreadable,
 )
-from .slices import MOST_SLICES as MOST_SLICES, Slices as Slices
 from .statistics import (
     Clustered as Clustered,
     binomial_bounds as binomial_bounds,
@@ -93,9 +71,6 @@ from .tasks import (
     NAMED as NAMED,
     Kind as Kind,
     Task as Task,
-    names_ids as names_ids,
-    names_labels as names_labels,
-    names_scores as names_scores,
     read_tasks as read_tasks,
     reads_ratios as reads_ratios,
     words_of as words_of,
@@ -103,6 +78,16 @@ from .tasks import (
 from .totals import (
     Totals as Totals,
     is_floating as is_floating,
-    without_off as without_off,
-    without_turned as without_turned,
+)
+from .views import (
+    BETWEEN_OUTPUTS as BETWEEN_OUTPUTS,
+    NEAR_END as NEAR_END,
+    WRONG as WRONG,
+    WRONG_SAMPLES as WRONG_SAMPLES,
+    Evidence as Evidence,
+    Table as Table,
+    View as View,
+    difference as difference,
+    tables_of as tables_of,
+    views_of as views_of,
 )

@@ -39,10 +39,13 @@ _NAMES = {
     "max_abs": "Largest error",
     "sample_rel_l2": "Worst sample",
     "sample_share": "Samples over the limit",
-    "slice_rel_l2": "Worst slice",
-    "flat_samples": "Samples that lose variation",
-    "merged_rows": "Samples with one answer",
-    "wrong_values": "Samples with a wrong value",
+    "between_samples": "Between samples",
+    "within_samples": "Within samples",
+    "between_columns": "Between columns",
+    "between_places": "Between places",
+    "between_outputs": "Between outputs",
+    "wrong_samples": "Samples with a wrong value",
+    "near_end": "Samples with a wrong distance from the end",
     "flip_rate": "Flip rate",
     "class_flip_rate": "Most changed class",
     "row_rate": "Rows on one side only",
@@ -52,7 +55,7 @@ _NAMES = {
 # Checks whose number counts these; that of others is a rate or a distance.
 _COUNTS = dict.fromkeys(
     ("nonfinite", "infinite_lost", "saturated", "reference_nan", "both_nan"), "values"
-) | {"merged_rows": "samples"}
+)
 
 # Words of metrics that are not written in small letters.
 _SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}

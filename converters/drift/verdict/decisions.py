@@ -12,13 +12,13 @@ from tfmp.converters.drift import (
     MILLION,
     MOST_CLASSES,
     SUMS,
+    WHOLE,
     Clustered,
     Decisions,
     DriftBudget,
     Kind,
     OutputDrift,
     fewest_samples,
-    names_ids,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -63,7 +63,7 @@ _AMOUNTS, _NEAR = 10, 0.95
 def _are_amounts(output: OutputDrift, counted: Decisions) -> bool:
     """Whether undeclared integers look like amounts: those that change go to a neighbour."""
     several = counted.classes.overfull or len(counted.classes.rows) >= _AMOUNTS
-    unknown = output.rel_l2 is None and output.known is None and not names_ids(output.name)
+    unknown = output.known is None or output.known.why == WHOLE
     return unknown and several and counted.near >= _NEAR * counted.changed > 0
 
 

@@ -17,10 +17,10 @@ from tfmp.converters.drift.verdict.check import (
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
 from tfmp.converters.drift.verdict.elsewhere import Elsewhere, elsewhere_checks
-from tfmp.converters.drift.verdict.equivalents import equivalence_check
-from tfmp.converters.drift.verdict.hidden import beside_checks
+from tfmp.converters.drift.verdict.lost import lost_checks, outputs_checks
 from tfmp.converters.drift.verdict.meaning import meaning_checks
 from tfmp.converters.drift.verdict.soundness import soundness_checks
+from tfmp.converters.drift.verdict.wraps import unless_angles
 from tfmp.converters.shared.errors import InputError
 
 # `RunnerInfo.fp16` of FP16 weights in FP32 arithmetic.
@@ -81,20 +81,14 @@ def judge(
     for output in outputs:
         checks += soundness_checks(output, nonfinite_inputs)
     checks += [fault("overflow", "", text) for text in overflows]
-    asked = set()
     for output in outputs:
         limits = budget.for_output(output.name)
-        close = closeness_checks(output, limits)
-        question = equivalence_check(output, limits, close)
-        if question is not None:
-            asked.add(output.name)
-            close = [question, *(check for check in close if check.verdict is Verdict.PASS)]
-        checks += close
-    checks += beside_checks(outputs, budget)
+        close = [*closeness_checks(output, limits), *lost_checks(output, limits)]
+        checks += unless_angles(output, limits, close)
+    checks += outputs_checks(outputs, budget)
     for output in outputs:
-        checks += decision_checks(output, budget.for_output(output.name))
-        if output.name not in asked:
-            checks += meaning_checks(output, budget.for_output(output.name))
+        limits = budget.for_output(output.name)
+        checks += [*decision_checks(output, limits), *meaning_checks(output, limits)]
     for label in labels:
         checks += label_checks(label, budget.for_output(label.output))
     if not checks:

@@ -1,4 +1,4 @@
-"""Columns and places of outputs: each by its own size, beside the others, and over samples."""
+"""What an output loses, for each use that somebody may make of it."""
 
 import lazy_loader
 
