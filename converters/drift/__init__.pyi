@@ -9,15 +9,11 @@ from .decisions import (
 from .detection.boxes import MILLION as MILLION
 from .distances import (
     ULP_LABELS as ULP_LABELS,
-    Distances as Distances,
-    TotalsFields as TotalsFields,
     distances_of as distances_of,
-    measure_distances as measure_distances,
 )
 from .exact import (
     Common as Common,
     Expansion as Expansion,
-    Histogram as Histogram,
     fold as fold,
     merge as merge,
     total as total,
@@ -35,12 +31,9 @@ from .labels.reading import CUSTOM as CUSTOM
 from .labels.scores import ACCURACY as ACCURACY
 from .labels.totals import LabelTotals as LabelTotals, add_labels as add_labels
 from .metrics import (
-    ADDS_UP as ADDS_UP,
     BOXES as BOXES,
     EQUALITY as EQUALITY,
     OTHER as OTHER,
-    THRESHOLD as THRESHOLD,
-    THRESHOLD_ZERO as THRESHOLD_ZERO,
     WHOLE as WHOLE,
     OutputAccumulator as OutputAccumulator,
     OutputDrift as OutputDrift,
@@ -48,7 +41,7 @@ from .metrics import (
     output_views as output_views,
     sample_errors as sample_errors,
 )
-from .scores import MARGIN_EDGES as MARGIN_EDGES, is_forbidding as is_forbidding
+from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (
     MOST_ROWS as MOST_ROWS,
     UNREADABLE as UNREADABLE,
@@ -68,7 +61,6 @@ from .statistics import (
 from .tasks import (
     COMPILED as COMPILED,
     DECLARED as DECLARED,
-    NAMED as NAMED,
     Kind as Kind,
     Task as Task,
     read_tasks as read_tasks,
@@ -84,7 +76,6 @@ from .views import (
     NEAR_END as NEAR_END,
     WRONG as WRONG,
     WRONG_SAMPLES as WRONG_SAMPLES,
-    Evidence as Evidence,
     Table as Table,
     View as View,
     difference as difference,

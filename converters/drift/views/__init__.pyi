@@ -1,4 +1,3 @@
-from .evidence import Evidence as Evidence
 from .tables import (
     Table as Table,
     difference as difference,
