@@ -332,21 +332,23 @@ def infer_task(
         _LOSSES[loss] is Kind.REGRESSION
         and _ACTIVATIONS.get(activation or "") is Kind.CLASSIFICATION
     ):
-        return Task(_fitting(_LOSSES[loss], one, shape), why=f"{COMPILED} {loss}")
+        axis = hint.axis if hint is not None and hint.axis is not None else -1
+        return Task(_fitting(_LOSSES[loss], one, shape, axis), axis, why=f"{COMPILED} {loss}")
     if activation in _ACTIVATIONS:
-        kind = _fitting(_ACTIVATIONS[activation], one, shape)
-        return Task(kind, why=f"its last operation is {activation}")
+        axis = hint.axis if hint is not None and hint.axis is not None else -1
+        kind = _fitting(_ACTIVATIONS[activation], one, shape, axis)
+        return Task(kind, axis, why=f"its last operation is {activation}")
     named = next((each for each in _NAMES if words_of(name).endswith(f"_{each}_")), None)
     if named is None:
         return None
     return Task(_fitting(_NAMES[named], one, shape), why=f"{NAMED} {named!r}")
 
 
-def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...]) -> Kind:
+def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...], axis: int = -1) -> Kind:
     """The kind for outputs of this shape: one score decides between yes and no."""
     if one and kind in (Kind.CLASSIFICATION, Kind.MULTILABEL):
         return Kind.BINARY
-    if kind is Kind.CLASSIFICATION and shape[-1] == 1:
+    if kind is Kind.CLASSIFICATION and shape[axis] == 1:
         return Kind.MULTILABEL
     return kind
 

@@ -1,3 +1,4 @@
+from .evidence import Evidence as Evidence
 from .tables import (
     Table as Table,
     difference as difference,
