@@ -71,14 +71,16 @@ from .totals import (
     Totals as Totals,
     is_floating as is_floating,
 )
-from .views import (
+from .views.tables import (
+    Table as Table,
+    difference as difference,
+    tables_of as tables_of,
+)
+from .views.view import (
     BETWEEN_OUTPUTS as BETWEEN_OUTPUTS,
     NEAR_END as NEAR_END,
     WRONG as WRONG,
     WRONG_SAMPLES as WRONG_SAMPLES,
-    Table as Table,
     View as View,
-    difference as difference,
-    tables_of as tables_of,
     views_of as views_of,
 )

@@ -110,9 +110,9 @@ class DriftBudget:
     confidence: float = 0.95
     min_samples: int = 59
     overrides: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    slice_rel_l2: InitVar[float | None | str] = "unset"
+    slice_rel_l2: InitVar[float | str | None] = "unset"
 
-    def __post_init__(self, slice_rel_l2: float | None | str) -> None:
+    def __post_init__(self, slice_rel_l2: float | str | None) -> None:
         if slice_rel_l2 != "unset":
             for name in _REPLACED["slice_rel_l2"]:
                 object.__setattr__(self, name, slice_rel_l2)

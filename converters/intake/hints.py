@@ -226,8 +226,8 @@ def _last_operator(value: "_Value | None") -> tuple[str | None, int | None]:
             return None, None
         if value.op in _ACTIVATIONS:
             axis = value.axis if known else None
-            for order in reversed(moves):
-                axis = None if axis is None else order.index(axis % len(order)) - len(order)
+            for move in reversed(moves):
+                axis = None if axis is None else move.index(axis % len(move)) - len(move)
             return _ACTIVATIONS[value.op], axis
         if value.op in _KEEPING:
             order = value.order

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tfmp.converters.onnx.fp16 import Shapes
     from tfmp.converters.onnx.mixed import MixedSearch
     from tfmp.converters.report import FileNotes
-    from tfmp.converters.runners import OtherRuntime, Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
 
@@ -109,12 +109,12 @@ class OnnxFormat(Format):
             progress("rewriting to FP16")
             islands = found.islands if found else None
             model, report = to_fp16(
-                *(model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target),
+                *(model, options.keep_fp32, options.fp16_io, islands, rewritten, options.kernels),
                 edges,
             )
             fault = fault_of(model)
             notes += [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
-        describe_origin(model, target.precision, source.origin.sha256, report, options.target)
+        describe_origin(model, target.precision, source.origin.sha256, report, options.kernels)
         progress("checking and writing the result")
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
@@ -148,11 +148,6 @@ class OnnxFormat(Format):
         from tfmp.converters.runners import OnnxGpuRunner, onnx_runner
 
         return OnnxGpuRunner(path) if gpu else onnx_runner(path, profile)
-
-    def elsewhere(self, path: Path) -> "tuple[OtherRuntime, ...]":
-        from tfmp.converters.runners import other_runtimes
-
-        return other_runtimes(path)
 
     def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
         from tfmp.converters.runners import OnnxRunner
@@ -256,8 +251,8 @@ def _islands(
         budget,
         options.keep_fp32,
         progress,
-        options.target,
-        target.profile or profile_of(options.target),
+        options.kernels,
+        target.profile or profile_of(options.kernels),
         compare,
         edges,
     )

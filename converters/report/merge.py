@@ -15,7 +15,6 @@ from tfmp.converters.drift import (
     label_drift,
     merge,
 )
-from tfmp.converters.drift.verdict import Elsewhere
 from tfmp.converters.report.model import (
     CandidateEvidence,
     DriftReport,
@@ -164,7 +163,6 @@ def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
         remedy=next((shard.remedy for shard in shards if shard.remedy), ""),
         error=errors[0] if errors else None,
         stages=() if errors else _merge_stages([shard.stages for shard in shards]),
-        elsewhere=() if errors else _merge_elsewhere([shard.elsewhere for shard in shards]),
         explanation=shards[0].explanation if len(shards) == 1 else None,
     )
 
@@ -179,18 +177,6 @@ def _merge_stages(shards: Sequence[tuple[Stage, ...]]) -> tuple[Stage, ...]:
             merged.append(Stage(stage.name, (), errors[0]))
         elif len(same) == len(shards):
             merged.append(Stage(stage.name, _merge_outputs([item.outputs for item in same])))
-    return tuple(merged)
-
-
-def _merge_elsewhere(shards: Sequence[tuple[Elsewhere, ...]]) -> tuple[Elsewhere, ...]:
-    """Each runtime with the samples of all shards, and the first place that a shard has found."""
-    merged = []
-    for profile in dict.fromkeys(item.profile for shard in shards for item in shard):
-        same = [item for shard in shards for item in shard if item.profile == profile]
-        placed = next((item for item in same if item.place), same[0])
-        errors = [item.error for item in same if item.error is not None]
-        outputs = () if errors else _merge_outputs([item.outputs for item in same])
-        merged.append(replace(placed, outputs=outputs, error=errors[0] if errors else None))
     return tuple(merged)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from tfmp.converters.drift import DriftBudget, LabelDrift, OutputDrift, with_metrics
-from tfmp.converters.drift.verdict import Check, Elsewhere, Verdict, judge, overall
+from tfmp.converters.drift.verdict import Check, Verdict, judge, overall
 from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.runners import RunnerInfo
 from tfmp.converters.samples import DataReport
@@ -116,7 +116,6 @@ class CandidateEvidence:
         stages: drift that each step from the reference added; empty if it was not asked for.
         latency: time of one call of the file; None if it was not measured.
         latencies: time and memory of calls with each batch size; empty if they were not asked for.
-        elsewhere: drift on other runtimes that the file may meet; empty if it is for one runtime.
         explanation: layers and samples that the drift comes from; None if it was not asked for.
     """
 
@@ -134,7 +133,6 @@ class CandidateEvidence:
     error: str | None = None
     stages: tuple[Stage, ...] = ()
     latency: Latency | None = None
-    elsewhere: tuple[Elsewhere, ...] = ()
     explanation: Explanation | None = None
     latencies: tuple[Latency, ...] = ()
 
@@ -149,7 +147,6 @@ class CandidateEvidence:
             nonfinite_inputs=data.nonfinite_values,
             fp16=self.runner.fp16,
             overflows=self.overflows,
-            elsewhere=self.elsewhere,
             error=self.error,
         )
         over = judgement.verdict is Verdict.FAIL and self.error is None

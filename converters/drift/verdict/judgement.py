@@ -16,7 +16,6 @@ from tfmp.converters.drift.verdict.check import (
 )
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
-from tfmp.converters.drift.verdict.elsewhere import Elsewhere, elsewhere_checks
 from tfmp.converters.drift.verdict.lost import lost_checks, outputs_checks
 from tfmp.converters.drift.verdict.meaning import meaning_checks
 from tfmp.converters.drift.verdict.soundness import soundness_checks
@@ -51,7 +50,6 @@ def judge(
     nonfinite_inputs: int = 0,
     fp16: str | None = None,
     overflows: Sequence[str] = (),
-    elsewhere: Sequence[Elsewhere] = (),
     error: str | None = None,
 ) -> Judgement:
     """Judges one candidate.
@@ -66,8 +64,6 @@ def judge(
             certify nothing about FP16.
         overflows: layers with values past FP16, in words. A runner may compute them in FP32, or
             an infinity may have no effect there; GPUs promise neither.
-        elsewhere: drift on other runtimes; one that the candidate fails on makes a PASS
-            INCONCLUSIVE.
         error: reason why the candidate could not be run or compared; the candidate then fails.
 
     Raises:
@@ -95,7 +91,6 @@ def judge(
         checks.append(_no_limit())
     checks = advised_once(corrected(checks, budget.confidence))
     checks += _evidence(outputs, budget, synthetic)
-    checks += elsewhere_checks(elsewhere, lambda drifts: judge(drifts, budget=budget).checks)
     if fp16 == WEIGHTS_ONLY:
         checks.append(_no_arithmetic())
     verdict = overall([check.verdict for check in checks])

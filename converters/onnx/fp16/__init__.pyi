@@ -3,9 +3,10 @@ from .edges import Shapes as Shapes, split_biases as split_biases
 from .gaps import (
     ANY as ANY,
     CUDA as CUDA,
-    TARGETS as TARGETS,
+    EVERY as EVERY,
     TENSORRT as TENSORRT,
     WEBGPU as WEBGPU,
+    check_targets as check_targets,
 )
 from .provenance import (
     SESSION_OPTIONS as SESSION_OPTIONS,
