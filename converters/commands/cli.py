@@ -143,7 +143,8 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
         check_inputs_stay(asked.reports, documents)
         DriftBudget.parse(asked.budget)
         report = merge_reports([load(path) for path in documents])
-        report = report.judged_by(DriftBudget.parse(asked.budget, report.budget))
+        if asked.budget:
+            report = report.judged_by(DriftBudget.parse(asked.budget, report.budget))
         _save_reports(report, asked)
     print_results(report, [], asked, shown)
     sys.exit(report.verdict.exit_status)

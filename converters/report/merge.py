@@ -38,6 +38,10 @@ def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     if not reports:
         raise InputError("there is no report to merge. Name at least one report.")
     first = reports[0]
+    if len(reports) == 1:
+        return first
+    for report in reports:
+        report.check_judgeable()
     for number, report in enumerate(reports[1:], start=2):
         check_same_run(first.evidence, report.evidence, f"report {number}")
         _check_same(first.budget, report.budget, "budget", f"report {number}")

@@ -18,7 +18,10 @@ from tfmp.converters.shared.files import as_path, check_folder
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.report_files import Count, JsonObject, Sha256
 
-SCHEMA = "tfmp.drift/1"
+SCHEMA = "tfmp.drift/2"
+
+# That of reports whose evidence was sums, which this version renders and does not judge again.
+FIRST_SCHEMA = "tfmp.drift/1"
 
 
 @dataclass(frozen=True)
@@ -239,11 +242,24 @@ class DriftReport:
         return Evidence(self.reference, candidates, self.data, self.environment)
 
     def judged_by(self, budget: DriftBudget) -> "DriftReport":
-        """The same evidence under another budget."""
+        """The same evidence under another budget.
+
+        Raises:
+            InputError: an earlier version wrote the report, whose evidence says less.
+        """
+        self.check_judgeable()
         return DriftReport.judged(self.evidence, budget)
 
+    def check_judgeable(self) -> None:
+        """Raises `InputError` for a report that an earlier version wrote, whose evidence is less."""
+        if self.schema == FIRST_SCHEMA:
+            raise InputError(
+                f"the report was written by an earlier version (schema {FIRST_SCHEMA}): it can be "
+                "shown, but not judged again or merged. Validate the files again."
+            )
+
     def to_dict(self) -> JsonObject:
-        """The JSON document (schema tfmp.drift/1): non-finite numbers are strings."""
+        """The JSON document (schema tfmp.drift/2): non-finite numbers are strings."""
         from tfmp.converters.report.jsonio import encode
 
         return encode(self)
