@@ -244,7 +244,7 @@ def _by_value(
     meant, heard = np.where(valid, place, -1)
     classes = count_classes(meant, heard, changed, names)
     counted, shares = _counted(changed, changed, classes, valid)
-    near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iu" else 0
+    near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
     shape, read = reference.shape, None if unread is None else ~unread
     cells = count_cells(one.reshape(shape), other.reshape(shape), changed.reshape(shape), read)
     return replace(counted, near=near, cells=cells), shares

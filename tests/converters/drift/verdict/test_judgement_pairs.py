@@ -1,0 +1,19 @@
+"""Verdicts on pairs that FP16 arithmetic makes: harm is seen, and its benign twin passes."""
+
+import pytest
+from fp16_pairs import PAIRS, Pair
+
+from tfmp.converters.drift.verdict import Verdict
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+class TestPairs:
+    def test_harm_is_seen_by_its_check(self, pair: Pair):
+        judged = pair.judged(pair.harmful)
+        broken = {check.name for check in judged.checks if check.verdict is not Verdict.PASS}
+        assert judged.verdict is not Verdict.PASS
+        assert pair.check in broken
+
+    def test_the_same_model_with_a_tail_in_float32_passes(self, pair: Pair):
+        judged = pair.judged(pair.benign)
+        assert judged.verdict is Verdict.PASS, judged.reasons
