@@ -147,11 +147,11 @@ def _logits(product: type, rest: type) -> Outputs:
 
 
 def _rare_class(product: type, rest: type) -> Outputs:
-    """Classes of which the rarest leads by a hundredth, beside an offset."""
-    scores = _scores(product, 5).astype(rest)
-    highest = scores[:, :4].max(axis=1)
-    ahead = np.where(scores[:, 4] > rest(2.75), rest(0.03), rest(-1))
-    return {"y": np.concatenate([scores[:, :4], (highest + ahead)[:, None]], axis=1) + rest(120)}
+    """Classes of which the rarest, in 8 of 1,000 samples, leads by a fortieth beside an offset."""
+    scores = _scores(product, 4).astype(rest) * rest(20)
+    ahead = np.where(np.arange(SAMPLES) % 125 == 0, rest(0.025), rest(-20))
+    rarest = (scores.max(axis=1) + ahead)[:, None]
+    return {"y": np.concatenate([scores, rarest], axis=1) + rest(70)}
 
 
 def _labels(product: type, rest: type) -> Outputs:
