@@ -12,9 +12,7 @@ GENERATOR = np.random.default_rng(0)
 BUDGET = DriftBudget()
 
 
-def drift(
-    reference: np.ndarray, candidate: np.ndarray, task: Task | None = None
-) -> OutputDrift:
+def drift(reference: np.ndarray, candidate: np.ndarray, task: Task | None = None) -> OutputDrift:
     accumulator = OutputAccumulator("y", task=task)
     accumulator.update(reference, candidate, np.arange(len(reference), dtype=np.uint64))
     return accumulator.result(task)
