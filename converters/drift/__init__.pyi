@@ -78,6 +78,7 @@ from .views.tables import (
 )
 from .views.view import (
     BETWEEN_OUTPUTS as BETWEEN_OUTPUTS,
+    NEAR as NEAR,
     NEAR_END as NEAR_END,
     WRONG as WRONG,
     WRONG_SAMPLES as WRONG_SAMPLES,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tfmp.converters.drift import (
     BETWEEN_OUTPUTS,
+    NEAR,
     NEAR_END,
     WRONG,
     WRONG_SAMPLES,
@@ -18,6 +19,11 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside, p_over
 
+_REMEDY = "Keep the end of the model in FP32, as tfmp-convert onnx does by default"
+
+# A step of FP16, in root mean squares of its rounding.
+_STEP = 12**0.5
+
 # Fewer lost samples are no share.
 _FEWEST = 3
 
@@ -27,13 +33,13 @@ _FEW = 16
 # Outputs of a model that are compared with one another.
 _MOST_OUTPUTS = 8
 
-# What is compared in each view, as the subject of a sentence.
-_SUBJECTS = {
-    "between_samples": "the difference between samples",
-    "within_samples": "the variation within a sample",
-    "between_columns": "the difference between two columns",
-    "between_places": "the difference between neighbouring places",
-    BETWEEN_OUTPUTS: "the difference between two outputs",
+# What the error of each view is a share of.
+_SHARES = {
+    "between_samples": "the standard deviation between samples",
+    "within_samples": "the standard deviation within a sample",
+    "between_columns": "the standard deviation of their difference",
+    "between_places": "the steps between neighbouring places",
+    BETWEEN_OUTPUTS: "the standard deviation of their difference",
 }
 
 # Differences that nobody may read.
@@ -41,63 +47,60 @@ _DIFFERENCES = ("between_columns", "between_places", BETWEEN_OUTPUTS)
 
 # Who reads each view: for whom its loss matters.
 _READERS = {
-    "between_samples": "ranks or compares samples",
-    "within_samples": "reads the shape of a sample",
-    "between_columns": "subtracts columns",
-    "between_places": "reads steps or gradients",
-    BETWEEN_OUTPUTS: "subtracts outputs",
-    WRONG_SAMPLES: "reads single samples",
-    NEAR_END: "reads the distance from it, such as a risk",
+    "between_samples": "samples are compared or ranked",
+    "within_samples": "the shape of a sample is read",
+    "between_columns": "columns are subtracted",
+    "between_places": "steps or gradients are read",
+    BETWEEN_OUTPUTS: "outputs are subtracted",
+    NEAR_END: "that distance is read, such as a risk",
 }
 
 
 def lost_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
-    """The checks of all views of one output."""
-    checks = (_check(output, view, budget) for view in output.views)
-    return [check for check in checks if check is not None]
+    """The checks of all views of one output; the first that rounding breaks says what to do."""
+    checks: list[Check] = []
+    for view in output.views:
+        told = any(_REMEDY in check.text for check in checks)
+        limit: float | None = getattr(budget, view.view)
+        if limit is None:
+            continue
+        if view.wrong is None:
+            checks.append(_pooled(output, view, limit, told))
+        elif (check := _share(output, view, limit, budget.confidence)) is not None:
+            checks.append(check)
+    return checks
 
 
-def _check(output: OutputDrift, view: View, budget: DriftBudget) -> Check | None:
-    limit: float | None = getattr(budget, view.view)
-    if limit is None:
-        return None
-    return _pooled(output, view, limit) if view.wrong is None else _share(output, view, budget)
-
-
-def _pooled(output: OutputDrift, view: View, limit: float) -> Check:
-    """A loss of all samples together."""
+def _pooled(output: OutputDrift, view: View, limit: float, told: bool = False) -> Check:
+    """A loss of all samples together; `told` if the output's remedy was said already."""
     loss = view.loss
-    where = f"output {output.name!r}" + (f", {view.unit}" if view.unit else "")
+    unit = f" {view.unit}:" if view.unit else ""
     text = (
-        f"{where}: {_SUBJECTS[view.view]} is off by {number_beside(loss, limit)} of its standard "
-        f"deviation, limit {limit:.10g}"
+        f"output {output.name!r}:{unit} the error is {number_beside(loss, limit)} of "
+        f"{_SHARES[view.view]} ({view.variation:.3g}), limit {limit:.10g}"
     )
     if loss <= limit:
         return Check(view.view, output.name, loss, None, None, limit, Verdict.PASS, text)
     verdict = Verdict.FAIL
     if view.is_rounding:
-        text += (
-            f" (an error of {view.error:.3g} where {view.variation:.3g} is the deviation). FP16 "
-            "rounds these numbers that far: compute the end of the model in FP32"
-        )
+        text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
+        text += "" if told else f". {_REMEDY}"
         if output.is_unknown or view.view in _DIFFERENCES:
             verdict = Verdict.INCONCLUSIVE
             text += _question(output, view)
     return Check(view.view, output.name, loss, None, None, limit, verdict, text)
 
 
-def _share(output: OutputDrift, view: View, budget: DriftBudget) -> Check | None:
-    """A share of samples that are lost in a view."""
-    limit = float(getattr(budget, view.view))
+def _share(output: OutputDrift, view: View, limit: float, confidence: float) -> Check | None:
+    """A share of samples that are lost in a view; None if it may be within the limit."""
     wrong, samples = view.wrong or 0, view.samples
     # The worst of so many units: each of them has its part of the error rate.
-    confidence = 1 - (1 - budget.confidence) / view.units
-    lower, upper = binomial_bounds(wrong, samples, confidence)
+    lower, upper = binomial_bounds(wrong, samples, 1 - (1 - confidence) / view.units)
     if wrong < max(_FEWEST, limit * samples):
         return None
     text = (
-        f"output {output.name!r}: {_told(view)}; the true share is at least {lower:.2%} "
-        f"({budget.confidence:.0%} confidence), budget {limit:.2%}"
+        f"output {output.name!r}: {_told(view)}. The true share is at least {lower:.2%} "
+        f"({confidence:.0%} confidence), limit {limit:.2%}"
     )
     if lower <= limit and view.units > _FEW:  # the worst of many, by chance
         return None
@@ -125,19 +128,21 @@ def _told(view: View) -> str:
     count = f"{view.wrong:,} of {view.samples:,}"
     if view.view == NEAR_END:
         return (
-            f"in {count} samples a distance from {view.unit} is off by more than {WRONG:.10g} of "
-            "itself"
+            f"all values are within {NEAR:.10g} of {view.unit}, and in {count} samples a distance "
+            f"from it is off by more than {WRONG:.10g} of itself"
         )
     return (
         f"in {count} samples {view.unit} is off by more than {WRONG:.10g} of its standard "
-        "deviation, and unlike the others"
+        "deviation, and the others are not"
     )
 
 
 def _question(output: OutputDrift, view: View) -> str:
-    """Who would lose, and how to say that nobody does."""
+    """For whom it matters, and how to say that it does not."""
+    if view.view not in _READERS:
+        return ""
     return (
-        f". That matters to whoever {_READERS[view.view]}; if nobody does, set --budget "
+        f". This matters if {_READERS[view.view]}; if not, add --budget "
         f"{output.name}.{view.view}=none"
     )
 

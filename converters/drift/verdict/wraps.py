@@ -36,9 +36,9 @@ def unless_angles(output: OutputDrift, budget: DriftBudget, checks: Sequence[Che
     if not count or _is_lost(tables, output, budget):
         return list(checks)
     text = (
-        f"output {output.name!r}: {count:,} numbers went from one end of their range to the other, "
-        f"and all else is within the budget. If they are angles, declare the length of a turn: "
-        f"--task {output.name}=angle:period={length:.3g}"
+        f"output {output.name!r}: {count:,} numbers went from one end of their range to the other; "
+        "the rest is within the budget. If they are angles, declare the length of a turn: --task "
+        f"{output.name}=angle:period={length:.3g}"
     )
     return [doubt("angle", output.name, text, float(count))]
 

@@ -40,7 +40,7 @@ _FLAT = 1 / 30
 
 # Numbers are near an end where all but one in a thousand are this near to it: then no decision
 # reads them, and their distance from the end is what they say.
-_NEAR, _ALL = 0.01, 0.999
+NEAR, _ALL = 0.01, 0.999
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ def near_end(tables: Sequence[Table]) -> View | None:
     if not values.size or values.min() < 0 or values.max() > 1:
         return None
     for end in (0.0, 1.0):
-        if np.mean(np.abs(values - end) <= _NEAR) < _ALL:
+        if np.mean(np.abs(values - end) <= NEAR) < _ALL:
             continue
         samples = lost = 0
         for table in tables:
