@@ -8,7 +8,6 @@ from .decisions import (
 )
 from .detection.boxes import MILLION as MILLION
 from .distances import (
-    ULP_LABELS as ULP_LABELS,
     distances_of as distances_of,
 )
 from .exact import (

@@ -18,15 +18,6 @@ from tfmp.shared.numerics import FLOAT16
 # Some fields of `totals.Totals`, by name.
 TotalsFields: TypeAlias = dict[str, Any]
 
-# Histogram of |candidate - reference| in FP16 spacings at the reference.
-ULP_LABELS = (
-    "none",
-    "under 1/2",
-    "1/2 to 1",
-    *(f"{2**power} to {2 ** (power + 1)}" for power in range(10)),
-    "1024 and more",
-)
-
 # Elements worked on at a time. A few float64 arrays of this size stay in a processor's caches, and
 # calls of NumPy cost little beside them.
 CHUNK = 2**17
@@ -38,13 +29,6 @@ _LONG = 2**13
 # What `numpy.einsum` does with (samples, values), by the number of factors.
 _ROWS = {1: "sv->s", 2: "sv,sv->s"}
 
-# IEEE 754 binary32: the exponent field is floor(log2(x)) + 127.
-_EXPONENT_BIAS, _FRACTION_BITS = 127, 23
-# Arrays of the end of FP16's range, as NumPy compares bytes with single ones slowly.
-_LEAST_EXPONENTS, _LARGEST_EXPONENTS = (
-    np.full(CHUNK, exponent + _EXPONENT_BIAS, np.uint8)
-    for exponent in (FLOAT16.min_exponent, FLOAT16.max_exponent)
-)
 # Of the spacing of 32 at the largest FP16 value.
 _HALF_SPACING = 16
 
@@ -90,19 +74,18 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
     """Measures values of shape (samples, values)."""
     by_sample = np.zeros((len(_SUMS), len(one)))
     counts = dict.fromkeys(_COUNTS, 0)
-    ulps = np.zeros(len(ULP_LABELS), np.int64)
+    measured = one.size
     largest = 0.0
     for block in pieces(one.shape, CHUNK):
         # A sample is cut at the same places whatever batch it came in, and its pieces are added in
         # order: the same sums, bit for bit.
-        expected, received, error, spare = scratch(one[block].shape)
+        expected, received, error = scratch(one[block].shape)
         np.copyto(expected, one[block])
         np.copyto(received, other[block])
         peak = _errors(expected, received, error)
-        left_out = 0
         if not math.isfinite(peak):  # some value is not, or float64 cannot hold the difference
             finite = np.isfinite(expected) & np.isfinite(received)
-            left_out = finite.size - int(np.count_nonzero(finite))
+            measured -= finite.size - int(np.count_nonzero(finite))
             for name, count in _count_nonfinite(expected, received).items():
                 counts[name] += count
             expected[~finite] = received[~finite] = 0.0
@@ -112,9 +95,6 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
         by_sample[:, block[0]] += found
         if found[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
             counts["saturated"] += _count_saturated(expected, received)
-        single = one.dtype == np.float32 and not left_out
-        ulps += _count_spacings(error, one[block] if single else expected, spare)
-        ulps[0] -= left_out  # zeros stand in for them, and zeros do not differ
     sums = dict(zip(_SUMS, by_sample, strict=True))
     squares = sums["reference_sq"] + sums["candidate_sq"]
     dot = (squares - sums["error_sq"]) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
@@ -124,7 +104,7 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
             **counts,
             "max_abs": largest,
             "worst_rel_l2": _worst(sums["error_sq"], sums["reference_sq"]),
-            "ulps": tuple(ulps.tolist()),
+            "measured": measured,
         },
         sums["error_sq"],
         sums["reference_sq"],
@@ -145,13 +125,13 @@ _memory = threading.local()
 
 
 def scratch(shape: tuple[int, ...]) -> list[np.ndarray]:
-    """Four float64 arrays of at most `CHUNK` values, the same memory each time in a thread.
+    """Three float64 arrays of at most `CHUNK` values, the same memory each time in a thread.
 
     The operating system hands out new arrays of this size page by page, which takes longer than
     everything that is computed in them.
     """
     if not hasattr(_memory, "arrays"):
-        _memory.arrays = np.empty((4, CHUNK))
+        _memory.arrays = np.empty((3, CHUNK))
     size = math.prod(shape)
     return [array[:size].reshape(shape) for array in _memory.arrays]
 
@@ -210,70 +190,6 @@ def _count_saturated(reference: np.ndarray, candidate: np.ndarray) -> int:
     """
     at_end = np.abs(candidate) == FLOAT16.max
     return int(np.count_nonzero(at_end & (np.abs(reference) >= FLOAT16.max + _HALF_SPACING)))
-
-
-def _count_spacings(error: np.ndarray, reference: np.ndarray, spare: np.ndarray) -> np.ndarray:
-    """Histogram of error / numerics.ulp(reference) by powers of two.
-
-    A spacing is a power of two, so dividing by it subtracts exponents: single bytes do.
-
-    Args:
-        error: absolute errors, float64.
-        reference: values of the same shape, float64 or float32.
-        spare: memory of that size.
-    """
-    size = error.size
-    memory = spare.reshape(-1).view(np.uint8)
-    single, base, index = (
-        memory[: 4 * size].view(np.float32),
-        *memory[4 * size :].reshape(4, size)[:2],
-    )
-    _exponents(reference, single, base)
-    np.maximum(base, _LEAST_EXPONENTS[:size], out=base)
-    np.minimum(base, _LARGEST_EXPONENTS[:size], out=base)
-    # floor(log2(error in spacings)) is -1 from 1/2 to 1, which is bin 2: one more than `index`.
-    base -= FLOAT16.fraction_bits + 2
-    _exponents(error, single, index)
-    none = size - int(np.count_nonzero(index))
-    np.maximum(index, base, out=index)
-    index -= base
-    counts = np.zeros(len(ULP_LABELS), np.int64)
-    counts[0], counts[1] = none, -none
-    found = _count_bytes(index)
-    last = len(ULP_LABELS) - 1
-    counts[1 : 1 + len(found[:last])] += found[:last]
-    counts[last] += found[last:].sum()
-    return counts
-
-
-def _count_bytes(values: np.ndarray) -> np.ndarray:
-    """How many of the bytes have each value up to the largest; two are counted at a time."""
-    even = len(values) // 2 * 2
-    width = int(values.max(initial=0)) + 1
-    pairs = np.bincount(values[:even].view(np.uint16), minlength=width << 8)
-    by_value = pairs.reshape(width, 1 << 8)
-    return (
-        by_value.sum(axis=1)
-        + by_value.sum(axis=0)[:width]
-        + np.bincount(values[even:], minlength=width)
-    )
-
-
-def _exponents(values: np.ndarray, single: np.ndarray, out: np.ndarray) -> None:
-    """Biased exponents of values as float32, in bytes: 255 beyond it, 0 below its normal numbers.
-
-    Args:
-        values: float64 or float32.
-        single: memory for as many float32 values.
-        out: the exponents.
-    """
-    values = values.reshape(-1)
-    words = single.view(np.int32)
-    if values.dtype != np.float32:
-        np.copyto(single, values, casting="same_kind")
-        values = single
-    np.right_shift(values.view(np.int32), _FRACTION_BITS, out=words)
-    np.copyto(out, words, casting="unsafe")  # without the sign, which the ninth bit holds
 
 
 def _worst(error_sq: np.ndarray, reference_sq: np.ndarray) -> float:

@@ -13,6 +13,7 @@ from tfmp.converters.drift.statistics import binomial_bounds
 from tfmp.converters.drift.tasks import DECLARED, Kind, Task
 from tfmp.converters.drift.totals import Totals, is_named_ids, measure
 from tfmp.converters.drift.views import Table, View, first_axis, near_end, tables_of, views_of
+from tfmp.shared.numerics import ulp
 
 # How a sample is decided, and so what counts as a flip.
 ARGMAX = "argmax"
@@ -201,7 +202,7 @@ def drift_of(
     if is_named_ids(known):
         # Where some were no whole numbers, not all samples have decisions for a value itself.
         known = known if totals.equality.samples == totals.samples else None
-    by_equality = totals.unequal_rows > 0 or totals.ulps == ()
+    by_equality = totals.unequal_rows > 0 or (totals.equality.samples > 0 and not totals.measured)
     known = known or (_WHOLE if totals.whole and totals.equality.samples else None)
     distances = {} if by_equality else _distances(totals)
     told = _told(known, labels, totals) if not by_equality else None
@@ -301,7 +302,7 @@ def _distances(totals: Totals) -> dict[str, float]:
         infinite = ("rel_l2", "worst_rel_l2", "max_abs", "mean_abs")
         return dict.fromkeys(infinite, math.inf) | {"sqnr_db": -math.inf, "cosine": math.nan}
     error_sq, reference_sq = total(totals.error_sq), total(totals.reference_sq)
-    compared = sum(totals.ulps)
+    compared = totals.measured
     return {
         "rel_l2": math.sqrt(_ratio(error_sq, reference_sq)),
         "worst_rel_l2": totals.worst_rel_l2,
@@ -348,7 +349,9 @@ def _collapsed(totals: Totals, by_equality: bool) -> bool:
         return constant
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
     # A reference that varies by less than FP16 can show is constant to it, too.
-    return (constant or zeros) and (sum(totals.ulps[3:]) > 0 or totals.nonfinite > 0)
+    largest = max(totals.ends.reference, totals.ends.below, 0.0)
+    step = float(ulp(np.array(largest)))
+    return (constant or zeros) and (totals.max_abs > step or totals.nonfinite > 0)
 
 
 def _told(known: Task | None, labels: str | None, totals: Totals) -> Task | None:

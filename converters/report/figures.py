@@ -7,7 +7,7 @@ a phone and a sheet of paper. The table around it has its text for readers who c
 import math
 from itertools import groupby, pairwise
 
-from tfmp.converters.drift import MARGIN_EDGES, ULP_LABELS, OutputDrift
+from tfmp.converters.drift import MARGIN_EDGES, OutputDrift
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
@@ -145,11 +145,6 @@ def _limited_text(check: Check) -> str:
     bound = check.lower if check.verdict is Verdict.FAIL else check.upper
     side = "≥" if check.verdict is Verdict.FAIL else "≤"
     return f"{percent(check.measured)} ({side} {percent(bound)}) of {percent(check.limit)}"
-
-
-def ulp_bars(output: OutputDrift) -> list[Bar]:
-    """The errors of values in FP16 spacings: the histogram of `totals.ulps`."""
-    return _shares(list(ULP_LABELS), list(output.totals.ulps))
 
 
 def margin_bars(output: OutputDrift) -> list[Bar]:

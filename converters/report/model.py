@@ -251,7 +251,7 @@ class DriftReport:
         return DriftReport.judged(self.evidence, budget)
 
     def check_judgeable(self) -> None:
-        """Raises `InputError` for a report that an earlier version wrote, whose evidence is less."""
+        """Raises `InputError` for a report of an earlier version, whose evidence is less."""
         if self.schema == FIRST_SCHEMA:
             raise InputError(
                 f"the report was written by an earlier version (schema {FIRST_SCHEMA}): it can be "

@@ -3,7 +3,6 @@ from .emulate import (
     emulated as emulated,
     fusions_of as fusions_of,
 )
-
 from .profiles import (
     GPU as GPU,
     Profile as Profile,
