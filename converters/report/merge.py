@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from tfmp.converters.drift import (
     CUSTOM,
@@ -22,7 +23,7 @@ from tfmp.converters.report.model import (
     ReferenceReport,
     Stage,
 )
-from tfmp.converters.samples import DataReport, add_hashes
+from tfmp.converters.samples import DataReport, add_hashes, merged_sizes
 from tfmp.converters.shared.errors import InputError
 
 
@@ -130,8 +131,10 @@ def _merge_data(shards: Sequence[DataReport]) -> DataReport:
     for shard in shards:
         for name, count in shard.nonfinite.items():
             nonfinite[name] = nonfinite.get(name, 0) + count
+    sizes = reduce(merged_sizes, (shard.sizes for shard in shards))
     return replace(
         shards[0],
+        sizes=sizes,
         source=", ".join(dict.fromkeys(shard.source for shard in shards)),
         samples=sum(shard.samples for shard in shards),
         sha256=f"{add_hashes(*(int(shard.sha256, 16) for shard in shards)):064x}",

@@ -178,10 +178,20 @@ def holds_text(report: DriftReport, candidate: CandidateReport) -> str:
     return printable(f"{text}.")
 
 
+def sizes_text(report: DriftReport) -> str:
+    """The open sizes that the samples had, in a sentence; "" if the model fixes all."""
+    seen = [
+        f"{axis}: {low:,} to {high:,}" if low != high else f"{axis}: {low:,} only"
+        for axis, (low, high) in sorted(report.data.sizes.items())
+    ]
+    return printable(f"Sizes judged: {', '.join(seen)}.") if seen else ""
+
+
 def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
     """A line each on runtime, steps, layers and samples, as far as they were looked at."""
     lines = (
         holds_text(report, candidate),
+        sizes_text(report),
         stage_text(report, candidate),
         culprit_text(candidate),
         worst_text(candidate),
