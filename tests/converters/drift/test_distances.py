@@ -1,13 +1,11 @@
 """The pass over the data: sums as a plain computation gives them, whatever the batch."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.distances import CHUNK, ULP_LABELS, distances_of, measure_distances
-from tfmp.shared.numerics import ulp
+from tfmp.converters.drift.distances import CHUNK, distances_of, measure_distances
 
 # Samples that share a piece, that are cut between planes, between rows of a plane and within a row;
 # narrow and wide columns; rows beyond the buffers of `einsum`; and nothing to cut.
@@ -73,28 +71,12 @@ def test_values_that_are_not_finite_count_as_zeros():
     np.testing.assert_array_equal(found.error_sq, expected.error_sq)
     np.testing.assert_array_equal(found.reference_sq, expected.reference_sq)
     assert found.fields["nonfinite"] == 2
-    assert sum(found.fields["ulps"]) == reference.size - 2
+    assert found.fields["measured"] == reference.size - 2
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0, 4), (0,)])
 def test_without_values_there_is_no_distance(shape):
     assert measure_distances(np.zeros(shape), np.zeros(shape)).fields["max_abs"] == 0
-
-
-@pytest.mark.parametrize("spread", [0.01, 0.5, 3.0, 1e5])
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6])
-@pytest.mark.parametrize("equal", [0.0, 0.999])
-def test_errors_are_counted_in_the_spacings_of_the_reference(spread, scale, equal):
-    generator = np.random.default_rng(3)
-    reference = (generator.standard_normal(5000) * scale).astype(np.float32)
-    error = spread * ulp(reference.astype(np.float64)) * generator.standard_normal(5000)
-    candidate = np.where(generator.random(5000) < equal, reference, reference + error)
-    off = np.abs(candidate - reference.astype(np.float64)) / ulp(reference.astype(np.float64))
-    bounds = [0.0, np.nextafter(0, 1), *(2.0**power for power in range(-1, 11)), math.inf]
-    expected = np.histogram(off, bounds)[0].tolist()
-    found = distances_of(reference.astype(np.float64)[None], candidate[None])["ulps"]
-    assert len(found) == len(ULP_LABELS)
-    assert list(found) == expected
 
 
 def test_sums_hold_what_float32_would_lose():

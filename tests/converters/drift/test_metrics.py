@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tfmp.converters.drift.distances import CHUNK, ULP_LABELS
+from tfmp.converters.drift.distances import CHUNK
 from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.scores import MARGIN_EDGES
@@ -92,35 +92,6 @@ class TestDistances:
     def test_kl_needs_distributions(self) -> None:
         assert drift([[0.5, 0.6]], [[0.5, 0.6]]).kl is None
         assert drift([[2.0, -1.0]], [[2.0, -1.0]]).kl is None
-
-
-class TestUlps:
-    def test_counts_fp16_spacings_at_the_reference(self) -> None:
-        # Spacing of FP16 is 2**-10 in [1, 2) and 2**-9 in [2, 4).
-        step = 2.0**-10
-        reference = [[1.0, 1.0, 1.0, 2.0, 1.0, 1.0]]
-        candidate = [[1.0, 1.0 + step / 4, 1.0 + step / 2, 2.0 + step, 1.0 + step, 3.0]]
-        found = dict(zip(ULP_LABELS, drift(reference, candidate).totals.ulps, strict=True))
-        assert {label: count for label, count in found.items() if count} == {
-            "none": 1,
-            "under 1/2": 1,
-            "1/2 to 1": 2,
-            "1 to 2": 1,
-            "1024 and more": 1,
-        }
-
-    def test_correct_rounding_is_within_half_a_spacing(self) -> None:
-        values = np.random.default_rng(0).standard_normal((100, 20)).astype(np.float32)
-        ulps = drift(values, values.astype(np.float16)).totals.ulps
-        assert sum(ulps) == values.size
-        assert sum(ulps[3:]) == 0  # ties are exactly one half, in the bin that begins there
-
-    def test_values_that_are_not_finite_are_in_no_bin(self) -> None:
-        reference = np.ones((2, 40_000))
-        candidate = reference.copy()
-        candidate[:, ::1000] = np.nan
-        totals = drift(reference, candidate).totals
-        assert (totals.nonfinite, sum(totals.ulps), totals.ulps[0]) == (80, 79_920, 79_920)
 
 
 class TestNonfinite:
@@ -308,6 +279,16 @@ def test_any_split_and_order_gives_the_same_report(rows, columns, seed, kind, da
         first.merge(other)
     # repr: NaN is not equal to itself, and every bit of a float shows.
     assert repr(first.result()) == repr(whole.result())
+
+
+@pytest.mark.xfail(strict=True, reason="a batch of whole numbers leaves decisions behind")
+def test_a_batch_of_whole_numbers_among_others_gives_the_same() -> None:
+    values = np.array([[1.0, 0.0], [0.6, 0.4]], np.float32)
+    whole, split = OutputAccumulator("y"), OutputAccumulator("y")
+    whole.update(values, values)
+    for row in (0, 1):
+        split.update(values[row : row + 1], values[row : row + 1])
+    assert split.result() == whole.result()
 
 
 @pytest.mark.parametrize("shape", [(3, CHUNK + 7), (9_000, 17), (2, 270, 1000)])

@@ -13,7 +13,6 @@ from tfmp.converters.report.figures import (
     budget_bars,
     margin_bars,
     size_bars,
-    ulp_bars,
 )
 from tfmp.converters.report.model import CandidateReport
 from tfmp.converters.runners import RunnerInfo
@@ -84,22 +83,6 @@ class TestBudget:
         checks = [check(share, 0.1, name="between_samples") for share in (0.01, 0.03, 0.02)]
         bars, more = budget_bars(candidate(check(0.02, 0.1), *checks))
         assert ([bar.text for bar in bars], more) == (["0.03 of 0.1", "0.02 of 0.1"], 0)
-
-
-def test_ulps_begin_and_end_where_there_are_values() -> None:
-    accumulator = OutputAccumulator("y")
-    reference = np.array([[1.0, 1.0, 1.0, 1.0]])
-    accumulator.update(reference, reference + np.array([[0.1, 0.25, 1.5, 5.0]]) * 2.0**-10)
-    assert [(bar.label, bar.text, bar.length) for bar in ulp_bars(accumulator.result())] == [
-        ("under 1/2", "2 (50.0%)", 0.5),
-        ("1/2 to 1", "0 (0.0%)", 0.0),
-        ("1 to 2", "1 (25.0%)", 0.25),
-        ("2 to 4", "0 (0.0%)", 0.0),
-        ("4 to 8", "1 (25.0%)", 0.25),
-    ]
-    accumulator = OutputAccumulator("y")
-    accumulator.update(np.array([1, 2]), np.array([1, 3]))
-    assert ulp_bars(accumulator.result()) == []
 
 
 def test_margins_with_their_share_of_flips() -> None:
