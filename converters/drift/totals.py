@@ -33,7 +33,14 @@ SHARES = ("argmax", "half", "zero", "equality", "boxes")
 
 @dataclass(frozen=True)
 class Ends:
-    """The largest values of both sides, and of their negatives; no number without values."""
+    """The largest values of both sides, and of their negatives; minus infinity without values.
+
+    Attributes:
+        reference: the largest value of the reference.
+        below: of its negative.
+        candidate: the largest value of the candidate.
+        candidate_below: of its negative.
+    """
 
     reference: float = -math.inf
     below: float = -math.inf

@@ -57,14 +57,14 @@ def tables_of(evidence: Evidence, without: np.ndarray | None = None) -> list[Tab
         if without is not None:
             kept = ~np.isin(part.keys, without)
         if kept.any():
-            found.append(_table(part, kept))
+            found.append(_table(part, kept, len(evidence.parts) == 1))
     return found
 
 
-def _table(part: Part, kept: np.ndarray) -> Table:
+def _table(part: Part, kept: np.ndarray, alone: bool) -> Table:
     places = places_of(part.shape)[: part.kept]
     order = np.argsort(places)
-    few = math.prod(part.shape) <= FEW_COLUMNS  # each is a number of its own
+    few = alone and math.prod(part.shape) <= FEW_COLUMNS  # each is a number of its own
     places, width = places[order], len(places) if few else part.shape[-1]
     values = part.values[kept][:, :, order].astype(np.float64)
     rows, columns = np.divmod(places, width)

@@ -254,7 +254,7 @@ def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
         for table in tables
         if 2 <= len(table.columns) <= FEW_COLUMNS and table.reference.shape[1] == 1
     ]
-    if len(few) < len(tables):
+    if len(few) < len(tables) or len({len(table.columns) for table in few}) > 1:
         return
     stepped = [_stepped(table, 2) for table in few]
     deviation = _deviations(stepped)
