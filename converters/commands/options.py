@@ -246,8 +246,8 @@ judged_for = click.option(
     "--target",
     metavar="RUNTIME",
     multiple=True,
-    help="Runtime that the ONNX files are judged for: ort-cuda, tensorrt, litert-gpu, webgpu, or "
-    "all; each has a line of its own. Repeatable [default: that of the file, or ort-cuda].",
+    help="Runtime that the ONNX files are judged for: ort-cuda, tensorrt, webgpu, or all; "
+    "each has a line of its own. Repeatable [default: that of the file, or ort-cuda].",
 )
 
 comparison = _options(

@@ -36,7 +36,7 @@ class OnnxOptions:
     )
     target: Sequence[str] = option(
         (),
-        "Runtime that the ONNX file will run on: ort-cuda, tensorrt, litert-gpu, webgpu, or all. "
+        "Runtime that the ONNX file will run on: ort-cpu, ort-cuda, tensorrt, webgpu, or all. "
         "Ops for which the first one has no FP16 kernel stay in FP32. Each is judged by its own "
         "arithmetic, on a line of its own. Repeatable [default: any kernels, judged as ort-cuda].",
         metavar="RUNTIME",

@@ -13,7 +13,7 @@ from tfmp.converters.onnx.emulation.facts import (
     facts_of,
     ops_of,
 )
-from tfmp.converters.onnx.fp16 import CUDA
+from tfmp.converters.onnx.fp16 import CUDA, EVERY, TARGETS
 from tfmp.converters.shared.errors import InputError
 
 # Products that one tensor-core instruction sums before it writes an FP16 accumulator: k of
@@ -147,11 +147,11 @@ def profile_of(target: str | None) -> Profile:
 
 
 def runtimes() -> dict[str, str]:
-    """The runtimes that a file can be judged for, in words, by name."""
-    return {name: Profile.parse(name).runtime for name in RUNTIMES}
+    """The runtimes of ONNX files, in words, by name."""
+    return {name: Profile.parse(name).runtime for name in RUNTIMES if name in TARGETS}
 
 
 def profiles_of(targets: Sequence[str]) -> tuple[Profile, ...]:
     """The profiles that a file is judged by for each of some targets; "all" is every runtime."""
-    names = [*RUNTIMES] if "all" in targets else [each for each in targets if each in RUNTIMES]
+    names = [*runtimes()] if EVERY in targets else [each for each in targets if each in RUNTIMES]
     return tuple(dict.fromkeys(map(Profile.parse, names)))

@@ -4,6 +4,7 @@ from .gaps import (
     ANY as ANY,
     CUDA as CUDA,
     EVERY as EVERY,
+    TARGETS as TARGETS,
     TENSORRT as TENSORRT,
     WEBGPU as WEBGPU,
     check_targets as check_targets,
