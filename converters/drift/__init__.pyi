@@ -5,6 +5,7 @@ from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
     Counted as Counted,
     Decisions as Decisions,
+    values_of as values_of,
 )
 from .detection.boxes import MILLION as MILLION
 from .distances import (

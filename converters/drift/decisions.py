@@ -5,6 +5,7 @@ format could keep such an answer. So a change is *firm* if the reference itself 
 apart by more than `TIE`; the others are counted and judged more gently.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,8 +25,10 @@ ROW_SUM_TOLERANCE = 1e-3
 
 _HALF, _SURE = 0.5, 0.99
 
-# Columns of so many values at most hold answers of their own, such as the attributes of a picture.
+# In so many columns, numbers below the second may be answers to questions of their own, such as the
+# attributes of a picture.
 _COLUMNS, _ANSWERS = 256, 16
+_IN = " in column "
 
 # Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
 _LITTLE = 0.005
@@ -231,15 +234,33 @@ def _by_value(
     if unread is not None:
         valid &= ~unread.reshape(valid.shape)
     width = one.shape[1]
-    if reference.ndim == 2 and 1 < width <= _COLUMNS and len(names) <= _ANSWERS:
-        # Answers to questions side by side: each has classes of its own.
-        place = place * width + np.arange(width)
-        names = [f"{name} in column {column}" for name in names for column in range(width)]
+    if reference.ndim == 2 and 1 < width <= _COLUMNS:
+        # Answers to questions side by side: each small number has classes of its own.
+        own = _is_answer(values)
+        codes = place * width + np.where(own[place], np.arange(width), 0)
+        codes, place = np.unique(codes, return_inverse=True)
+        place = place.reshape(2, *one.shape)
+        names = [
+            f"{names[at]}{_IN}{column}" if own[at] else names[at]
+            for at, column in zip(*(each.tolist() for each in np.divmod(codes, width)), strict=True)
+        ]
     meant, heard = np.where(valid, place, -1)
     classes = count_classes(meant, heard, changed, names)
     counted, shares = _counted(changed, changed, classes, valid)
     near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
     return replace(counted, near=near), shares
+
+
+def _is_answer(values: np.ndarray) -> np.ndarray:
+    """Flags of values that may be answers to a question: flags and small numbers."""
+    if values.dtype.kind not in "biuf":
+        return np.zeros(len(values), bool)
+    return np.asarray((values >= 0) & (values < _ANSWERS))
+
+
+def values_of(classes: Iterable[str]) -> set[str]:
+    """The values that classes are of, whatever their columns."""
+    return {name.partition(_IN)[0] for name in classes}
 
 
 def _count_near(reference: np.ndarray, candidate: np.ndarray) -> int:

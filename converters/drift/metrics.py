@@ -11,7 +11,7 @@ from tfmp.converters.drift.detection import Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
 from tfmp.converters.drift.tasks import DECLARED, Kind, Task
-from tfmp.converters.drift.totals import Totals, is_named_ids, measure
+from tfmp.converters.drift.totals import IDS, Totals, is_named_ids, measure
 from tfmp.converters.drift.views import Table, View, first_axis, near_end, tables_of, views_of
 from tfmp.shared.numerics import ulp
 
@@ -197,6 +197,8 @@ def drift_of(
     """
     if not totals.unit:  # some batch was not: what the others counted at 0.5 means nothing
         totals = replace(totals, half=Decisions(), threshold_flips=0)
+    if not totals.whole and not (known is not None and known.kind in IDS):
+        totals = replace(totals, equality=Decisions())  # what some batches counted as names
     if not totals.detections or totals.first_of_box == "":
         totals = replace(totals, boxes=Decisions(), fit=Fit())
     if is_named_ids(known):
@@ -276,9 +278,10 @@ def output_views(
     if task.kind is Kind.EMBEDDING:  # its columns have no meaning of their own
         found += [view for view in views_of(tables) if view.unit in ("", _MIDDLE)][:2]
     elif task.kind in (Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION, *_TURNING):
-        found += views_of(tables, by_place)
+        own = task.kind in (Kind.REGRESSION, Kind.RECONSTRUCTION)
+        found += views_of(tables, by_place, own)
     if task.kind not in (*_TURNING, Kind.DETECTION):
-        found.append(near_end(tables))
+        found.append(near_end(tables, task.kind in (Kind.OTHER, Kind.REGRESSION)))
     return tuple(view for view in found if view is not None)
 
 

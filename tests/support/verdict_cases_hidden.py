@@ -19,7 +19,7 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-@harmful("a score of 100 that varies by 0.05 beside a few invalid zeros")
+@harmful("a score of 100 that varies by 0.05 beside a few invalid zeros", DOUBT)
 def _(rng):
     """Nearly every score gets one of three values; five of 500 invalid samples are exactly 0 on
     both sides.

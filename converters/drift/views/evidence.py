@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from tfmp.converters.drift import MOST_ROWS, UNREADABLE, packed, unpacked, unreadable
+from tfmp.converters.drift import UNREADABLE, packed, unpacked, unreadable
 from tfmp.shared.report_files import JsonObject
 
 # Values of one side: 8 MB for both. Of a sample at least `_LEAST` are kept, if it has them, and at
@@ -144,7 +144,7 @@ class Evidence:
 def _read(entry: JsonObject) -> Part:
     shape = tuple(int(size) for size in entry["shape"])
     rows, kept = int(entry["rows"]), int(entry["kept"])
-    small = 0 < rows <= MOST_ROWS and 0 < kept <= min(_MOST, math.prod(shape))
+    small = 0 < rows <= MOST_VALUES // _LEAST and 0 < kept <= min(_MOST, math.prod(shape))
     if not small or min(shape) < 1 or rows * kept > 2 * MOST_VALUES:
         raise ValueError("a table of another size")
     keys = unpacked(entry["keys"], _KEY, rows)
@@ -189,9 +189,7 @@ def _condensed(parts: Sequence[Part]) -> Iterator[Part]:
     whole = [_sorted([part for part in parts if part.shape == shape]) for shape in shapes]
     if not whole:
         return
-    largest = min(_LEAST, max(math.prod(shape) for shape in shapes))
-    most = min(MOST_ROWS, MOST_VALUES // largest)
-    keys = np.unique(np.concatenate([part.keys for part in whole]))[:most]
+    keys = np.unique(np.concatenate([part.keys for part in whole]))[: MOST_VALUES // _LEAST]
     for part in whole:
         chosen = part.keys <= keys[-1]
         width = min(part.kept, _kept(len(keys)), math.prod(part.shape))
@@ -210,9 +208,10 @@ def _sorted(parts: Sequence[Part]) -> Part:
     if len(starts) == len(keys):
         return Part(parts[0].shape, keys, values)
     ends = np.append(starts[1:], len(keys))
-    # Of the same sample, which may differ in the last digit, the row with the smallest bytes.
+    # Of the same sample, which may differ in the last digit, the row with the smallest bytes, both
+    # sides in turns: so it is the same one however many values are kept.
     best = [
-        min(range(start, end), key=lambda row: values[row].tobytes())
+        min(range(start, end), key=lambda row: values[row].T.tobytes())
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     ]
     return Part(parts[0].shape, keys[starts], values[best])

@@ -1,7 +1,7 @@
 """The values of an output as tables: samples, rows and columns, from the evidence that was kept."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,16 @@ class Table:
     rows: np.ndarray
     width: int
     word: str = "column"
+
+    def only(self, column: int) -> "Table":
+        """The table with one of its columns."""
+        at = self.columns == column
+        reference, error, known = (
+            each[:, :, at] for each in (self.reference, self.error, self.known)
+        )
+        return replace(
+            self, reference=reference, error=error, known=known, columns=self.columns[at]
+        )
 
     @property
     def step(self) -> np.ndarray:

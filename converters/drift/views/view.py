@@ -9,7 +9,7 @@ models lose at most 0.03 of any view, and those that a use breaks 0.06 and more.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,6 +35,16 @@ _FEWEST = 10
 # mean square without the worst tenth), and by more than its own rounding.
 WRONG, _TAIL, _OTHERS, _ROUNDINGS = 0.3, 4.0, 0.9, 2.0
 
+# Errors of columns up to so many times the median are alike.
+_NOISE = 2.0
+
+# Numbers stand beside an offset if it is so many times their standard deviation; and far ones hide
+# them if their own loss is so many times that of all together.
+_OFFSET, _HIDDEN = 10.0, 3.0
+
+# The standard deviation of the middle half of a normal distribution, in its own.
+_MIDDLE = 0.377
+
 # A sample that varies by less than this share of a typical one has nothing to lose.
 _FLAT = 1 / 30
 
@@ -57,6 +67,7 @@ class View:
         samples: distinct samples that were looked at.
         wrong: samples that are lost in this view; None for a view of all samples together.
         units: number of units that were looked at.
+        asked: whether only some users read this unit.
     """
 
     view: str
@@ -68,6 +79,7 @@ class View:
     samples: int
     wrong: int | None = None
     units: int = 1
+    asked: bool = False
 
     @property
     def loss(self) -> float:
@@ -137,30 +149,38 @@ def _by_column(
     return columns, _Sums(*(sums / np.maximum(counts, 1)))
 
 
-def views_of(tables: Sequence[Table], by_place: Sequence[Table] = ()) -> list[View]:
+def views_of(
+    tables: Sequence[Table], by_place: Sequence[Table] = (), own: bool = False
+) -> list[View]:
     """What an output loses in each view: the worst unit of each.
 
     Args:
         tables: its values.
+        own: whether each column is a number of its own, and none holds the others' noise.
         by_place: the same by the first axis of a sample, see `first_axis`.
     """
     samples = sum(len(table.reference) for table in tables)
     if samples < _FEWEST:
         return []
-    found = [*_between_samples(tables, samples), *_within_samples(tables, samples)]
+    found = [*_between_samples(tables, samples, own), *_within_samples(tables, samples)]
     found += [*_between_columns(tables, samples), *_between_places(tables, samples)]
-    found += _wrong_samples(tables, samples)
+    found += [*_middle_half(tables, samples), *_wrong_samples(tables, samples, own)]
     if by_place:
-        found += [view for view in _between_samples(by_place, samples) if view.unit]
-        found += _wrong_samples(by_place, samples)
+        found += [view for view in _between_samples(by_place, samples, own) if view.unit]
+        found += _wrong_samples(by_place, samples, own)
     return found
 
 
-def _noise(sums: "_Sums") -> np.ndarray:
-    """Flags of columns of a vector whose error is no larger than that of most others."""
-    if len(sums.error) < FEW_COLUMNS:
+def _noise(sums: "_Sums", own: bool) -> np.ndarray:
+    """Flags of columns of a vector whose error is no larger than that of most others.
+
+    Args:
+        sums: of all columns.
+        own: whether each is a number of its own.
+    """
+    if own or len(sums.error) < FEW_COLUMNS:
         return np.zeros(len(sums.error), bool)
-    return np.asarray(sums.error <= np.median(sums.error))
+    return np.asarray(sums.error <= _NOISE**2 * np.median(sums.error))
 
 
 def _deviations(tables: Sequence[Table]) -> Callable[[Table], np.ndarray]:
@@ -185,7 +205,7 @@ def _deviations(tables: Sequence[Table]) -> Callable[[Table], np.ndarray]:
     return centred
 
 
-def _between_samples(tables: Sequence[Table], samples: int) -> Iterator[View]:
+def _between_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterator[View]:
     """Samples compared with one another: all columns together, and the worst one."""
     deviation = _deviations(tables)
     columns, sums = _by_column(
@@ -196,7 +216,7 @@ def _between_samples(tables: Sequence[Table], samples: int) -> Iterator[View]:
     if pooled.loss[0] or len(columns) > 1:
         yield pooled.view(BETWEEN_SAMPLES, "", 0, samples, 1)
     if len(columns) > 1:
-        loss = np.where(_noise(sums), 0.0, sums.loss)
+        loss = np.where(_noise(sums, own), 0.0, sums.loss)
         worst = int(loss.argmax())
         if loss[worst]:
             unit = _named(tables, columns, worst)
@@ -205,6 +225,36 @@ def _between_samples(tables: Sequence[Table], samples: int) -> Iterator[View]:
         middle = int(np.argsort(sums.loss)[len(columns) // 2])
         if sums.loss[middle] > pooled.loss[0]:
             yield sums.view(BETWEEN_SAMPLES, "half of the columns", middle, samples, 1)
+
+
+def _middle_half(tables: Sequence[Table], samples: int) -> Iterator[View]:
+    """The middle half of the samples, of few columns: beside far ones all else looks right."""
+    if len(tables) > 1 or samples < 2 * _FEWEST:
+        return
+    (table,) = tables
+    if table.reference.shape[1] > 1 or len(table.columns) > FEW_COLUMNS:
+        return
+    low, high = np.quantile(table.reference, [0.25, 0.75], axis=0)
+    known = table.known & (table.reference >= low) & (table.reference <= high)
+    reference, error, step = (
+        np.where(known, each, 0.0) for each in (table.reference, table.error, table.step)
+    )
+    inner = error, _centred(reference, known, 0) / _MIDDLE, reference, step
+    columns, sums = _by_column(tables, lambda _: (*inner, known))
+    deviation = _deviations(tables)(table)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = _rms(table.error) / _rms(deviation)
+    hidden = (sums.size > _OFFSET**2 * sums.variation) & (sums.loss > _HIDDEN * whole)
+    worst = int(np.where(hidden, sums.loss, 0.0).argmax())
+    if hidden[worst]:
+        unit = f"{_named(tables, columns, worst)}, middle half of the samples"
+        found = sums.view(BETWEEN_SAMPLES, unit, worst, samples, len(columns))
+        yield replace(found, asked=True)
+
+
+def _rms(values: np.ndarray) -> np.ndarray:
+    """Root mean square by column."""
+    return np.asarray(np.sqrt(np.square(values).mean(axis=(0, 1))))
 
 
 def _named(tables: Sequence[Table], columns: np.ndarray, at: int) -> str:
@@ -315,7 +365,7 @@ def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
     yield from _worst(BETWEEN_PLACES, "column {}", columns, sums, samples)
 
 
-def _wrong_samples(tables: Sequence[Table], samples: int) -> Iterator[View]:
+def _wrong_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterator[View]:
     """Samples of which a column is wrong, or flat, while the others' is right."""
     deviation = _deviations(tables)
     columns, sums = _by_column(
@@ -323,15 +373,15 @@ def _wrong_samples(tables: Sequence[Table], samples: int) -> Iterator[View]:
         lambda each: (each.error, deviation(each), each.reference, each.step, each.known),
     )
     varies = np.where(sums.variation > CONSTANT**2 * sums.size, sums.variation, np.inf)
-    varies = np.where(_noise(sums), np.inf, varies)
+    varies = np.where(_noise(sums, own), np.inf, varies)
     counts = np.zeros((2, len(columns)), int)
     for table in tables:
         at = np.searchsorted(columns, table.columns)
         wrong = _wrong(table.error, table, np.sqrt(varies[at]))
         np.add.at(counts[0], at, np.count_nonzero(wrong, axis=0))
         if table.reference.shape[1] >= _FEWEST:
-            own = _centred(table.reference, table.known, 1)
-            each = np.sqrt(np.square(own).mean(axis=1))
+            beside = _centred(table.reference, table.known, 1)
+            each = np.sqrt(np.square(beside).mean(axis=1))
             typical = np.sqrt(np.square(each).mean(axis=0))
             least = np.where(each > _FLAT * typical, each, np.inf)
             least = np.where(each > CONSTANT * np.abs(table.reference).max(axis=1), least, np.inf)
@@ -356,22 +406,41 @@ def _wrong(error: np.ndarray, table: Table, varies: np.ndarray) -> np.ndarray:
     return np.asarray(size > np.maximum(WRONG * varies, least))
 
 
-def near_end(tables: Sequence[Table]) -> View | None:
-    """Numbers that are all near 0 or near 1, by their distance from there; None for others."""
+def near_end(tables: Sequence[Table], each: bool = False) -> View | None:
+    """Numbers that are all near 0 or near 1, by their distance from there; None for others.
+
+    Args:
+        tables: the values.
+        each: whether few columns are numbers of their own, of which some may be near an end.
+    """
+    found: list[View] = []
     if not tables:
         return None
-    values = np.concatenate([table.reference[table.known] for table in tables])
-    if not values.size or values.min() < 0 or values.max() > 1:
-        return None
-    for end in (0.0, 1.0):
-        if np.mean(np.abs(values - end) <= NEAR) < _ALL:
+    few = each and all(
+        table.reference.shape[1] == 1 and len(table.columns) <= FEW_COLUMNS for table in tables
+    )
+    for chosen in _columns(tables) if few else [tables]:
+        values = np.concatenate([table.reference[table.known] for table in chosen])
+        if not values.size or values.min() < 0 or values.max() > 1:
             continue
-        samples = lost = 0
-        for table in tables:
-            away = np.abs(table.reference - end)
-            off = table.known & (np.abs(table.error) > WRONG * away) & (away > CONSTANT * end)
-            lost += int(np.count_nonzero(off.any(axis=(1, 2))))
-            samples += len(off)
-        spread = float(np.sqrt(np.mean(np.square(values - end))))
-        return View(NEAR_END, f"{end:g}", 0.0, spread, 0.0, 0.0, samples, lost)
-    return None
+        for end in (0.0, 1.0):
+            if np.mean(np.abs(values - end) <= NEAR) >= _ALL:
+                found.append(_from_end(chosen, end, values))
+    return max(found, key=lambda view: view.wrong or 0, default=None)
+
+
+def _columns(tables: Sequence[Table]) -> Iterator[list[Table]]:
+    """The tables of each column by itself."""
+    for column in np.unique(np.concatenate([table.columns for table in tables])).tolist():
+        yield [table.only(column) for table in tables]
+
+
+def _from_end(tables: Sequence[Table], end: float, values: np.ndarray) -> View:
+    samples = lost = 0
+    for table in tables:
+        away = np.abs(table.reference - end)
+        off = table.known & (np.abs(table.error) > WRONG * away) & (away > CONSTANT * end)
+        lost += int(np.count_nonzero(off.any(axis=(1, 2))))
+        samples += len(off)
+    spread = float(np.sqrt(np.mean(np.square(values - end))))
+    return View(NEAR_END, f"{end:g}", 0.0, spread, 0.0, 0.0, samples, lost)

@@ -281,7 +281,6 @@ def test_any_split_and_order_gives_the_same_report(rows, columns, seed, kind, da
     assert repr(first.result()) == repr(whole.result())
 
 
-@pytest.mark.xfail(strict=True, reason="how values are counted depends on their batch")
 @pytest.mark.parametrize(
     "values",
     [np.float32([[1, 0], [0.6, 0.4]]), np.arange(60).reshape(30, 2)],

@@ -81,7 +81,6 @@ def test_samples_of_several_shapes():
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.xfail(strict=True, reason="a shape of which nothing is kept is forgotten")
 def test_a_shape_of_which_nothing_is_kept_still_counts():
     large = Evidence.of(np.full(1, 2**64 - 1, np.uint64), *values_of(1, (300,)), -1)
     one, other = evidence(100, (1,)), evidence(100, (1,), 1)
@@ -98,7 +97,6 @@ def test_copies_count_once_and_the_choice_among_them_is_fixed():
     assert found[0].parts[0].keys.tolist() == [5, 7]
 
 
-@pytest.mark.xfail(strict=True, reason="wide rows are told apart by what narrow ones lack")
 def test_the_choice_among_copies_does_not_depend_on_what_else_was_seen(monkeypatch):
     monkeypatch.setattr(module, "MOST_VALUES", 2**12)
     reference = np.ones((2, 2000), np.float32)
