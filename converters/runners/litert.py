@@ -30,10 +30,10 @@ class _Interpreted:
     info: RunnerInfo
 
     def __init__(self, file: "TFLiteModel", signature: str | None) -> None:
-        from tfmp.converters.tflite.export import confirmed
+        from tfmp.converters.tflite.export import clamped
 
         chosen = file.signature(signature)
-        self.notes = tuple(map(str, confirmed((), file)))
+        self.notes = tuple(map(str, clamped(file))) if _is_fp16(file) else ()
         self.inputs, self.outputs = chosen.inputs, chosen.outputs
         if not chosen.takes_whole_calls:
             # Larger and smaller batches than the file's are cut and filled up.

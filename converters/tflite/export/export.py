@@ -18,11 +18,12 @@ from tfmp.converters.shared.tensors import TEXT, Batch, TensorSpec, relative_l2
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.constants import (
     ConstantFinding,
-    confirmed,
-    source_findings,
+    constant_findings,
 )
 from tfmp.converters.tflite.export.saved_model import write_saved_model
+from tfmp.converters.tflite.export.storage import store_in_fp16
 from tfmp.converters.tflite.file import (
+    FLATBUFFER_LIMIT_BYTES,
     MEANING,
     SIGNATURE,
     Signature,
@@ -30,8 +31,9 @@ from tfmp.converters.tflite.file import (
     TFLiteModel,
     account,
     accumulation,
-    allow_accumulation,
+    pack,
     restore_names,
+    unpacked,
 )
 from tfmp.converters.tflite.rewriting import without_gaps
 from tfmp.shared.arguments import is_whole_number
@@ -39,9 +41,6 @@ from tfmp.shared.atomic_file import replacing, temporary_folder
 from tfmp.shared.progress import SILENT, Progress
 
 PRECISIONS = ("fp16", "fp32")
-
-# A FlatBuffer's offsets are signed 32-bit numbers (flatbuffers.dev, "Internals").
-FLATBUFFER_LIMIT_BYTES = 2**31 - 1
 
 _CONVERSION_TIMEOUT_S = 3600.0
 _LOAD_TIMEOUT_S = 300.0
@@ -60,7 +59,7 @@ class TFLiteFile:
         precision: "fp16" or "fp32", the precision of its weights.
         batch_size: the first size of its inputs; None when it may change.
         signatures: inputs and outputs by signature, in the order of their sources.
-        sizes: bytes of constants that became FP16 and of those that did not, with reasons.
+        sizes: bytes of constants in FP16 and FP32.
         flex_ops: TensorFlow ops that plain LiteRT cannot run.
         notes: facts that a user of the file should know, for the report.
     """
@@ -105,7 +104,7 @@ def export_tflite(
         source: the model; its inputs and outputs keep their names and order. Several sources by
             signature name become one file; weights that they share are stored once.
         output: the file to write; one that exists is replaced.
-        precision: "fp16" rounds every float constant to float16; "fp32" leaves them.
+        precision: "fp16" rounds large float constants to float16; "fp32" leaves them.
         batch_size: samples of the inputs that leave the number open; None keeps it open.
         accumulate: precision of the sums that the file allows FP16 hardware to make, "fp32" or
             "fp16".
@@ -134,14 +133,18 @@ def export_tflite(
         filled = {key: without_gaps(one) for key, one in signatures.items()}
         write_saved_model({key: one for key, (one, _) in filled.items()}, batch_size, folder)
         progress("converting to TFLite")
-        sources = signatures.values() if precision == "fp16" else ()
-        findings = [finding for source in sources for finding in source_findings(source)]
+        whole = folder / "float32.tflite"
         with _dtypes_named([*signatures.values()]):
             # The process was started in another working directory, perhaps.
-            paths = folder.absolute(), draft.absolute()
-            worker.call("convert", *paths, list(signatures), precision, allow_flex)
-        restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
-        allow_accumulation(draft, accumulate)
+            paths = folder.absolute(), whole.absolute()
+            past = weight_bytes(signatures.values(), "fp32") > FLATBUFFER_LIMIT_BYTES
+            worker.call("convert", *paths, list(signatures), allow_flex, past)
+        model, findings = unpacked(whole), ()
+        restore_names(model, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
+        if precision == "fp16":
+            findings = constant_findings(TFLiteModel(whole))
+            store_in_fp16(model, accumulate)
+        pack(model, draft)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
         result = replace(result, notes=(*result.notes, *changed))
@@ -380,16 +383,9 @@ def _describe(
 ) -> TFLiteFile:
     flex_ops = tuple(sorted({operator.name for operator in model.operators if operator.flex}))
     sizes = account(model)
-    destroyed = confirmed(findings, model) if precision == "fp16" else ()
-    notes = [str(sizes), *map(str, destroyed)]
-    if sizes.kept and precision == "fp16":
-        largest = sizes.kept[0]
-        notes.append(
-            f"{len(sizes.kept)} constants stayed FP32, the largest {largest.name!r} "
-            f"({largest.nbytes} bytes): {largest.reason}"
-        )
-    if promise := accumulation(model):
-        notes.append(MEANING[promise])
+    notes = [str(sizes), *(str(finding) for finding in findings if finding.serious)]
+    if allowed := accumulation(model):
+        notes.append(MEANING[allowed])
     if flex_ops:
         notes.append(
             f"needs the TensorFlow (Flex) delegate for {', '.join(flex_ops)}: plain LiteRT and "

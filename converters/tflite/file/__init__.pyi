@@ -1,9 +1,16 @@
 from .contract import (
     MEANING as MEANING,
+    PROMISE as PROMISE,
     accumulation as accumulation,
-    allow_accumulation as allow_accumulation,
+    promise as promise,
 )
 from .interpreter import Interpreter as Interpreter
+from .objects import (
+    FLATBUFFER_LIMIT_BYTES as FLATBUFFER_LIMIT_BYTES,
+    add_metadata as add_metadata,
+    pack as pack,
+    unpacked as unpacked,
+)
 from .reader import (
     Operator as Operator,
     Signature as Signature,
