@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
     from tfmp.converters.shared.worker import Worker
-    from tfmp.converters.tflite.rewriting import Overflow
+    from tfmp.converters.tflite.rewriting import Overflow, Repaired
 
 # Layers that a report names; `tfmp-convert inspect` lists all.
 _MOST_OVERFLOWS = 5
+# Ways out that a FAIL names.
+_MOST_LOST = 2
 
 _NO_SAMPLES = (
     "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
@@ -34,8 +36,9 @@ _REMEDY = (
     "Convert with --repair and --data (repair=True, data=...): layers that overflow in FP16 on "
     "these samples are then rewritten"
 )
+_KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
-_UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that overflow"
+_UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that FP16 harms"
 _READ_ONCE = (
     "which layers overflow in FP16 was not looked for: the samples can be read only once, and are "
     "compared. Give arrays, or a function that makes a new iterator."
@@ -220,9 +223,9 @@ def _traceable(source: "AnySource") -> "Source":
 def _looked_at(
     source: "Source", repair: bool, samples: "Samples | None", progress: Progress
 ) -> "tuple[Source, FileNotes]":
-    """The model, repaired on request, and its values that overflow in FP16 on the samples."""
+    """The model with what FP16 loses rewritten, and its values that overflow on the samples."""
     from tfmp.converters.report import FileNotes
-    from tfmp.converters.tflite.rewriting import overflows, repair_model
+    from tfmp.converters.tflite.rewriting import repair_model
 
     if samples is None:
         return source, FileNotes((_NO_SAMPLES,))
@@ -231,14 +234,31 @@ def _looked_at(
         repaired = repair_model(source, samples.batches)
         changes = tuple(map(str, repaired.changes))
         if not changes:
-            changes = (_UNREPAIRABLE if repaired.left else _NOTHING_TO_REPAIR,)
-        left = _told("not repaired: {}. Change the layer, or ship it in FP32", repaired.left)
-        return repaired.source, FileNotes(changes, left)
+            changes = (_UNREPAIRABLE if repaired.left or repaired.lost else _NOTHING_TO_REPAIR,)
+        left = _told("not repaired: {}", repaired.left)
+        return repaired.source, FileNotes(changes, left, remedy=_without_repair(repaired))
     if samples.once:  # the validation needs these samples
         return source, FileNotes((_READ_ONCE,))
     progress("looking for layers that overflow in FP16")
-    found = overflows(source, [batch for batch, _ in samples.for_search()])
-    return source, FileNotes(overflows=_told("overflows in FP16: {}. Convert with --repair", found))
+    batches = [batch for batch, _ in samples.for_search()]
+    found = repair_model(source, lambda: batches, overflow=False)
+    remedy = _without_repair(found)
+    if found.left or found.angles:
+        progress("trying whether a repair helps")
+        tried = repair_model(found.source, lambda: batches)
+        remedy = f"{_REMEDY}. " * bool(tried.changes) + _without_repair(tried)
+    notes = FileNotes(
+        tuple(map(str, found.changes)), _told("overflows in FP16: {}", found.left), remedy.strip()
+    )
+    return found.source, notes
+
+
+def _without_repair(found: "Repaired") -> str:
+    """The way out for what no rewrite can mend."""
+    ways = list(found.lost[:_MOST_LOST])
+    if found.left:
+        ways.append(_KEEP_FP32.format(found.left[0].layer))
+    return ". ".join(ways)
 
 
 def _told(sentence: str, found: "Sequence[Overflow]") -> tuple[str, ...]:

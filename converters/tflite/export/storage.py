@@ -22,11 +22,11 @@ _SMALL, _SMALL_VECTOR = 1024, 4096
 # The first version whose operand is float16 (tensorflow/lite/tools/versioning/op_version.cc).
 _DEQUANTIZE_VERSION = 3
 
-# FP16 hardware makes infinity of numbers past its range, and 0 * infinity is no number.
-_READ_AS_MASKS = {
-    schema.BuiltinOperator.MUL,
-    schema.BuiltinOperator.SELECT,
-    schema.BuiltinOperator.SELECT_V2,
+# Operators that read masks and limits: FP16 hardware makes infinity of numbers past its range, and
+# 0 * infinity is no number.
+_READ_AS_LIMITS = {
+    getattr(schema.BuiltinOperator, name)
+    for name in ("MUL", "SELECT", "SELECT_V2", "MINIMUM", "MAXIMUM")
 }
 
 
@@ -40,7 +40,7 @@ def store_in_fp16(model: schema.ModelT, accumulate: str) -> None:
     given = {graph.tensors[index].buffer for graph in model.subgraphs for index in graph.outputs}
     tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
     halves = {tensor.buffer for tensor in tensors if _is_large(tensor, model)} - given
-    _bound_masks(model, halves)
+    _bound_limits(model, halves)
     code = _dequantize_code(model) if halves else 0
     for graph in model.subgraphs:
         added = []
@@ -67,11 +67,11 @@ def _is_large(tensor: schema.TensorT, model: schema.ModelT) -> bool:
     return count > (_SMALL_VECTOR if along_one_axis else _SMALL)
 
 
-def _bound_masks(model: schema.ModelT, halves: set[int]) -> None:
-    """Keeps constants that stay FP32 within FP16 where infinity would be no mask."""
+def _bound_limits(model: schema.ModelT, halves: set[int]) -> None:
+    """Keeps constants that stay FP32 within FP16 where infinity would not do."""
     for graph in model.subgraphs:
         for operator in graph.operators or ():
-            if model.operatorCodes[operator.opcodeIndex].builtinCode not in _READ_AS_MASKS:
+            if model.operatorCodes[operator.opcodeIndex].builtinCode not in _READ_AS_LIMITS:
                 continue
             for tensor in (graph.tensors[index] for index in operator.inputs):
                 data = model.buffers[tensor.buffer].data
