@@ -31,9 +31,12 @@ class _Interpreted:
 
     def __init__(self, file: "TFLiteModel", signature: str | None) -> None:
         from tfmp.converters.tflite.export import clamped
+        from tfmp.converters.tflite.file import host_scaling
 
+        self._scaling = host_scaling(file)
+        told = (f"the host gives output {name!r} {one}" for name, one in self._scaling.items())
         chosen = file.signature(signature)
-        self.notes = tuple(map(str, clamped(file))) if _is_fp16(file) else ()
+        self.notes = (*told, *(map(str, clamped(file)) if _is_fp16(file) else ()))
         self.inputs, self.outputs = chosen.inputs, chosen.outputs
         if not chosen.takes_whole_calls:
             # Larger and smaller batches than the file's are cut and filled up.
@@ -53,6 +56,8 @@ class _Interpreted:
         return worker
 
     def run(self, batch: Batch) -> Batch:
+        from tfmp.converters.tflite.file import scaled_by_host
+
         outputs, evidence = self._worker.call("run", batch)
         if self.info.fp16 == "native":
             off_grid = ", ".join(evidence.off_grid)
@@ -65,7 +70,7 @@ class _Interpreted:
             self.info.details["fallback"] = (
                 "outputs are bit for bit the CPU's: the GPU may not have run at all"
             )
-        return outputs
+        return scaled_by_host(outputs, self._scaling)
 
     def __enter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -25,14 +26,18 @@ from tfmp.converters.tflite.export.storage import store_in_fp16
 from tfmp.converters.tflite.file import (
     FLATBUFFER_LIMIT_BYTES,
     MEANING,
+    METADATA,
     SIGNATURE,
+    HostScaling,
     Signature,
     SizeAccount,
     TFLiteModel,
     account,
     accumulation,
+    add_metadata,
     pack,
     restore_names,
+    scaling_metadata,
     unpacked,
 )
 from tfmp.converters.tflite.rewriting import without_gaps
@@ -92,6 +97,7 @@ def export_tflite(
     allow_flex: bool = False,
     progress: Progress = SILENT,
     converter: Worker | None = None,
+    scaling: Mapping[str, HostScaling] = MappingProxyType({}),
 ) -> TFLiteFile:
     """Converts `source` and writes `output`, whole or not at all.
 
@@ -112,6 +118,7 @@ def export_tflite(
         progress: told of the stages.
         converter: a result of `start_converter`, for several conversions in a row: TensorFlow then
             starts once. None to start and end one here.
+        scaling: what the host does to outputs of the only source, by name, for the metadata.
 
     Raises:
         InputError: an option is out of range, or the folder cannot be written.
@@ -144,6 +151,10 @@ def export_tflite(
         if precision == "fp16":
             findings = constant_findings(TFLiteModel(whole))
             store_in_fp16(model, accumulate)
+        if scaling:
+            (one,) = signatures.values()
+            names = ([spec.name for spec in specs] for specs in (one.inputs, one.outputs))
+            add_metadata(model, METADATA, scaling_metadata(*names, scaling))
         pack(model, draft)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)

@@ -4,6 +4,13 @@ from .contract import (
     accumulation as accumulation,
     promise as promise,
 )
+from .host_scaling import (
+    METADATA as METADATA,
+    HostScaling as HostScaling,
+    host_scaling as host_scaling,
+    scaled_by_host as scaled_by_host,
+    scaling_metadata as scaling_metadata,
+)
 from .interpreter import Interpreter as Interpreter
 from .objects import (
     FLATBUFFER_LIMIT_BYTES as FLATBUFFER_LIMIT_BYTES,
