@@ -146,15 +146,16 @@ def export_tflite(
             paths = folder.absolute(), whole.absolute()
             past = weight_bytes(signatures.values(), "fp32") > FLATBUFFER_LIMIT_BYTES
             worker.call("convert", *paths, list(signatures), allow_flex, past)
-        model, findings = unpacked(whole), ()
+        model = unpacked(whole)
+        findings: Sequence[ConstantFinding] = ()
         restore_names(model, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         if precision == "fp16":
             findings = constant_findings(TFLiteModel(whole))
             store_in_fp16(model, accumulate)
         if scaling:
             (one,) = signatures.values()
-            names = ([spec.name for spec in specs] for specs in (one.inputs, one.outputs))
-            add_metadata(model, METADATA, scaling_metadata(*names, scaling))
+            names = [[spec.name for spec in specs] for specs in (one.inputs, one.outputs)]
+            add_metadata(model, METADATA, scaling_metadata(names[0], names[1], scaling))
         pack(model, draft)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)

@@ -4,7 +4,7 @@ from .contract import (
     accumulation as accumulation,
     promise as promise,
 )
-from .host_scaling import (
+from .host import (
     METADATA as METADATA,
     HostScaling as HostScaling,
     host_scaling as host_scaling,

@@ -22,7 +22,7 @@ _SPARE_BYTES = 1 << 20
 def unpacked(path: Path) -> schema.ModelT:
     """The whole file as objects; its constants are views of the file."""
     content = np.memmap(path, np.uint8, "r")
-    model = schema.ModelT.InitFromPackedBuf(memoryview(content), 0)
+    model = schema.ModelT.InitFromPackedBuf(memoryview(content.data), 0)
     for buffer in model.buffers:
         if buffer.offset > 1:  # in files past 2 GiB the data lies behind the flatbuffer
             buffer.data = content[buffer.offset : buffer.offset + buffer.size]
@@ -56,12 +56,12 @@ def add_metadata(model: schema.ModelT, name: str, content: bytes) -> None:
     model.metadata.append(entry)
 
 
-class _Builder(schema.flatbuffers.Builder):  # type: ignore[misc]  # LiteRT brings no types
+class _Builder(schema.flatbuffers.Builder):
     def CreateNumpyVector(self, x: np.ndarray) -> int:
         if x.dtype != np.uint8:
             return int(super().CreateNumpyVector(x))
         self.StartVector(1, x.size, _ALIGNMENT)
         self.head = self.Head() - x.size
-        self.Bytes[self.head : self.head + x.size] = memoryview(np.ascontiguousarray(x))
+        self.Bytes[self.head : self.head + x.size] = np.ascontiguousarray(x).data
         self.vectorNumElems = x.size
         return int(self.EndVector())

@@ -90,7 +90,9 @@ def reduce_angles(
     """Takes whole turns out of large angles before they are rounded; a `Rewrite` once bound."""
     for angle in angles(graph, seen, values):
         if angle.fits:
-            given = angle.integers if angle.seen.peak > _WHOLE else angle.position
+            given = angle.position
+            if angle.integers is not None and angle.seen.peak > _WHOLE:
+                given = angle.integers
             edits.replace(replace(angle.node, inputs=(given,)), _reduced(angle), graph)
 
 
