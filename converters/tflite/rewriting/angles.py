@@ -7,7 +7,7 @@ the turn only, and the product of a digit of the position and a frequency of few
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ _STEP = 2.0**-5
 # From here on FP16 does not hold all whole numbers.
 _WHOLE = 2048
 
-PRODUCTS = frozenset(("Mul", "RealDiv", "MatMul"))
+_PRODUCTS = frozenset(("Mul", "RealDiv", "MatMul"))
 _TURNS = frozenset(("Sin", "Cos"))
 _PASSES = frozenset(
     "Identity Reshape Transpose ExpandDims Squeeze BroadcastTo Tile StridedSlice ConcatV2 Pack Add "
@@ -56,16 +56,10 @@ class Angle:
         return self.seen.whole and (self.integers is not None or self.seen.peak <= _WHOLE)
 
 
-def angles(graph: Graph, seen: Magnitudes, values: Mapping[str, np.ndarray]) -> Iterator[Angle]:
-    """The angles that FP16 rounds too much.
-
-    Args:
-        graph: the graph.
-        seen: magnitudes by tensor.
-        values: values of the tensors that depend on no input.
-    """
+def angles(graph: Graph, seen: Magnitudes) -> Iterator[Angle]:
+    """The angles that FP16 rounds too much."""
     for node in graph.nodes:
-        found = _factors(node, graph, values)
+        found = _factors(node, graph, seen)
         result = seen.get(node.outputs[0]) if node.outputs else None
         if found is None or result is None or result.peak < _LARGE:
             continue
@@ -73,7 +67,7 @@ def angles(graph: Graph, seen: Magnitudes, values: Mapping[str, np.ndarray]) -> 
             continue
         position, frequencies = found
         maker = graph.makers[position]
-        while len(graph.readers(position)) == 1 and (inner := _factors(maker, graph, values)):
+        while len(graph.readers(position)) == 1 and (inner := _factors(maker, graph, seen)):
             if inner[1].size > 1:
                 break
             position, frequencies = inner[0], frequencies * inner[1].item()
@@ -84,11 +78,9 @@ def angles(graph: Graph, seen: Magnitudes, values: Mapping[str, np.ndarray]) -> 
             yield Angle(node, position, frequencies, integers, seen[position])
 
 
-def reduce_angles(
-    graph: Graph, edits: Edits, seen: Magnitudes, values: Mapping[str, np.ndarray]
-) -> None:
+def reduce_angles(graph: Graph, edits: Edits, seen: Magnitudes) -> None:
     """Takes whole turns out of large angles before they are rounded; a `Rewrite` once bound."""
-    for angle in angles(graph, seen, values):
+    for angle in angles(graph, seen):
         if angle.fits:
             given = angle.position
             if angle.integers is not None and angle.seen.peak > _WHOLE:
@@ -96,16 +88,15 @@ def reduce_angles(
             edits.replace(replace(angle.node, inputs=(given,)), _reduced(angle), graph)
 
 
-def _factors(
-    node: Node, graph: Graph, values: Mapping[str, np.ndarray]
-) -> tuple[str, np.ndarray] | None:
+def _factors(node: Node, graph: Graph, seen: Magnitudes) -> tuple[str, np.ndarray] | None:
     """The tensor and the constants whose product, with each other's shapes, a node gives."""
-    if node.op not in PRODUCTS or node.outputs[0] in graph.constants:
+    if node.op not in _PRODUCTS or not graph.floats.issuperset(node.inputs):
         return None
-    known = [name in values for name in node.inputs]
+    values = [seen[name].value if name in seen else None for name in node.inputs]
+    known = [value is not None for value in values]
     if sum(known) != 1 or (known[0] and node.op != "Mul"):
         return None
-    constant = values[node.inputs[known.index(True)]].astype(np.float64)
+    constant = np.asarray(values[known.index(True)], np.float64)
     if node.op == "RealDiv":
         with np.errstate(divide="ignore"):
             constant = 1 / constant

@@ -16,6 +16,9 @@ from tfmp.converters.shared.traced_runs import run_traced
 # All activations of so many samples are held at once, where the model takes any number.
 _ROWS = 4
 
+# Elements of a constant that is kept.
+_SMALL = 4096
+
 SUMS = ("Mean", "Sum")
 
 
@@ -30,6 +33,7 @@ class Magnitude:
         hidden: largest value that any order of adding can reach, if the tensor is the input of a
             sum or mean.
         whole: whether all values are whole numbers.
+        value: the value itself, of a small tensor that depends on no input.
     """
 
     peak: float = 0.0
@@ -37,6 +41,7 @@ class Magnitude:
     size: int = 0
     hidden: float = 0.0
     whole: bool = True
+    value: np.ndarray | None = None
 
     def see(self, values: np.ndarray) -> None:
         """Widens the range by the values of one run."""
@@ -66,6 +71,8 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
             values = run(piece)
             for name in floats:
                 seen[name].see(values[name])
+                if name in graph.constants and seen[name].size <= _SMALL:
+                    seen[name].value = values[name]
             for node in sums:
                 hidden = _worst_sum(values[node.inputs[0]], values[node.inputs[1]])
                 seen[node.inputs[0]].hidden = max(seen[node.inputs[0]].hidden, hidden)

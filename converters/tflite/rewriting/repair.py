@@ -14,7 +14,7 @@ import numpy as np
 from tfmp.converters.intake import Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
-from tfmp.converters.tflite.rewriting.angles import PRODUCTS, angles, reduce_angles
+from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
 from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
@@ -113,11 +113,10 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
     source, changes, lost = _held(source, seen, batches)
     if changes:
         seen = measure(converted(source), batches())
-    values = _constants(source, batches())
-    if overflow and (turned := _turned(source, seen, values)):
+    if overflow and (turned := _turned(source, seen)):
         # The reference rounds its angles, too, to 24 bits.
         tolerance = _FP16_TOLERANCE + turned[0].before * 2.0**-22
-        reduced = partial(reduce_angles, seen=seen, values=values)
+        reduced = partial(reduce_angles, seen=seen)
         changed, after = _tried(source, reduced, batches, tolerance)
         if changed is not None:
             changes += turned
@@ -137,41 +136,28 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
         source,
         tuple(changes),
         _overflows(converted(source), seen),
-        (*lost, *_lost_angles(source, seen, values)),
-        tuple(_turned(source, seen, values)),
+        (*lost, *_lost_angles(source, seen)),
+        tuple(_turned(source, seen)),
     )
 
 
-def _constants(source: Source, batches: Iterable[Batch]) -> dict[str, np.ndarray]:
-    """Values of the factors of products that depend on no input, where there are sines."""
-    graph = Graph(source.graph, len(source.inputs))
-    if not any(node.op in ("Sin", "Cos") for node in graph.nodes):
-        return {}
-    read = {name for node in graph.nodes if node.op in PRODUCTS for name in node.inputs}
-    names = sorted(read & graph.constants & graph.floats)
-    run = fetching(source, names)
-    return next(({name: found[name] for name in names} for found in map(run, batches)), {})
-
-
-def _turned(source: Source, seen: Magnitudes, values: dict[str, np.ndarray]) -> list[Change]:
+def _turned(source: Source, seen: Magnitudes) -> list[Change]:
     """The changes that taking whole turns out of large angles makes, the largest first."""
     graph = Graph(source.graph, len(source.inputs))
     found = (
         Change(_layer(angle.node.name), _TURNS, seen[angle.node.outputs[0]].peak, math.pi)
-        for angle in angles(graph, seen, values)
+        for angle in angles(graph, seen)
         if angle.fits
     )
     return sorted(set(found), key=lambda change: -change.before)
 
 
-def _lost_angles(
-    source: Source, seen: Magnitudes, values: dict[str, np.ndarray]
-) -> dict[str, None]:
+def _lost_angles(source: Source, seen: Magnitudes) -> dict[str, None]:
     """Layers with sines of positions that FP16 has rounded before, in words."""
     return {
         f"{_layer(angle.node.name)}: FP16 rounds the position, up to {angle.seen.peak:.3g}, before "
         "its sine is taken. Give the model the sines, or keep it in float32": None
-        for angle in angles(Graph(source.graph, len(source.inputs)), seen, values)
+        for angle in angles(Graph(source.graph, len(source.inputs)), seen)
         if not angle.fits
     }
 

@@ -23,8 +23,6 @@ _MOVES = frozenset("Reshape Squeeze ExpandDims Transpose".split())
 _PRODUCTS = frozenset(
     "MatMul BatchMatMul BatchMatMulV2 Einsum Conv2D DepthwiseConv2dNative".split()
 )
-# Their weights have the columns of the result on their last axis.
-_BY_COLUMN = frozenset(("MatMul", "Conv2D"))
 # An output whose mean is so many standard deviations from zero loses two bits beside it.
 _FAR = 4.0
 # Two powers of two stay free for samples that were not measured.
@@ -65,37 +63,37 @@ def leave_scaling(
     graph = Graph(source.graph, len(source.inputs))
     tails = _tails(source, graph, batches)
     moments = _moments(source, {one.base for one in tails.values()} | set(graph.outputs), batches)
-    chosen: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}
+    chosen: dict[int, tuple[int, bool, np.ndarray, np.ndarray]] = {}
     scaling = {}
     for place, output in enumerate(graph.outputs):
         tail = tails.get(output)
         if tail is None or not _is_worth_it(moments[output]):
             continue
         mean, deviation = np.zeros(1), np.ones(1)
-        if _is_product(tail.base, graph):
+        product = _is_product(tail.base, graph)
+        if product:
             mean, deviation = moments[tail.base].of(tail.whole)
         elif moments[tail.base].peak >= FLOAT16.overflow_threshold:
             deviation = np.array([moments[tail.base].peak / _LARGEST])
         elif (tail.scale == 1).all() and not tail.offset.any():
             continue
         deviation = 2.0 ** np.ceil(np.log2(np.where(deviation > 0, deviation, 1.0)))
-        chosen[place] = tail.length, 1 / deviation, -mean / deviation
+        chosen[place] = tail.length, product, 1 / deviation, -mean / deviation
         scale, offset = np.broadcast_arrays(tail.scale * deviation, tail.scale * mean + tail.offset)
         scaling[source.outputs[place].name] = HostScaling(scale.copy(), offset.copy())
 
     def leave(graph: Graph, edits: Edits) -> None:
         # By places, because nodes have other names in other traces.
-        for place, (length, factor, summand) in chosen.items():
+        for place, (length, product, factor, summand) in chosen.items():
             tensor, passed = graph.outputs[place], []
             for _ in range(length):
                 node = graph.makers[tensor]
                 tensor = next(name for name in node.inputs if name not in graph.constants)
                 passed.append((node, tensor))
-            product = graph.makers[tensor]
-            turned = "transpose_b" in product.attributes and product.attributes["transpose_b"].b
-            if product.op in _BY_COLUMN and product.inputs[1] in graph.constants and not turned:
-                weights = edits.affine(product.inputs[1], factor, np.zeros(1))
-                edits.set_input(product.name, 1, weights)
+            maker = graph.makers[tensor]
+            if product and _has_columns(maker, graph):
+                weights = edits.affine(maker.inputs[1], factor, np.zeros(1))
+                edits.set_input(maker.name, 1, weights)
                 factor = np.ones(1)
             base = edits.affine(tensor, factor, summand)
             for node, data in passed:
@@ -122,6 +120,12 @@ def _is_product(tensor: str, graph: Graph) -> bool:
         data = [name for name in node.inputs if name not in graph.constants]
         return len(data) == 1 and _is_product(data[0], graph)
     return node.op in _PRODUCTS
+
+
+def _has_columns(node: Node, graph: Graph) -> bool:
+    """Whether the last axis of a node's weights is that of its result."""
+    turned = node.op == "MatMul" and node.attributes["transpose_b"].b
+    return node.op in ("MatMul", "Conv2D") and node.inputs[1] in graph.constants and not turned
 
 
 def _tails(
@@ -177,7 +181,7 @@ def _step(node: Node, graph: Graph, values: Mapping[str, np.ndarray]) -> _Step |
     if sum(known) != 1:
         return None
     data, constant = node.inputs[known.index(False)], values[node.inputs[known.index(True)]]
-    same = graph.specs[data].shape.as_list() == graph.specs[node.outputs[0]].shape.as_list()
+    same = str(graph.specs[data].shape) == str(graph.specs[node.outputs[0]].shape)
     if not same or constant.size != (constant.shape or (1,))[-1]:
         return None
     numbers = constant.astype(np.float64).reshape(-1)
