@@ -72,18 +72,23 @@ def floors(graph: Graph, seen: Magnitudes) -> list[Floor]:
         low = 0 < largest <= FLOAT16.smallest_subnormal / 2
         if not low and values.min() < FLOAT16.overflow_threshold:
             continue
-        ops = _ADDING | _BOUNDING if low else {"Minimum"}
-        readers = tuple(
-            reader
-            for reader in graph.readers(name)
-            if reader.op in ops and not graph.constants.issuperset(reader.outputs)
-        )
+        bounds = _has_floor if low else _has_inverse
+        readers = tuple(reader for reader in graph.readers(name) if bounds(reader, graph))
         if readers:
             held = (min if low else max)(_most(reader, name, seen) for reader in readers)
             floor = Floor(node, largest, readers, held)
             moved = low and any(_moved(reader, floor, graph) for reader in readers)
             found.append(replace(floor, moved=moved))
     return found
+
+
+def _has_floor(reader: Node, graph: Graph) -> bool:
+    return reader.op in _ADDING | _BOUNDING and not graph.constants.issuperset(reader.outputs)
+
+
+def _has_inverse(reader: Node, graph: Graph) -> bool:
+    """Whether a node bounds an inverse root; files keep other ceilings at the end of FP16."""
+    return reader.op == "Minimum" and any(graph.makers[x].op == "Rsqrt" for x in reader.inputs)
 
 
 def _most(reader: Node, limit: str, seen: Magnitudes) -> float:
@@ -135,10 +140,8 @@ def _moved(reader: Node, floor: Floor, graph: Graph) -> tuple[Node, Filling] | N
     others = [name for name in reader.inputs if name != floor.node.outputs[0]]
     if len(others) != 1 or reader.op not in _ADDING | {"Maximum", "Minimum"}:
         return None
-    root = graph.makers[others[0]]
     if reader.op == "Minimum":
-        if root.op != "Rsqrt":
-            return None
+        root = graph.makers[others[0]]
         return replace(reader, inputs=root.inputs), lambda x: tf.math.rsqrt(
             tf.maximum(x, floor.held**-2)
         )

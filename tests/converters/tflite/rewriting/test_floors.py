@@ -71,9 +71,18 @@ def test_limits_that_fp16_lacks_are_moved_where_the_samples_allow_it(
     assert error < 0.01  # not a number before
 
 
-@pytest.mark.parametrize("limit", [1e-3, 1e-7, 0.0])
-def test_limits_that_fp16_holds_stay(limit: float) -> None:
-    found = mended(lambda x: ops.log(ops.maximum(x, limit) + 1.0))
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ops.log(ops.maximum(x, 1e-3) + 1.0),
+        lambda x: ops.log(ops.maximum(x, 1e-7) + 1.0),
+        lambda x: ops.maximum(x, 0.0),
+        lambda x: ops.minimum(x, 1e9),  # larger numbers may come: the file ends it at 65504
+        lambda x: x * 1e-9 * 1e9,
+    ],
+)
+def test_other_constants_stay(function: Callable) -> None:
+    found = mended(function)
     assert found.changes == found.lost == ()
 
 
