@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from tfmp.converters.shared.tensors import Batch
     from tfmp.converters.shared.worker import Worker
     from tfmp.converters.tflite.file import HostScaling
-    from tfmp.converters.tflite.rewriting import Overflow, Repaired
+    from tfmp.converters.tflite.rewriting import Change, Overflow, Repaired
 
 # Layers that a report names; `tfmp-convert inspect` lists all.
-_MOST_OVERFLOWS = 5
+_MOST_TOLD = 5
 # Ways out that a FAIL names.
 _MOST_LOST = 2
 
@@ -42,9 +42,9 @@ _REPAIR = "{} then compute with numbers that FP16 holds"
 _LOOK = (
     "Convert the model again with --data: the report then names what FP16 loses, and what mends it"
 )
-_ROUNDING = (
-    "Nothing overflows, vanishes or stands beside an offset on these samples: FP16's rounding is "
-    "over the budget. Keep this model in float32, or convert it to ONNX with --precision mixed"
+_NO_WAY = (
+    "These samples show nothing that a rewrite could mend: keep this model in float32, or convert "
+    "it to ONNX with --precision mixed"
 )
 _SCALING = "the host then puts the offset of {} back in float32"
 _NOTHING_TO_SCALE = (
@@ -269,7 +269,7 @@ def _looked_at(
     found = repair_model(source, lambda: batches, overflow=False)
     told = _told("overflows in FP16: {}", found.left)
     remedy = _remedy(found, options, lambda: batches, progress)
-    return found.source, FileNotes(tuple(map(str, found.changes)), told, remedy)
+    return found.source, FileNotes(_told("{}", found.changes), told, remedy)
 
 
 def _remedy(
@@ -301,7 +301,7 @@ def _remedy(
         return _KEEP_FP32.format(found.left[0].layer)
     ways += found.lost[:_MOST_LOST]
     if not ways:
-        return _ROUNDING
+        return _NO_WAY
     advice = f"Convert with {' '.join(flags)} and --data: " if flags else ""
     return advice + ". ".join(ways)
 
@@ -313,9 +313,9 @@ def _first(names: "Iterable[str]") -> list[str]:
     return distinct[:_MOST_LOST] + more
 
 
-def _told(sentence: str, found: "Sequence[Overflow]") -> tuple[str, ...]:
-    """The worst in words, and how many there are more."""
-    told = [sentence.format(one.finding) for one in found[:_MOST_OVERFLOWS]]
-    if len(found) > _MOST_OVERFLOWS:
-        told.append(f"and {len(found) - _MOST_OVERFLOWS} layers more overflow in FP16")
+def _told(sentence: str, found: "Sequence[Change | Overflow]") -> tuple[str, ...]:
+    """The first in words, and how many there are more."""
+    told = [sentence.format(one) for one in found[:_MOST_TOLD]]
+    if len(found) > _MOST_TOLD:
+        told.append(sentence.format(f"{len(found) - _MOST_TOLD} layers more"))
     return tuple(told)

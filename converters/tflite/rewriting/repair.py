@@ -66,9 +66,7 @@ class Overflow:
     op: str
     peak: float
 
-    @property
-    def finding(self) -> str:
-        """The finding in words."""
+    def __str__(self) -> str:
         return f"{self.layer} ({self.op}) reaches {self.peak:.3g}, FP16 ends at {FLOAT16.max:g}"
 
 
