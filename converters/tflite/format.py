@@ -142,8 +142,9 @@ class TFLiteFormat(Format):
             helper,
             scaling,
         )
-        if options.host_output_scaling and not scaling:
-            found = replace(found, notes=(_NOTHING_TO_SCALE, *found.notes))
+        if options.host_output_scaling:
+            scaled = [f"the host gives output {name!r} {one}" for name, one in scaling.items()]
+            found = replace(found, notes=(*(scaled or [_NOTHING_TO_SCALE]), *found.notes))
         if others:
             names = ", ".join(map(repr, file.signatures))
             told = f"signatures {names}; samples are compared with {model.origin.signature!r}"

@@ -100,6 +100,7 @@ def test_a_fail_advises_it_and_the_verdict_knows_it(tmp_path: Path) -> None:
         built, "tflite", tmp_path / "m.tflite", data=X, host_output_scaling=True, explain=True
     )
     assert scaled.report.verdict.name == "PASS"
+    assert scaled.notes[0].startswith("the host gives output 'y' times 3 values from ")
     assert host_scaling(TFLiteModel(scaled.path))["y"].offset.shape == (3,)
     again = validate(built, scaled.path, X).candidates[0]
     assert again.outputs[0].rel_l2 < 1e-5
