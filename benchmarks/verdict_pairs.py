@@ -35,7 +35,6 @@ from tfmp.converters.samples.data import open_data
 
 VIEWS = (
     "between_samples",
-    "within_samples",
     "between_columns",
     "between_places",
     "between_outputs",

@@ -132,7 +132,7 @@ ALL = (
         against(lambda side, _: side[:, 0], "pressure, hPa"),
     ),
     Picture(
-        *("within-samples", "a forecast beside an offset", "within_samples", "within a sample"),
+        *("between-places", "a forecast beside an offset", "between_places", "within a sample"),
         *("FP16 has steps of 1 MW near 1500: the level is right, and the curve is lost", curve),
     ),
     Picture(

@@ -43,7 +43,6 @@ from .metrics import (
 )
 from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (
-    MOST_ROWS as MOST_ROWS,
     UNREADABLE as UNREADABLE,
     Sketch as Sketch,
     packed as packed,

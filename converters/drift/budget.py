@@ -13,7 +13,6 @@ _PER_OUTPUT = (
     "max_abs",
     "sample_rel_l2",
     "between_samples",
-    "within_samples",
     "between_columns",
     "between_places",
     "between_outputs",
@@ -33,7 +32,6 @@ _PER_OUTPUT = (
 _REPLACED = {
     "slice_rel_l2": (
         "between_samples",
-        "within_samples",
         "between_columns",
         "between_places",
         "between_outputs",
@@ -56,7 +54,6 @@ class DriftBudget:
             are proof enough.
         between_samples: error of what differs between samples, of all columns together and of each,
             over its own size: root mean squares both.
-        within_samples: the same of what differs within a sample, beside its mean.
         between_columns: the same of the difference between two columns side by side.
         between_places: the same of the difference between two neighbouring places of a sample.
         between_outputs: the same of the difference between two outputs of one shape.
@@ -94,7 +91,6 @@ class DriftBudget:
     max_abs: float | None = None
     sample_rel_l2: float | None = 0.1
     between_samples: float | None = 0.1
-    within_samples: float | None = 0.1
     between_columns: float | None = 0.1
     between_places: float | None = 0.1
     between_outputs: float | None = 0.1

@@ -27,6 +27,16 @@ from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
 from tfmp.converters.drift.views import Evidence
 from tfmp.converters.drift.wrapping import aligned
 
+
+def _end(values: np.ndarray, pick: np.ufunc) -> float:
+    """The largest or the smallest of the values that are finite; infinite without one."""
+    none = -np.inf if pick is np.maximum else np.inf
+    found = float(pick.reduce(values, axis=None, initial=none))
+    if np.isfinite(found):
+        return found
+    return float(pick.reduce(values[np.isfinite(values)], axis=None, initial=none))
+
+
 # The columns of `Totals.rows` after error and norm: the readings whose decisions have shares there.
 SHARES = ("argmax", "half", "zero", "equality", "boxes")
 
@@ -50,11 +60,11 @@ class Ends:
     @classmethod
     def of(cls, reference: np.ndarray, candidate: np.ndarray) -> "Ends":
         """The ends of what is finite on both sides."""
-        with np.errstate(invalid="ignore"):
-            largest = [
-                float(np.where(np.isfinite(each), each, -np.inf).max(initial=-np.inf))
-                for each in (reference, -reference, candidate, -candidate)
-            ]
+        largest = [
+            sign * _end(each, pick)
+            for each in (reference, candidate)
+            for sign, pick in ((1, np.maximum), (-1, np.minimum))
+        ]
         return cls(*largest)
 
 

@@ -40,7 +40,6 @@ _NAMES = {
     "sample_rel_l2": "Worst sample",
     "sample_share": "Samples over the limit",
     "between_samples": "Between samples",
-    "within_samples": "Within samples",
     "between_columns": "Between columns",
     "between_places": "Between places",
     "between_outputs": "Between outputs",

@@ -99,10 +99,17 @@ def _two_outputs(product: type, rest: type) -> Outputs:
     return {"low": low, "high": high}
 
 
-def _smooth(product: type, rest: type) -> Outputs:
-    """A curve whose steps are small beside its height."""
-    steps = _scores(product, 96).astype(rest) * rest(0.05)
-    return {"y": np.cumsum(steps, axis=1, dtype=rest) + rest(90)}
+def _levels(product: type, rest: type) -> Outputs:
+    """Waves of towns, each beside a level of its own."""
+    level = np.float32(1500) + np.float32(600) * _scores(np.float32, 1).clip(-2, 2)
+    return {"y": level.astype(rest) + _scores(product, 48, seed=1).astype(rest) * rest(1.5)}
+
+
+def _slopes(product: type, rest: type) -> Outputs:
+    """Ramps from levels of their own, which rise by a quarter a step."""
+    level = np.float32(1500) + np.float32(300) * _scores(np.float32, 1).clip(-2, 2)
+    rate = rest(0.25) + _scores(product, 1, seed=1).astype(rest) * rest(0.05)
+    return {"y": np.arange(300).astype(rest) * rate + level.astype(rest)}
 
 
 def _columns(product: type, rest: type) -> Outputs:
@@ -126,6 +133,11 @@ def _variance(product: type, rest: type) -> Outputs:
     return {"y": (values * values).mean(axis=1, dtype=rest) - mean * mean}
 
 
+def _inside(product: type, rest: type) -> Outputs:
+    """An offset that is added and taken away again."""
+    return {"y": _scores(product, 8).astype(rest) + rest(90) - rest(90)}
+
+
 def _norm(product: type, rest: type) -> Outputs:
     values = _scores(product, 16).astype(rest) * rest(100)
     return {"y": np.sqrt((values * values).sum(axis=1, dtype=rest))}
@@ -137,22 +149,28 @@ def _likelihood(product: type, rest: type) -> Outputs:
 
 
 def _survival(product: type, rest: type) -> Outputs:
-    """One less a risk of a thousandth."""
-    risk = np.exp(_scores(product, 1).astype(rest) - rest(8.5))
-    return {"y": rest(1) - risk}
+    """One less a risk, of a tenthousandth for most and of a hundredth for some."""
+    risk = np.exp(_scores(product, 1).astype(rest) * rest(3) - rest(9))
+    return {"y": rest(1) - np.minimum(risk, rest(0.009))}
+
+
+def _balances(product: type, rest: type) -> Outputs:
+    """One customer in ten has 4,000 times as much, beside an offset that is taken away again."""
+    scale = np.where(np.arange(SAMPLES) % 10 == 0, 4000, 1)[:, None].astype(rest)
+    return {"y": _scores(product, 1).astype(rest) * scale + rest(4000) - rest(4000)}
 
 
 def _logits(product: type, rest: type) -> Outputs:
-    return {"y": _scores(product, 10).astype(rest) + rest(700)}
+    return {"y": _scores(product, 10).astype(rest) + rest(100)}
 
 
 def _rare_class(product: type, rest: type) -> Outputs:
-    """Classes far apart, of which the rarest, in 8 of 1,000 samples, leads by a fortieth only."""
+    """Classes far apart, of which the rarest, in 4 of 1,000 samples, leads by a fortieth only."""
     sure = np.eye(4)[_scores(np.float32, 4).argmax(axis=1)].astype(rest) * rest(4)
     scores = sure + _scores(product, 4).astype(rest) * rest(0.1)
-    ahead = np.where(np.arange(SAMPLES) % 125 == 0, rest(0.025), rest(-20))
+    ahead = np.where(np.arange(SAMPLES) % 250 == 0, rest(0.025), rest(-20))
     rarest = (scores.max(axis=1) + ahead)[:, None]
-    return {"y": np.concatenate([scores, rarest], axis=1) + rest(100)}
+    return {"y": np.concatenate([scores, rarest], axis=1) + rest(200)}
 
 
 def _labels(product: type, rest: type) -> Outputs:
@@ -168,8 +186,8 @@ def _numbers(product: type, rest: type) -> Outputs:
 def _few_samples(product: type, rest: type) -> Outputs:
     """One sample in 20 stands beside an offset that is taken away again."""
     values = _scores(product, 4).astype(rest)
-    offset = np.where(np.arange(SAMPLES) % 20 == 0, 3000, 0)[:, None].astype(rest)
-    return {"y": values + offset - offset + rest(8)}
+    offset = np.where(np.arange(SAMPLES) % 20 == 0, 1900, 0)[:, None].astype(rest)
+    return {"y": values + offset - offset + rest(40)}
 
 
 def _angles(product: type, rest: type) -> Outputs:
@@ -182,19 +200,24 @@ def _quaternions(product: type, rest: type) -> Outputs:
     return {"y": vector / np.sqrt((vector * vector).sum(axis=1, keepdims=True, dtype=rest))}
 
 
+_NUMBERS = {"y": "regression"}
+
 PAIRS = (
     Pair("pressures beside an offset", "between_samples", _beside(0.6, 1013, 1)),
     Pair("a number that froze", "between_samples", _likelihood),
     Pair("columns down to 2e-8", "between_samples", _columns),
     Pair("channels first, one beside an offset", "between_samples", _channels_first),
-    Pair("maps beside an offset", "within_samples", _beside(0.15, 290, 12, 12, 1)),
-    Pair("a forecast beside an offset", "within_samples", _beside(0.5, 1500, 48)),
-    Pair("a curve of small steps", "between_places", _smooth),
-    Pair("a quantile beside the median", "between_columns", _quantiles),
+    Pair("maps beside an offset", "between_places", _beside(0.15, 290, 12, 12, 1)),
+    Pair("a forecast beside an offset", "between_places", _beside(0.5, 1500, 48)),
+    Pair("waves beside a level of their own", "between_places", _levels, _NUMBERS),
+    Pair("ramps of small steps", "between_places", _slopes, _NUMBERS),
+    Pair("a quantile beside the median", "between_columns", _quantiles, _NUMBERS),
     Pair("quantiles in outputs of their own", "between_outputs", _two_outputs),
     Pair("a variance of E(x^2) - E(x)^2", "rel_l2", _variance),
+    Pair("an offset inside", "rel_l2", _inside, _NUMBERS),
     Pair("squares that overflow", "nonfinite", _norm),
-    Pair("some samples beside an offset", "wrong_samples", _few_samples),
+    Pair("some samples beside an offset", "wrong_samples", _few_samples, _NUMBERS),
+    Pair("small balances", "sample_share", _balances),
     Pair("chances near one", "near_end", _survival),
     Pair("logits beside an offset", "flip_rate", _logits, {"y": "classification"}),
     Pair("a rare class", "class_flip_rate", _rare_class, {"y": "classification"}),

@@ -34,7 +34,7 @@ _NAMED = 3
 
 def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """The checks of what follows from one output."""
-    if budget.flip_rate is None or output.samples == 0:
+    if output.samples == 0:
         return []
     checks: list[Check] = []
     if output.decision is not None:
@@ -43,14 +43,13 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
             if output.decision == BOXES and output.totals.values:
                 return []  # no detection on either side
             counted = _of_flips(output)
-        found = [
-            _rate(output, counted, budget, budget.flip_rate),
-            *class_checks(output, counted, budget),
-        ]
+        found = class_checks(output, counted, budget)
+        if budget.flip_rate is not None:
+            found = [_rate(output, counted, budget, budget.flip_rate), *found]
         checks += map(_amounts, found) if _are_amounts(output, counted) else found
     checks += _fit(output)
     unmatched = output.totals.unmatched
-    if unmatched.changed:
+    if unmatched.changed and budget.flip_rate is not None:
         checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
     return checks
 

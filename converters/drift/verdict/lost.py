@@ -19,7 +19,10 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside, p_over
 
-_REMEDY = "Keep the end of the model in FP32, as tfmp-convert onnx does by default"
+_REMEDY = (
+    "Keep the end of the model in FP32, as tfmp-convert onnx does by default (tflite: "
+    "--host-output-scaling)"
+)
 
 # A step of FP16, in root mean squares of its rounding.
 _STEP = 12**0.5
@@ -36,7 +39,6 @@ _MOST_OUTPUTS = 8
 # What the error of each view is a share of.
 _SHARES = {
     "between_samples": "the standard deviation between samples",
-    "within_samples": "the standard deviation within a sample",
     "between_columns": "the standard deviation of their difference",
     "between_places": "the steps between neighbouring places",
     BETWEEN_OUTPUTS: "the standard deviation of their difference",
@@ -48,9 +50,8 @@ _DIFFERENCES = ("between_columns", "between_places", BETWEEN_OUTPUTS)
 # Who reads each view: for whom its loss matters.
 _READERS = {
     "between_samples": "samples are compared or ranked",
-    "within_samples": "the shape of a sample is read",
     "between_columns": "columns are subtracted",
-    "between_places": "steps or gradients are read",
+    "between_places": "the shape of a sample is read, such as steps or gradients",
     BETWEEN_OUTPUTS: "outputs are subtracted",
     NEAR_END: "that distance is read, such as a risk",
 }

@@ -17,7 +17,6 @@ from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal
 
 # Names of the views, which are those of their limits in the budget.
 BETWEEN_SAMPLES = "between_samples"
-WITHIN_SAMPLES = "within_samples"
 BETWEEN_COLUMNS = "between_columns"
 BETWEEN_PLACES = "between_places"
 BETWEEN_OUTPUTS = "between_outputs"
@@ -162,8 +161,8 @@ def views_of(
     samples = sum(len(table.reference) for table in tables)
     if samples < _FEWEST:
         return []
-    found = [*_between_samples(tables, samples, own), *_within_samples(tables, samples)]
-    found += [*_between_columns(tables, samples), *_between_places(tables, samples)]
+    found = [*_between_samples(tables, samples, own), *_between_columns(tables, samples)]
+    found += _between_places(tables, samples)
     found += [*_middle_half(tables, samples), *_wrong_samples(tables, samples, own)]
     if by_place:
         found += [view for view in _between_samples(by_place, samples, own) if view.unit]
@@ -266,24 +265,6 @@ def _worst(name: str, word: str, columns: np.ndarray, sums: _Sums, samples: int)
     if sums.loss[worst]:
         unit = word.format(columns[worst]) if len(columns) > 1 else ""
         yield sums.view(name, unit, worst, samples, len(columns))
-
-
-def _within_samples(tables: Sequence[Table], samples: int) -> Iterator[View]:
-    """Places of a sample compared with one another, beside the sample's own mean."""
-    long = _long(tables)
-    if not long:
-        return
-    columns, sums = _by_column(
-        long,
-        lambda each: (
-            _centred(each.error, each.known, 1),
-            _centred(each.reference, each.known, 1),
-            each.reference,
-            each.step,
-            each.known,
-        ),
-    )
-    yield from _worst(WITHIN_SAMPLES, "column {}", columns, sums, samples)
 
 
 def _long(tables: Sequence[Table]) -> list[Table]:

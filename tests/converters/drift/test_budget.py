@@ -11,7 +11,6 @@ def test_defaults_let_299_samples_prove_the_flip_rate() -> None:
         rel_l2=0.01,
         max_abs=None,
         between_samples=0.1,
-        within_samples=0.1,
         between_columns=0.1,
         between_places=0.1,
         between_outputs=0.1,
@@ -52,7 +51,7 @@ def test_an_output_has_its_own_limits_and_the_common_rest() -> None:
     assert budget.for_output("b") == DriftBudget(max_abs=3.0)
 
 
-VIEWS = ("between_samples", "within_samples", "between_columns", "between_places")
+VIEWS = ("between_samples", "between_columns", "between_places")
 
 
 @pytest.mark.parametrize("value", [0.3, None])
