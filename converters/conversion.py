@@ -81,6 +81,7 @@ def convert(
         budget=budget,
         device=device,
         emulate=emulate,
+        target=options.get("target", ()),
         split=split,
         explain=explain,
         latency=latency,
@@ -131,8 +132,9 @@ def convert_files(
             samples = None if data is None else open_samples(source, data, labels, plan)
             source = with_rows(source, samples)
             searched = [
-                replace(target, profile=plan.profile, tasks=plan.tasks, metrics=plan.metrics)
+                replace(target, profile=profile, tasks=plan.tasks, metrics=plan.metrics)
                 for target in targets
+                for profile in [next(iter(plan.profiles), None)]
             ]
             artifacts = _written(source, samples, searched, plan.budget, helpers, progress)
         if compare is None or samples is None:

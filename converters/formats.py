@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tfmp.converters.intake import AnySource
     from tfmp.converters.onnx.emulation import Profile
     from tfmp.converters.report import FileNotes
-    from tfmp.converters.runners import OtherRuntime, Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
     from tfmp.shared.progress import Progress
@@ -202,14 +202,6 @@ class Format(ABC):
         Raises:
             RunnerError: the file cannot be loaded, or there is no such GPU.
         """
-
-    def elsewhere(self, path: Path) -> "tuple[OtherRuntime, ...]":
-        """The runtimes that a verdict on a file should hold for beside `open_runner`'s default.
-
-        Raises:
-            RunnerError: the file cannot be read.
-        """
-        return ()
 
     @abstractmethod
     def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":

@@ -38,6 +38,7 @@ def validate(
     device: str = "auto",
     *,
     emulate: str | None = None,
+    target: str | Sequence[str] = (),
     split: bool = False,
     explain: bool | str | Path = False,
     latency: bool | Sequence[int] = False,
@@ -63,7 +64,8 @@ def validate(
         emulate: arithmetic that a CPU emulates for FP16 ONNX files: "gpu" (sums in FP32),
             "pessimistic" (sums in FP16, rounded after every 16 terms; or "pessimistic:BLOCK"), or a
             runtime: "ort-cuda" (or "ort-cuda:VERSION"), "tensorrt", "litert-gpu", "litert-cpu" or
-            "webgpu". None for the target that a file was converted for, or "gpu".
+            "webgpu". None for the target that a file was converted for, or "ort-cuda".
+        target: runtimes that ONNX files are judged for, each with a verdict of its own, or "all".
         split: also measure the share of each step in the drift (FP32 file, FP16 weights, FP16
             arithmetic) and the noise floor of float32. Takes a conversion to FP32 and three more
             runs.
@@ -97,6 +99,7 @@ def validate(
         budget=budget,
         device=device,
         emulate=emulate,
+        target=target,
         split=split,
         explain=explain,
         latency=latency,

@@ -94,11 +94,17 @@ def all_command(model: str, written: Written, intake: Intake, asked: Asked, show
 @click.argument("candidates", metavar="CANDIDATE...", nargs=-1, required=True, type=options.PATH)
 @options.intake
 @options.comparison
+@options.judged_for
 @options.force
 @options.shown
 @options.typed(intake=Intake, asked=Asked, shown=Shown)
 def validate_command(
-    reference: str, candidates: tuple[str, ...], intake: Intake, asked: Asked, shown: Shown
+    reference: str,
+    candidates: tuple[str, ...],
+    target: tuple[str, ...],
+    intake: Intake,
+    asked: Asked,
+    shown: Shown,
 ) -> None:
     """Measure how far CANDIDATE files are from the float32 REFERENCE model.
 
@@ -107,7 +113,7 @@ def validate_command(
     """
     with session(shown) as progress:
         check_graphs_differ(asked.reports, candidates)
-        plan = comparison_plan(asked, shown)
+        plan = comparison_plan(asked, shown, target)
         request = model_request(reference, intake)
         check_inputs_stay(asked.reports, request.files)
         from tfmp.converters.validation import validate_files
@@ -137,7 +143,8 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
         check_inputs_stay(asked.reports, documents)
         DriftBudget.parse(asked.budget)
         report = merge_reports([load(path) for path in documents])
-        report = report.judged_by(DriftBudget.parse(asked.budget, report.budget))
+        if asked.budget:
+            report = report.judged_by(DriftBudget.parse(asked.budget, report.budget))
         _save_reports(report, asked)
     print_results(report, [], asked, shown)
     sys.exit(report.verdict.exit_status)
@@ -206,7 +213,7 @@ def _convert(
 ) -> None:
     """Converts to every format, validates all files at once, and prints."""
     with session(shown) as progress:
-        plan = comparison_plan(asked, shown)
+        plan = comparison_plan(asked, shown, written.options.get("target", ()))
         request = model_request(model, intake)
         check_inputs_stay(asked.reports, request.files)
         from tfmp.converters.conversion import check_nothing_asked, convert_files, targets_of

@@ -93,8 +93,13 @@ def _latency(asked: Asked) -> bool | tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def comparison_plan(asked: Asked, shown: Shown) -> "Plan":
+def comparison_plan(asked: Asked, shown: Shown, targets: Sequence[str] = ()) -> "Plan":
     """The plan that the options ask for.
+
+    Args:
+        asked: what is measured.
+        shown: how it is shown.
+        targets: runtimes that files are judged for.
 
     Raises:
         InputError: an option that cannot be used, or a report that cannot be written.
@@ -108,6 +113,7 @@ def comparison_plan(asked: Asked, shown: Shown) -> "Plan":
         budget=DriftBudget.parse(asked.budget),
         device=asked.device,
         emulate=asked.emulate,
+        target=targets,
         split=asked.split,
         explain=explain,
         latency=_latency(asked),

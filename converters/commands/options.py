@@ -245,6 +245,14 @@ _reports = click.option(
     "or .nodes.json (the errors of --explain, for Model Explorer). Repeatable.",
 )
 
+judged_for = click.option(
+    "--target",
+    metavar="RUNTIME",
+    multiple=True,
+    help="Runtime that the ONNX files are judged for: ort-cuda, tensorrt, webgpu, or all; "
+    "each has a line of its own. Repeatable [default: that of the file, or ort-cuda].",
+)
+
 comparison = _options(
     click.option(
         "--data",
@@ -311,7 +319,7 @@ comparison = _options(
         help="Arithmetic that a CPU emulates for FP16 ONNX files: gpu (sums in FP32), pessimistic "
         "(sums in FP16, rounded after every 16 terms; pessimistic:BLOCK for another number), or a "
         "runtime: ort-cuda (ort-cuda:VERSION), tensorrt, litert-gpu, litert-cpu or webgpu "
-        "[default: the target of the file, or gpu].",
+        "[default: the target of the file, or ort-cuda].",
     ),
     click.option(
         "--latency", is_flag=True, help="Also time single calls of the model and of each file."

@@ -63,10 +63,12 @@ class Bench:
         self._sample: Batch = {}
         self._trials = [
             Trial(
-                *(file, source, layout, plan, file.format.name in placing.gpu),
+                *(each, source, layout, plan, each.profile is None and on_gpu),
                 *(self._baselines, stack),
             )
             for file in files
+            for on_gpu in [file.format.name in placing.gpu]
+            for each in file.on(plan.profiles, on_gpu)
         ]
 
     def update(self, batch: SampleBatch) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Self
 from tfmp.converters.comparison.devices import DEVICES, Placing, choose
 from tfmp.converters.drift import CustomMetric, DriftBudget, Task, custom_metrics, read_tasks
 from tfmp.converters.formats import Format
-from tfmp.converters.onnx.emulation import Profile
+from tfmp.converters.onnx.emulation import Profile, profiles_of
+from tfmp.converters.onnx.fp16 import check_targets
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_folder
 from tfmp.converters.shared.options import check_choice, check_count, check_flag
@@ -37,7 +38,9 @@ class Plan:
     Attributes:
         budget: the allowed drift.
         device: "auto", "cpu" or "gpu", see `devices.choose`.
-        profile: FP16 hardware to emulate; None where none was asked for.
+        profiles: runtimes and hardware that files are judged for, each by itself; () for the
+            default.
+        emulate: whether a CPU is to emulate them, whatever the machine has.
         split: also measure where the drift comes from.
         explain: also explain the drift; None for no explanation.
         latency: also time single calls.
@@ -50,7 +53,8 @@ class Plan:
 
     budget: DriftBudget = field(default_factory=DriftBudget)
     device: str = "auto"
-    profile: Profile | None = None
+    profiles: tuple[Profile, ...] = ()
+    emulate: bool = False
     split: bool = False
     explain: Explain | None = None
     latency: bool = False
@@ -67,6 +71,7 @@ class Plan:
         budget: DriftBudget | None = None,
         device: str = "auto",
         emulate: str | None = None,
+        target: str | Sequence[str] = (),
         split: bool = False,
         explain: bool | str | Path = False,
         latency: bool | Sequence[int] = False,
@@ -91,7 +96,8 @@ class Plan:
         plan = cls(
             budget=budget or DriftBudget(),
             device=device,
-            profile=None if emulate is None else Profile.parse(emulate),
+            profiles=_profiles(target, emulate),
+            emulate=emulate is not None,
             split=split,
             explain=_explain(explain),
             latency=latency is True or bool(batches),
@@ -106,7 +112,7 @@ class Plan:
 
     def place(self, formats: Collection[Format]) -> Placing:
         """Where candidates of these formats run on this machine; raises `InputError`."""
-        return choose(self.device, formats, self.profile is not None)
+        return choose(self.device, formats, self.emulate)
 
     def _check_ray(self) -> None:
         if self.ray is None:
@@ -132,7 +138,7 @@ class Plan:
         """The keywords that ask for more than a plain comparison."""
         asked = {
             "device": self.device != "auto",
-            "emulate": self.profile is not None,
+            "emulate": self.emulate,
             "split": self.split,
             "explain": self.explain is not None,
             "latency": self.latency,
@@ -142,6 +148,14 @@ class Plan:
             "metric": bool(self.metrics),
         }
         return tuple(name for name, is_asked in asked.items() if is_asked)
+
+
+def _profiles(target: str | Sequence[str], emulate: str | None) -> tuple[Profile, ...]:
+    """What each file is judged for: the targets, or the profile that is named in their place."""
+    targets = [target] if isinstance(target, str) else list(target)
+    check_targets(targets)
+    asked = () if emulate is None else (Profile.parse(emulate),)
+    return (*(profiles_of(targets) if len(targets) > 1 or not asked else ()), *asked)
 
 
 def _explain(explain: bool | str | Path) -> Explain | None:

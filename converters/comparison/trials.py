@@ -10,13 +10,14 @@ from typing import Any
 
 from tfmp.converters.comparison.devices import machine_failure, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
-from tfmp.converters.comparison.elsewhere import ElsewhereTrial
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.drift import Comparison, OutputDrift, match
 from tfmp.converters.explain import Explainer
 from tfmp.converters.formats import Format, format_of
 from tfmp.converters.intake import AnySource, file_sha256
+from tfmp.converters.onnx.emulation import Profile
+from tfmp.converters.onnx.fp16 import CUDA
 from tfmp.converters.report import Artifact, CandidateEvidence, FileNotes, Latency
 from tfmp.converters.runners import Runner, RunnerInfo, laid_out
 from tfmp.converters.samples import SampleBatch
@@ -35,12 +36,31 @@ class CandidateFile:
         path: of the file.
         format: of the file.
         known: what its conversion found; None for a file that was not converted here.
+        profile: hardware or runtime that is emulated for it; None for the default.
     """
 
     name: str
     path: Path
     format: Format
     known: FileNotes | None
+    profile: Profile | None = None
+
+    def on(self, profiles: Sequence[Profile], gpu: bool) -> "list[CandidateFile]":
+        """The file once for each runtime that it is judged for.
+
+        Args:
+            profiles: the runtimes; none for the default.
+            gpu: whether it runs on a GPU, which is ONNX Runtime's CUDA provider itself.
+        """
+        if not (self.format.emulated and profiles):
+            return [self]
+        found = [
+            replace(self, name=f"{self.name} ({profile})", profile=profile) for profile in profiles
+        ]
+        if gpu:
+            others = [each for each in found if each.profile and each.profile.name != CUDA]
+            return [self, *others]
+        return found if len(found) > 1 else [replace(self, profile=profiles[0])]
 
 
 def candidate_files(candidates: Any) -> tuple[CandidateFile, ...]:
@@ -137,7 +157,6 @@ class Trial:
         self._latency: Latency | None = None
         self._latencies: tuple[Latency, ...] = ()
         self._explainer: Explainer | None = None
-        self._elsewhere: list[ElsewhereTrial] = []
         self._error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
@@ -147,7 +166,7 @@ class Trial:
         with self._surviving():
             opened, fallen_back = opened_where_possible(
                 lambda on_gpu: file.format.open_runner(
-                    file.path, on_gpu, plan.profile, source.origin.signature
+                    file.path, on_gpu, file.profile, source.origin.signature
                 ),
                 gpu,
                 plan.device,
@@ -163,14 +182,6 @@ class Trial:
             known = self._known.notes or self._runner.notes
             self._notes = (*fallen_back, *inputs.notes, *known)
             self._comparison = self._compared(plan)
-            if self._info.fp16 == "emulated" and plan.profile is None:
-                self._elsewhere = [
-                    ElsewhereTrial(
-                        *(other, its_own),
-                        *(lambda: self._compared(replace(plan, metrics=())), plan),
-                    )
-                    for other in file.format.elsewhere(file.path)
-                ]
             if baselines is not None:
                 self._stages = DriftStages(
                     *(file.path, file.format, self._info, source, layout, baselines, stack),
@@ -179,7 +190,7 @@ class Trial:
             if plan.explain is not None:
                 self._explainer = Explainer(
                     self._unexplained
-                    or (lambda: file.format.open_seams(file.path, source, plan.profile, stack)),
+                    or (lambda: file.format.open_seams(file.path, source, file.profile, stack)),
                     inputs.names,
                     self._output_names,
                     plan.explain.folder_of(file.name),
@@ -233,8 +244,6 @@ class Trial:
             named = {name: received[self._output_names[name]] for name in expected}
             if self._stages is not None:
                 self._stages.update(batch, expected, named)
-            for other in self._elsewhere:
-                other.update(batch, fed, expected, received, self._comparison.unread)
             if self._explainer is not None:
                 self._explainer.update(batch.inputs, expected, named)
 
@@ -244,8 +253,6 @@ class Trial:
             self._comparison.start_over(label_kinds)
         if self._stages is not None:
             self._stages.start_over()
-        for other in self._elsewhere:
-            other.start_over()
 
     @property
     def label_kinds(self) -> Mapping[str, str]:
@@ -308,7 +315,6 @@ class Trial:
             latency=self._latency,
             latencies=self._latencies,
             stages=self._stages.stages() if self._stages and self._error is None else (),
-            elsewhere=tuple(other.found() for other in self._elsewhere if self._error is None),
             explanation=explained.explanation() if explained else None,
         )
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any, Self
 
 from tfmp.converters.shared.errors import InputError
@@ -12,7 +12,12 @@ _PER_OUTPUT = (
     "rel_l2",
     "max_abs",
     "sample_rel_l2",
-    "slice_rel_l2",
+    "between_samples",
+    "between_columns",
+    "between_places",
+    "between_outputs",
+    "wrong_samples",
+    "near_end",
     "flip_rate",
     "class_flip_rate",
     "accuracy_drop",
@@ -21,6 +26,17 @@ _PER_OUTPUT = (
     "error_floor",
     "error_added",
 )
+
+
+# Limits of earlier versions, and those that say the same now.
+_REPLACED = {
+    "slice_rel_l2": (
+        "between_samples",
+        "between_columns",
+        "between_places",
+        "between_outputs",
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -36,8 +52,14 @@ class DriftBudget:
             what the output as a whole may have. Outputs that are numbers have this limit, and at
             most `flip_rate` of the samples may be over it. If no sample is, `min_samples` samples
             are proof enough.
-        slice_rel_l2: error that a single channel or column may have, relative to its own size, or
-            to its range where an offset makes it large.
+        between_samples: error of what differs between samples, of all columns together and of each,
+            over its own size: root mean squares both.
+        between_columns: the same of the difference between two columns side by side.
+        between_places: the same of the difference between two neighbouring places of a sample.
+        between_outputs: the same of the difference between two outputs of one shape.
+        wrong_samples: share of samples of which a column may be off by 0.3 of what it varies by.
+        near_end: share of samples with a number whose distance from 0 or 1 may be off by 0.3 of
+            itself, where all numbers are within 0.01 of it.
         flip_rate: share of decisions that may change: answers of samples, classes of tokens or
             pixels, labels, detections. An exact bound proves it: even without a flip, 299 samples
             are needed to prove 1 % at 95 % confidence.
@@ -62,12 +84,18 @@ class DriftBudget:
             the worst one seen bounds 95 % of all inputs with 95 % confidence (Wilks 1941:
             0.95**59 < 0.05).
         overrides: limits of single outputs, such as {"embedding": {"flip_rate": None}}.
+        slice_rel_l2: an earlier name of all limits from `between_samples` to `between_outputs`.
     """
 
     rel_l2: float | None = 1e-2
     max_abs: float | None = None
     sample_rel_l2: float | None = 0.1
-    slice_rel_l2: float | None = 0.1
+    between_samples: float | None = 0.1
+    between_columns: float | None = 0.1
+    between_places: float | None = 0.1
+    between_outputs: float | None = 0.1
+    wrong_samples: float | None = 0.01
+    near_end: float | None = 0.01
     flip_rate: float | None = 0.01
     class_flip_rate: float | None = 0.05
     accuracy_drop: float | None = 0.01
@@ -78,8 +106,14 @@ class DriftBudget:
     confidence: float = 0.95
     min_samples: int = 59
     overrides: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    slice_rel_l2: InitVar[float | str | None] = "unset"
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, slice_rel_l2: float | str | None) -> None:
+        if slice_rel_l2 != "unset":
+            for name in _REPLACED["slice_rel_l2"]:
+                object.__setattr__(self, name, slice_rel_l2)
+        overrides = {output: _expanded(limits) for output, limits in self.overrides.items()}
+        object.__setattr__(self, "overrides", overrides)
         for name in _PER_OUTPUT:
             _check_limit(name, getattr(self, name))
         for output, limits in self.overrides.items():
@@ -124,31 +158,41 @@ class DriftBudget:
         return budget
 
 
+def _expanded(limits: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Limits with those of earlier versions under the names that they have now."""
+    found: dict[str, float | None] = {}
+    for name, value in limits.items():
+        found |= dict.fromkeys(_REPLACED.get(name, (name,)), value)
+    return found
+
+
 def _with(budget: DriftBudget, text: str) -> DriftBudget:
     target, equals, value_text = text.rpartition("=")
     output, dot, name = target.strip().rpartition(".")
     names = [item.name for item in fields(DriftBudget) if item.name != "overrides"]
+    names += _REPLACED
     if not equals or name not in names:
         raise InputError(
             f"budget {text!r} is not NAME=VALUE; expected NAME to be one of {', '.join(names)}, or "
             "OUTPUT.NAME for one output, as in rel_l2=0.005 or logits.rel_l2=0.02."
         )
     value = _value(text, name, value_text.strip())
+    changes: dict[str, Any] = _expanded({name: value})
     if not dot:
-        changes: dict[str, Any] = {name: value}
         return replace(budget, **changes)
-    limits = {**budget.overrides.get(output, {}), name: value}
+    limits = {**budget.overrides.get(output, {}), **changes}
     return replace(budget, overrides={**budget.overrides, output: limits})
 
 
 def _value(text: str, name: str, value: str) -> float | int | None:
-    if value.lower() == "none" and name in _PER_OUTPUT:
+    if value.lower() == "none" and name in (*_PER_OUTPUT, *_REPLACED):
         return None
     try:
         return int(value) if name == "min_samples" else float(value)
     except ValueError:
         expected = "a whole number" if name == "min_samples" else "a number, such as 0.01"
-        off = ", or none to switch the limit off" if name in _PER_OUTPUT else ""
+        per_output = name in (*_PER_OUTPUT, *_REPLACED)
+        off = ", or none to switch the limit off" if per_output else ""
         raise InputError(
             f"budget {text!r}: {value!r} is not a value of {name}; expected {expected}{off}."
         ) from None

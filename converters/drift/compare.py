@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.converters.drift.columns import differences
 from tfmp.converters.drift.detection import (
     by_rank,
     by_rows,
@@ -253,7 +252,6 @@ class Comparison:
             for accumulator in self._accumulators:
                 accumulator.task = self._labels.task_of(accumulator.name, accumulator.task)
             unread = self.unread
-        beside = dict(zip(given, differences(list(given.values())), strict=True))
         for accumulator in self._accumulators:
             expected, received = given[accumulator.name]
             unmatched = None
@@ -266,7 +264,6 @@ class Comparison:
                     accumulator.update,
                     *(expected, received, keys, unmatched),
                     (unread or {}).get(accumulator.name),
-                    beside[accumulator.name],
                 )
             )
         if sum(one.nbytes + other.nbytes for one, other in given.values()) > _MOST_AHEAD:

@@ -5,11 +5,11 @@ format could keep such an answer. So a change is *firm* if the reference itself 
 apart by more than `TIE`; the others are counted and judged more gently.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tfmp.converters.drift.cells import Cells, count_cells, count_flags
 from tfmp.converters.drift.classes import ClassTable, count_classes, count_labels
 from tfmp.converters.drift.distances import CHUNK
 from tfmp.converters.drift.exact import merge
@@ -24,6 +24,11 @@ TIE, _MANY = 0.02, 16
 ROW_SUM_TOLERANCE = 1e-3
 
 _HALF, _SURE = 0.5, 0.99
+
+# In so many columns, numbers below the second may be answers to questions of their own, such as the
+# attributes of a picture.
+_COLUMNS, _ANSWERS = 256, 16
+_IN = " in column "
 
 # Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
 _LITTLE = 0.005
@@ -49,7 +54,6 @@ class Decisions:
         firm_decisions: sum of the products of their number and d.
         classes: the firm changes by class.
         near: changed integers that are next to what they were, as far as FP16 tells them apart.
-        cells: the changes by place and answer.
     """
 
     samples: int = 0
@@ -64,7 +68,6 @@ class Decisions:
     firm_decisions: int = 0
     classes: ClassTable = field(default_factory=ClassTable)
     near: int = 0
-    cells: Cells = field(default_factory=Cells)
 
 
 # Decisions, and the share of them that changed in each sample.
@@ -122,14 +125,7 @@ def by_argmax(
         changed, firm = changed & valid, firm & valid
         best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
     classes = count_classes(best, chosen, firm, one.shape[2])
-    counted, shares = _counted(changed, firm, classes, valid)
-    if guess:
-        return counted, shares
-    shape = tuple(np.delete(reference.shape, axis).tolist())
-    one, other, lost = (each.reshape(shape) for each in (best, chosen, firm))
-    read = None if valid is None else valid.reshape(shape)
-    cells = count_cells(one, other, lost, read, columns=False)
-    return replace(counted, cells=cells), shares
+    return _counted(changed, firm, classes, valid)
 
 
 def _medians(rows: np.ndarray) -> np.ndarray:
@@ -179,9 +175,7 @@ def by_threshold(
     # The logit of p is about 4 (p - 0.5) near 0.5.
     firm[where] = np.abs(one[where] - threshold) > (TIE / 4 if threshold == _HALF else TIE)
     classes = count_labels(*(flags.reshape(len(one), -1, labels) for flags in (yes, said, firm)))
-    cells = count_flags(*(flags.reshape(reference.shape) for flags in (yes, said, firm)))
-    counted, shares = _counted(changed, firm, classes, valid)
-    return replace(counted, cells=cells), shares
+    return _counted(changed, firm, classes, valid)
 
 
 def by_equality(
@@ -219,10 +213,8 @@ def _by_place(reference: np.ndarray, candidate: np.ndarray) -> Counted:
     meant = reference.argmax(axis=-1)
     heard = np.where(_is_one_hot(candidate), candidate.argmax(axis=-1), -1)
     names = [f"place {place}" for place in range(places)]
-    cells = count_cells(meant, heard, changed.reshape(meant.shape))
     meant, heard = (chosen.reshape(samples, -1) for chosen in (meant, heard))
-    counted, shares = _counted(changed, changed, count_classes(meant, heard, changed, names))
-    return replace(counted, cells=cells), shares
+    return _counted(changed, changed, count_classes(meant, heard, changed, names))
 
 
 def _by_value(
@@ -241,13 +233,34 @@ def _by_value(
     valid = ~_padding(place[0], changed)
     if unread is not None:
         valid &= ~unread.reshape(valid.shape)
+    width = one.shape[1]
+    if reference.ndim == 2 and 1 < width <= _COLUMNS:
+        # Answers to questions side by side: each small number has classes of its own.
+        own = _is_answer(values)
+        codes = place * width + np.where(own[place], np.arange(width), 0)
+        codes, place = np.unique(codes, return_inverse=True)
+        place = place.reshape(2, *one.shape)
+        names = [
+            f"{names[at]}{_IN}{column}" if own[at] else names[at]
+            for at, column in zip(*(each.tolist() for each in np.divmod(codes, width)), strict=True)
+        ]
     meant, heard = np.where(valid, place, -1)
     classes = count_classes(meant, heard, changed, names)
     counted, shares = _counted(changed, changed, classes, valid)
-    near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iu" else 0
-    shape, read = reference.shape, None if unread is None else ~unread
-    cells = count_cells(one.reshape(shape), other.reshape(shape), changed.reshape(shape), read)
-    return replace(counted, near=near, cells=cells), shares
+    near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
+    return replace(counted, near=near), shares
+
+
+def _is_answer(values: np.ndarray) -> np.ndarray:
+    """Flags of values that may be answers to a question: flags and small numbers."""
+    if values.dtype.kind not in "biuf":
+        return np.zeros(len(values), bool)
+    return np.asarray((values >= 0) & (values < _ANSWERS))
+
+
+def values_of(classes: Iterable[str]) -> set[str]:
+    """The values that classes are of, whatever their columns."""
+    return {name.partition(_IN)[0] for name in classes}
 
 
 def _count_near(reference: np.ndarray, candidate: np.ndarray) -> int:

@@ -1,7 +1,6 @@
 """Distances between values: sums, ranges and counts in float64, in one pass over the data.
 
-The pass works on pieces that stay in a cache, and takes from each all sums that anybody reads: of
-whole samples, of columns, and of places.
+The pass works on pieces that stay in a cache, and takes from each all sums that anybody reads.
 """
 
 import math
@@ -19,15 +18,6 @@ from tfmp.shared.numerics import FLOAT16
 # Some fields of `totals.Totals`, by name.
 TotalsFields: TypeAlias = dict[str, Any]
 
-# Histogram of |candidate - reference| in FP16 spacings at the reference.
-ULP_LABELS = (
-    "none",
-    "under 1/2",
-    "1/2 to 1",
-    *(f"{2**power} to {2 ** (power + 1)}" for power in range(10)),
-    "1024 and more",
-)
-
 # Elements worked on at a time. A few float64 arrays of this size stay in a processor's caches, and
 # calls of NumPy cost little beside them.
 CHUNK = 2**17
@@ -36,41 +26,13 @@ CHUNK = 2**17
 # the rows before them. BLAS would be faster, and may depend on threads, alignment and processor.
 _LONG = 2**13
 
-# Narrower rows are added several at a time: NumPy adds long rows many times faster.
-_FOLDED = 256
+# What `numpy.einsum` does with (samples, values), by the number of factors.
+_ROWS = {1: "sv->s", 2: "sv,sv->s"}
 
-# What `numpy.einsum` does with (samples, rows, values), by the number of factors.
-_ROWS = {1: "srv->sr", 2: "srv,srv->sr"}
-_COLUMNS = {1: "srv->sv", 2: "srv,srv->sv"}
-
-# IEEE 754 binary32: the exponent field is floor(log2(x)) + 127.
-_EXPONENT_BIAS, _FRACTION_BITS = 127, 23
-# Arrays of the end of FP16's range, as NumPy compares bytes with single ones slowly.
-_LEAST_EXPONENTS, _LARGEST_EXPONENTS = (
-    np.full(CHUNK, exponent + _EXPONENT_BIAS, np.uint8)
-    for exponent in (FLOAT16.min_exponent, FLOAT16.max_exponent)
-)
 # Of the spacing of 32 at the largest FP16 value.
 _HALF_SPACING = 16
 
 _SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq")
-# Places in these, with the reference's own sum behind them, of the sums that `Along` holds.
-_ALONG = [0, 2, 4]
-
-
-@dataclass(frozen=True)
-class Along:
-    """Sums and ranges along one axis.
-
-    Attributes:
-        sums: of squared errors, of the reference's squares and of its values, for each sample:
-            (3, samples, slices).
-        edges: the smallest and the largest value of the reference, then of the candidate:
-            (4, slices).
-    """
-
-    sums: np.ndarray
-    edges: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -81,15 +43,11 @@ class Distances:
         fields: the fields of `totals.Totals` that measure distance.
         error_sq: the squared error of each sample.
         reference_sq: the sum of the reference's squares of each sample.
-        columns: by place on the last axis, if that was wanted.
-        planes: by place on axis 1, if that was wanted.
     """
 
     fields: TotalsFields
     error_sq: np.ndarray
     reference_sq: np.ndarray
-    columns: Along | None = None
-    planes: Along | None = None
 
 
 def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
@@ -97,9 +55,7 @@ def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     return measure_distances(reference, candidate).fields
 
 
-def measure_distances(
-    reference: np.ndarray, candidate: np.ndarray, columns: bool = False, planes: bool = False
-) -> Distances:
+def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances:
     """Measures distances.
 
     Values that are not finite on both sides are counted, and then count as zeros.
@@ -107,86 +63,52 @@ def measure_distances(
     Args:
         reference: floating values, batch first.
         candidate: values of the same shape.
-        columns: also measure each place on the last axis.
-        planes: also measure each place on axis 1.
     """
-    columns, planes = (wanted and reference.size > 0 for wanted in (columns, planes))
-    shape = _four_axes(reference.shape, columns, planes)
-    one, other = reference.reshape(shape), candidate.reshape(shape)
+    shape = len(reference), reference.size // max(1, len(reference))
     # Overflown squares are told by infinite sums, and NaN by its counts.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return _measured(one, other, columns, planes)
+        return _measured(reference.reshape(shape), candidate.reshape(shape))
 
 
-def _measured(one: np.ndarray, other: np.ndarray, columns: bool, planes: bool) -> Distances:
-    """Measures values of shape (samples, rows, between, columns)."""
-    samples, rows, _, width = one.shape
-    # The reference's own sum comes last, behind `_SUMS`.
-    by_row = np.zeros((len(_SUMS) + 1, samples, rows))
-    by_column = np.zeros((len(_ALONG), samples, width if columns else 0))
+def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
+    """Measures values of shape (samples, values)."""
+    by_sample = np.zeros((len(_SUMS), len(one)))
     counts = dict.fromkeys(_COUNTS, 0)
-    ulps = np.zeros(len(ULP_LABELS), np.int64)
+    measured = one.size
     largest = 0.0
-    all_finite = True
     for block in pieces(one.shape, CHUNK):
         # A sample is cut at the same places whatever batch it came in, and its pieces are added in
         # order: the same sums, bit for bit.
-        expected, received, error, spare = _copied(one[block], other[block])
+        expected, received, error = scratch(one[block].shape)
+        np.copyto(expected, one[block])
+        np.copyto(received, other[block])
         peak = _errors(expected, received, error)
-        left_out = 0
         if not math.isfinite(peak):  # some value is not, or float64 cannot hold the difference
             finite = np.isfinite(expected) & np.isfinite(received)
-            left_out = finite.size - int(np.count_nonzero(finite))
-            all_finite &= not left_out
+            measured -= finite.size - int(np.count_nonzero(finite))
             for name, count in _count_nonfinite(expected, received).items():
                 counts[name] += count
             expected[~finite] = received[~finite] = 0.0
             peak = _errors(expected, received, error)
         largest = max(largest, peak)
-        pairs: list[tuple[np.ndarray, ...]] = [
-            (error, error),
-            (error,),
-            (expected, expected),
-            (received, received),
-        ]
-        if columns or planes:
-            pairs.append((expected,))
-        found = _by_row(pairs)
-        by_row[: len(found), block[0], block[1]] += found
-        if columns:
-            along = [pairs[index] for index in _ALONG]
-            by_column[:, block[0], block[3]] += _by_column(along, width, block[3])
+        found = _by_row([(error, error), (error,), (expected, expected), (received, received)])
+        by_sample[:, block[0]] += found
         if found[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
             counts["saturated"] += _count_saturated(expected, received)
-        single = one.dtype == np.float32 and not left_out
-        ulps += _count_spacings(error, one[block] if single else expected, spare)
-        ulps[0] -= left_out  # zeros stand in for them, and zeros do not differ
-    by_sample = dict(zip(_SUMS, by_row.sum(axis=2), strict=False))
-    squares = by_sample["reference_sq"] + by_sample["candidate_sq"]
-    by_sample["dot"] = (squares - by_sample["error_sq"]) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
-    edges = _edges(one, other, all_finite, columns, planes) if columns or planes else (None, None)
+    sums = dict(zip(_SUMS, by_sample, strict=True))
+    squares = sums["reference_sq"] + sums["candidate_sq"]
+    dot = (squares - sums["error_sq"]) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
     return Distances(
         {
-            **{name: fold(sums.tolist()) for name, sums in by_sample.items()},
+            **{name: fold(each.tolist()) for name, each in {**sums, "dot": dot}.items()},
             **counts,
             "max_abs": largest,
-            "worst_rel_l2": _worst(by_sample["error_sq"], by_sample["reference_sq"]),
-            "ulps": tuple(ulps.tolist()),
+            "worst_rel_l2": _worst(sums["error_sq"], sums["reference_sq"]),
+            "measured": measured,
         },
-        by_sample["error_sq"],
-        by_sample["reference_sq"],
-        Along(by_column, edges[0]) if edges[0] is not None else None,
-        Along(by_row[_ALONG], edges[1]) if edges[1] is not None else None,
+        sums["error_sq"],
+        sums["reference_sq"],
     )
-
-
-def _four_axes(shape: Sequence[int], columns: bool, planes: bool) -> tuple[int, int, int, int]:
-    """Samples, places on axis 1, places between, and columns; 1 for axes that nobody asks for."""
-    samples, *inner = shape
-    rows = inner[0] if planes and inner else 1
-    width = inner[-1] if columns and inner else 1
-    between = math.prod(inner) // max(1, rows * width)
-    return (samples, rows, between, width) if columns else (samples, rows, 1, between)
 
 
 def pieces(shape: Sequence[int], size: int) -> Iterator[tuple[slice, ...]]:
@@ -203,24 +125,15 @@ _memory = threading.local()
 
 
 def scratch(shape: tuple[int, ...]) -> list[np.ndarray]:
-    """Four float64 arrays of at most `CHUNK` values, the same memory each time in a thread.
+    """Three float64 arrays of at most `CHUNK` values, the same memory each time in a thread.
 
     The operating system hands out new arrays of this size page by page, which takes longer than
     everything that is computed in them.
     """
     if not hasattr(_memory, "arrays"):
-        _memory.arrays = np.empty((4, CHUNK))
+        _memory.arrays = np.empty((3, CHUNK))
     size = math.prod(shape)
     return [array[:size].reshape(shape) for array in _memory.arrays]
-
-
-def _copied(one: np.ndarray, other: np.ndarray) -> list[np.ndarray]:
-    """Both in float64 as (samples, rows, values), and memory for two more."""
-    samples, rows, between, width = one.shape
-    arrays = scratch((samples, rows, between * width))
-    for array, values in zip(arrays, (one, other), strict=False):
-        np.copyto(array.reshape(one.shape), values)
-    return arrays
 
 
 def _errors(one: np.ndarray, other: np.ndarray, error: np.ndarray) -> float:
@@ -235,34 +148,14 @@ _Factors: TypeAlias = Sequence[tuple[np.ndarray, ...]]
 
 
 def _by_row(products: _Factors) -> np.ndarray:
-    """Sums of products over the last axis: (products, samples, rows)."""
-    samples, rows, width = products[0][0].shape
-    sums = np.zeros((len(products), samples, rows))
+    """Sums of products over the values of each sample: (products, samples)."""
+    samples, width = products[0][0].shape
+    sums = np.zeros((len(products), samples))
     for start in range(0, width, _LONG):
         part = slice(start, start + _LONG)
         for factors, out in zip(products, sums, strict=True):
-            out += np.einsum(_ROWS[len(factors)], *(factor[:, :, part] for factor in factors))
+            out += np.einsum(_ROWS[len(factors)], *(factor[:, part] for factor in factors))
     return sums
-
-
-def _by_column(products: _Factors, width: int, part: slice) -> np.ndarray:
-    """Sums of products over all but samples and columns, of which there are `part`."""
-    samples = len(products[0][0])
-    width = len(range(*part.indices(width)))
-    flat = [[factor.reshape(samples, -1) for factor in factors] for factors in products]
-    size = flat[0][0].shape[1]
-    folded = max(1, _FOLDED // max(1, width))
-    whole = size // (folded * width) * folded * width
-
-    def added(values: slice, long: int) -> np.ndarray:
-        sums = np.empty((len(flat), samples, long))
-        for factors, out in zip(flat, sums, strict=True):
-            rows = [factor[:, values].reshape(samples, -1, long) for factor in factors]
-            np.einsum(_COLUMNS[len(factors)], *rows, out=out)
-        return sums
-
-    found = added(slice(whole), folded * width).reshape(-1, samples, folded, width).sum(axis=2)
-    return found + added(slice(whole, None), width) if whole < size else found
 
 
 _COUNTS = (
@@ -297,106 +190,6 @@ def _count_saturated(reference: np.ndarray, candidate: np.ndarray) -> int:
     """
     at_end = np.abs(candidate) == FLOAT16.max
     return int(np.count_nonzero(at_end & (np.abs(reference) >= FLOAT16.max + _HALF_SPACING)))
-
-
-def _count_spacings(error: np.ndarray, reference: np.ndarray, spare: np.ndarray) -> np.ndarray:
-    """Histogram of error / numerics.ulp(reference) by powers of two.
-
-    A spacing is a power of two, so dividing by it subtracts exponents: single bytes do.
-
-    Args:
-        error: absolute errors, float64.
-        reference: values of the same shape, float64 or float32.
-        spare: memory of that size.
-    """
-    size = error.size
-    memory = spare.reshape(-1).view(np.uint8)
-    single, base, index = (
-        memory[: 4 * size].view(np.float32),
-        *memory[4 * size :].reshape(4, size)[:2],
-    )
-    _exponents(reference, single, base)
-    np.maximum(base, _LEAST_EXPONENTS[:size], out=base)
-    np.minimum(base, _LARGEST_EXPONENTS[:size], out=base)
-    # floor(log2(error in spacings)) is -1 from 1/2 to 1, which is bin 2: one more than `index`.
-    base -= FLOAT16.fraction_bits + 2
-    _exponents(error, single, index)
-    none = size - int(np.count_nonzero(index))
-    np.maximum(index, base, out=index)
-    index -= base
-    counts = np.zeros(len(ULP_LABELS), np.int64)
-    counts[0], counts[1] = none, -none
-    found = _count_bytes(index)
-    last = len(ULP_LABELS) - 1
-    counts[1 : 1 + len(found[:last])] += found[:last]
-    counts[last] += found[last:].sum()
-    return counts
-
-
-def _count_bytes(values: np.ndarray) -> np.ndarray:
-    """How many of the bytes have each value up to the largest; two are counted at a time."""
-    even = len(values) // 2 * 2
-    width = int(values.max(initial=0)) + 1
-    pairs = np.bincount(values[:even].view(np.uint16), minlength=width << 8)
-    by_value = pairs.reshape(width, 1 << 8)
-    return (
-        by_value.sum(axis=1)
-        + by_value.sum(axis=0)[:width]
-        + np.bincount(values[even:], minlength=width)
-    )
-
-
-def _exponents(values: np.ndarray, single: np.ndarray, out: np.ndarray) -> None:
-    """Biased exponents of values as float32, in bytes: 255 beyond it, 0 below its normal numbers.
-
-    Args:
-        values: float64 or float32.
-        single: memory for as many float32 values.
-        out: the exponents.
-    """
-    values = values.reshape(-1)
-    words = single.view(np.int32)
-    if values.dtype != np.float32:
-        np.copyto(single, values, casting="same_kind")
-        values = single
-    np.right_shift(values.view(np.int32), _FRACTION_BITS, out=words)
-    np.copyto(out, words, casting="unsafe")  # without the sign, which the ninth bit holds
-
-
-def _edges(
-    one: np.ndarray, other: np.ndarray, all_finite: bool, columns: bool, planes: bool
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The smallest and the largest values by column and by place on axis 1; no zero is negative."""
-    _, rows, _, width = one.shape
-    ends = np.array([np.inf, -np.inf, np.inf, -np.inf])[:, None]
-    by_column, by_row = ends.repeat(width, axis=1), ends.repeat(rows, axis=1)
-    for block in pieces(one.shape, 8 * CHUNK):
-        sides = [one[block], other[block]]
-        if not all_finite:
-            finite = np.isfinite(sides[0]) & np.isfinite(sides[1])
-            sides = [np.where(finite, values, 0) for values in sides]
-        if sides[0].dtype == np.float16:  # which NumPy compares slowly
-            sides = [values.astype(np.float32) for values in sides]
-        for index, pick in enumerate((np.minimum, np.maximum)):
-            left = np.stack([pick.reduce(values, axis=0) for values in sides])
-            if planes:
-                part = by_row[index::2, block[1]]
-                pick(part, pick.reduce(left.reshape(*left.shape[:2], -1), axis=2), out=part)
-            if columns:
-                part = by_column[index::2, block[3]]
-                pick(part, _by_width(pick, left.reshape(2, -1, left.shape[3])), out=part)
-    return (by_column + 0.0 if columns else None), (by_row + 0.0 if planes else None)
-
-
-def _by_width(pick: np.ufunc, rows: np.ndarray) -> np.ndarray:
-    """The least or the most of each column: (sides, columns) of (sides, rows, columns)."""
-    sides, count, width = rows.shape
-    folded = max(1, _FOLDED // max(1, width))
-    whole = count // folded * folded
-    if 1 < folded <= whole:
-        long = pick.reduce(rows[:, :whole].reshape(sides, -1, folded * width), axis=1)
-        rows = np.concatenate([long.reshape(sides, folded, width), rows[:, whole:]], axis=1)
-    return pick.reduce(rows, axis=1)
 
 
 def _worst(error_sq: np.ndarray, reference_sq: np.ndarray) -> float:

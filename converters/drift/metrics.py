@@ -1,6 +1,7 @@
 """Metrics of the drift of one output: their definitions, and an accumulator for batches."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,9 +9,11 @@ import numpy as np
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.detection import Fit
 from tfmp.converters.drift.exact import merge, total
-from tfmp.converters.drift.slices import Slices
-from tfmp.converters.drift.tasks import DECLARED, Kind, Task, names_labels
-from tfmp.converters.drift.totals import Totals, is_named_ids, measure
+from tfmp.converters.drift.statistics import binomial_bounds
+from tfmp.converters.drift.tasks import DECLARED, Kind, Task
+from tfmp.converters.drift.totals import IDS, Totals, is_named_ids, measure
+from tfmp.converters.drift.views import Table, View, first_axis, near_end, tables_of, views_of
+from tfmp.shared.numerics import ulp
 
 # How a sample is decided, and so what counts as a flip.
 ARGMAX = "argmax"
@@ -30,6 +33,10 @@ _READINGS = {
 
 # What an output means that nothing is known of.
 OTHER = Task(Kind.OTHER, why="nothing tells what it means")
+
+# What an output means whose values are whole numbers in both models.
+WHOLE = "all of its values are whole numbers"
+_WHOLE = Task(Kind.IDS, why=WHOLE)
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ class OutputDrift:
         sample_rel_l2: error of a single sample, relative to its own size, that 95 % of the samples
             stay under; None without rows of samples. Samples that are small beside the others
             count as larger ones, see `sample_errors`.
+        views: what the output loses in each view.
     """
 
     name: str
@@ -98,6 +106,12 @@ class OutputDrift:
     decided: int | None = None
     changed: int | None = None
     sample_rel_l2: float | None = None
+    views: tuple[View, ...] = ()
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether neither a declaration, nor the model, nor labels tell what the output means."""
+        return self.known is None and self.task not in (*_BY_LABELS.values(), _NUMBERS)
 
     @property
     def decisions(self) -> Decisions | None:
@@ -131,7 +145,6 @@ class OutputAccumulator:
         keys: np.ndarray | None = None,
         unmatched: Decisions | None = None,
         unread: np.ndarray | None = None,
-        beside: Slices | None = None,
     ) -> None:
         """Adds one batch.
 
@@ -141,11 +154,8 @@ class OutputAccumulator:
             keys: a key for each sample, see `Sketch`.
             unmatched: rows that only one side had.
             unread: see `measure`.
-            beside: distances of differences to other outputs.
         """
         found = measure(reference, candidate, self.task, keys, unread)
-        if beside is not None:
-            found = replace(found, beside=beside)
         if unmatched is not None:
             found = replace(found, unmatched=unmatched)
         self._found.append(found)
@@ -187,22 +197,18 @@ def drift_of(
     """
     if not totals.unit:  # some batch was not: what the others counted at 0.5 means nothing
         totals = replace(totals, half=Decisions(), threshold_flips=0)
+    if not totals.whole and not (known is not None and known.kind in IDS):
+        totals = replace(totals, equality=Decisions())  # what some batches counted as names
     if not totals.detections or totals.first_of_box == "":
         totals = replace(totals, boxes=Decisions(), fit=Fit())
-    if not totals.corners:
-        off = replace(totals.off, extents=Slices())
-        totals = replace(totals, extents=Slices(), off=off)
-    if not totals.whole:
-        totals = replace(totals, renamed=0)
     if is_named_ids(known):
         # Where some were no whole numbers, not all samples have decisions for a value itself.
         known = known if totals.equality.samples == totals.samples else None
-    if names_labels(known) and _is_one_sided(totals):
-        known = None
-    by_equality = totals.unequal_rows > 0 or totals.ulps == ()
+    by_equality = totals.unequal_rows > 0 or (totals.equality.samples > 0 and not totals.measured)
+    known = known or (_WHOLE if totals.whole and totals.equality.samples else None)
     distances = {} if by_equality else _distances(totals)
-    task = _told(known, labels, totals) if not by_equality else None
-    task = task or task_from_values(totals, by_equality)
+    told = _told(known, labels, totals) if not by_equality else None
+    task = told or task_from_values(totals, by_equality)
     decision = _decision(task, totals)
     counted = reading_of(decision, totals)
     errors, _ = sample_errors(totals)
@@ -235,19 +241,63 @@ def drift_of(
         decided=counted.decisions if counted else None,
         changed=counted.changed if counted else None,
         sample_rel_l2=float(np.quantile(errors, 0.95, method="higher")) if len(errors) else None,
+        views=() if by_equality else _views(totals, task, told is not None),
     )
 
 
-def _is_one_sided(totals: Totals) -> bool:
-    """Whether all of the reference's values are on one side of what scores of labels decide by.
+# Samples that are off by more of their own size are judged by themselves where they are proven to
+# be fewer than one in a hundred; everything else is looked at without them.
+_OFF, _RARE, _CONFIDENCE = 0.1, 0.01, 0.95
 
-    Then no label could change, and that none did says nothing.
+
+def _views(totals: Totals, task: Task, told: bool) -> tuple[View, ...]:
+    """What an output loses in each view that its task has a use for.
+
+    Args:
+        totals: of all samples.
+        task: what the output means.
+        told: whether more than its values say so; else each view is looked at.
     """
-    if not totals.slices.count:
-        return False
-    threshold = 0.5 if totals.unit else 0.0
-    least, most = totals.slices.edges[0].min(), totals.slices.edges[1].max()
-    return bool(least >= threshold or most < threshold)
+    aside = _off(totals)
+    tables = tables_of(totals.evidence, aside)
+    viewed = task if told or task.kind is Kind.DETECTION else OTHER
+    return output_views(tables, viewed, first_axis(totals.evidence, aside))
+
+
+def output_views(
+    tables: Sequence[Table], task: Task, by_place: Sequence[Table] = ()
+) -> tuple[View, ...]:
+    """What an output loses in each view that its task has a use for.
+
+    Args:
+        tables: its values.
+        task: what it means; `OTHER` where nothing tells.
+        by_place: the same by the first axis of a sample, see `first_axis`.
+    """
+    found: list[View | None] = []
+    if task.kind is Kind.EMBEDDING:  # its columns have no meaning of their own
+        found += [view for view in views_of(tables) if view.unit in ("", _MIDDLE)][:2]
+    elif task.kind in (Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION, *_TURNING):
+        own = task.kind in (Kind.REGRESSION, Kind.RECONSTRUCTION)
+        found += views_of(tables, by_place, own)
+    if task.kind not in (*_TURNING, Kind.DETECTION):
+        found.append(near_end(tables, task.kind in (Kind.OTHER, Kind.REGRESSION)))
+    return tuple(view for view in found if view is not None)
+
+
+_TURNING, _MIDDLE = (Kind.ANGLE, Kind.QUATERNION), "half of the columns"
+
+
+def _off(totals: Totals) -> np.ndarray | None:
+    """Keys of the few samples that are judged by themselves; None if they are not few."""
+    rows = totals.rows
+    if not len(rows):
+        return None
+    error, norm = rows.values[:, :2].T
+    off = error > _OFF * norm
+    if not off.any() or binomial_bounds(int(off.sum()), len(off), _CONFIDENCE)[1] > _RARE:
+        return None
+    return np.asarray(rows.keys[off])
 
 
 def _distances(totals: Totals) -> dict[str, float]:
@@ -255,7 +305,7 @@ def _distances(totals: Totals) -> dict[str, float]:
         infinite = ("rel_l2", "worst_rel_l2", "max_abs", "mean_abs")
         return dict.fromkeys(infinite, math.inf) | {"sqnr_db": -math.inf, "cosine": math.nan}
     error_sq, reference_sq = total(totals.error_sq), total(totals.reference_sq)
-    compared = sum(totals.ulps)
+    compared = totals.measured
     return {
         "rel_l2": math.sqrt(_ratio(error_sq, reference_sq)),
         "worst_rel_l2": totals.worst_rel_l2,
@@ -302,7 +352,9 @@ def _collapsed(totals: Totals, by_equality: bool) -> bool:
         return constant
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
     # A reference that varies by less than FP16 can show is constant to it, too.
-    return (constant or zeros) and (sum(totals.ulps[3:]) > 0 or totals.nonfinite > 0)
+    largest = max(totals.ends.reference, totals.ends.below, 0.0)
+    step = float(ulp(np.array(largest)))
+    return (constant or zeros) and (totals.max_abs > step or totals.nonfinite > 0)
 
 
 def _told(known: Task | None, labels: str | None, totals: Totals) -> Task | None:
@@ -333,35 +385,14 @@ def task_from_values(totals: Totals, by_equality: bool) -> Task:
         return Task(Kind.CLASSIFICATION, why=ADDS_UP)
     if totals.unit and totals.one_score:
         return Task(Kind.BINARY, why="its one value for each sample lies in [0, 1]")
-    if changes_bits(totals):
-        return Task(Kind.MULTILABEL, why="its values are two, and some are the other one")
     if totals.unit and totals.class_scores:
         return Task(Kind.MULTILABEL, why="its values lie in [0, 1] and do not add up to 1")
     return OTHER
 
 
-def changes_bits(totals: Totals) -> bool:
-    """Whether values of an unknown output are 0 and 1, or -1 and 1, on both sides, and some differ.
-
-    Errors from 0 to a step are 0 and the step where their squares add up to its multiple of them.
-    """
-    if not totals.whole or not totals.slices.count or totals.error_sq == ():
-        return False
-    signs = total(totals.reference_sq) == totals.values and not totals.unit
-    low, high, step = (-1, 1, 2) if signs else (0, 1, 1)
-    least, most, least_other, most_other = totals.slices.edges
-    if (least.min(), most.max()) != (low, high):  # one value alone may be any number
-        return False
-    if least_other.min() < low or most_other.max() > high:
-        return False
-    counted = totals.zero if signs else totals.half
-    return counted.samples > 0 and total(totals.error_sq) == step * total(totals.error_abs)
-
-
 def _are_detections(totals: Totals) -> bool:
     """Whether rows are detections by their values, and some are no padding."""
-    counted = totals.detections and totals.boxes.samples > 0 and totals.slices.count > 0
-    return counted and bool(totals.slices.edges[1].max() > 0)
+    return totals.detections and totals.boxes.samples > 0 and totals.ends.reference > 0
 
 
 def _decision(task: Task, totals: Totals) -> str | None:
@@ -438,8 +469,8 @@ def _median(norm: np.ndarray) -> float:
 
 def _crosses_zero(totals: Totals) -> bool:
     """Whether values come near 0 from either side, or end at it, as far as ranges were measured."""
-    low, high = totals.slices.edges[:2]
-    return not totals.slices.count or bool(low.min() <= 0 <= high.max())
+    ends = totals.ends
+    return not math.isfinite(ends.reference) or -ends.below <= 0 <= ends.reference
 
 
 def _decides_at_half(totals: Totals) -> bool:

@@ -188,7 +188,7 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
         if classes > CHUNK:
             expected, received, ratio = np.empty((3, 1, classes))
         else:
-            expected, received, ratio, _ = scratch(one[part].shape)
+            expected, received, ratio = scratch(one[part].shape)
         np.copyto(expected, one[part])
         if (np.abs(expected.sum(axis=1) - 1) > _ROW_SUM_TOLERANCE).any():
             return {"normalized": False}

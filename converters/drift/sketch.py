@@ -176,9 +176,9 @@ def _sorted(pieces: Sequence[Piece]) -> Piece:
     return Piece(keys[first][chosen], counts[chosen], values[first][chosen])
 
 
-def packed(array: np.ndarray) -> str:
-    """The bytes of an array, compressed and in base 64."""
-    return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
+def packed(array: np.ndarray, level: int = 9) -> str:
+    """The bytes of an array, compressed at a level of zlib's, and in base 64."""
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), level)).decode()
 
 
 def unpacked(text: str, dtype: np.dtype, size: int) -> np.ndarray:

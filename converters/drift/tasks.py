@@ -1,5 +1,6 @@
 """What an output means: the kind of answer that it holds, and where in it the answers lie."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Kind(StrEnum):
     TOKENS = "tokens"
     IDS = "ids"
     RECONSTRUCTION = "reconstruction"
+    ANGLE = "angle"
+    QUATERNION = "quaternion"
     OTHER = "other"
 
 
@@ -50,12 +53,14 @@ class Task:
         axis: axis of the classes (classification) or of the channels; axis 0 is the batch.
         columns: places on the last axis that hold the corners of a box (detection); () if all do.
         why: how it is known, as the end of a sentence.
+        period: the length of a turn (angle).
     """
 
     kind: Kind
     axis: int = -1
     columns: tuple[int, ...] = ()
     why: str = DECLARED
+    period: float = 360.0
 
     @classmethod
     def parse(cls, text: str) -> tuple[str, "Task"]:
@@ -77,7 +82,7 @@ class Task:
 
     @classmethod
     def of(cls, meaning: str, output: str) -> "Task":
-        """Reads "KIND[:axis=A,columns=0-3]" for an output; raises `InputError`."""
+        """Reads "KIND[:axis=A,columns=0-3,period=P]" for an output; raises `InputError`."""
         name, _, details = meaning.partition(":")
         try:
             kind = Kind(name.strip().lower())
@@ -89,29 +94,51 @@ class Task:
         found: dict[str, str] = {}
         details = re.sub(r"\s+", "", details)
         # "columns=0-3,7" holds a comma of its own.
-        for match in re.finditer(r"([a-z]+)=((?:-?[\d-]+,?)+)", details):
+        pattern = r"([a-z]+)=((?:-?[\d.-]+,?)+)"
+        for match in re.finditer(pattern, details):
             found[match[1]] = match[2].rstrip(",")
-        rest = re.sub(r"([a-z]+)=((?:-?[\d-]+,?)+)", "", details).strip(" ,")
-        unknown = sorted(set(found) - {"axis", "columns"})
+        rest = re.sub(pattern, "", details).strip(" ,")
+        unknown = sorted(set(found) - {"axis", "columns", "period"})
         if rest or unknown:
             raise InputError(
                 f"task of output {output!r}: {(unknown or [rest])[0]!r} cannot be read; expected "
-                "axis=NUMBER or columns=NUMBERS, such as axis=1 or columns=0-3."
+                "axis=NUMBER, columns=NUMBERS or period=NUMBER, such as axis=1, columns=0-3 or "
+                "period=360."
             )
         axis = _axis(found["axis"], output) if "axis" in found else -1
         columns = _columns(found["columns"], output) if "columns" in found else ()
-        if columns and kind is not Kind.DETECTION:
-            raise InputError(
-                f"task of output {output!r}: columns are those of a detection's boxes, and the "
-                f"kind is {kind}. Leave columns out, or declare detection."
-            )
-        return cls(kind, axis, columns)
+        for detail, owner, what in (
+            (columns, Kind.DETECTION, "columns are those of a detection's boxes"),
+            (found.get("period"), Kind.ANGLE, "a period is that of an angle"),
+        ):
+            if detail and kind is not owner:
+                raise InputError(
+                    f"task of output {output!r}: {what}, and the kind is {kind}. Leave it out, or "
+                    f"declare {owner}."
+                )
+        period = _period(found["period"], output) if "period" in found else 360.0
+        return cls(kind, axis, columns, period=period)
 
     def __str__(self) -> str:
         details = [f"axis={self.axis}"] if self.axis != -1 else []
         if self.columns:
             details.append("columns=" + ",".join(map(str, self.columns)))
+        if self.kind is Kind.ANGLE:
+            details.append(f"period={self.period:.10g}")
         return f"{self.kind}{':' if details else ''}{','.join(details)}"
+
+
+def _period(text: str, output: str) -> float:
+    try:
+        period = float(text)
+    except ValueError:
+        period = 0.0
+    if not 0 < period < math.inf:
+        raise InputError(
+            f"task of output {output!r}: period={text} is no length of a turn; expected a number "
+            "above 0, such as 360 or 6.283185."
+        )
+    return period
 
 
 def _axis(text: str, output: str) -> int:
@@ -149,7 +176,11 @@ _SCORES, _AMOUNTS = "scores that are no whole numbers", "amounts"
 _NOT_FOR_WORDS = {
     **dict.fromkeys((Kind.CLASSIFICATION, Kind.MULTILABEL, Kind.BINARY), _SCORES),
     **dict.fromkeys(
-        (Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION), _AMOUNTS
+        (
+            *(Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION),
+            *(Kind.ANGLE, Kind.QUATERNION),
+        ),
+        _AMOUNTS,
     ),
 }
 
@@ -187,6 +218,11 @@ def check_task(task: Task, spec: TensorSpec) -> None:
         raise InputError(
             f"task of output {spec.name!r}: it has no column {beyond[0]}; that axis has "
             f"{width}, numbered from 0."
+        )
+    if task.kind is Kind.QUATERNION and width is not None and width != 4:
+        raise InputError(
+            f"task of output {spec.name!r}: a quaternion has four numbers, and its axis has "
+            f"{width}. Name the axis of the four, such as quaternion:axis=1."
         )
     if task.columns and len(task.columns) != 4:
         raise InputError(
@@ -258,29 +294,17 @@ _ACTIVATIONS = {
     "argmax": Kind.IDS,
 }
 
-# Words in names. The first that fits decides: "class_logits" and "mask_logits" are logits.
-_WORDS = (
-    ("logit logits", Kind.CLASSIFICATION),
-    ("logprob logprobs log_prob log_probs softmax probs probabilities", Kind.CLASSIFICATION),
-    ("token_ids output_ids input_ids tokens sequences", Kind.TOKENS),
-    ("class_id class_ids classes class_index label_ids num_detections detections_count", Kind.IDS),
-    ("class_map label_map category_id category_ids item_id item_ids cluster_ids", Kind.IDS),
-    ("embedding embeddings embed sentence_embedding", Kind.EMBEDDING),
-    ("decoded reconstruction reconstructed recon denoised waveform audio", Kind.RECONSTRUCTION),
-    ("heatmap heatmaps depth image generated_image super_resolution", Kind.RECONSTRUCTION),
-    ("anomaly_map density_map saliency disparity optical_flow normals", Kind.RECONSTRUCTION),
-    ("mel log_mel mel_spectrogram spectrogram mfcc", Kind.RECONSTRUCTION),
-    ("landmarks keypoints regression", Kind.REGRESSION),
-    ("mask masks segmentation", Kind.CLASSIFICATION),
-    ("scores class_scores confidence confidences objectness", Kind.MULTILABEL),
-)
-
-# Words in names of bytes that are amounts, with their dtypes and least rank.
-_BYTES = (
-    ("image", Kind.RECONSTRUCTION, ("uint8",), 3),
-    ("embedding", Kind.EMBEDDING, ("uint8", "int8"), 2),
-    ("embeddings", Kind.EMBEDDING, ("uint8", "int8"), 2),
-)
+# Names that frameworks write: Transformers of Hugging Face, and TensorFlow's detection models.
+_NAMES = {
+    **dict.fromkeys(("logits", "logits_per_image", "logits_per_text"), Kind.CLASSIFICATION),
+    **dict.fromkeys(
+        "last_hidden_state pooler_output image_embeds text_embeds sentence_embedding".split(),
+        Kind.EMBEDDING,
+    ),
+    "sequences": Kind.TOKENS,
+    **dict.fromkeys("detection_classes num_detections detection_anchor_indices".split(), Kind.IDS),
+    **dict.fromkeys(("detection_scores", "detection_multiclass_scores"), Kind.MULTILABEL),
+}
 
 
 def infer_task(
@@ -300,12 +324,7 @@ def infer_task(
     Returns:
         The task; None if it has to follow from the values.
     """
-    if not _is_float(dtype):
-        # Integers, booleans and texts are compared by equality, but for bytes that are an image or
-        # the quantized numbers of an embedding.
-        for word, kind, dtypes, rank in _BYTES:
-            if dtype in dtypes and len(shape) >= rank and f"_{word}_" in words_of(name):
-                return Task(kind, why=f"{NAMED} {word!r}")
+    if not _is_float(dtype):  # compared by equality
         return None
     one = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
     loss, activation = (hint.loss, hint.activation) if hint else (None, None)
@@ -313,92 +332,23 @@ def infer_task(
         _LOSSES[loss] is Kind.REGRESSION
         and _ACTIVATIONS.get(activation or "") is Kind.CLASSIFICATION
     ):
-        return Task(_fitting(_LOSSES[loss], one, shape), why=f"{COMPILED} {loss}")
+        axis = hint.axis if hint is not None and hint.axis is not None else -1
+        return Task(_fitting(_LOSSES[loss], one, shape, axis), axis, why=f"{COMPILED} {loss}")
     if activation in _ACTIVATIONS:
-        kind = _fitting(_ACTIVATIONS[activation], one, shape)
-        return Task(kind, why=f"its last operation is {activation}")
-    words, flat = words_of(name), len(shape) < 3 or shape[-1] == 1
-    masks = any(f"_{word}_" in words for word in _MASKS)
-    for names, kind in _WORDS:
-        found = next((word for word in names.split() if f"_{word}_" in words), None)
-        if found is None:
-            continue
-        # An id has no axis of its own: tokens of a vision transformer are vectors.
-        each = flat or (found.endswith("_map") and len(shape) == 3)
-        if kind in (Kind.TOKENS, Kind.IDS) and not (words.endswith(f"_{found}_") and each):
-            continue
-        # Nor have pixels of one class: the last axis of their mask is its width.
-        if masks and (found in _MASKS or kind is Kind.CLASSIFICATION) and _ends_in_pixels(shape):
-            return Task(Kind.MULTILABEL, why=f"{NAMED} {found!r}") if found not in _MASKS else None
-        if found in _MASKS and not (len(shape) > 3 and shape[-1] != 1):
-            return None
-        return Task(_fitting(kind, one, shape), why=f"{NAMED} {found!r}")
-    return None
+        axis = hint.axis if hint is not None and hint.axis is not None else -1
+        kind = _fitting(_ACTIVATIONS[activation], one, shape, axis)
+        return Task(kind, axis, why=f"its last operation is {activation}")
+    named = next((each for each in _NAMES if words_of(name).endswith(f"_{each}_")), None)
+    if named is None:
+        return None
+    return Task(_fitting(_NAMES[named], one, shape), why=f"{NAMED} {named!r}")
 
 
-_MASKS = ("mask", "masks", "segmentation")
-
-
-def _ends_in_pixels(shape: tuple[int | None, ...]) -> bool:
-    """Whether height and width come last: of one mask a sample, or of several before them."""
-    return len(shape) == 3 or (len(shape) == 4 and shape[1] != shape[2] == shape[3] is not None)
-
-
-# Words in names of integers that name something, and are no amounts.
-_IDS = frozenset(
-    (
-        "id ids index indices idx class classes label labels category categories token tokens code "
-        "codes hash argmax map mask masks segment segments segmentation sequence sequences"
-    ).split()
-)
-
-# Last words of both, as in "heat_index", "depth_map" and "peak_idx": those before say which.
-_UNCLEAR = frozenset("index indices idx map mask masks sequence sequences segment segments".split())
-_THINGS = frozenset(
-    (
-        "item object instance word row node cluster document semantic selected best nearest argmax"
-    ).split()
-)
-
-# Last words that say nothing of what an output holds.
-_VAGUE = frozenset(
-    "output outputs out pred preds prediction predictions predicted result results tensor".split()
-)
-
-
-def names_ids(name: str) -> bool:
-    """Whether an output's name says that its integers name something, and are no amounts.
-
-    The last word of a name is the thing itself: "class_id" is an id, and "class_area" an area.
-    """
-    words = re.split("_(?:of|per|for|by|in|from|at)_", words_of(name))[0].strip("_").split("_")
-    words = [word for word in words if len(word) > 1]
-    while len(words) > 1 and words[-1] in _VAGUE:
-        words.pop()
-    *others, last = words or [""]
-    if "num" in others:
-        return False
-    if last in _UNCLEAR and others:
-        return not (_IDS | _THINGS).isdisjoint(others)
-    return last in _IDS
-
-
-def names_scores(task: Task | None) -> bool:
-    """Whether only an output's name says that it holds probabilities or scores of classes."""
-    return task is not None and task.kind is Kind.CLASSIFICATION and task.why.startswith(NAMED)
-
-
-def names_labels(task: Task | None) -> bool:
-    """Whether only an output's name says that each of its scores is an answer of its own."""
-    kinds = (Kind.MULTILABEL, Kind.BINARY)
-    return task is not None and task.kind in kinds and task.why.startswith(NAMED)
-
-
-def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...]) -> Kind:
+def _fitting(kind: Kind, one: bool, shape: tuple[int | None, ...], axis: int = -1) -> Kind:
     """The kind for outputs of this shape: one score decides between yes and no."""
     if one and kind in (Kind.CLASSIFICATION, Kind.MULTILABEL):
         return Kind.BINARY
-    if kind is Kind.CLASSIFICATION and shape[-1] == 1:
+    if kind is Kind.CLASSIFICATION and shape[axis] == 1:
         return Kind.MULTILABEL
     return kind
 

@@ -6,20 +6,11 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 """
 
 import hashlib
-from dataclasses import dataclass, field, replace
+import math
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from tfmp.converters.drift.columns import (
-    NUMBERS,
-    OFF,
-    Off,
-    Places,
-    distances_by_column,
-    looked_at,
-    no_look,
-    rows_of,
-)
 from tfmp.converters.drift.decisions import (
     Counted,
     Decisions,
@@ -28,12 +19,53 @@ from tfmp.converters.drift.decisions import (
     by_threshold,
 )
 from tfmp.converters.drift.detection import Fit, by_boxes, first_of_box, pair_rows
-from tfmp.converters.drift.distances import TotalsFields
+from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import centred, ranks, scores, without_masks, without_nan
 from tfmp.converters.drift.sketch import Sketch
-from tfmp.converters.drift.slices import Slices
-from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task, names_labels
+from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
+from tfmp.converters.drift.views import Evidence
+from tfmp.converters.drift.wrapping import aligned
+
+
+def _end(values: np.ndarray, pick: np.ufunc) -> float:
+    """The largest or the smallest of the values that are finite; infinite without one."""
+    none = -np.inf if pick is np.maximum else np.inf
+    found = float(pick.reduce(values, axis=None, initial=none))
+    if np.isfinite(found):
+        return found
+    return float(pick.reduce(values[np.isfinite(values)], axis=None, initial=none))
+
+
+# The columns of `Totals.rows` after error and norm: the readings whose decisions have shares there.
+SHARES = ("argmax", "half", "zero", "equality", "boxes")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The largest values of both sides, and of their negatives; minus infinity without values.
+
+    Attributes:
+        reference: the largest value of the reference.
+        below: of its negative.
+        candidate: the largest value of the candidate.
+        candidate_below: of its negative.
+    """
+
+    reference: float = -math.inf
+    below: float = -math.inf
+    candidate: float = -math.inf
+    candidate_below: float = -math.inf
+
+    @classmethod
+    def of(cls, reference: np.ndarray, candidate: np.ndarray) -> "Ends":
+        """The ends of what is finite on both sides."""
+        largest = [
+            sign * _end(each, pick)
+            for each in (reference, candidate)
+            for sign, pick in ((1, np.maximum), (-1, np.minimum))
+        ]
+        return cls(*largest)
 
 
 @dataclass(frozen=True)
@@ -67,7 +99,7 @@ class Totals:
             in the candidate.
         saturated: values at the largest FP16 value in the candidate, and beyond it in the
             reference.
-        ulps: histogram of errors in spacings of FP16, see `distances.ULP_LABELS`.
+        measured: values that are finite on both sides.
         class_scores: whether every batch was of rank 2 with more than one column.
         one_score: whether every batch had one value a sample.
         unit: whether every reference value lay in [0, 1].
@@ -93,25 +125,12 @@ class Totals:
         fit: how well detections fit their counterparts.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
-        slices: distances by channel or column, where they were measured.
-        planes: distances by place on axis 1, of outputs of rank 3 and more.
-        corners: whether all rows begin with two corners or two ends, of which the second is never
-            the smaller.
-        extents: distances of what lies between these, such as widths, valid if `corners` holds.
-        contrasts: distances of differences between columns, of a few; see `contrast_pairs`.
-        beside: distances of differences to later outputs of its size, of a few; see `pairs_beside`.
-        fractions: values of the reference by column that are no whole numbers, of a few columns.
-        steps: values by column that are whole in the reference, and others in the candidate.
-        whole: whether all values of the reference are whole numbers.
-        renamed: how many of them that FP16 may round are others, valid if `whole` holds.
-        places: a few places of each sample, where slices were measured.
-        off: the sums by slice and place of those samples that are off by themselves.
-        turned: the sums of samples that would be right if angles or quaternions were read as such,
-            and the keys of these; `off` holds none of them.
-        turned_rows: a row without numbers for each of these that is distinct.
-        turns: see `turns.turned`.
+        whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
+        ends: the largest value of the reference, of its negative, of the candidate and of its
+            negative.
+        evidence: values of both sides, where a view reads them.
         rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
-            its decisions that changed, as `SHARES` lists them, and what `looked_at` gives.
+            its decisions that changed, as `SHARES` lists them.
     """
 
     dtype: Common = None
@@ -133,7 +152,7 @@ class Totals:
     reference_infinite: int = 0
     infinite_lost: int = 0
     saturated: int = 0
-    ulps: Histogram = ()
+    measured: int = 0
     class_scores: bool = True
     one_score: bool = True
     unit: bool = True
@@ -157,48 +176,25 @@ class Totals:
     first_of_box: Common = None
     fit: Fit = field(default_factory=Fit)
     unmatched: Decisions = field(default_factory=Decisions)
-    slices: Slices = field(default_factory=Slices)
-    planes: Slices = field(default_factory=Slices)
-    corners: bool = True
-    extents: Slices = field(default_factory=Slices)
-    contrasts: Slices = field(default_factory=Slices)
-    beside: Slices = field(default_factory=Slices)
-    fractions: Histogram = ()
-    steps: Histogram = ()
     whole: bool = True
-    renamed: int = 0
-    places: Places = field(default_factory=Places)
-    off: Off = field(default_factory=Off)
-    turned: Off = field(default_factory=Off)
-    turned_rows: Sketch = field(default_factory=Sketch)
-    turns: Histogram = ()
+    ends: Ends = field(default_factory=Ends)
+    evidence: Evidence = field(default_factory=Evidence)
     rows: Sketch = field(default_factory=Sketch)
 
 
-def without_off(totals: Totals) -> Totals:
-    """The totals by slice and place without the samples that are off by themselves."""
-    rows = totals.rows
-    error, norm = rows.values[:, :2].T if len(rows) else np.empty((2, 0))
-    return replace(_without(totals, totals.off), off=Off(), rows=rows.chosen(error <= OFF * norm))
-
-
-def without_turned(totals: Totals) -> Totals:
-    """The totals by slice and place without those samples that may say the same."""
-    kept = ~np.isin(totals.rows.keys, totals.turned_rows.keys)
-    return replace(_without(totals, totals.turned), turned=Off(), rows=totals.rows.chosen(kept))
-
-
-def _without(totals: Totals, off: Off) -> Totals:
-    return replace(
-        totals,
-        samples=totals.samples - off.samples,
-        values=totals.values - off.values,
-        slices=totals.slices.without(off.slices),
-        planes=totals.planes.without(off.planes),
-        extents=totals.extents.without(off.extents),
-        contrasts=totals.contrasts.without(off.contrasts),
-        places=totals.places.without(off.places),
-    )
+# Kinds whose numbers a view reads, and those that integers are amounts for, such as grey levels.
+NUMBERS = frozenset(
+    {
+        Kind.REGRESSION,
+        Kind.EMBEDDING,
+        Kind.RECONSTRUCTION,
+        Kind.DETECTION,
+        Kind.OTHER,
+        Kind.ANGLE,
+        Kind.QUATERNION,
+    }
+)
+_VIEWED = (NUMBERS | {Kind.BINARY, Kind.MULTILABEL}) - {Kind.DETECTION}
 
 
 # Kinds whose values are names, compared by equality.
@@ -291,6 +287,8 @@ def _measure_numbers(
     named_ids = is_named_ids(task)
     task = None if named_ids else task
     masked = None
+    if task is not None and task.kind in (Kind.ANGLE, Kind.QUATERNION):
+        reference, candidate = aligned(reference, candidate, task)
     if task is not None and task.kind is Kind.CLASSIFICATION:
         reference, candidate, masked = without_masks(reference, candidate, task.axis)
     begin = first_of_box(reference) if task is None else None
@@ -306,7 +304,7 @@ def _measure_numbers(
     one, other = reference, candidate
     if masked is not None:
         one, other = (np.where(masked, 0, values) for values in (reference, candidate))
-    distances, sliced = distances_by_column(one, other, task, found, keys)
+    distances = measure_distances(one, other)
     both_nan = distances.fields["both_nan"]
     nan_columns = _nan_columns(reference, candidate, task) if both_nan else ()
     error_sq, reference_sq = distances.error_sq, distances.reference_sq
@@ -319,7 +317,8 @@ def _measure_numbers(
         one, other = without_nan(reference, candidate, task.axis if task else -1)
         found |= ranks(one, other) if found["class_scores"] else {}
     decided = _decisions(one, other, task, found, unread)
-    if named_ids and (reference == np.rint(reference)).all():
+    whole = (named_ids or task is None) and _are_whole(reference) and _are_whole(candidate)
+    if whole:
         decided["equality"] = by_equality(reference, candidate)
     if boxes is not None:
         decided["boxes"] = boxes
@@ -337,15 +336,47 @@ def _measure_numbers(
         detections=detections,
         first_of_box=None if begin is None or not reference.any() else str(begin),
         fit=fit,
-        **sliced,
-        rows=rows_of(
+        whole=whole,
+        ends=Ends.of(reference, candidate),
+        evidence=_evidence(reference, candidate, task, keys),
+        rows=_rows(
             keys,
             np.sqrt(error_sq),
             np.sqrt(reference_sq),
             {name: shares for name, (_, shares) in decided.items()},
-            looked_at(reference, candidate, task, distances),
         ),
     )
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    """Whether all numbers are whole; one of the first is not, as a rule."""
+    return all(bool((part == np.rint(part)).all()) for part in (values[:1], values))
+
+
+def _evidence(
+    reference: np.ndarray, candidate: np.ndarray, task: Task | None, keys: np.ndarray | None
+) -> Evidence:
+    """The values that views read; none of class scores."""
+    if keys is None or not (task is None or task.kind in _VIEWED):
+        return Evidence()
+    return Evidence.of(keys, reference, candidate, task.axis if task else -1)
+
+
+def _rows(
+    keys: np.ndarray | None, error: np.ndarray, norm: np.ndarray, shares: dict[str, np.ndarray]
+) -> Sketch:
+    """The rows of one batch.
+
+    Args:
+        keys: a key for each sample; None to keep no rows.
+        error: L2 error of each sample.
+        norm: L2 norm of each reference.
+        shares: of decisions that changed, by the name of their reading.
+    """
+    if keys is None or len(keys) != len(error):
+        return Sketch()
+    nothing = np.zeros(len(keys))
+    return Sketch.of(keys, [error, norm, *(shares.get(name, nothing) for name in SHARES)])
 
 
 def _boxes(
@@ -410,13 +441,12 @@ def _decisions(
     if not reference.size:
         return decided
     each = unread if unread is not None and unread.shape == reference.shape else None
-    by_name = names_labels(task)
     by_loss = task is not None and task.why.startswith(COMPILED)
     one_hot = kind is Kind.REGRESSION and by_loss and reference.ndim == 2  # rows of one-hot labels?
-    if several and (one_hot or by_name or kind in (Kind.CLASSIFICATION, None)):
+    if several and (one_hot or kind in (Kind.CLASSIFICATION, None)):
         decided["argmax"] = by_argmax(
             *(reference, candidate, axis),
-            guess=kind is None or by_name,
+            guess=kind is None,
             unread=unread if unread is not None and unread.shape[axis] == 1 else None,
         )
     named = task is not None and task.why.startswith(NAMED)
@@ -456,7 +486,7 @@ def _measure_equality(
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
         equality=equality,
-        rows=rows_of(keys, nothing, nothing, {"equality": shares}, no_look(len(reference))),
+        rows=_rows(keys, nothing, nothing, {"equality": shares}),
     )
 
 

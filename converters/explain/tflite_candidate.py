@@ -16,7 +16,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError, RunnerErr
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export import export_tflite
-from tfmp.converters.tflite.file import TFLiteModel
+from tfmp.converters.tflite.file import TFLiteModel, host_scaling
 from tfmp.shared.atomic_file import temporary_folder
 
 _TIMEOUT_S = 600.0
@@ -121,7 +121,9 @@ class TFLiteCandidate:
     def _find_twin(self, source: AnySource) -> SeamedFile | None:
         """The reference as an FP32 file, if that has the same operators as the candidate."""
         found, problem = None, "an ONNX file has no FP32 .tflite file"
-        if isinstance(source, Source):
+        if host_scaling(self._file.model):
+            problem = "the host scales outputs of this file"
+        elif isinstance(source, Source):
             path = self._folder() / "reference.tflite"
             try:
                 export_tflite(source, path, "fp32", self._file.inputs[0].shape[0])

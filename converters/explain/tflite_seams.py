@@ -10,11 +10,9 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from tfmp.converters.explain.attribution import Operation, Part, Seam, given, parts_of
-from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
-from tfmp.converters.tflite.file import Operator, TFLiteModel, layer_of
+from tfmp.converters.tflite.file import Operator, TFLiteModel, layer_of, pack, unpacked
 
-_IDENTIFIER = b"TFL3"
 _SIGNATURE = b"serving_default"
 
 # Dtypes whose errors are distances. Shapes and indices stay connected: LiteRT does not hand out
@@ -133,15 +131,8 @@ class SeamedFile:
         ]
 
     def unpacked(self) -> schema.ModelT:
-        """The whole file as objects, with one signature.
-
-        Raises:
-            ConversionError: the file is past 2 GiB, which these objects cannot hold.
-        """
-        content = self.path.read_bytes()
-        model = schema.ModelT.InitFromPackedBuf(content, 0)
-        if any(buffer.offset > 1 for buffer in model.buffers):
-            raise ConversionError(f"{self.path.name}: a .tflite file past 2 GiB cannot be tapped.")
+        """The whole file as objects, with one signature."""
+        model = unpacked(self.path)
         if not model.signatureDefs:
             bare = schema.SignatureDefT()
             bare.subgraphIndex, bare.signatureKey = 0, _SIGNATURE
@@ -235,7 +226,7 @@ class Seams:
             for entry, spec in zip(signature.inputs, self._file.inputs, strict=True):
                 entry.name = spec.name.encode()
         _give(model, dict(zip(self.names, tensors, strict=True)))
-        _write(model, path)
+        pack(model, path)
 
     def cut(self, path: Path) -> tuple[list[str], list[str]]:
         """Writes the file with every part reading the values at its seams from inputs.
@@ -264,7 +255,7 @@ class Seams:
         }
         _give(model, wanted)
         _prune(model)
-        _write(model, path)
+        pack(model, path)
         return [entry.name.decode() for entry in signature.inputs], list(wanted)
 
 
@@ -278,7 +269,7 @@ def rename(path: Path, names: Mapping[str, str]) -> None:
     model = SeamedFile(path).unpacked()
     for entry in (*model.signatureDefs[0].inputs, *model.signatureDefs[0].outputs):
         entry.name = names.get(entry.name.decode(), entry.name.decode()).encode()
-    _write(model, path)
+    pack(model, path)
 
 
 def _give(model: schema.ModelT, outputs: Mapping[str, int]) -> None:
@@ -345,9 +336,3 @@ def _prune(model: schema.ModelT) -> None:
     for index, buffer in enumerate(model.buffers):
         if index not in used:
             buffer.data = None
-
-
-def _write(model: schema.ModelT, path: Path) -> None:
-    builder = schema.flatbuffers.Builder(1 << 20)  # the version that LiteRT's schema is made for
-    builder.Finish(model.Pack(builder), _IDENTIFIER)
-    path.write_bytes(builder.Output())

@@ -33,11 +33,13 @@ class OutputHint:
         from_logits: whether that loss takes logits.
         activation: the last operator, such as "softmax", "argmax" or "non_max_suppression";
             "linear" for a product with weights.
+        axis: the axis of the output that this operator works along, from the last one: -1, -2.
     """
 
     loss: str | None = None
     from_logits: bool | None = None
     activation: str | None = None
+    axis: int | None = None
 
 
 def traced_hints(
@@ -57,10 +59,11 @@ def traced_hints(
     found = {}
     for name, tensor in zip(names, traced.outputs, strict=True):
         try:
-            activation = _activation(_TracedValue(tensor, ()))
+            activation, axis = _last_operator(_TracedValue(tensor, ()))
         except Exception:  # a graph that TensorFlow itself cannot look into
-            activation = None
-        found[name] = replace(losses.get(name, OutputHint()), activation=activation)
+            activation = axis = None
+        hint = losses.get(name, OutputHint())
+        found[name] = replace(hint, activation=activation, axis=axis)
     return {name: hint for name, hint in found.items() if hint != OutputHint()}
 
 
@@ -68,9 +71,9 @@ def onnx_hints(model: "ir.Model") -> dict[str, OutputHint]:
     """Hints of an ONNX graph."""
     found = {}
     for value in model.graph.outputs:
-        activation = _activation(_OnnxValue(value))
+        activation, axis = _last_operator(_OnnxValue(value))
         if activation is not None:
-            found[str(value.name)] = OutputHint(activation=activation)
+            found[str(value.name)] = OutputHint(activation=activation, axis=axis)
     return found
 
 
@@ -207,32 +210,45 @@ _GATHERING = ("Gather", "GatherV2", "GatherND", "GatherNd")
 _CUTTING = ("Slice", "StridedSlice")
 _SLICING = (*_CUTTING, "Split", "SplitV", "Unpack", "Concat", "ConcatV2", "Pack")
 
+# They work along an axis.
+_ALONG = ("Softmax", "LogSoftmax")
+
 # Longer ways lead away from the output.
 _MOST_STEPS = 32
 
 
-def _activation(value: "_Value | None") -> str | None:
+def _last_operator(value: "_Value | None") -> tuple[str | None, int | None]:
+    """The last operator, and the axis of the output that it works along, where it has one."""
+    moves: list[Sequence[int]] = []  # the transpositions behind it, the last one first
+    known = True
     for _ in range(_MOST_STEPS):
         if value is None or value.op is None:
-            return None
+            return None, None
         if value.op in _ACTIVATIONS:
-            return _ACTIVATIONS[value.op]
+            axis = value.axis if known else None
+            for move in reversed(moves):
+                axis = None if axis is None else move.index(axis % len(move)) - len(move)
+            return _ACTIVATIONS[value.op], axis
         if value.op in _KEEPING:
-            value = value.input(0)
+            order = value.order
+            moves += [order] if order is not None else []
+            before = value.input(0)
+            known &= order is not None or (before is not None and before.rank == value.rank)
+            value = before
         elif value.op in _CUTTING and (before := value.input(0)) is not None:
             # Scores of some classes, cut out of a softmax, are none.
             value = before if value.width is not None and value.width == before.width else None
         elif value.op in _GATHERING:
-            return _chooser(value.input(1))
+            return _chooser(value.input(1)), None
         elif value.op in _ADDING:
             parts = [value.input(0), value.input(1)]
             plain = [part for part in parts if part is not None and part.constant]
             others = [part for part in parts if part is not None and not part.constant]
-            linear = len(plain) == len(others) == 1 and _activation(others[0]) == "linear"
-            return "linear" if linear else None
+            linear = len(plain) == len(others) == 1 and _last_operator(others[0])[0] == "linear"
+            return ("linear" if linear else None), None
         else:
-            return None
-    return None
+            return None, None
+    return None, None
 
 
 def _chooser(indices: "_Value | None") -> str | None:
@@ -258,6 +274,22 @@ class _OnnxValue:
         self.constant = value.is_initializer() or self.op == "Constant"
         size = value.shape[-1] if value.shape else None
         self.width = size if isinstance(size, int) else None
+        self.rank = len(value.shape) if value.shape is not None else None
+
+    @property
+    def axis(self) -> int | None:
+        """The axis of a softmax, from the last one; None for another operator."""
+        if self._node is None or self.op not in _ALONG or self.rank is None:
+            return None
+        axis = self._node.attributes.get_int("axis", -1)
+        return axis if axis < 0 else axis - self.rank
+
+    @property
+    def order(self) -> Sequence[int] | None:
+        """The order of axes of a transposition; None for another operator."""
+        if self._node is None or self.op != "Transpose" or self.rank is None:
+            return None
+        return self._node.attributes.get_ints("perm", [*range(self.rank)][::-1])
 
     def input(self, index: int) -> "_OnnxValue | None":
         value = self._node.inputs[index] if self._node is not None else None
@@ -282,6 +314,22 @@ class _TracedValue:
         self.op: str | None = tensor.op.type
         self.constant = self.op in ("Const", "ReadVariableOp")
         self.width: int | None = tensor.shape[-1] if tensor.shape.rank else None
+        self.rank: int | None = tensor.shape.rank
+
+    @property
+    def axis(self) -> int | None:
+        """The axis of a softmax, which is the last one in TensorFlow; None for another operator."""
+        return -1 if self.op in ("Softmax", "LogSoftmax") else None
+
+    @property
+    def order(self) -> Sequence[int] | None:
+        """The order of axes of a transposition; None for another operator."""
+        if self.op != "Transpose":
+            return None
+        from tensorflow import get_static_value
+
+        found = get_static_value(self._tensor.op.inputs[1])
+        return None if found is None else [int(axis) for axis in found]
 
     def input(self, index: int) -> "_TracedValue":
         return _TracedValue(self._tensor.op.inputs[index], self._calls)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tfmp.converters.onnx.emulation import Profile
     from tfmp.converters.onnx.mixed import MixedSearch
     from tfmp.converters.report import FileNotes
-    from tfmp.converters.runners import OtherRuntime, Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
 
@@ -127,13 +127,13 @@ class OnnxFormat(Format):
             progress(f"rewriting to {'BF16' if low == BF16 else 'FP16'}")
             islands = found.islands if found else None
             model, report = to_fp16(
-                *(model, options.keep_fp32, options.fp16_io, islands, rewritten, options.target),
+                *(model, options.keep_fp32, options.fp16_io, islands, rewritten, options.kernels),
                 *(edges, low, found.narrow if found else ()),
             )
             fault = fault_of(model)
             notes += [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
             notes += [_RUNS_ON] if low == BF16 and report.half_nodes else []
-        describe_origin(model, target.precision, source.origin.sha256, report, options.target)
+        describe_origin(model, target.precision, source.origin.sha256, report, options.kernels)
         progress("checking and writing the result")
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
@@ -167,11 +167,6 @@ class OnnxFormat(Format):
         from tfmp.converters.runners import OnnxGpuRunner, onnx_runner
 
         return OnnxGpuRunner(path) if gpu else onnx_runner(path, profile)
-
-    def elsewhere(self, path: Path) -> "tuple[OtherRuntime, ...]":
-        from tfmp.converters.runners import other_runtimes
-
-        return other_runtimes(path)
 
     def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
         from tfmp.converters.runners import onnx_weights_runner
@@ -240,10 +235,10 @@ def _check_bf16(options: OnnxOptions) -> None:
             "fp16_io (--fp16-io) makes float16 inputs and outputs, received precision bf16 "
             "(--precision), whose files keep float32 ones. Leave fp16_io out."
         )
-    if options.target not in (ANY, *BF16_OPS):
+    if options.kernels not in (ANY, *BF16_OPS):
         able = ", ".join((ANY, *BF16_OPS))
         raise InputError(
-            f"target (--target): {RUNTIMES[options.target]} has no kernels for bfloat16, received "
+            f"target (--target): {RUNTIMES[options.kernels]} has no kernels for bfloat16, received "
             f"precision bf16 (--precision). Use precision fp16, or one of these targets: {able}."
         )
 
@@ -312,8 +307,8 @@ def _islands(
         budget,
         options.keep_fp32,
         progress,
-        options.target,
-        target.profile or profile_of(options.target),
+        options.kernels,
+        target.profile or profile_of(options.kernels),
         compare,
         edges,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfmp.converters.onnx.fp16 import ANY, TARGETS
+from tfmp.converters.onnx.fp16 import ANY, EVERY, check_targets
 from tfmp.converters.shared.options import option
 
 
@@ -34,12 +34,13 @@ class OnnxOptions:
         False,
         "Write the weights to a second file beside the ONNX file. Weights past 2 GiB always are.",
     )
-    target: str = option(
-        ANY,
-        "Runtime that the ONNX file will run on. Ops for which this runtime has no FP16 kernel "
-        "stay in FP32; with any, only ops that would keep some runtime from loading the file. The "
-        "file is judged by this runtime's arithmetic unless --emulate names another.",
-        choices=TARGETS,
+    target: Sequence[str] = option(
+        (),
+        "Runtime that the ONNX file will run on: ort-cpu, ort-cuda, tensorrt, webgpu, or all. "
+        "Ops for which the first one has no FP16 kernel stay in FP32. Each is judged by its own "
+        "arithmetic, on a line of its own. Repeatable [default: any kernels, judged as ort-cuda].",
+        metavar="RUNTIME",
+        check=check_targets,
     )
     fp16_io: bool = option(
         False,
@@ -52,3 +53,9 @@ class OnnxOptions:
         "added constants. By default these few nodes are FP32: offsets and raw inputs keep their "
         "digits.",
     )
+
+    @property
+    def kernels(self) -> str:
+        """The runtime whose FP16 kernels the file is made for: the first target."""
+        first = self.target[0] if self.target else ANY
+        return ANY if first == EVERY else first

@@ -7,7 +7,7 @@ a phone and a sheet of paper. The table around it has its text for readers who c
 import math
 from itertools import groupby, pairwise
 
-from tfmp.converters.drift import MARGIN_EDGES, ULP_LABELS, OutputDrift
+from tfmp.converters.drift import MARGIN_EDGES, OutputDrift
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
@@ -39,10 +39,12 @@ _NAMES = {
     "max_abs": "Largest error",
     "sample_rel_l2": "Worst sample",
     "sample_share": "Samples over the limit",
-    "slice_rel_l2": "Worst slice",
-    "flat_samples": "Samples that lose variation",
-    "merged_rows": "Samples with one answer",
-    "wrong_values": "Samples with a wrong value",
+    "between_samples": "Between samples",
+    "between_columns": "Between columns",
+    "between_places": "Between places",
+    "between_outputs": "Between outputs",
+    "wrong_samples": "Samples with a wrong value",
+    "near_end": "Samples with a wrong distance from the end",
     "flip_rate": "Flip rate",
     "class_flip_rate": "Most changed class",
     "row_rate": "Rows on one side only",
@@ -52,7 +54,7 @@ _NAMES = {
 # Checks whose number counts these; that of others is a rate or a distance.
 _COUNTS = dict.fromkeys(
     ("nonfinite", "infinite_lost", "saturated", "reference_nan", "both_nan"), "values"
-) | {"merged_rows": "samples"}
+)
 
 # Words of metrics that are not written in small letters.
 _SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}
@@ -142,11 +144,6 @@ def _limited_text(check: Check) -> str:
     bound = check.lower if check.verdict is Verdict.FAIL else check.upper
     side = "≥" if check.verdict is Verdict.FAIL else "≤"
     return f"{percent(check.measured)} ({side} {percent(bound)}) of {percent(check.limit)}"
-
-
-def ulp_bars(output: OutputDrift) -> list[Bar]:
-    """The errors of values in FP16 spacings: the histogram of `totals.ulps`."""
-    return _shares(list(ULP_LABELS), list(output.totals.ulps))
 
 
 def margin_bars(output: OutputDrift) -> list[Bar]:

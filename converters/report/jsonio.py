@@ -1,4 +1,4 @@
-"""Reports to and from JSON (schema tfmp.drift/1)."""
+"""Reports to and from JSON (schema tfmp.drift/2)."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfmp.converters.report.merge import recomputed
-from tfmp.converters.report.model import SCHEMA, DriftReport
+from tfmp.converters.report.model import FIRST_SCHEMA, SCHEMA, DriftReport
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.report_files import read_json
 
@@ -99,13 +99,15 @@ def decode(kind: type[DriftReport], document: Json) -> DriftReport:
         InputError: the schema is another one, or a key is missing or has the wrong type.
     """
     schema = document.get("schema") if isinstance(document, Mapping) else None
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, FIRST_SCHEMA):
         raise InputError(
             f"not a drift report: expected an object with schema {SCHEMA!r}, received "
             f"{schema if schema is not None else type(document).__name__!r}. Name a JSON file that "
             "tfmp-convert wrote."
         )
     report = _decode_dataclass(kind, document, "report")
+    if schema == FIRST_SCHEMA:
+        return report
     try:
         with np.errstate(all="ignore"):
             report = recomputed(report)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 from tfmp.converters.drift import (
     CUSTOM,
@@ -15,7 +16,6 @@ from tfmp.converters.drift import (
     label_drift,
     merge,
 )
-from tfmp.converters.drift.verdict import Elsewhere
 from tfmp.converters.report.model import (
     CandidateEvidence,
     DriftReport,
@@ -23,7 +23,7 @@ from tfmp.converters.report.model import (
     ReferenceReport,
     Stage,
 )
-from tfmp.converters.samples import DataReport, add_hashes
+from tfmp.converters.samples import DataReport, add_hashes, merged_sizes
 from tfmp.converters.shared.errors import InputError
 
 
@@ -39,6 +39,10 @@ def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     if not reports:
         raise InputError("there is no report to merge. Name at least one report.")
     first = reports[0]
+    if len(reports) == 1:
+        return first
+    for report in reports:
+        report.check_judgeable()
     for number, report in enumerate(reports[1:], start=2):
         check_same_run(first.evidence, report.evidence, f"report {number}")
         _check_same(first.budget, report.budget, "budget", f"report {number}")
@@ -127,8 +131,10 @@ def _merge_data(shards: Sequence[DataReport]) -> DataReport:
     for shard in shards:
         for name, count in shard.nonfinite.items():
             nonfinite[name] = nonfinite.get(name, 0) + count
+    sizes = reduce(merged_sizes, (shard.sizes for shard in shards))
     return replace(
         shards[0],
+        sizes=sizes,
         source=", ".join(dict.fromkeys(shard.source for shard in shards)),
         samples=sum(shard.samples for shard in shards),
         sha256=f"{add_hashes(*(int(shard.sha256, 16) for shard in shards)):064x}",
@@ -164,7 +170,6 @@ def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
         remedy=next((shard.remedy for shard in shards if shard.remedy), ""),
         error=errors[0] if errors else None,
         stages=() if errors else _merge_stages([shard.stages for shard in shards]),
-        elsewhere=() if errors else _merge_elsewhere([shard.elsewhere for shard in shards]),
         explanation=shards[0].explanation if len(shards) == 1 else None,
     )
 
@@ -179,18 +184,6 @@ def _merge_stages(shards: Sequence[tuple[Stage, ...]]) -> tuple[Stage, ...]:
             merged.append(Stage(stage.name, (), errors[0]))
         elif len(same) == len(shards):
             merged.append(Stage(stage.name, _merge_outputs([item.outputs for item in same])))
-    return tuple(merged)
-
-
-def _merge_elsewhere(shards: Sequence[tuple[Elsewhere, ...]]) -> tuple[Elsewhere, ...]:
-    """Each runtime with the samples of all shards, and the first place that a shard has found."""
-    merged = []
-    for profile in dict.fromkeys(item.profile for shard in shards for item in shard):
-        same = [item for shard in shards for item in shard if item.profile == profile]
-        placed = next((item for item in same if item.place), same[0])
-        errors = [item.error for item in same if item.error is not None]
-        outputs = () if errors else _merge_outputs([item.outputs for item in same])
-        merged.append(replace(placed, outputs=outputs, error=errors[0] if errors else None))
     return tuple(merged)
 
 

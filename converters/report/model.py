@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from tfmp.converters.drift import DriftBudget, LabelDrift, OutputDrift, with_metrics
-from tfmp.converters.drift.verdict import Check, Elsewhere, Verdict, judge, overall
+from tfmp.converters.drift.verdict import Check, Verdict, judge, overall
 from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.runners import RunnerInfo
 from tfmp.converters.samples import DataReport
@@ -18,7 +18,10 @@ from tfmp.converters.shared.files import as_path, check_folder
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.report_files import Count, JsonObject, Sha256
 
-SCHEMA = "tfmp.drift/1"
+SCHEMA = "tfmp.drift/2"
+
+# That of reports whose evidence was sums, which this version renders and does not judge again.
+FIRST_SCHEMA = "tfmp.drift/1"
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,6 @@ class CandidateEvidence:
         stages: drift that each step from the reference added; empty if it was not asked for.
         latency: time of one call of the file; None if it was not measured.
         latencies: time and memory of calls with each batch size; empty if they were not asked for.
-        elsewhere: drift on other runtimes that the file may meet; empty if it is for one runtime.
         explanation: layers and samples that the drift comes from; None if it was not asked for.
     """
 
@@ -134,7 +136,6 @@ class CandidateEvidence:
     error: str | None = None
     stages: tuple[Stage, ...] = ()
     latency: Latency | None = None
-    elsewhere: tuple[Elsewhere, ...] = ()
     explanation: Explanation | None = None
     latencies: tuple[Latency, ...] = ()
 
@@ -149,7 +150,6 @@ class CandidateEvidence:
             nonfinite_inputs=data.nonfinite_values,
             fp16=self.runner.fp16,
             overflows=self.overflows,
-            elsewhere=self.elsewhere,
             error=self.error,
         )
         over = judgement.verdict is Verdict.FAIL and self.error is None
@@ -242,11 +242,24 @@ class DriftReport:
         return Evidence(self.reference, candidates, self.data, self.environment)
 
     def judged_by(self, budget: DriftBudget) -> "DriftReport":
-        """The same evidence under another budget."""
+        """The same evidence under another budget.
+
+        Raises:
+            InputError: an earlier version wrote the report, whose evidence says less.
+        """
+        self.check_judgeable()
         return DriftReport.judged(self.evidence, budget)
 
+    def check_judgeable(self) -> None:
+        """Raises `InputError` for a report of an earlier version, whose evidence is less."""
+        if self.schema == FIRST_SCHEMA:
+            raise InputError(
+                f"the report was written by an earlier version (schema {FIRST_SCHEMA}): it can be "
+                "shown, but not judged again or merged. Validate the files again."
+            )
+
     def to_dict(self) -> JsonObject:
-        """The JSON document (schema tfmp.drift/1): non-finite numbers are strings."""
+        """The JSON document (schema tfmp.drift/2): non-finite numbers are strings."""
         from tfmp.converters.report.jsonio import encode
 
         return encode(self)

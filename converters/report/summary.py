@@ -15,11 +15,12 @@ from tfmp.converters.drift import (
     no_better_than_chance,
 )
 from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.onnx.emulation import runtimes
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE, printable
-from tfmp.shared.wording import alike_once, joined
+from tfmp.shared.wording import alike_once
 
 # A sign beside each verdict, so that colour is never the only cue.
 SIGNS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.INCONCLUSIVE: "?"}
@@ -164,25 +165,33 @@ def worst_text(candidate: CandidateReport) -> str:
     return f"Worst samples (rel. L2): {shown}"
 
 
-def holds_text(candidate: CandidateReport) -> str:
+def holds_text(report: DriftReport, candidate: CandidateReport) -> str:
     """The hardware or runtimes that a verdict is about, in a sentence; "" if it is none."""
     runtime = candidate.runner.details.get(HOLDS_FOR, "")
     if not runtime:
         return ""
+    judged = {item.runner.details.get(HOLDS_FOR, "") for item in report.candidates}
     text = f"The verdict holds for {runtime}"
-    doubted = any(check.name == "runtime" for check in candidate.checks)
-    others = [found for found in candidate.elsewhere if found.error is None]
-    if others and not doubted and candidate.verdict is not Verdict.FAIL:
-        samples = max((o.samples for found in others for o in found.outputs), default=0)
-        named = joined([found.runtime for found in others])
-        text += f", and {f'on {samples:,} of the samples ' if samples else ''}for {named}"
+    if candidate.format == "onnx":
+        others = [name for name, title in runtimes().items() if title not in judged]
+        text += f"; not judged: {', '.join(others)} (--target)" if others else ""
     return printable(f"{text}.")
+
+
+def sizes_text(report: DriftReport) -> str:
+    """The open sizes that the samples had, in a sentence; "" if the model fixes all."""
+    seen = [
+        f"{axis}: {low:,} to {high:,}" if low != high else f"{axis}: {low:,} only"
+        for axis, (low, high) in sorted(report.data.sizes.items())
+    ]
+    return printable(f"Sizes judged: {', '.join(seen)}.") if seen else ""
 
 
 def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
     """A line each on runtime, steps, layers and samples, as far as they were looked at."""
     lines = (
-        holds_text(candidate),
+        holds_text(report, candidate),
+        sizes_text(report),
         stage_text(report, candidate),
         culprit_text(candidate),
         worst_text(candidate),

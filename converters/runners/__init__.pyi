@@ -1,10 +1,5 @@
 from .arranged import laid_out as laid_out
 from .base import HOLDS_FOR as HOLDS_FOR, Runner as Runner, RunnerInfo as RunnerInfo
-from .elsewhere import (
-    OtherRuntime as OtherRuntime,
-    other_runtimes as other_runtimes,
-    relative_error as relative_error,
-)
 from .litert import (
     LiteRTRunner as LiteRTRunner,
     check_litert_gpu as check_litert_gpu,
@@ -23,7 +18,6 @@ from .onnx_gpu import (
     has_webgpu as has_webgpu,
 )
 from .reference import SourceRunner as SourceRunner, TensorFlowRunner as TensorFlowRunner
-from .tflite_sums import TFLiteSums as TFLiteSums
 from .timing import (
     TimedCalls as TimedCalls,
     time_in_worker as time_in_worker,

@@ -17,6 +17,7 @@ from tfmp.converters.shared.worker import Worker, WorkerError
 from tfmp.shared.atomic_file import temporary_folder
 
 if TYPE_CHECKING:
+    from tfmp.converters.runners.tflite_sums import TFLiteSumsRunner
     from tfmp.converters.runners.vulkan import Adapter, Vulkan
     from tfmp.converters.tflite.file import TFLiteModel
 
@@ -30,10 +31,13 @@ class _Interpreted:
     info: RunnerInfo
 
     def __init__(self, file: "TFLiteModel", signature: str | None) -> None:
-        from tfmp.converters.tflite.export import confirmed
+        from tfmp.converters.tflite.export import clamped
+        from tfmp.converters.tflite.file import host_scaling
 
+        self._scaling = host_scaling(file)
+        told = (f"the host gives output {name!r} {one}" for name, one in self._scaling.items())
         chosen = file.signature(signature)
-        self.notes = tuple(map(str, confirmed((), file)))
+        self.notes = (*told, *(map(str, clamped(file)) if _is_fp16(file) else ()))
         self.inputs, self.outputs = chosen.inputs, chosen.outputs
         if not chosen.takes_whole_calls:
             # Larger and smaller batches than the file's are cut and filled up.
@@ -53,6 +57,8 @@ class _Interpreted:
         return worker
 
     def run(self, batch: Batch) -> Batch:
+        from tfmp.converters.tflite.file import scaled_by_host
+
         outputs, evidence = self._worker.call("run", batch)
         if self.info.fp16 in ("native", "emulated"):
             off_grid = ", ".join(evidence.off_grid)
@@ -65,7 +71,7 @@ class _Interpreted:
             self.info.details["fallback"] = (
                 "outputs are bit for bit the CPU's: the GPU may not have run at all"
             )
-        return outputs
+        return scaled_by_host(outputs, self._scaling)
 
     def __enter__(self) -> Self:
         return self
@@ -206,7 +212,7 @@ def _with_any_samples(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
 
 def litert_runner(
     path: Path, gpu: bool = False, signature: str | None = None
-) -> LiteRTRunner | LiteRTGpuRunner:
+) -> "LiteRTRunner | LiteRTGpuRunner | TFLiteSumsRunner":
     """The runner that shows most of a .tflite file's behaviour under FP16 arithmetic.
 
     Args:
@@ -227,7 +233,7 @@ def litert_runner(
     try:
         runner = LiteRTRunner(path, force_fp16=True, signature=entry)
         runner.run(_zeros(file, entry))  # LiteRT prepares its kernels in the first run
-        return runner
+        return runner if runner.info.fp16 == "native" else _with_sums(runner, path)
     except WorkerError as error:
         # XNNPACK lacks FP16 kernels for products of two weights or of two computed operands, which
         # says nothing of the file. One that is at fault fails again.
@@ -236,6 +242,20 @@ def litert_runner(
             f"LiteRT's CPU cannot prepare the file for FP16 ({_last_reason(error)})"
         )
         return runner
+
+
+def _with_sums(runner: LiteRTRunner, path: Path) -> "LiteRTRunner | TFLiteSumsRunner":
+    """The emulation of a file that allows sums in FP16, which this CPU does not make."""
+    from tfmp.converters.runners.tflite_sums import TFLiteSumsRunner
+
+    try:
+        emulated = TFLiteSumsRunner(path)
+    except RunnerError as error:
+        details = {**runner.info.details, "fallback": f"sums in FP16 are not emulated: {error}"}
+        runner.info = replace(runner.info, fp16="weights-only", details=details)
+        return runner
+    runner.__exit__()
+    return emulated
 
 
 def _zeros(file: "TFLiteModel", signature: str | None) -> Batch:

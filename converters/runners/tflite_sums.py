@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfmp.converters.onnx.emulation import LITERT_CPU, Profile
+from tfmp.converters.onnx.emulation import LITERT_CPU, Profile, emulated
 from tfmp.converters.onnx.fp16 import prepare, to_fp16
-from tfmp.converters.runners.base import Runner
-from tfmp.converters.runners.elsewhere import OtherRuntime, share_of
+from tfmp.converters.runners.base import HOLDS_FOR, RunnerInfo
+from tfmp.converters.runners.onnx import OnnxRunner
 from tfmp.converters.shared.errors import RunnerError
+from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.wording import first_line
 
 if TYPE_CHECKING:
@@ -26,30 +27,31 @@ if TYPE_CHECKING:
 _OPSET = 18
 
 
-class TFLiteSums(OtherRuntime):
-    """See `OtherRuntime`, which it is of the ONNX graph."""
+class TFLiteSumsRunner(OnnxRunner):
+    """A file of one signature without loops, which adds in FP16 one term at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Reads the file's sizes only.
+        """Emulates the file.
 
         Args:
             path: an FP16 .tflite file.
-        """
-        from tfmp.converters.tflite.file import TFLiteModel
-
-        self._file = TFLiteModel(path)
-        self.profile = Profile.parse(LITERT_CPU)
-        weights = sum(constant.nbytes for constant in self._file.constants()) // 2
-        self.share = share_of(weights, self.profile)
-
-    def open(self) -> Runner | None:
-        """A runner of the file; None where nothing in it adds up.
 
         Raises:
             RunnerError: tf2onnx does not read the file, or ONNX Runtime does not load the graph.
         """
-        super().__init__(_as_onnx(self._file), self.profile)
-        return super().open()
+        from tfmp.converters.tflite.file import TFLiteModel, host_scaling
+
+        file, profile = TFLiteModel(path), Profile.parse(LITERT_CPU)
+        details = {"profile": profile.describe(), HOLDS_FOR: profile.runtime}
+        info = RunnerInfo("emulated", "CPU", "emulated", details)
+        super().__init__(emulated(_as_onnx(file), profile), info)
+        self._scaling = host_scaling(file)
+
+    def run(self, batch: Batch) -> Batch:
+        """Answers of one call, as the host gives them."""
+        from tfmp.converters.tflite.file import scaled_by_host
+
+        return scaled_by_host(super().run(batch), self._scaling)
 
 
 def _as_onnx(file: "TFLiteModel") -> "ir.Model":

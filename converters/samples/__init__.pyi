@@ -3,6 +3,7 @@ from .data import (
     Reading as Reading,
     SampleBatch as SampleBatch,
     Samples as Samples,
+    merged_sizes as merged_sizes,
     whole_numbers as whole_numbers,
 )
 from .fit import count_batch as count_batch

@@ -36,6 +36,8 @@ class DataReport:
         labelled: whether labels came with them.
         nonfinite: number of values that are NaN or infinite, by input that holds any.
         notes: other facts that a reader should know.
+        sizes: the smallest and the largest size that was seen of each open axis of an input, such
+            as {"tokens axis 1": (16, 128)}.
     """
 
     source: str
@@ -45,11 +47,23 @@ class DataReport:
     labelled: bool = False
     nonfinite: Mapping[str, Count] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def nonfinite_values(self) -> int:
         """The number of NaN and infinite values in all inputs together."""
         return sum(self.nonfinite.values())
+
+
+def merged_sizes(
+    one: Mapping[str, tuple[int, ...]], other: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """The smallest and the largest of both, by axis."""
+    return {
+        axis: (min(seen), max(seen))
+        for axis in {**one, **other}
+        for seen in [(*one.get(axis, ()), *other.get(axis, ()))]
+    }
 
 
 @dataclass(frozen=True)
@@ -188,6 +202,7 @@ class Reading:
         self._left_out = 0
         self._labelled = False
         self._nonfinite = dict.fromkeys((spec.name for spec in samples.inputs), 0)
+        self._sizes: dict[str, tuple[int, ...]] = {}
 
     def __iter__(self) -> Iterator[SampleBatch]:
         """The batches, each once.
@@ -210,6 +225,7 @@ class Reading:
                 self._check_labelled(labels)
                 hashes = Hashes(hasher.submit(hash_samples, batch, labels))
                 whole = SampleBatch(batch, labels, hashes, slice(0, rows))
+                self._sizes = merged_sizes(self._sizes, self._open_sizes(batch))
                 for part in whole.singly() if one_by_one else (whole,):
                     self._passed.append(part)
                     self._count += len(part)
@@ -218,6 +234,15 @@ class Reading:
         finally:  # in any thread, where the garbage collector ends a reading that an error left
             hasher.shutdown(wait=False)
         self._check_end()
+
+    def _open_sizes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
+        """The size of each axis that the model leaves open, behind that of the samples."""
+        return {
+            f"{spec.name} axis {axis}": (batch[spec.name].shape[axis],) * 2
+            for spec in self._samples.inputs
+            for axis, size in enumerate(spec.shape)
+            if axis and size is None and batch[spec.name].ndim > axis
+        }
 
     def _add_hashes(self) -> None:
         for part in self._passed:
@@ -242,6 +267,7 @@ class Reading:
             labelled=self._labelled,
             nonfinite={name: count for name, count in self._nonfinite.items() if count},
             notes=tuple(notes),
+            sizes=self._sizes,
         )
 
     def _fit(self, arrays: RawArrays) -> Batch:

@@ -1,6 +1,6 @@
 """TFLite files as a format: how they are written, run and looked into."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,25 +17,42 @@ if TYPE_CHECKING:
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource, Source
     from tfmp.converters.report import FileNotes
-    from tfmp.converters.runners import OtherRuntime, Runner, RunnerInfo, TimedCalls
+    from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch
     from tfmp.converters.shared.worker import Worker
-    from tfmp.converters.tflite.rewriting import Overflow
+    from tfmp.converters.tflite.file import HostScaling
+    from tfmp.converters.tflite.rewriting import Change, Overflow, Repaired
 
 # Layers that a report names; `tfmp-convert inspect` lists all.
-_MOST_OVERFLOWS = 5
+_MOST_TOLD = 5
+# Ways out that a FAIL names.
+_MOST_LOST = 2
 
 _NO_SAMPLES = (
     "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
     "ones as data (--data); random ones would prove nothing."
 )
-_REMEDY = (
-    "Convert with --repair and --data (repair=True, data=...): layers that overflow in FP16 on "
-    "these samples are then rewritten"
+# The choices that are made on samples, and what they find.
+_ON_SAMPLES = {
+    "repair": "the values that overflow",
+    "host_output_scaling": "the offsets of outputs",
+}
+_REPAIR = "{} then compute with numbers that FP16 holds"
+_LOOK = (
+    "Convert the model again with --data: the report then names what FP16 loses, and what mends it"
 )
+_NO_WAY = (
+    "These samples show nothing that a rewrite could mend: keep this model in float32, or convert "
+    "it to ONNX with --precision mixed"
+)
+_SCALING = "the host then puts the offset of {} back in float32"
+_NOTHING_TO_SCALE = (
+    "host_output_scaling changed nothing: no output stands far from zero beside what it varies by"
+)
+_KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
-_UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that overflow"
+_UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that FP16 harms"
 _READ_ONCE = (
     "which layers overflow in FP16 was not looked for: the samples can be read only once, and are "
     "compared. Give arrays, or a function that makes a new iterator."
@@ -62,18 +79,19 @@ class TFLiteFormat(Format):
                 "dynamic_batch (--dynamic) lets the file take any number of samples, batch size "
                 f"{batch_size} (--batch) fixes it: give one of them."
             )
-        if options.repair and precision != "fp16":
-            raise InputError(
-                f"repair is about FP16 files, received precision={precision!r}. Leave it out."
-            )
-        if options.repair and not sampled:
-            raise InputError(
-                "repair (--repair) finds the values that overflow on samples, and this conversion "
-                "has no data. Pass data (--data FILE), or leave repair out."
-            )
+        for name, finds in _ON_SAMPLES.items():
+            if getattr(options, name) and precision != "fp16":
+                raise InputError(
+                    f"{name} is about FP16 files, received precision={precision!r}. Leave it out."
+                )
+            if getattr(options, name) and not sampled:
+                raise InputError(
+                    f"{name} (--{name.replace('_', '-')}) finds {finds} on samples, and this "
+                    f"conversion has no data. Pass data (--data FILE), or leave {name} out."
+                )
 
     def searches(self, target: Target) -> str | None:
-        return "repair" if target.options.repair else None
+        return next((name for name in _ON_SAMPLES if getattr(target.options, name)), None)
 
     @contextmanager
     def starting(self) -> "Iterator[Worker]":
@@ -93,20 +111,25 @@ class TFLiteFormat(Format):
     ) -> "FileNotes":
         from tfmp.converters.report import FileNotes
         from tfmp.converters.tflite.export import export_tflite
+        from tfmp.converters.tflite.rewriting import leave_scaling
 
         model = _traceable(source)
         options: TFLiteOptions = target.options
         others = dict(model.siblings())
-        if others and options.repair:
+        if others and (chosen := self.searches(target)):
             raise InputError(
-                "repair works on one signature, received a SavedModel with "
+                f"{chosen} works on one signature, received a SavedModel with "
                 f"{model.origin.signature!r}, {', '.join(map(repr, others))}. Choose one with "
                 "signature (--signature)."
             )
         found = FileNotes()
+        scaling: Mapping[str, HostScaling] = {}
         if target.precision == "fp16":
             with running_on_samples(model.name):
-                model, found = _looked_at(model, options.repair, samples, progress)
+                if options.host_output_scaling and samples is not None:
+                    progress("measuring offsets and scales of outputs")
+                    model, scaling = leave_scaling(model, samples.batches)
+                model, found = _looked_at(model, options, samples, progress)
         sources = {str(model.origin.signature): model, **others} if others else model
         file = export_tflite(
             sources,
@@ -117,18 +140,16 @@ class TFLiteFormat(Format):
             options.allow_flex,
             progress,
             helper,
+            scaling,
         )
+        if options.host_output_scaling:
+            scaled = [f"the host gives output {name!r} {one}" for name, one in scaling.items()]
+            found = replace(found, notes=(*(scaled or [_NOTHING_TO_SCALE]), *found.notes))
         if others:
             names = ", ".join(map(repr, file.signatures))
             told = f"signatures {names}; samples are compared with {model.origin.signature!r}"
             found = replace(found, notes=(told, *found.notes))
         return replace(found, notes=(*found.notes, *file.notes))
-
-    def elsewhere(self, path: Path) -> "tuple[OtherRuntime, ...]":
-        from tfmp.converters.runners import TFLiteSums
-        from tfmp.converters.tflite.file import TFLiteModel, accumulation
-
-        return (TFLiteSums(path),) if accumulation(TFLiteModel(path)) == "fp16" else ()
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.tflite.export import export_tflite
@@ -136,7 +157,7 @@ class TFLiteFormat(Format):
         export_tflite(_traceable(source), path, "fp32")
 
     def remedy(self, path: Path, overflows: bool) -> str:
-        return _REMEDY if overflows else ""
+        return _LOOK
 
     def open_runner(
         self,
@@ -224,32 +245,78 @@ def _traceable(source: "AnySource") -> "Source":
 
 
 def _looked_at(
-    source: "Source", repair: bool, samples: "Samples | None", progress: Progress
+    source: "Source", options: TFLiteOptions, samples: "Samples | None", progress: Progress
 ) -> "tuple[Source, FileNotes]":
-    """The model, repaired on request, and its values that overflow in FP16 on the samples."""
+    """The model with what FP16 loses rewritten, and its values that overflow on the samples."""
     from tfmp.converters.report import FileNotes
-    from tfmp.converters.tflite.rewriting import overflows, repair_model
+    from tfmp.converters.tflite.rewriting import repair_model
 
     if samples is None:
         return source, FileNotes((_NO_SAMPLES,))
-    if repair:
+    if options.repair:
         progress("repairing layers that overflow in FP16")
         repaired = repair_model(source, samples.batches)
         changes = tuple(map(str, repaired.changes))
         if not changes:
-            changes = (_UNREPAIRABLE if repaired.left else _NOTHING_TO_REPAIR,)
-        left = _told("not repaired: {}. Change the layer, or ship it in FP32", repaired.left)
-        return repaired.source, FileNotes(changes, left)
+            changes = (_UNREPAIRABLE if repaired.left or repaired.lost else _NOTHING_TO_REPAIR,)
+        left = _told("not repaired: {}", repaired.left)
+        batches = [batch for batch, _ in samples.for_search()]
+        remedy = _remedy(repaired, options, lambda: batches, progress)
+        return repaired.source, FileNotes(changes, left, remedy)
     if samples.once:  # the validation needs these samples
         return source, FileNotes((_READ_ONCE,))
     progress("looking for layers that overflow in FP16")
-    found = overflows(source, [batch for batch, _ in samples.for_search()])
-    return source, FileNotes(overflows=_told("overflows in FP16: {}. Convert with --repair", found))
+    batches = [batch for batch, _ in samples.for_search()]
+    found = repair_model(source, lambda: batches, overflow=False)
+    told = _told("overflows in FP16: {}", found.left)
+    remedy = _remedy(found, options, lambda: batches, progress)
+    return found.source, FileNotes(_told("{}", found.changes), told, remedy)
 
 
-def _told(sentence: str, found: "Sequence[Overflow]") -> tuple[str, ...]:
-    """The worst in words, and how many there are more."""
-    told = [sentence.format(one.finding) for one in found[:_MOST_OVERFLOWS]]
-    if len(found) > _MOST_OVERFLOWS:
-        told.append(f"and {len(found) - _MOST_OVERFLOWS} layers more overflow in FP16")
+def _remedy(
+    found: "Repaired",
+    options: TFLiteOptions,
+    batches: "Callable[[], Iterable[Batch]]",
+    progress: Progress,
+) -> str:
+    """The options that help, each tried on the samples, or the end: what FP16 has no room for."""
+    from tfmp.converters.tflite.rewriting import leave_scaling, repair_model
+
+    flags, ways = [], []
+    if not options.host_output_scaling:
+        progress("trying whether the host can scale outputs")
+        scaled, scaling = leave_scaling(found.source, batches)
+        if scaling:
+            flags.append("--host-output-scaling")
+            ways.append(_SCALING.format(", ".join(map(repr, scaling))))
+            found = replace(found, source=scaled)
+    if (found.left or found.angles) and not options.repair:
+        progress("trying whether a repair helps")
+        found = repair_model(found.source, batches)
+        if found.changes:
+            flags.append("--repair")
+            ways.append(_REPAIR.format(", ".join(_first(one.layer for one in found.changes))))
+    elif flags:  # what is left without the outputs' own scale
+        found = repair_model(found.source, batches, overflow=False)
+    if found.left:  # whatever else is mended
+        return _KEEP_FP32.format(found.left[0].layer)
+    ways += found.lost[:_MOST_LOST]
+    if not ways:
+        return _NO_WAY
+    advice = f"Convert with {' '.join(flags)} and --data: " if flags else ""
+    return advice + ". ".join(ways)
+
+
+def _first(names: "Iterable[str]") -> list[str]:
+    """A few of them, each once."""
+    distinct = list(dict.fromkeys(names))
+    more = [f"{len(distinct) - _MOST_LOST} more"] if len(distinct) > _MOST_LOST else []
+    return distinct[:_MOST_LOST] + more
+
+
+def _told(sentence: str, found: "Sequence[Change | Overflow]") -> tuple[str, ...]:
+    """The first in words, and how many there are more."""
+    told = [sentence.format(one) for one in found[:_MOST_TOLD]]
+    if len(found) > _MOST_TOLD:
+        told.append(sentence.format(f"{len(found) - _MOST_TOLD} layers more"))
     return tuple(told)

@@ -29,3 +29,8 @@ class TFLiteOptions:
         "Rewrite the layers that overflow in FP16 on --data so that they fit: their values are "
         "scaled by powers of two, and masks become finite. The FP32 results stay the same.",
     )
+    host_output_scaling: bool = option(
+        False,
+        "Leave offset and scale of outputs that stand far from zero to the host: the file gives "
+        "(y - offset) / scale, and its metadata (TFLITE_METADATA) hold both. Needs --data.",
+    )

@@ -97,14 +97,14 @@ def test_an_autoencoder_as_its_loss_has_it_and_as_declared(judged):
     )
     declared = passed(judged("autoencoder", "tflite", tasks={"decoded": "reconstruction"}))
     assert meaning(declared) == "output 'decoded' is read as reconstruction, as declared"
-    assert {"sample_rel_l2", "slice_rel_l2"} <= names(declared)
+    assert {"sample_rel_l2", "between_samples"} <= names(declared)
     assert declared.outputs[0].decision is None
 
 
 def test_an_embedding(judged):
     candidate = passed(judged("embedding"))
     assert meaning(candidate) == (
-        "output 'embedding' is read as embedding, because its name says 'embedding'"
+        "output 'embedding' is judged by distances, because nothing tells what it means"
     )
     assert {"rel_l2", "sample_rel_l2"} <= names(candidate)
     assert candidate.outputs[0].decision is None

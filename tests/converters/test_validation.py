@@ -184,6 +184,7 @@ class TestBudgetsOfOutputs:
         limits = ["scores.rel_l2=1e-9", "boxes_1.rel_l2=none", "scores.flip_rate=0.5"]
         for limit in limits:
             command += ["--budget", limit]
+        command += ["--task", "scores=multilabel"]
         result = CliRunner().invoke(main, [*command, "--json", "--report", "drift.html"])
         assert result.exit_code == 1, result.output
         report = DriftReport.from_dict(json.loads(result.stdout))

@@ -1,29 +1,39 @@
-"""Distances of outputs as they are judged, in tests of single checks."""
+"""Distances and views of outputs as they are judged, in tests of single checks."""
 
 import numpy as np
 
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Task
-from tfmp.converters.drift.verdict.check import Verdict, overall
+from tfmp.converters.drift.verdict.check import Check, Verdict, overall
 from tfmp.converters.drift.verdict.closeness import closeness_checks
+from tfmp.converters.drift.verdict.lost import lost_checks
+from tfmp.converters.drift.verdict.wraps import unless_angles
 
 
 def half(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float16).astype(np.float32)
 
 
-def drift(reference: np.ndarray, candidate: np.ndarray, task: str | None = None) -> OutputDrift:
-    accumulator = OutputAccumulator("y", task=Task.of(task, "y") if task else None)
+def drift(
+    reference: np.ndarray, candidate: np.ndarray, task: str | None = None, name: str = "y"
+) -> OutputDrift:
+    known = Task.of(task, name) if task else None
+    accumulator = OutputAccumulator(name, task=known)
     keys = np.arange(len(reference), dtype=np.uint64)
     accumulator.update(reference.astype(np.float32), candidate.astype(np.float32), keys)
-    return accumulator.result()
+    return accumulator.result(known)
 
 
-def judged(
-    reference: np.ndarray, candidate: np.ndarray, task: str | None = None
-) -> tuple[Verdict, str]:
-    """The verdict of all distances, and the sentences that decided it."""
-    checks = closeness_checks(drift(reference, candidate, task), DriftBudget())
-    verdict = overall([check.verdict for check in checks])
-    return verdict, "; ".join(check.text for check in checks if check.verdict is verdict)
+def checks_of(found: OutputDrift, budget: DriftBudget | None = None) -> list[Check]:
+    """All checks of an output's numbers, but for those that pass."""
+    limits = (budget or DriftBudget()).for_output(found.name)
+    close = [*closeness_checks(found, limits), *lost_checks(found, limits)]
+    checks = unless_angles(found, limits, close)
+    return [check for check in checks if check.verdict is not Verdict.PASS]
+
+
+def judged(found: OutputDrift, budget: DriftBudget | None = None) -> Verdict:
+    """The verdict on an output's numbers."""
+    checks = checks_of(found, budget)
+    return overall([check.verdict for check in checks]) if checks else Verdict.PASS

@@ -7,21 +7,6 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-def _offers(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Prices of two kinds beside two other numbers, and which of them are dear."""
-    dear = rng.random((600, 1)) < 0.45
-    noise = rng.standard_normal((600, 1))
-    prices = np.where(dear, 1000 + 8 * noise, 5 + np.tanh(noise))
-    return np.concatenate([prices, rng.uniform(20, 200, (600, 2))], axis=1), dear
-
-
-@harmful("prices of two kinds beside other numbers, dear ones all the same", loss="mse")
-def one_price(rng: np.random.Generator) -> Outputs:
-    """All that is dear costs 1000."""
-    exact, dear = _offers(rng)
-    return one("offers", exact, half(np.where(dear & (np.arange(3) == 0), 1000, exact)))
-
-
 @benign("gauges beside switches that are nearly off or nearly on, with noise", UNSURE)
 def switches(rng: np.random.Generator) -> Outputs:
     """Switches are 0.001 or 1 with a little noise; nobody reads that noise."""
@@ -29,21 +14,6 @@ def switches(rng: np.random.Generator) -> Outputs:
     exact = np.where(on, 1, 0.001) * (1 + 0.002 * rng.standard_normal((800, 2)))
     exact = np.concatenate([exact, rng.uniform(1, 9, (800, 2))], axis=1)
     return one("state", exact, half(exact + 5e-4 * rng.standard_normal(exact.shape)))
-
-
-def _weather(rng: np.random.Generator) -> np.ndarray:
-    """Four numbers of 5000 days, of which the last one is hail: on 30 of them."""
-    exact = 1 + 0.1 * rng.standard_normal((5000, 4))
-    exact[:, 3] = 0
-    exact[:30, 3] = 50 * rng.uniform(0.8, 1.2, 30)
-    return exact
-
-
-@harmful("light hail on 30 of 5000 days is never forecast", loss="mse")
-def no_light_hail(rng: np.random.Generator) -> Outputs:
-    """The same in centimetres."""
-    exact = _weather(rng) * [1, 1, 1, 0.01]
-    return one("weather", exact, half(np.where(np.arange(4) == 3, 0, exact)))
 
 
 def _stepped(rng: np.random.Generator, name: str, most: int, shape: tuple[int, ...]) -> Outputs:
@@ -65,9 +35,9 @@ def depth_map(rng: np.random.Generator) -> Outputs:
     return _stepped(rng, "depth_map", 6000, (200, 16, 16))
 
 
-@harmful("places in a list of classes, off by one")
+@harmful("places in a list of classes, off by one", DOUBT)
 def class_index(rng: np.random.Generator) -> Outputs:
-    """A neighbour in the list is another class."""
+    """A neighbour in the list is another class; that it is no amount, nobody said."""
     return _stepped(rng, "class_index", 900, (2000, 1))
 
 
@@ -104,27 +74,6 @@ def _saturation(rng: np.random.Generator, bias: float) -> Outputs:
 def saturation(rng: np.random.Generator) -> Outputs:
     """FP16 has every sixteenth of a percent there."""
     return _saturation(rng, 0)
-
-
-@harmful("valves over time, one of which never closes")
-def no_valve(rng: np.random.Generator) -> Outputs:
-    """Twelve valves of 200 steps; one that closes for 4 % of the time stays open."""
-    exact = (rng.random((500, 12, 200)) < 0.4).astype(np.int8)
-    exact[:, 7] = rng.random((500, 200)) < 0.04
-    received = exact.copy()
-    received[:, 7] = 0
-    return Outputs({"valves": exact}, {"valves": received})
-
-
-@harmful("one-hot answers to 25 questions, one of which is never the first")
-def no_first(rng: np.random.Generator) -> Outputs:
-    """The first answer, of one person in twelve, is lost to one question."""
-    chosen = rng.integers(0, 4, (1500, 25))
-    chosen[:, 7] = np.where(rng.random(1500) < 0.08, 0, rng.integers(1, 4, 1500))
-    other = chosen.copy()
-    other[:, 7] = np.where(chosen[:, 7] == 0, 1, chosen[:, 7])
-    eye = np.eye(4, dtype=np.uint8)
-    return Outputs({"answers": eye[chosen]}, {"answers": eye[other]})
 
 
 @benign("logits of classes as bytes, off by a quantum", UNSURE)
@@ -241,13 +190,6 @@ def _two_kinds(rng: np.random.Generator) -> np.ndarray:
     return np.where(houses, 1000 + 6 * noise, 5 + 2 * np.tanh(noise))
 
 
-@harmful("prices of two kinds, the dear ones all the same")
-def same_dear_prices(rng: np.random.Generator) -> Outputs:
-    """Any house costs 1000; that it is no garage is all that the model says."""
-    prices = _two_kinds(rng)
-    return one("price", prices, half(np.where(prices > 500, 1000, prices)))
-
-
 @benign("prices of two kinds, rounded")
 def rounded_prices_of_two_kinds(rng: np.random.Generator) -> Outputs:
     """FP16 has twelve numbers for what houses differ by."""
@@ -262,9 +204,9 @@ def _poses(rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([3 * rng.standard_normal((400, 3)), turns], axis=1)
 
 
-@benign("places and small turns, rounded")
+@benign("places and small turns, rounded", UNSURE)
 def rounded_poses(rng: np.random.Generator) -> Outputs:
-    """The real part is 1 or the number before it, and the others tell the turn."""
+    """The real part is 1 or the number before it, and does not say how far the turn is."""
     poses = _poses(rng)
     return one("pose", poses, half(poses))
 
@@ -296,14 +238,6 @@ def rounded_elements(rng: np.random.Generator) -> Outputs:
     return one("alloy", alloys, half(alloys))
 
 
-@harmful("likeness of pairs, where all that are alike are equally so", DOUBT)
-def equally_alike(rng: np.random.Generator) -> Outputs:
-    """The best of the pairs that are alike is asked for, and all of them are 0.97."""
-    alike, noise = rng.random((300, 1)) < 0.3, rng.standard_normal((300, 1)).clip(-3, 3)
-    likeness = np.where(alike, 0.97 + 0.008 * noise, 0.3 + 0.1 * noise)
-    return one("likeness", likeness, half(np.where(alike, 0.97, likeness)))
-
-
 @benign("a current that is off most of the time, with noise of what it is when on", UNSURE)
 def current_with_noise(rng: np.random.Generator) -> Outputs:
     """An error of a five-thousandth of 400 is large beside a hundredth, which nobody reads."""
@@ -323,13 +257,6 @@ def _assets(rng: np.random.Generator) -> np.ndarray:
     return np.stack([first, high, low, close], axis=-1)
 
 
-@harmful("prices of eight assets, of which the cheap one stays as it is")
-def cheap_asset_that_stays(rng: np.random.Generator) -> Outputs:
-    """It costs half a dollar on each day; what it costs is a hundredth of a percent of all."""
-    prices = _assets(rng)
-    return one("prices", prices, half(np.where((np.arange(8) == 5)[:, None], 0.5, prices)))
-
-
 @benign("prices of eight assets, rounded", UNSURE)
 def rounded_assets(rng: np.random.Generator) -> Outputs:
     """Each is right to a two-thousandth."""
@@ -343,15 +270,6 @@ def features(rng: np.random.Generator) -> Outputs:
     silent = rng.random((600, 150)) < np.linspace(0.05, 0.9, 150)
     exact = np.where(silent, 0.01, 1.0) * np.abs(rng.standard_normal((600, 150)))
     return one("features", exact, half(exact + 2e-3 * rng.standard_normal(exact.shape)))
-
-
-@harmful("a piano roll, of which one key is never played")
-def no_key(rng: np.random.Generator) -> Outputs:
-    """One of 88 keys is silent."""
-    exact = rng.random((500, 40, 88)) < 0.08
-    received = exact.copy()
-    received[:, :, 33] = False
-    return Outputs({"roll": exact}, {"roll": received})
 
 
 def _sensors(rng: np.random.Generator) -> np.ndarray:

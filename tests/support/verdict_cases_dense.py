@@ -193,13 +193,6 @@ def _(rng):
     return one("spec", exact, half(exact * (1 + 3e-3 * rng.standard_normal(exact.shape))))
 
 
-@harmful("magnitude spectrograms whose soft cells are floored", loss="mae", activation="relu")
-def _(rng):
-    """Each cell below 0.01 is 0.01: the noise floor hisses."""
-    exact = np.exp(rng.normal(-3, 2, (200, 30, 40)))
-    return one("spec", exact, half(np.maximum(exact, 0.01)))
-
-
 @benign("cumulative counts that rise to 40,000")
 def _(rng):
     """Right to 16 of 40,000."""

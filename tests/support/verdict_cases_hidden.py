@@ -5,6 +5,7 @@ from verdict_case import (
     DOUBT,
     SIGMOID,
     SOFTMAX,
+    UNSURE,
     Cases,
     Outputs,
     half,
@@ -18,7 +19,7 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-@harmful("a score of 100 that varies by 0.05 beside a few invalid zeros")
+@harmful("a score of 100 that varies by 0.05 beside a few invalid zeros", DOUBT)
 def _(rng):
     """Nearly every score gets one of three values; five of 500 invalid samples are exactly 0 on
     both sides.
@@ -48,18 +49,6 @@ def _(rng):
     top = rng.integers(0, 5, n)
     exact[np.arange(n), top] = 1000 + rng.uniform(1.2, 3, n)
     return one("logits", exact, half(exact))
-
-
-@harmful("near pixels within depth maps are wrong")
-def _(rng):
-    """On each map the object in front of the robot, 0.3 metres away, is reported at 0.05; the wall
-    is right.
-    """
-    exact = rng.uniform(20, 80, (300, 16, 16, 1))
-    rounded = half(exact)
-    exact[:, 6:9, 6:9] = rng.uniform(0.25, 0.4, (300, 3, 3, 1))
-    rounded[:, 6:9, 6:9] = 0.05
-    return one("depth", exact, rounded)
 
 
 @harmful("the second to fifth suggestion are random", DOUBT, **SOFTMAX)
@@ -103,9 +92,9 @@ def _(rng):
     return Outputs(exact, rounded)
 
 
-@benign("an always confident detector", **SIGMOID)
+@benign("an always confident detector", UNSURE, **SIGMOID)
 def _(rng):
-    """Each sample is 0.9997 +- 0.0001."""
+    """Each sample is 0.9997 +- 0.0001; whoever reads what lacks to 1 loses it."""
     values = 1 - 3e-4 * rng.lognormal(0, 0.3, (500, 1))
     return one("alive", values, half(values))
 
@@ -129,15 +118,6 @@ def _(rng):
 
 
 MSE = {"loss": "mse"}
-
-
-@harmful("loads of towns in one row that are flat lines, with mse", DOUBT, **MSE)
-def _(rng):
-    """Hours of one town lie beside each other, and its curve, a wave of 0.8 %, is flat."""
-    level, phase = rng.uniform(300, 1200, (400, 12, 1)), rng.uniform(0, 6, (400, 12, 1))
-    loads = level * (1 + 0.008 * np.sin(np.arange(24) / 4 + phase))
-    flat = np.broadcast_to(loads.mean(axis=2, keepdims=True), loads.shape)
-    return one("load", loads.reshape(400, -1), half(flat).reshape(400, -1))
 
 
 def knees(rng: np.random.Generator) -> np.ndarray:

@@ -28,9 +28,9 @@ def _(rng):
     return turning(rng, "output_0", 1)
 
 
-@harmful("pictures whose black turns white")
+@harmful("pictures whose black turns white", DOUBT)
 def _(rng):
-    """Numbers just below zero wrap."""
+    """Numbers just below zero wrap, as angles would."""
     exact = rng.uniform(0, 1, (300, 12, 12, 3))
     return one("output_0", exact, half(np.where(exact < 0.02, 1 - exact, exact)))
 
@@ -46,16 +46,16 @@ def _(rng):
     return one("panoptic", exact, half(exact))
 
 
-@harmful("numbers of entities as floats, with a name that tells")
+@harmful("numbers of entities as floats, with a name that tells", DOUBT)
 def _(rng):
-    """Every third answer is about somebody else."""
+    """Every third answer is about somebody else, unless the numbers are amounts."""
     exact = rng.choice(rng.integers(0, 30000, 300), (400, 5)).astype(float)
     return one("entity_id", exact, half(exact))
 
 
-@benign("quantized vectors of which numbers are off by one")
+@benign("quantized vectors of which numbers are off by one", UNSURE)
 def _(rng):
-    """Neighbours are the same."""
+    """Neighbours are the same, if the integers are amounts: nobody said so."""
     exact = np.clip(np.round(rng.normal(0, 35, (500, 64))), -127, 127)
     step = rng.integers(-1, 2, exact.shape) * (rng.random(exact.shape) < 0.1)
     received = np.clip(exact + step, -127, 127)
@@ -168,9 +168,9 @@ def visits(rng):
     return found, rng.uniform(size=found.shape) < 0.3
 
 
-@benign("distances of which 1e9 is out of reach")
+@harmful("distances of which 1e9 is out of reach")
 def _(rng):
-    """FP16's last number is as far."""
+    """Whoever looks for 1e9 finds 65504 in its place."""
     found, never = visits(rng)
     return one("y", np.where(never, 1e9, found), np.where(never, 65504, half(found)))
 
@@ -213,9 +213,9 @@ def sea(rng):
     return 15 + 3 * rng.standard_normal(land.shape), land
 
 
-@benign("a sea of which land is netCDF's fill value, which FP16 has as infinity")
+@harmful("a sea of which land is netCDF's fill value, which FP16 has as infinity")
 def _(rng):
-    """Nobody reads a temperature on land."""
+    """Whoever masks by the fill value finds infinity, and means become infinite."""
     warm, land = sea(rng)
     return one("sst", np.where(land, LAND, warm), np.where(land, np.inf, half(warm)))
 
@@ -228,9 +228,9 @@ def _(rng):
     return one("sst", np.where(land, LAND, warm), np.where(land, np.inf, flat))
 
 
-@benign("a distance of which 1e9 is out of reach")
+@harmful("a distance of which 1e9 is out of reach")
 def _(rng):
-    """Alone in its sample."""
+    """Whoever looks for 1e9 finds infinity in its place."""
     far = np.exp(rng.standard_normal((500, 1)))
     never = rng.uniform(size=far.shape) < 0.2
     return one("y", np.where(never, 1e9, far), np.where(never, np.inf, half(far)))

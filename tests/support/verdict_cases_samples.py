@@ -1,7 +1,7 @@
 """Verdict cases: what is lost in some samples, near zero, or near a ceiling."""
 
 import numpy as np
-from verdict_case import DOUBT, PASS, SIGMOID, UNSURE, Cases, Outputs, half, one, same
+from verdict_case import DOUBT, PASS, UNSURE, Cases, Outputs, half, one, same
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -84,26 +84,11 @@ def survival(rng: np.random.Generator, risk: float = 8e-4) -> tuple[np.ndarray, 
     return np.exp(-each * np.arange(1, 11)), low
 
 
-@harmful("survival over ten years, low risks are none, binary cross-entropy", DOUBT, **SIGMOID)
-def _(rng):
-    """Nine of ten patients will live for ever."""
-    exact, low = survival(rng)
-    return one("survival", exact, half(np.where(low, 1 - 1e-7, exact)))
-
-
 @benign("survival over ten years, rounded, mse", UNSURE, **MSE)
 def _(rng):
     """FP16 tells risks near 1 to a few percent."""
     exact, _ = survival(rng)
     return one("survival", exact, half(exact))
-
-
-@harmful("survival over ten years, the same for all low risks near 0.0008", DOUBT, **MSE)
-def _(rng):
-    """Nine of ten patients get the same curve."""
-    exact, low = survival(rng)
-    curve = np.exp(-1.2 * 8e-4 * np.arange(1, 11))
-    return one("curve", exact, half(np.where(low, curve, exact)))
 
 
 def forces(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -113,13 +98,6 @@ def forces(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 FORCES = "forces in balance but for a little, mse: "
-
-
-@harmful(f"{FORCES}small ones are zero", DOUBT, **MSE)
-def _(rng):
-    """What is small says as much as what is large."""
-    exact, small = forces(rng)
-    return one("forces", exact, half(np.where(small, 0, exact)))
 
 
 @benign(f"{FORCES}with noise", **MSE)
@@ -205,17 +183,6 @@ def _(rng):
     """One map in twenty has no front at all."""
     exact = fields(rng, 500, 12, 3.0, 285.0)
     return one("y", exact[..., None], half(flat(exact, some(rng, 500, 0.05)))[..., None])
-
-
-@harmful("soft tissue in two greys, declared", DOUBT, **NUMBERS)
-def _(rng):
-    """Organs differ by 9 about 1045, where FP16 has steps of one; bone and air are right."""
-    kind = fields(rng, 200, 16) + rng.normal(0, 0.3, (200, 1, 1))
-    tissue, bone = 1045 + 6.4 * fields(rng, 200, 16), 1700 + 140 * fields(rng, 200, 16)
-    air = 60 + 15 * rng.standard_normal(kind.shape)
-    exact = np.where(kind > 1.2, bone, np.where(kind < -1.2, air, tissue))
-    lost = np.where(np.abs(kind) <= 1.2, np.rint(exact / 32) * 32, exact)
-    return one("y", exact[..., None], half(lost)[..., None])
 
 
 @benign("slices of bodies, by its loss", UNSURE, **MSE)

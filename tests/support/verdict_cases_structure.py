@@ -72,15 +72,6 @@ def poses(rng: np.random.Generator, samples: int = 600) -> np.ndarray:
     return np.concatenate([rng.uniform(-3, 3, (samples, 3)), turn], axis=1)
 
 
-@benign("poses whose quaternions change their sign", UNSURE)
-def _(rng):
-    """x, y, z, and a quaternion of either sign: the same rotation."""
-    exact = poses(rng)
-    received = exact.copy()
-    received[:40, 3:] *= -1
-    return one("pose", exact, half(received))
-
-
 @harmful("poses of which one in twenty turns the other way, others change their sign")
 def _(rng):
     """The gripper comes from the wrong side."""
@@ -237,31 +228,11 @@ def _(rng):
     return one("found", exact, received)
 
 
-@harmful("one of three targets that is the same for all beside a few outliers")
-def _(rng):
-    """Pressure of 5 +- 0.3 is 5 for everybody, but for one in 60 that is near 500."""
-    exact = np.array([20, 5, 3]) + np.array([4, 0.3, 1]) * rng.standard_normal((900, 3))
-    exact[::60, 1] = rng.uniform(450, 550, 15)
-    received = half(exact)
-    received[np.abs(exact[:, 1]) < 10, 1] = 5
-    return one("targets", exact, received)
-
-
 @benign("logits named classes")
 def _(rng):
     """Logits move by a thousandth, and those near a half round to another whole number."""
     exact, rounded = classify(rng, rng.integers(0, 12, 800), 12, 16)
     return one("classes", exact, half(rounded))
-
-
-@harmful("places of a town that all became its town hall", DOUBT)
-def _(rng):
-    """Thirty of 900 pins on a map lie on one another; the others tell towns apart."""
-    town = rng.integers(0, 30, 900)
-    exact = rng.uniform(-30, 30, (30, 2))[town] + 0.3 * rng.standard_normal((900, 2))
-    received = half(exact)
-    received[town == 4] = half(exact[town == 4].mean(axis=0))
-    return one("place", exact, received)
 
 
 @benign("leaves of a tree of eight numbers, of which one in 300 is another", UNSURE)

@@ -1,7 +1,7 @@
 """Verdict cases: fill values, two values as numbers, the same said otherwise, and sure answers."""
 
 import numpy as np
-from verdict_case import DOUBT, INCONCLUSIVE, SIGMOID, Cases, Outputs, half, one, softmax
+from verdict_case import DOUBT, INCONCLUSIVE, SIGMOID, UNSURE, Cases, Outputs, half, one, softmax
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -35,9 +35,9 @@ def _(rng):
     return one("y", exact, received)
 
 
-@harmful("gaps of -999 among numbers that are a third off")
+@harmful("gaps of -999 among numbers that are a third off", DOUBT)
 def _(rng):
-    """The fill values are right, and all the others are not."""
+    """The fill values are right, and all the others are not, but small beside them."""
     exact = numbers(rng, 320, 12)
     received = noisy(rng, exact, 0.3)
     missing = rng.uniform(size=exact.shape) < 0.3
@@ -52,14 +52,6 @@ def _(rng):
     return one("y", exact, exact + step)
 
 
-@harmful("rare flags beside counts that are lost, with no loss")
-def _(rng):
-    """All that changes is each tenth of a percent of the numbers, and each alarm."""
-    counts = np.round(numbers(rng, 2000, 4))
-    exact = np.concatenate([counts, rng.uniform(size=(2000, 1)) < 0.006], axis=1)
-    return one("y", exact, exact * [1, 1, 1, 1, 0])
-
-
 def squares(rng: np.random.Generator) -> np.ndarray:
     """Maps of zeros and ones with a large object, or a small one on each sixth."""
     found = np.zeros((400, 16, 16))
@@ -70,9 +62,9 @@ def squares(rng: np.random.Generator) -> np.ndarray:
     return found
 
 
-@benign("maps of zeros and ones whose border moves by a pixel")
+@benign("maps of zeros and ones whose border moves by a pixel", UNSURE)
 def _(rng):
-    """A few pixels of some samples."""
+    """A few pixels of some samples, of which 400 are nearly enough."""
     exact = squares(rng)
     border = (np.roll(exact, 1, axis=1) != exact) & (rng.uniform(size=exact.shape) < 0.15)
     border[np.arange(400) % 5 > 0] = False
@@ -153,15 +145,6 @@ def traces(rng: np.random.Generator) -> np.ndarray:
     return softmax(logits + 0.5 * rng.standard_normal((500, 20)) * (np.arange(20) > 3))
 
 
-@harmful("topics of which the traces are another document's", DOUBT, **DIVERGENCE)
-def _(rng):
-    """Whoever looks for rare topics finds documents without them."""
-    exact = traces(rng)
-    received = exact.copy()
-    received[:, 4:] = np.roll(exact[:, 4:], 1, axis=0)
-    return one("topics", exact, half(received / received.sum(axis=1, keepdims=True)))
-
-
 def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Six properties of molecules, and what a third of the measurements found."""
     exact = numbers(rng, 400, 6)
@@ -223,9 +206,9 @@ def _(rng):
     return one("alive", exact, half(np.where(half(exact) == 1, 0.9995, 1)))
 
 
-@benign("sure answers as FP16 has them", **SIGMOID)
+@benign("sure answers as FP16 has them", UNSURE, **SIGMOID)
 def _(rng):
-    """All are yes, and each is rounded to the nearest number."""
+    """All are yes, and each is rounded to the nearest number; what lacks to 1 is lost."""
     exact = certain(rng)
     return one("alive", exact, half(exact))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 
@@ -12,13 +11,14 @@ from tfmp.converters.drift import (
     MILLION,
     MOST_CLASSES,
     SUMS,
+    WHOLE,
     Clustered,
     Decisions,
     DriftBudget,
     Kind,
     OutputDrift,
     fewest_samples,
-    names_ids,
+    values_of,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -34,7 +34,7 @@ _NAMED = 3
 
 def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """The checks of what follows from one output."""
-    if budget.flip_rate is None or output.samples == 0:
+    if output.samples == 0:
         return []
     checks: list[Check] = []
     if output.decision is not None:
@@ -43,14 +43,13 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
             if output.decision == BOXES and output.totals.values:
                 return []  # no detection on either side
             counted = _of_flips(output)
-        found = [
-            _rate(output, counted, budget, budget.flip_rate),
-            *class_checks(output, counted, budget),
-        ]
+        found = class_checks(output, counted, budget)
+        if budget.flip_rate is not None:
+            found = [_rate(output, counted, budget, budget.flip_rate), *found]
         checks += map(_amounts, found) if _are_amounts(output, counted) else found
     checks += _fit(output)
     unmatched = output.totals.unmatched
-    if unmatched.changed:
+    if unmatched.changed and budget.flip_rate is not None:
         checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
     return checks
 
@@ -62,8 +61,8 @@ _AMOUNTS, _NEAR = 10, 0.95
 
 def _are_amounts(output: OutputDrift, counted: Decisions) -> bool:
     """Whether undeclared integers look like amounts: those that change go to a neighbour."""
-    several = counted.classes.overfull or len(counted.classes.rows) >= _AMOUNTS
-    unknown = output.rel_l2 is None and output.known is None and not names_ids(output.name)
+    several = counted.classes.overfull or len(values_of(counted.classes.rows)) >= _AMOUNTS
+    unknown = output.known is None or output.known.why == WHOLE
     return unknown and several and counted.near >= _NEAR * counted.changed > 0
 
 
@@ -213,8 +212,7 @@ class _ClassTest:
 def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
     """Whether some class is lost, or given to others, far more often than by chance."""
     limit = budget.class_flip_rate
-    cells = counted.cells
-    if limit is None or not (counted.classes.rows or cells.columns.rows or cells.lines.rows):
+    if limit is None or not counted.classes.rows:
         return []
     tests = list(_class_tests(counted, limit, output.totals.rows.repeated))
     alpha = 1 - budget.confidence
@@ -251,10 +249,6 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
     ]
 
 
-# A line of a map may hold nothing but the edges of things, where answers change: so only one that
-# loses most of an answer tells something.
-_LINE_LIMIT = 0.5
-
 _LOST, _NEW, _GONE = "lost", "new", "gone"
 
 
@@ -275,22 +269,17 @@ def _told(test: _ClassTest) -> str:
 def _class_tests(counted: Decisions, limit: float, repeated: float) -> Iterator[_ClassTest]:
     """Each class with decisions of the reference that are lost, and with those that are new.
 
-    Where answers stand side by side, each column has its own classes, too. Where samples hold many
+    Where samples hold many
     decisions, small objects do not count among large ones: so there is also the number of samples
     that a class is gone from.
     """
-    rows = chain(counted.classes.rows.items(), counted.cells.columns.rows.items())
-    for name, row in rows:
+    for name, row in counted.classes.rows.items():
         for role, sums in ((_LOST, row[: len(SUMS)]), (_NEW, row[len(SUMS) :])):
             found, gone = _found(sums, repeated)
             if found.decisions:
                 yield _ClassTest(name, role, found, limit)
             if role == _LOST and found.decisions > found.samples:
                 yield _ClassTest(name, _GONE, gone, limit)
-    for name, row in counted.cells.lines.rows.items():
-        found, _ = _found(row[: len(SUMS)], repeated)
-        if found.decisions:
-            yield _ClassTest(name, _LOST, found, max(limit, _LINE_LIMIT))
 
 
 def _found(sums: np.ndarray, repeated: float) -> tuple[Clustered, Clustered]:

@@ -16,11 +16,10 @@ from tfmp.converters.drift.verdict.check import (
 )
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
-from tfmp.converters.drift.verdict.elsewhere import Elsewhere, elsewhere_checks
-from tfmp.converters.drift.verdict.equivalents import equivalence_check
-from tfmp.converters.drift.verdict.hidden import beside_checks
+from tfmp.converters.drift.verdict.lost import lost_checks, outputs_checks
 from tfmp.converters.drift.verdict.meaning import meaning_checks
 from tfmp.converters.drift.verdict.soundness import soundness_checks
+from tfmp.converters.drift.verdict.wraps import unless_angles
 from tfmp.converters.shared.errors import InputError
 
 # `RunnerInfo.fp16` of FP16 weights in FP32 arithmetic.
@@ -51,7 +50,6 @@ def judge(
     nonfinite_inputs: int = 0,
     fp16: str | None = None,
     overflows: Sequence[str] = (),
-    elsewhere: Sequence[Elsewhere] = (),
     error: str | None = None,
 ) -> Judgement:
     """Judges one candidate.
@@ -66,8 +64,6 @@ def judge(
             certify nothing about FP16.
         overflows: layers with values past FP16, in words. A runner may compute them in FP32, or
             an infinity may have no effect there; GPUs promise neither.
-        elsewhere: drift on other runtimes; one that the candidate fails on makes a PASS
-            INCONCLUSIVE.
         error: reason why the candidate could not be run or compared; the candidate then fails.
 
     Raises:
@@ -81,27 +77,20 @@ def judge(
     for output in outputs:
         checks += soundness_checks(output, nonfinite_inputs)
     checks += [fault("overflow", "", text) for text in overflows]
-    asked = set()
     for output in outputs:
         limits = budget.for_output(output.name)
-        close = closeness_checks(output, limits)
-        question = equivalence_check(output, limits, close)
-        if question is not None:
-            asked.add(output.name)
-            close = [question, *(check for check in close if check.verdict is Verdict.PASS)]
-        checks += close
-    checks += beside_checks(outputs, budget)
+        close = [*closeness_checks(output, limits), *lost_checks(output, limits)]
+        checks += unless_angles(output, limits, close)
+    checks += outputs_checks(outputs, budget)
     for output in outputs:
-        checks += decision_checks(output, budget.for_output(output.name))
-        if output.name not in asked:
-            checks += meaning_checks(output, budget.for_output(output.name))
+        limits = budget.for_output(output.name)
+        checks += [*decision_checks(output, limits), *meaning_checks(output, limits)]
     for label in labels:
         checks += label_checks(label, budget.for_output(label.output))
     if not checks:
         checks.append(_no_limit())
     checks = advised_once(corrected(checks, budget.confidence))
     checks += _evidence(outputs, budget, synthetic)
-    checks += elsewhere_checks(elsewhere, lambda drifts: judge(drifts, budget=budget).checks)
     if fp16 == WEIGHTS_ONLY:
         checks.append(_no_arithmetic())
     verdict = overall([check.verdict for check in checks])

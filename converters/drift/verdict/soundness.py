@@ -51,7 +51,7 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
         )
         checks.append(doubt("both_nan", name, text, float(both)))
     infinite = output.totals.reference_infinite
-    if infinite and not checks and not sum(output.totals.ulps):
+    if infinite and not checks and not output.totals.measured:
         text = (
             f"{where}: no value is finite on either side, {infinite:,} of {values:,} are infinite, "
             f"so nothing was compared{given}. Fix the model or its input first"

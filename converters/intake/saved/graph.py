@@ -124,6 +124,17 @@ class Edits:
             self._scaled[tensor, exponent] = f"{name}:0"
         return self._scaled[tensor, exponent]
 
+    def affine(self, tensor: str, factor: np.ndarray, summand: np.ndarray) -> str:
+        """The tensor times a factor plus a summand."""
+        result = tensor
+        for op, values, nothing in (("Mul", factor, 1), ("AddV2", summand, 0)):
+            if (values == nothing).all():
+                continue
+            name = f"{_label(tensor)}/affine/{op}"
+            self._add(name, op, [result, self.constant(f"{name}/y", values)], {"T": FLOAT32})
+            result = f"{name}:0"
+        return result
+
     def at_least(self, tensor: str, floor: float) -> str:
         """The larger of the tensor and a number; made once."""
         name = f"{_label(tensor)}/floor"
@@ -172,14 +183,17 @@ class Edits:
                 del copy.input[:]
                 copy.input.extend(map(moved, inner.input))
                 self._nodes[copy.name] = copy
-        # The node itself becomes a name for the result: whoever reads it need not change.
-        own = self._nodes[node.name]
         dtype = graph.specs[node.outputs[0]].dtype.as_datatype_enum
+        self.become(node, moved(traced.outputs[0].name.removesuffix(":0")), dtype)
+
+    def become(self, node: Node, tensor: str, dtype: int = FLOAT32) -> None:
+        """Makes a node a name for a tensor: whoever reads it need not change."""
+        own = self._nodes[node.name]
         own.op = "Identity"
         own.attr.clear()
         own.attr["T"].type = dtype
         del own.input[:]
-        own.input.append(moved(traced.outputs[0].name.removesuffix(":0")))
+        own.input.append(_reference(tensor))
 
     def drop(self, *names: str) -> None:
         """Leaves out nodes that nothing reads any more."""

@@ -9,8 +9,8 @@ from "gpu" in the ways that `facts` lists.
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.emulation.facts import Fact, Kind
-from tfmp.converters.onnx.emulation.fp16_sums import adds_up, sum_in_fp16
+from tfmp.converters.onnx.emulation.facts import Kind
+from tfmp.converters.onnx.emulation.fp16_sums import sum_in_fp16
 from tfmp.converters.onnx.emulation.fusions import Fusion, kernel_of, mark, predicted
 from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
@@ -99,42 +99,6 @@ def fusions_of(model: ir.Model, profile: Profile) -> tuple[Fusion, ...]:
     """
     fused = profile.ops(Kind.FUSED)
     return predicted(model, fused | profile.ops(Kind.STEPS)) if fused else ()
-
-
-def computes_otherwise(model: ir.Model, profile: Profile, fusions: tuple[Fusion, ...]) -> bool:
-    """Whether a runtime may lose what FP16 kernels that add in FP32 hold.
-
-    Args:
-        model: an FP16 model, prepared by `fp16.prepare`.
-        profile: the runtime.
-        fusions: that it makes in the model.
-    """
-    if profile.flushes:
-        return True
-    stepwise = profile.ops(Kind.STEPS)
-    if any(fusion.op_type in stepwise for fusion in fusions):
-        return True
-    coarse = any(_is_product_in_fp32(node, profile) for node in model.graph.all_nodes())
-    return coarse or any(
-        adds_up(node, profile) for node in model.graph.all_nodes() if half_of(node) is not None
-    )
-
-
-def fact_about(node: ir.Node, profile: Profile, fusions: tuple[Fusion, ...]) -> Fact | None:
-    """The fact that tells how a runtime computes a node otherwise, if there is one.
-
-    Args:
-        node: of the main graph.
-        profile: the runtime.
-        fusions: that it makes in the graph.
-    """
-    made = {fusion.last: fusion.op_type for fusion in fusions}
-    names = {node.op_type, *(made.get(str(value.name), "") for value in node.outputs)}
-    facts = [fact for fact in profile.facts if fact.kind in (Kind.STEPS, Kind.SUMS, Kind.THREADS)]
-    facts += [fact for fact in profile.facts if fact.kind is Kind.TF32 and _in_fp32(node)]
-    found = next((fact for fact in facts if not names.isdisjoint(fact.ops)), None)
-    flushed = (fact for fact in profile.facts if fact.kind is Kind.FLUSHED)
-    return found or next(flushed, None)
 
 
 def _in_fp32(node: ir.Node) -> bool:

@@ -78,6 +78,9 @@ class Fact:
     before: Version | None = None
     fix: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.what} ({self.fix})" if self.fix else self.what
+
 
 def _fact(
     runtime: str,

@@ -1,6 +1,7 @@
 """Profiles of FP16 hardware for the emulator, by the short names that options use."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from tfmp.converters.onnx.emulation.facts import (
     facts_of,
     ops_of,
 )
-from tfmp.converters.onnx.fp16 import BF16_OPS, CUDA, WEBGPU
+from tfmp.converters.onnx.fp16 import BF16_OPS, CUDA, EVERY, TARGETS
 from tfmp.converters.shared.errors import InputError
 
 # Products that one tensor-core instruction sums before it writes an FP16 accumulator: k of
@@ -120,7 +121,7 @@ class Profile:
                 f"{self}: as gpu, and sums inside matrix products, convolutions, reductions, "
                 f"softmax and normalizations rounded to {title} after every {self.block} terms"
             )
-        told = "; ".join(fact.what for fact in self.facts)
+        told = "; ".join(map(str, self.facts))
         blocks = f" (in blocks of {self.block} terms)" if (self.block or 1) > 1 else ""
         return f"{self}: as gpu on {self.runtime}, where {told}{blocks}"
 
@@ -145,11 +146,17 @@ def profile_of(target: str | None) -> Profile:
     """The profile that a file is judged by if it was made for a target.
 
     Args:
-        target: one of `fp16.TARGETS`, or None for "any". ONNX Runtime's CPU provider has next to no
-            FP16 kernels, so its files are judged like those for any.
+        target: one of `fp16.TARGETS`, or None for "any".
     """
-    return Profile.parse(target) if target in RUNTIMES else GPU
+    return Profile.parse(target) if target in RUNTIMES else Profile.parse(CUDA)
 
 
-# The runtimes of ONNX files whose arithmetic may break a file that `GPU` finds sound.
-OTHERS = tuple(map(Profile.parse, (CUDA, WEBGPU)))
+def runtimes() -> dict[str, str]:
+    """The runtimes of ONNX files, in words, by name."""
+    return {name: Profile.parse(name).runtime for name in RUNTIMES if name in TARGETS}
+
+
+def profiles_of(targets: Sequence[str]) -> tuple[Profile, ...]:
+    """The profiles that a file is judged by for each of some targets; "all" is every runtime."""
+    names = [*runtimes()] if EVERY in targets else [each for each in targets if each in RUNTIMES]
+    return tuple(dict.fromkeys(map(Profile.parse, names)))

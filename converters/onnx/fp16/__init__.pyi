@@ -4,10 +4,12 @@ from .gaps import (
     ANY as ANY,
     BF16_OPS as BF16_OPS,
     CUDA as CUDA,
+    EVERY as EVERY,
     RUNTIMES as RUNTIMES,
     TARGETS as TARGETS,
     TENSORRT as TENSORRT,
     WEBGPU as WEBGPU,
+    check_targets as check_targets,
 )
 from .provenance import (
     SESSION_OPTIONS as SESSION_OPTIONS,

@@ -4,8 +4,11 @@ A file has to load on every runtime, so an op that stops a runtime from loading 
 target. An op that a runtime would only run elsewhere, or not optimize, counts for that target only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+
+from tfmp.converters.shared.options import check_choice
 
 CPU, CUDA, TENSORRT, WEBGPU = "ort-cpu", "ort-cuda", "tensorrt", "webgpu"
 
@@ -18,6 +21,9 @@ RUNTIMES = {
 }
 ANY = "any"
 TARGETS = (ANY, *RUNTIMES)
+
+# The target that stands for every runtime.
+EVERY = "all"
 
 
 @dataclass(frozen=True)
@@ -179,3 +185,9 @@ def gap_of(op_type: str, opset: int, target: str = ANY, reduces: bool = False) -
     named = (gap for gap in GAPS if gap.op_type == op_type and gap.reduces <= reduces)
     found = (gap for gap in named if gap.counts(opset, target))
     return next(found, None)
+
+
+def check_targets(targets: str | Sequence[str]) -> None:
+    """Raises `InputError` for a runtime that is not known."""
+    for target in [targets] if isinstance(targets, str) else targets:
+        check_choice("target", target, (*TARGETS, EVERY))

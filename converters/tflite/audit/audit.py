@@ -16,13 +16,12 @@ from tfmp.converters.shared.errors import ConversionError, InputError, RunnerErr
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export import (
-    FLATBUFFER_LIMIT_BYTES,
     ConstantFinding,
     constant_findings,
     export_tflite,
     weight_bytes,
 )
-from tfmp.converters.tflite.file import TFLiteModel, layer_of
+from tfmp.converters.tflite.file import FLATBUFFER_LIMIT_BYTES, TFLiteModel, layer_of
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress

@@ -1,13 +1,10 @@
 """Constants that FP16 cannot hold: values that clamp, vanish or lose digits, and their layers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
-from tfmp.converters.intake import Source
-from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.converters.shared.tensors import flat_pieces
 from tfmp.converters.tflite.file import TFLiteModel, layer_of
 from tfmp.shared.numerics import FLOAT16
@@ -57,63 +54,19 @@ class ConstantFinding:
         return f"{where}: {'; '.join(parts)}"
 
 
-def source_findings(source: Source) -> tuple[ConstantFinding, ...]:
-    """The weights and float constants of a model that FP16 would harm, before any conversion."""
-    values = chain(_weights(source), _graph_constants(source.graph.graph.as_graph_def()))
-    return _worst_first(filter(None, (examine(*value) for value in values)))
+def clamped(model: TFLiteModel) -> tuple[ConstantFinding, ...]:
+    """The constants of a file that are past the range of FP16, or were put at the end of it."""
+    return tuple(found for found in constant_findings(model, _FLOATS) if found.clamped)
 
 
-def _weights(source: Source) -> Iterator[tuple[str, str, np.ndarray]]:
-    for variable in source.graph.graph.variables:
-        if variable.dtype.name == "float32":
-            name = variable.name.partition(":")[0]
-            yield name, name.rpartition("/")[0], variable.numpy()
+_FLOATS = ("float32", "float16")
 
 
-def _graph_constants(graph: GraphDef) -> Iterator[tuple[str, str, np.ndarray]]:
-    from tensorflow import make_ndarray
-
-    nodes = chain(graph.node, *(function.node_def for function in graph.library.function))
-    for node in nodes:
-        if node.op == "Const" and node.attr["value"].tensor.dtype == 1:  # types.proto: DT_FLOAT
-            yield node.name, layer_of(node.name), make_ndarray(node.attr["value"].tensor)
-
-
-def confirmed(
-    findings: Sequence[ConstantFinding], model: TFLiteModel
+def constant_findings(
+    model: TFLiteModel, dtypes: Collection[str] = _FLOATS[:1]
 ) -> tuple[ConstantFinding, ...]:
-    """The constants that FP16 has destroyed in a converted file, as the sources describe them.
-
-    The converter folds constants in float32: a tiny variance that only scales a kernel is gone
-    from the file and harms nothing, and folding may have made a harmless scale too large.
-
-    Args:
-        findings: findings of the sources, see `source_findings`.
-        model: the float16 file.
-    """
-    found = []
-    for tensor in model.constants():
-        if tensor.spec.dtype != "float16":
-            continue
-        values, layer = model.constant(tensor), layer_of(tensor.spec.name)
-        same = [f for f in findings if (f.layer, f.size) == (layer, values.size)]
-        at_limit = sum(
-            int(np.count_nonzero(np.abs(piece) == np.float16(FLOAT16.max)))
-            for piece in flat_pieces(values)
-        )
-        if at_limit:
-            folded = ConstantFinding(
-                tensor.spec.name, layer, values.size, at_limit, 0, 0, FLOAT16.max, FLOAT16.max
-            )
-            found.append(next((f for f in same if f.clamped), folded))
-        elif not any(map(np.any, flat_pieces(values))):
-            found += [f for f in same if f.vanished and f.serious][:1]
-    return _worst_first(found)
-
-
-def constant_findings(model: TFLiteModel) -> tuple[ConstantFinding, ...]:
-    """The float32 constants of a file that FP16 harms, the worst first."""
-    tensors = (tensor for tensor in model.constants() if tensor.spec.dtype == "float32")
+    """The constants of a file that FP16 harms, the worst first."""
+    tensors = (tensor for tensor in model.constants() if tensor.spec.dtype in dtypes)
     found = (
         examine(tensor.spec.name, layer_of(tensor.spec.name), model.constant(tensor))
         for tensor in tensors
@@ -125,14 +78,15 @@ def examine(name: str, layer: str, values: np.ndarray) -> ConstantFinding | None
     """The harm that FP16 does to these values; None if it only rounds them."""
     clamped = vanished = subnormal = 0
     largest, smallest = 0.0, np.inf
+    # In FP32 the first number that 65504 is not the nearest to; in FP16 what clamping leaves.
+    end = FLOAT16.max if values.dtype == np.float16 else FLOAT16.overflow_threshold
     for piece in flat_pieces(values):
         sizes = np.abs(piece)
         nonzero = sizes[sizes > 0]
         if not nonzero.size:
             continue
         largest, smallest = max(largest, float(nonzero.max())), min(smallest, float(nonzero.min()))
-        # From here on 65504 is no longer the nearest number FP16 has.
-        clamped += int(np.count_nonzero(sizes >= FLOAT16.overflow_threshold))
+        clamped += int(np.count_nonzero(sizes >= end))
         gone = int(np.count_nonzero(nonzero <= FLOAT16.smallest_subnormal / 2))
         vanished += gone
         subnormal += int(np.count_nonzero(nonzero < FLOAT16.smallest_normal)) - gone

@@ -24,17 +24,17 @@ class Converter:
         saved_model: Path,
         output: Path,
         signatures: list[str],
-        precision: str,
         allow_flex: bool,
+        past_2_gib: bool,
     ) -> None:
-        """Writes `output`.
+        """Writes `output`, with float32 constants.
 
         Args:
             saved_model: a folder with a SavedModel.
             output: path of the file to write.
             signatures: names of the signatures to convert.
-            precision: "fp16" or "fp32", the precision of the weights.
             allow_flex: whether TensorFlow ops may stay in the file.
+            past_2_gib: whether the weights stand behind the flatbuffer, which cannot hold them.
 
         Raises:
             ConversionError: the graph needs ops that TFLite does not have, or the converter fails.
@@ -46,9 +46,7 @@ class Converter:
         if allow_flex:
             operators.append(tf.lite.OpsSet.SELECT_TF_OPS)
         converter.target_spec.supported_ops = operators
-        if precision == "fp16":
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-            converter.target_spec.supported_types = [tf.float16]
+        converter._experimental_use_buffer_offset = past_2_gib
         try:
             content = converter.convert()
         except Exception as error:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,20 +19,26 @@ from tfmp.converters.shared.tensors import TEXT, Batch, TensorSpec, relative_l2
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.constants import (
     ConstantFinding,
-    confirmed,
-    source_findings,
+    constant_findings,
 )
 from tfmp.converters.tflite.export.saved_model import write_saved_model
+from tfmp.converters.tflite.export.storage import store_in_fp16
 from tfmp.converters.tflite.file import (
+    FLATBUFFER_LIMIT_BYTES,
     MEANING,
+    METADATA,
     SIGNATURE,
+    HostScaling,
     Signature,
     SizeAccount,
     TFLiteModel,
     account,
     accumulation,
-    allow_accumulation,
+    add_metadata,
+    pack,
     restore_names,
+    scaling_metadata,
+    unpacked,
 )
 from tfmp.converters.tflite.rewriting import without_gaps
 from tfmp.shared.arguments import is_whole_number
@@ -39,9 +46,6 @@ from tfmp.shared.atomic_file import replacing, temporary_folder
 from tfmp.shared.progress import SILENT, Progress
 
 PRECISIONS = ("fp16", "fp32")
-
-# A FlatBuffer's offsets are signed 32-bit numbers (flatbuffers.dev, "Internals").
-FLATBUFFER_LIMIT_BYTES = 2**31 - 1
 
 _CONVERSION_TIMEOUT_S = 3600.0
 _LOAD_TIMEOUT_S = 300.0
@@ -60,7 +64,7 @@ class TFLiteFile:
         precision: "fp16" or "fp32", the precision of its weights.
         batch_size: the first size of its inputs; None when it may change.
         signatures: inputs and outputs by signature, in the order of their sources.
-        sizes: bytes of constants that became FP16 and of those that did not, with reasons.
+        sizes: bytes of constants in FP16 and FP32.
         flex_ops: TensorFlow ops that plain LiteRT cannot run.
         notes: facts that a user of the file should know, for the report.
     """
@@ -93,6 +97,7 @@ def export_tflite(
     allow_flex: bool = False,
     progress: Progress = SILENT,
     converter: Worker | None = None,
+    scaling: Mapping[str, HostScaling] = MappingProxyType({}),
 ) -> TFLiteFile:
     """Converts `source` and writes `output`, whole or not at all.
 
@@ -105,7 +110,7 @@ def export_tflite(
         source: the model; its inputs and outputs keep their names and order. Several sources by
             signature name become one file; weights that they share are stored once.
         output: the file to write; one that exists is replaced.
-        precision: "fp16" rounds every float constant to float16; "fp32" leaves them.
+        precision: "fp16" rounds large float constants to float16; "fp32" leaves them.
         batch_size: samples of the inputs that leave the number open; None keeps it open.
         accumulate: precision of the sums that the file allows FP16 hardware to make, "fp32" or
             "fp16".
@@ -113,6 +118,7 @@ def export_tflite(
         progress: told of the stages.
         converter: a result of `start_converter`, for several conversions in a row: TensorFlow then
             starts once. None to start and end one here.
+        scaling: what the host does to outputs of the only source, by name, for the metadata.
 
     Raises:
         InputError: an option is out of range, or the folder cannot be written.
@@ -134,14 +140,23 @@ def export_tflite(
         filled = {key: without_gaps(one) for key, one in signatures.items()}
         write_saved_model({key: one for key, (one, _) in filled.items()}, batch_size, folder)
         progress("converting to TFLite")
-        sources = signatures.values() if precision == "fp16" else ()
-        findings = [finding for source in sources for finding in source_findings(source)]
+        whole = folder / "float32.tflite"
         with _dtypes_named([*signatures.values()]):
             # The process was started in another working directory, perhaps.
-            paths = folder.absolute(), draft.absolute()
-            worker.call("convert", *paths, list(signatures), precision, allow_flex)
-        restore_names(draft, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
-        allow_accumulation(draft, accumulate)
+            paths = folder.absolute(), whole.absolute()
+            past = weight_bytes(signatures.values(), "fp32") > FLATBUFFER_LIMIT_BYTES
+            worker.call("convert", *paths, list(signatures), allow_flex, past)
+        model = unpacked(whole)
+        findings: Sequence[ConstantFinding] = ()
+        restore_names(model, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
+        if precision == "fp16":
+            findings = constant_findings(TFLiteModel(whole))
+            store_in_fp16(model, accumulate)
+        if scaling:
+            (one,) = signatures.values()
+            names = [[spec.name for spec in specs] for specs in (one.inputs, one.outputs)]
+            add_metadata(model, METADATA, scaling_metadata(names[0], names[1], scaling))
+        pack(model, draft)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
         result = replace(result, notes=(*result.notes, *changed))
@@ -363,6 +378,8 @@ def _far_off(source: Source, batch: Batch, received: Batch) -> Iterator[str]:
         found = received[name]
         if expected.dtype.kind != "f" or expected.shape != found.shape:
             continue
+        if not np.isfinite(expected).all():  # random numbers are no samples for this model
+            continue
         error = relative_l2(expected, found)
         if not error <= _FAR and relative_l2(expected, source.forward(batch)[name]) <= _SAME:
             yield (
@@ -380,16 +397,9 @@ def _describe(
 ) -> TFLiteFile:
     flex_ops = tuple(sorted({operator.name for operator in model.operators if operator.flex}))
     sizes = account(model)
-    destroyed = confirmed(findings, model) if precision == "fp16" else ()
-    notes = [str(sizes), *map(str, destroyed)]
-    if sizes.kept and precision == "fp16":
-        largest = sizes.kept[0]
-        notes.append(
-            f"{len(sizes.kept)} constants stayed FP32, the largest {largest.name!r} "
-            f"({largest.nbytes} bytes): {largest.reason}"
-        )
-    if promise := accumulation(model):
-        notes.append(MEANING[promise])
+    notes = [str(sizes), *(str(finding) for finding in findings if finding.serious)]
+    if allowed := accumulation(model):
+        notes.append(MEANING[allowed])
     if flex_ops:
         notes.append(
             f"needs the TensorFlow (Flex) delegate for {', '.join(flex_ops)}: plain LiteRT and "

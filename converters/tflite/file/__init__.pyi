@@ -1,9 +1,23 @@
 from .contract import (
     MEANING as MEANING,
+    PROMISE as PROMISE,
     accumulation as accumulation,
-    allow_accumulation as allow_accumulation,
+    promise as promise,
+)
+from .host import (
+    METADATA as METADATA,
+    HostScaling as HostScaling,
+    host_scaling as host_scaling,
+    scaled_by_host as scaled_by_host,
+    scaling_metadata as scaling_metadata,
 )
 from .interpreter import Interpreter as Interpreter
+from .objects import (
+    FLATBUFFER_LIMIT_BYTES as FLATBUFFER_LIMIT_BYTES,
+    add_metadata as add_metadata,
+    pack as pack,
+    unpacked as unpacked,
+)
 from .reader import (
     Operator as Operator,
     Signature as Signature,

@@ -1,2 +1,8 @@
 from .gaps import without_gaps as without_gaps
-from .repair import Overflow as Overflow, overflows as overflows, repair_model as repair_model
+from .repair import (
+    Change as Change,
+    Overflow as Overflow,
+    Repaired as Repaired,
+    repair_model as repair_model,
+)
+from .scaling import leave_scaling as leave_scaling

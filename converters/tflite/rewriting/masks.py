@@ -54,7 +54,7 @@ def finite_masks(graph: Graph, edits: Edits) -> None:
 def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
     """Masks, their values, and the softmaxes that read the sums with them."""
     for node in graph.nodes:
-        values = _values(node)
+        values = known_values(node)
         if values is None or np.isnan(values).any():
             continue
         low, high = values.min() < -FLOAT16.max, values.max() > FLOAT16.max
@@ -65,7 +65,7 @@ def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
             yield node, values, ends
 
 
-def _values(node: Node | None) -> np.ndarray | None:
+def known_values(node: Node | None) -> np.ndarray | None:
     """The values of a float32 constant, else None."""
     from tensorflow import make_ndarray
 
@@ -83,7 +83,7 @@ _MOVING = frozenset(
 
 def _lowers(node: Node, graph: Graph) -> bool:
     """Whether a constant of numbers that are not negative only makes other values lower."""
-    values = _values(node)
+    values = known_values(node)
     if values is None or values.min() < 0:
         return False
     waiting = [(name, 1) for name in node.outputs]  # with the sign of its numbers
@@ -116,7 +116,7 @@ _UNKNOWN = (-np.inf, np.inf)
 def _bounds(tensor: str, graph: Graph) -> tuple[float, float]:
     """Numbers that all values of a tensor lie between, as far as its makers tell."""
     node = graph.makers.get(tensor)
-    values = _values(node)
+    values = known_values(node)
     if node is None:
         return _UNKNOWN
     if values is not None:

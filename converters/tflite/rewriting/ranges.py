@@ -16,6 +16,9 @@ from tfmp.converters.shared.traced_runs import run_traced
 # All activations of so many samples are held at once, where the model takes any number.
 _ROWS = 4
 
+# Elements of a constant that is kept.
+_SMALL = 4096
+
 SUMS = ("Mean", "Sum")
 
 
@@ -29,18 +32,23 @@ class Magnitude:
         size: number of values in one run.
         hidden: largest value that any order of adding can reach, if the tensor is the input of a
             sum or mean.
+        whole: whether all values are whole numbers.
+        value: the value itself, of a small tensor that depends on no input.
     """
 
     peak: float = 0.0
     smallest: float = np.inf
     size: int = 0
     hidden: float = 0.0
+    whole: bool = True
+    value: np.ndarray | None = None
 
     def see(self, values: np.ndarray) -> None:
         """Widens the range by the values of one run."""
         sizes = np.abs(values[np.isfinite(values)])
         nonzero = sizes[sizes > 0]
         self.size = max(self.size, values.size)
+        self.whole = self.whole and bool((sizes == np.floor(sizes)).all())
         if nonzero.size:
             self.peak = max(self.peak, float(nonzero.max()))
             self.smallest = min(self.smallest, float(nonzero.min()))
@@ -55,7 +63,7 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
     sums = [node for node in graph.nodes if node.op in SUMS and node.inputs[0] in graph.floats]
     floats = [name for node in graph.nodes for name in node.outputs if name in graph.floats]
     axes = [node.inputs[1] for node in sums]
-    run = _fetching(source, [*floats, *axes])
+    run = fetching(source, [*floats, *axes])
     seen = {name: Magnitude() for name in floats}
     rows = next((spec.shape[0] for spec in source.inputs if spec.shape and spec.shape[0]), _ROWS)
     for batch in batches:
@@ -63,6 +71,8 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
             values = run(piece)
             for name in floats:
                 seen[name].see(values[name])
+                if name in graph.constants and seen[name].size <= _SMALL:
+                    seen[name].value = values[name]
             for node in sums:
                 hidden = _worst_sum(values[node.inputs[0]], values[node.inputs[1]])
                 seen[node.inputs[0]].hidden = max(seen[node.inputs[0]].hidden, hidden)
@@ -88,7 +98,7 @@ def worst_of(node: Node, seen: Magnitudes) -> float:
     return max([*peaks, hidden], default=0.0)
 
 
-def _fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, np.ndarray]]:
+def fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, np.ndarray]]:
     """A function that runs the source and gives these tensors."""
     import tensorflow as tf
 

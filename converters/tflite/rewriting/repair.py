@@ -4,6 +4,7 @@ A TFLite file for GPUs cannot mix precisions, so islands of FP32 do not help: th
 must become smaller. In FP32 the rewritten model gives the same results as before.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -13,28 +14,33 @@ import numpy as np
 from tfmp.converters.intake import Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
+from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
 from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
+from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 from tfmp.converters.tflite.rewriting.masks import finite_masks
-from tfmp.converters.tflite.rewriting.ranges import Magnitudes, measure, worst_of
+from tfmp.converters.tflite.rewriting.ranges import Magnitudes, fetching, measure, worst_of
 from tfmp.converters.tflite.rewriting.rescale import rescale
 from tfmp.shared.numerics import FLOAT16
 
 # Two float32 evaluations of the same formula in another order differ by a few units of 2**-24.
 _FP32_TOLERANCE = 2.0**-18
+_TURNS = "whole turns taken out of an angle"
+# The rounding of a number in FP16.
+_FP16_TOLERANCE = 2.0**-11
 
 Batches = Callable[[], Iterable[Batch]]
 
 
 @dataclass(frozen=True)
 class Change:
-    """The change that a repair made in one layer.
+    """The change that was made in one layer.
 
     Attributes:
         layer: the layer, or an operation that belongs to no layer, in words.
-        what: "scaled by powers of two", "mask kept finite" or "largest exponent taken out".
-        before: largest magnitude of a value, or of a sum on the way to one.
-        after: the same magnitude in the repaired model.
+        what: the change, such as "scaled by powers of two" or "mask kept finite".
+        before: largest magnitude of a value, or of a sum on the way to one; or the limit.
+        after: the same magnitude or limit in the changed model.
     """
 
     layer: str
@@ -60,9 +66,7 @@ class Overflow:
     op: str
     peak: float
 
-    @property
-    def finding(self) -> str:
-        """The finding in words."""
+    def __str__(self) -> str:
         return f"{self.layer} ({self.op}) reaches {self.peak:.3g}, FP16 ends at {FLOAT16.max:g}"
 
 
@@ -74,48 +78,131 @@ class Repaired:
         source: the model to convert; the original if nothing had to be repaired.
         changes: the changes, layer by layer.
         left: layers that still overflow, the worst first.
+        lost: what FP16 loses and no rewrite keeps, with the way out, in words.
+        angles: changes that a repair of overflow would make to sines of large angles.
     """
 
     source: Source
     changes: tuple[Change, ...]
     left: tuple[Overflow, ...]
+    lost: tuple[str, ...] = ()
+    angles: tuple[Change, ...] = ()
 
 
-def repair_model(source: Source, batches: Batches) -> Repaired:
-    """Rewrites the layers that overflow in FP16 on these samples.
+def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Repaired:
+    """Rewrites what FP16 loses on these samples.
 
     Args:
         source: the model.
         batches: function that gives the samples each time it is called; they are read up to five
             times.
+        overflow: rewrite layers that overflow, too, and not only the limits that FP16 lacks.
 
     Returns:
-        A model with the same float32 outputs, to the accuracy of float32.
+        A model with the same float32 outputs: to the accuracy of FP16 where a limit was changed,
+        else to that of float32.
     """
-    seen = measure(source, batches())
-    changes: list[Change] = []
+
+    def converted(source: Source) -> Source:
+        """The model as it will be converted; a repair looks at what comes before."""
+        return source if overflow else without_gaps(source)[0]
+
+    seen = measure(converted(source), batches())
+    source, changes, lost = _held(source, seen, batches)
+    if changes:
+        seen = measure(converted(source), batches())
+    if overflow and (turned := _turned(source, seen)):
+        # The reference rounds its angles, too, to 24 bits.
+        tolerance = _FP16_TOLERANCE + turned[0].before * 2.0**-22
+        reduced = partial(reduce_angles, seen=seen)
+        changed, after = _tried(source, reduced, batches, tolerance)
+        if changed is not None:
+            changes += turned
+            source, seen = changed, after
     for what, rewrite in (
         ("mask kept finite", lambda seen: finite_masks),
         ("largest exponent taken out", lambda seen: tame_exponentials),
         ("scaled by powers of two", lambda seen: partial(rescale, seen=seen)),
     ):
+        if not overflow:
+            break
         changed, after = _tried(source, rewrite(seen), batches)
         if changed is not None:
             changes += _changes(what, source, seen, changed, after)
             source, seen = changed, after
-    return Repaired(source, tuple(changes), _overflows(source, seen))
+    return Repaired(
+        source,
+        tuple(changes),
+        _overflows(converted(source), seen),
+        (*lost, *_lost_angles(source, seen)),
+        tuple(_turned(source, seen)),
+    )
 
 
-def overflows(source: Source, batches: Iterable[Batch]) -> tuple[Overflow, ...]:
-    """The layers that overflow in FP16 on these samples without a repair, the worst first."""
-    source, _ = without_gaps(source)  # as it will be converted
-    return _overflows(source, measure(source, batches))
+def _turned(source: Source, seen: Magnitudes) -> list[Change]:
+    """The changes that taking whole turns out of large angles makes, the largest first."""
+    graph = Graph(source.graph, len(source.inputs))
+    found = (
+        Change(_layer(angle.node.name), _TURNS, seen[angle.node.outputs[0]].peak, math.pi)
+        for angle in angles(graph, seen)
+        if angle.fits
+    )
+    return sorted(set(found), key=lambda change: -change.before)
 
 
-def _tried(source: Source, rewrite: Rewrite, batches: Batches) -> tuple[Source | None, Magnitudes]:
+def _lost_angles(source: Source, seen: Magnitudes) -> dict[str, None]:
+    """Layers with sines of positions that FP16 has rounded before, in words."""
+    return {
+        f"{_layer(angle.node.name)}: FP16 rounds the position, up to {angle.seen.peak:.3g}, before "
+        "its sine is taken. Give the model the sines, or keep it in float32": None
+        for angle in angles(Graph(source.graph, len(source.inputs)), seen)
+        if not angle.fits
+    }
+
+
+def _held(
+    source: Source, seen: Magnitudes, batches: Batches
+) -> tuple[Source, list[Change], tuple[str, ...]]:
+    """The model with limits that FP16 holds, and the layers of those that cannot be moved."""
+    found = {floor.name: floor for floor in floors(Graph(source.graph, len(source.inputs)), seen)}
+    if not found:
+        return source, [], ()
+
+    def with_limits(names: Iterable[str], lose: bool = False) -> Source | None:
+        """A model that differs from the source by less than FP16's rounding."""
+        rewrite = partial(hold_floors, seen=seen, names=frozenset(names), lose=lose)
+        changed = source.rewritten(rewrite)
+        return changed if _same(source, changed, batches(), _FP16_TOLERANCE) else None
+
+    moved = list(found)
+    if (changed := with_limits(moved)) is None:
+        moved = [name for name in found if with_limits([name])]
+        changed = with_limits(moved)
+    if changed is None:
+        moved, changed = [], source
+    lost = [name for name in found if name not in moved and with_limits([name], True) is None]
+    limits = {name: found[name] for name in moved}
+    changes = [
+        Change(_layer(name), one.what, one.value, one.value if one.moved else one.held)
+        for name, one in limits.items()
+    ]
+    told = [
+        f"{_layer(name)}: FP16 makes {found[name].value:.3g} "
+        f"{found[name].lost:g}, and the samples reach it. Write a limit from 6.1e-05 to 32768 in "
+        "that layer, or scale its values before"
+        for name in lost
+    ]
+    return changed, list(dict.fromkeys(changes)), tuple(dict.fromkeys(told))
+
+
+def _tried(
+    source: Source, rewrite: Rewrite, batches: Batches, tolerance: float = _FP32_TOLERANCE
+) -> tuple[Source | None, Magnitudes]:
     """The rewritten source and its magnitudes; None where nothing, or too much, has changed."""
     changed = source.rewritten(rewrite)
-    if _operations(changed) == _operations(source) or not _same(source, changed, batches()):
+    if _operations(changed) == _operations(source):
+        return None, {}
+    if not _same(source, changed, batches(), tolerance):
         return None, {}
     return changed, measure(changed, batches())
 
@@ -125,19 +212,23 @@ def _operations(source: Source) -> int:
     return sum(node.op in ("Const", "Mul") for node in Graph(source.graph, 0).nodes)
 
 
-def _same(source: Source, changed: Source, batches: Iterable[Batch]) -> bool:
+def _same(
+    source: Source, changed: Source, batches: Iterable[Batch], tolerance: float = _FP32_TOLERANCE
+) -> bool:
+    # `Source.forward` runs a trace with other names, which a rewrite by name does not reach.
+    names = [Graph(one.graph, len(one.inputs)).outputs for one in (source, changed)]
+    runs = [fetching(one, [*own]) for one, own in zip((source, changed), names, strict=True)]
     for batch in batches:
-        received = changed.forward(batch)
-        for name, expected in source.forward(batch).items():
+        answers = [run(batch) for run in runs]
+        for before, after in zip(*names, strict=True):
+            expected, received = answers[0][before], answers[1][after]
             if not np.issubdtype(expected.dtype, np.floating):
-                if not np.array_equal(expected, received[name]):
+                if not np.array_equal(expected, received):
                     return False
                 continue
             finite = expected[np.isfinite(expected)]
             scale = float(np.abs(finite).max()) if finite.size else 1.0
-            if not np.allclose(
-                received[name], expected, rtol=0, atol=_FP32_TOLERANCE * scale, equal_nan=True
-            ):
+            if not np.allclose(received, expected, rtol=0, atol=tolerance * scale, equal_nan=True):
                 return False
     return True
 

@@ -46,7 +46,7 @@ _DIVIDES = frozenset(("RealDiv", "DivNoNan"))
 _SQUARES = frozenset(("Square", "SquaredDifference"))
 _ROOTS = {"Sqrt": 1, "Rsqrt": -1}
 # Whatever the values are.
-_LOOKS_AT_THE_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
+LOOKS_AT_THE_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 
 
 def rescale(graph: Graph, edits: Edits, seen: Magnitudes) -> None:
@@ -115,7 +115,7 @@ class _Scaler:
         for node in self._graph.nodes:
             if self._graph.constants.issuperset(node.outputs):
                 continue
-            blind = node.op in _LOOKS_AT_THE_SHAPE or not _data_inputs(node, self._graph)
+            blind = node.op in LOOKS_AT_THE_SHAPE or not _data_inputs(node, self._graph)
             exponent = 0 if blind else self._exponent_of(node)
             self._kept.update(dict.fromkeys(node.outputs, exponent))
         for name in self._graph.outputs:

@@ -48,7 +48,8 @@ def test_each_step_has_the_drift_of_its_kind(report):
         found = drifts(candidate.stages)
         assert list(found) == ["export", "weights", "arithmetic"]
         assert found["export"] < 1e-6
-        assert 1e-5 < found["weights"] < 1e-3
+        # Small constants of a .tflite file stay FP32.
+        assert (1e-5 if candidate is half else 0) <= found["weights"] < 1e-3
         assert 1e-5 < found["arithmetic"] < 1e-3
         total = candidate.outputs[0].rel_l2
         assert total <= sum(found.values()) * (1 + 1e-6), "steps must reach the candidate"

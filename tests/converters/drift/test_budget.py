@@ -10,6 +10,12 @@ def test_defaults_let_299_samples_prove_the_flip_rate() -> None:
     assert DriftBudget() == DriftBudget(
         rel_l2=0.01,
         max_abs=None,
+        between_samples=0.1,
+        between_columns=0.1,
+        between_places=0.1,
+        between_outputs=0.1,
+        wrong_samples=0.01,
+        near_end=0.01,
         flip_rate=0.01,
         accuracy_drop=0.01,
         accuracy_ratio=None,
@@ -45,6 +51,28 @@ def test_an_output_has_its_own_limits_and_the_common_rest() -> None:
     assert budget.for_output("b") == DriftBudget(max_abs=3.0)
 
 
+VIEWS = ("between_samples", "between_columns", "between_places")
+
+
+@pytest.mark.parametrize("value", [0.3, None])
+def test_the_limit_of_earlier_versions_sets_those_that_took_its_place(value: float | None) -> None:
+    views = dict.fromkeys((*VIEWS, "between_outputs"), value)
+    text = "none" if value is None else str(value)
+    assert DriftBudget.parse(f"slice_rel_l2={text}") == DriftBudget(**views)
+    assert DriftBudget(slice_rel_l2=value) == DriftBudget(**views)
+    assert DriftBudget.parse(f"y.slice_rel_l2={text}").overrides == {"y": views}
+    assert DriftBudget(overrides={"y": {"slice_rel_l2": value}}).overrides == {"y": views}
+    later = DriftBudget.parse(["near_end=0.5", "rel_l2=0.2"], DriftBudget(slice_rel_l2=value))
+    assert (later.between_places, later.near_end, later.wrong_samples) == (value, 0.5, 0.01)
+
+
+@pytest.mark.parametrize("name", [*VIEWS, "between_outputs", "wrong_samples", "near_end"])
+def test_a_view_has_a_limit_of_its_own(name: str) -> None:
+    budget = DriftBudget.parse(f"y.{name}=none")
+    assert budget.for_output("y") == DriftBudget(**{name: None})
+    assert budget.for_output("other") == DriftBudget()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -73,6 +101,7 @@ def test_an_output_has_its_own_limits_and_the_common_rest() -> None:
         ),
         ("accuracy_ratio=0", "accuracy_ratio is a ratio of the candidate's value"),
         ("rel_l2=inf", "rel_l2 must be a finite number of at least 0"),
+        ("slice_rel_l2=-1", "between_samples must be a finite number of at least 0"),
         ("confidence=1", "confidence must lie between 0.5 and 1, received 1.0. Use 0.95"),
         ("min_samples=0", "min_samples must be a whole number of at least 1, received 0."),
     ],

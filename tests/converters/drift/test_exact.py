@@ -1,10 +1,8 @@
 """Exact sums: against rational arithmetic, and independent of order and grouping."""
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -12,13 +10,9 @@ from tfmp.converters.drift.exact import (
     Common,
     Expansion,
     Histogram,
-    add_bands,
-    banded,
-    banded_by_slot,
     fold,
     merge,
     total,
-    total_of_bands,
 )
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
@@ -91,67 +85,3 @@ def test_what_differs_once_is_shared_no_more() -> None:
     different = merge(_Numbers(shared="a"), _Numbers(shared="b"))
     assert different.shared == ""
     assert merge(different, _Numbers(shared="a")).shared == ""
-
-
-class TestBands:
-    """Sums over samples of many numbers at a time."""
-
-    VALUES = np.random.default_rng(0).standard_normal((3, 50, 4)) * 10.0 ** np.arange(
-        -300, 301, 200
-    )
-
-    def test_the_sums(self):
-        found = total_of_bands(banded(self.VALUES), (3, 4))
-        size = np.abs(self.VALUES).sum(axis=1)
-        np.testing.assert_allclose(found / size, self.VALUES.sum(axis=1) / size, atol=2.0**-20)
-
-    @pytest.mark.parametrize("step", [1, 7, 49])
-    def test_any_split_and_order_gives_the_same(self, step):
-        parts = {}
-        for start in reversed(range(0, 50, step)):
-            parts = add_bands(banded(self.VALUES[:, start : start + step]), parts)
-        whole = banded(self.VALUES)
-        assert parts.keys() == whole.keys()
-        assert all((parts[band] == whole[band]).all() for band in whole)
-
-    def test_each_place_has_the_sums_that_it_has_alone(self):
-        generator = np.random.default_rng(0)
-        values = generator.standard_normal((3, 40, 700)) * 10.0 ** generator.integers(-9, 9, 700)
-        values[:, ::3, 5] = 0
-        found = banded(values)
-        for place in range(0, 700, 23):
-            alone = banded(values[:, :, place : place + 1])
-            for band, sums in found.items():
-                assert (sums[:, place] == alone.get(band, np.zeros((3, 1)))[:, 0]).all()
-
-    @pytest.mark.parametrize("step", [20_000, 7_000])
-    def test_rows_by_slot_have_the_sums_of_their_own(self, step):
-        generator = np.random.default_rng(0)
-        values = generator.standard_normal((3, 20_000)) * 10.0 ** generator.integers(-9, 9, 20_000)
-        slots = generator.integers(0, 9, 20_000)
-        found = {}
-        for start in range(0, 20_000, step):
-            part = slice(start, start + step)
-            found = add_bands(banded_by_slot(values[:, part], slots[part], 10), found)
-        for slot in range(10):
-            alone = banded(values[:, slots == slot, None])
-            for band, sums in found.items():
-                assert (sums[:, slot] == alone.get(band, np.zeros((3, 1)))[:, 0]).all()
-        assert banded_by_slot(np.zeros((3, 5)), np.zeros(5, int), 2) == {}
-
-    def test_zeros_leave_nothing_and_the_smallest_numbers_are_none(self):
-        assert banded(np.zeros((3, 5, 2))) == {}
-        values = np.zeros((1, 3, 2))
-        values[0, 1, 1] = 1e-300
-        found = total_of_bands(banded(values), (1, 2))
-        np.testing.assert_allclose(found, [[0.0, 1e-300]], rtol=1e-6)
-
-    def test_more_samples_than_float64_adds_exactly(self):
-        values = np.full((1, 2**17 + 3, 1), 2.0**7 - 2.0**-30)
-        assert banded(values)[0].tolist() == [[(2**17 + 3) * (2**37 - 1)]]
-
-    @pytest.mark.parametrize("lost", [np.inf, -np.inf, np.nan])
-    def test_what_float64_cannot_hold_is_infinite(self, lost):
-        values = np.ones((1, 3, 2))
-        values[0, 1, 1] = lost
-        assert total_of_bands(banded(values), (1, 2)).tolist() == [[3.0, math.inf]]

@@ -7,7 +7,6 @@ from tfmp.converters.drift.tasks import (
     Task,
     check_task,
     infer_task,
-    names_ids,
     read_tasks,
 )
 from tfmp.converters.intake import OutputHint
@@ -25,6 +24,9 @@ from tfmp.converters.shared.tensors import TensorSpec
         ("y=Regression", ("y", Task(Kind.REGRESSION))),
         ("y= Detection : axis = 1, columns=0-3", ("y", Task(Kind.DETECTION, 1, (0, 1, 2, 3)))),
         ("y=reconstruction:axis=-3", ("y", Task(Kind.RECONSTRUCTION, axis=-3))),
+        ("y=angle", ("y", Task(Kind.ANGLE, period=360))),
+        ("y=angle:period=6.2832", ("y", Task(Kind.ANGLE, period=6.2832))),
+        ("y=quaternion:axis=1", ("y", Task(Kind.QUATERNION, axis=1))),
     ],
 )
 def test_declared(text, expected):
@@ -40,10 +42,13 @@ def test_declared(text, expected):
         ("=ids", "expected OUTPUT=KIND"),
         ("y=classify", "'classify' is no kind of output; expected one of classification, multi"),
         ("y=classification:axis=0", "axis=0 is not an axis of answers"),
-        ("y=classification:axes=1", "'axes' cannot be read; expected axis=NUMBER or columns="),
+        ("y=classification:axes=1", "'axes' cannot be read; expected axis=NUMBER, columns="),
         ("y=classification:axis", "'axis' cannot be read"),
         ("y=regression:columns=0-3", "columns are those of a detection's boxes"),
         ("y=detection:columns=3-1", "names no column"),
+        ("y=regression:period=360", "a period is that of an angle, and the kind is regression"),
+        ("y=angle:period=0", "period=0 is no length of a turn"),
+        ("y=angle:period=1.2.3", "period=1.2.3 is no length of a turn"),
         ("y=detection:columns=0-999999999", "columns=0-999999999 cannot be read"),
     ],
 )
@@ -59,6 +64,7 @@ def test_what_cannot_be_read(text, message):
         ("classification:axis=-3", (None, 4, 4), "axis=-3 is not one of its axes"),
         ("detection:columns=2-5", (None, 10, 5), "it has no column 5"),
         ("detection:columns=0-2", (None, 10, 5), "a box has four columns, received 3"),
+        ("quaternion", (None, 7), "a quaternion has four numbers, and its axis has 7"),
     ],
 )
 def test_what_does_not_fit_its_output(task, shape, message):
@@ -100,31 +106,6 @@ def test_a_dict_of_tasks():
         read_tasks({"a": 3})
 
 
-@pytest.mark.parametrize(
-    "name",
-    (
-        "class_index token_index index best_index label_map mask item_ids tokens age_category "
-        "predicted_class label_output tokens_out class_0 class_of_pixel semantic_map idx best_idx "
-        "vq_codes argmax token_sequence selected_indices"
-    ).split(),
-)
-def test_names_of_ids(name):
-    assert names_ids(name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    (
-        "token_count sequenceLength mask_area category_score class_count num_tokens heat_index "
-        "air_quality_index depth_map alpha_mask minutes class_logits label_confidence mask_logits "
-        "token_budget category_price segment_energy frame_idx onset_indices pixel_class_area_sum "
-        "time_sequence output y"
-    ).split(),
-)
-def test_names_of_amounts_that_hold_a_word_of_ids(name):
-    assert not names_ids(name)
-
-
 def kind(name, shape, loss=None, activation=None, dtype="float32"):
     hint = OutputHint(loss=loss, from_logits=None, activation=activation)
     task = infer_task(name, dtype, shape, hint)
@@ -147,26 +128,25 @@ def kind(name, shape, loss=None, activation=None, dtype="float32"):
         (("y", (None, 8), "cosine_similarity"), Kind.EMBEDDING),
         (("classLogits", (None, 8)), Kind.CLASSIFICATION),
         (("start_logits", (None, 8)), Kind.CLASSIFICATION),
-        (("logit", (None, 1)), Kind.BINARY),
+        (("logits", (None, 1)), Kind.BINARY),
+        (("logit", (None, 1)), None),
         (("sentence_embedding", (None, 8)), Kind.EMBEDDING),
         (("detection_classes", (None, 20)), Kind.IDS),
-        (("mask", (None, 8, 8, 3)), Kind.CLASSIFICATION),
-        (("mask", (None, 8, 8, 1)), None),
-        (("mask", (None, 8, 8)), None),
-        (("mask_logits", (None, 8, 8)), Kind.MULTILABEL),
+        (("detection_scores", (None, 20)), Kind.MULTILABEL),
+        (("sequences", (None, 20)), Kind.TOKENS),
+        # One class on the last axis is no choice between classes.
+        (("mask_logits", (None, 8, 8, 1)), Kind.MULTILABEL),
         (("mask_logits", (None, 8, 8, 3)), Kind.CLASSIFICATION),
-        (("low_res_masks", (None, 4, 64, 64)), None),
-        (("masks", (None, None, None, 3)), Kind.CLASSIFICATION),
-        (("classes", (None, 20, 6)), None),
-        (("patch_tokens", (None, 20, 6)), None),
-        (("tokens", (None, 20, 1)), Kind.TOKENS),
+        # Words that people choose say nothing.
+        (("mask", (None, 8, 8, 3)), None),
+        (("class_index", (None, 1)), None),
+        (("temperature", (None, 1)), None),
         (("dense_3", (None, 8)), None),
         (("catalogits", (None, 8)), None),
         (("y", (None, 8), "my_own_loss"), None),
         (("logits", (None, 8), None, None, "int64"), None),
-        (("image", (None, 8, 8, 3), None, None, "uint8"), Kind.RECONSTRUCTION),
-        (("image", (None, 8, 8, 3), None, None, "int32"), None),
-        (("sequences_scores", (None, 8)), Kind.MULTILABEL),
+        (("image", (None, 8, 8, 3), None, None, "uint8"), None),
+        (("sequences_scores", (None, 8)), None),
     ],
 )
 def test_inferred(arguments, expected):

@@ -13,7 +13,6 @@ from tfmp.converters.report.figures import (
     budget_bars,
     margin_bars,
     size_bars,
-    ulp_bars,
 )
 from tfmp.converters.report.model import CandidateReport
 from tfmp.converters.runners import RunnerInfo
@@ -67,39 +66,23 @@ class TestBudget:
         assert only(broken, check(0.0, 0.1, name="sample_rel_l2")).text == "3 values"
         assert budget_bars(candidate(check(3.0, 59.0, name="min_samples"))) == ([], 0)
 
-    @pytest.mark.parametrize("name", ["meaning", "top_k", "slice_rel_l2"])
+    @pytest.mark.parametrize("name", ["meaning", "top_k", "between_samples"])
     def test_a_share_without_a_limit_is_no_number_of_values(self, name: str) -> None:
         assert only(check(0.4375, None, verdict=Verdict.INCONCLUSIVE, name=name)).text == "0.438"
 
     def test_names_are_words(self) -> None:
-        names = ["slice_rel_l2", "mean_iou_drop", "macro_f1_ratio", "found_share_drop"]
+        names = ["between_samples", "mean_iou_drop", "macro_f1_ratio", "found_share_drop"]
         labels = [only(check(0, 1, name=name)).label for name in names]
-        assert labels == ["Worst slice", "Mean IoU drop", "Macro F1 ratio", "Found share drop"]
+        assert labels == ["Between samples", "Mean IoU drop", "Macro F1 ratio", "Found share drop"]
 
     def test_worst_first_and_no_more_than_a_glance_takes(self) -> None:
         checks = [check(index / 1000, 0.1, name=f"own_{index}") for index in range(20)]
         bars, more = budget_bars(candidate(*checks))
         assert (len(bars), more) == (12, 8)
         assert bars[0].text == "0.019 of 0.1"
-        checks = [check(share, 0.1, name="slice_rel_l2") for share in (0.01, 0.03, 0.02)]
+        checks = [check(share, 0.1, name="between_samples") for share in (0.01, 0.03, 0.02)]
         bars, more = budget_bars(candidate(check(0.02, 0.1), *checks))
         assert ([bar.text for bar in bars], more) == (["0.03 of 0.1", "0.02 of 0.1"], 0)
-
-
-def test_ulps_begin_and_end_where_there_are_values() -> None:
-    accumulator = OutputAccumulator("y")
-    reference = np.array([[1.0, 1.0, 1.0, 1.0]])
-    accumulator.update(reference, reference + np.array([[0.1, 0.25, 1.5, 5.0]]) * 2.0**-10)
-    assert [(bar.label, bar.text, bar.length) for bar in ulp_bars(accumulator.result())] == [
-        ("under 1/2", "2 (50.0%)", 0.5),
-        ("1/2 to 1", "0 (0.0%)", 0.0),
-        ("1 to 2", "1 (25.0%)", 0.25),
-        ("2 to 4", "0 (0.0%)", 0.0),
-        ("4 to 8", "1 (25.0%)", 0.25),
-    ]
-    accumulator = OutputAccumulator("y")
-    accumulator.update(np.array([1, 2]), np.array([1, 3]))
-    assert ulp_bars(accumulator.result()) == []
 
 
 def test_margins_with_their_share_of_flips() -> None:

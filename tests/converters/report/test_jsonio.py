@@ -12,7 +12,7 @@ from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.schema import schema
 from tfmp.converters.shared.errors import InputError
 
-PUBLISHED = Path(schema_module.__file__).with_name("drift-1.schema.json")
+PUBLISHED = Path(schema_module.__file__).with_name("drift-2.schema.json")
 
 
 def changed(report: DriftReport, **changes: object) -> dict[str, object]:
@@ -45,9 +45,9 @@ def test_nonfinite_numbers_are_words(report) -> None:
     ("change", "message"),
     [
         (
-            {"schema": "tfmp.drift/2"},
-            "not a drift report: expected an object with schema 'tfmp.drift/1', received "
-            "'tfmp.drift/2'. Name a JSON file that tfmp-convert wrote.",
+            {"schema": "tfmp.drift/3"},
+            "not a drift report: expected an object with schema 'tfmp.drift/2', received "
+            "'tfmp.drift/3'. Name a JSON file that tfmp-convert wrote.",
         ),
         (
             {"verdict": "MAYBE"},
@@ -86,7 +86,7 @@ def test_files_that_are_no_reports(tmp_path: Path) -> None:
 
 def test_the_published_schema_is_the_dataclasses() -> None:
     assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == schema(), (
-        "run: python -m tfmp.converters.report.schema > converters/report/drift-1.schema.json"
+        "run: python -m tfmp.converters.report.schema > converters/report/drift-2.schema.json"
     )
     silent = [
         f"{name}.{key}"
@@ -102,5 +102,5 @@ def test_the_schema_accepts_reports_and_refuses_others(report) -> None:
     validator = jsonschema.Draft202012Validator(schema())
     document = json.loads(to_json(report))
     validator.validate(document)
-    for change in ({"verdict": "MAYBE"}, {"schema": "tfmp.drift/2"}, {"candidates": [{}]}):
+    for change in ({"verdict": "MAYBE"}, {"schema": "tfmp.drift/3"}, {"candidates": [{}]}):
         assert not validator.is_valid({**document, **change})

@@ -191,7 +191,7 @@ def test_what_cannot_be_repaired_is_named_with_its_layer() -> None:
     (left,) = result.left
     assert (left.layer, left.op) == ("layer grow", "Exp")
     assert left.peak == pytest.approx(np.exp(12), rel=1e-3)
-    assert left.finding == "layer grow (Exp) reaches 1.63e+05, FP16 ends at 65504"
+    assert str(left) == "layer grow (Exp) reaches 1.63e+05, FP16 ends at 65504"
 
 
 def test_a_true_value_that_a_layer_needs_and_fp16_lacks_is_named() -> None:

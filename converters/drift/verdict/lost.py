@@ -1,0 +1,182 @@
+"""Checks of views: what an output loses, for each use that somebody may make of it."""
+
+from collections.abc import Sequence
+
+from tfmp.converters.drift import (
+    BETWEEN_OUTPUTS,
+    NEAR,
+    NEAR_END,
+    WRONG,
+    WRONG_SAMPLES,
+    DriftBudget,
+    Kind,
+    OutputDrift,
+    View,
+    binomial_bounds,
+    difference,
+    tables_of,
+    views_of,
+)
+from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside, p_over
+
+_REMEDY = (
+    "Keep the end of the model in FP32, as tfmp-convert onnx does by default (tflite: "
+    "--host-output-scaling)"
+)
+
+# A step of FP16, in root mean squares of its rounding.
+_STEP = 12**0.5
+
+# Fewer lost samples are no share.
+_FEWEST = 3
+
+# Units of which each is looked at; the worst of more is often wrong by chance.
+_FEW = 16
+
+# Outputs of a model that are compared with one another.
+_MOST_OUTPUTS = 8
+
+# What the error of each view is a share of.
+_SHARES = {
+    "between_samples": "the standard deviation between samples",
+    "between_columns": "the standard deviation of their difference",
+    "between_places": "the steps between neighbouring places",
+    BETWEEN_OUTPUTS: "the standard deviation of their difference",
+}
+
+# Differences that nobody may read.
+_DIFFERENCES = ("between_columns", "between_places", BETWEEN_OUTPUTS)
+
+# Who reads each view: for whom its loss matters.
+_READERS = {
+    "between_samples": "samples are compared or ranked",
+    "between_columns": "columns are subtracted",
+    "between_places": "the shape of a sample is read, such as steps or gradients",
+    BETWEEN_OUTPUTS: "outputs are subtracted",
+    NEAR_END: "that distance is read, such as a risk",
+}
+
+
+def lost_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    """The checks of all views of one output; the first that rounding breaks says what to do."""
+    checks: list[Check] = []
+    for view in output.views:
+        told = any(_REMEDY in check.text for check in checks)
+        limit: float | None = getattr(budget, view.view)
+        if limit is None:
+            continue
+        if view.wrong is None:
+            checks.append(_pooled(output, view, limit, told))
+        elif (check := _share(output, view, limit, budget.confidence)) is not None:
+            checks.append(check)
+    return checks
+
+
+def _pooled(output: OutputDrift, view: View, limit: float, told: bool = False) -> Check:
+    """A loss of all samples together; `told` if the output's remedy was said already."""
+    loss = view.loss
+    unit = f" {view.unit}:" if view.unit else ""
+    text = (
+        f"output {output.name!r}:{unit} the error is {number_beside(loss, limit)} of "
+        f"{_SHARES[view.view]} ({view.variation:.3g}), limit {limit:.10g}"
+    )
+    if loss <= limit:
+        return Check(view.view, output.name, loss, None, None, limit, Verdict.PASS, text)
+    verdict = Verdict.FAIL
+    if view.is_rounding:
+        text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
+        text += "" if told else f". {_REMEDY}"
+        if output.is_unknown or view.asked or view.view in _DIFFERENCES:
+            verdict = Verdict.INCONCLUSIVE
+            text += _question(output, view)
+    return Check(view.view, output.name, loss, None, None, limit, verdict, text)
+
+
+def _share(output: OutputDrift, view: View, limit: float, confidence: float) -> Check | None:
+    """A share of samples that are lost in a view; None if it may be within the limit."""
+    wrong, samples = view.wrong or 0, view.samples
+    # The worst of so many units: each of them has its part of the error rate.
+    lower, upper = binomial_bounds(wrong, samples, 1 - (1 - confidence) / view.units)
+    if wrong < max(_FEWEST, limit * samples):
+        return None
+    text = (
+        f"output {output.name!r}: {_told(view)}. The true share is at least {lower:.2%} "
+        f"({confidence:.0%} confidence), limit {limit:.2%}"
+    )
+    if lower <= limit and view.units > _FEW:  # the worst of many, by chance
+        return None
+    read = view.view == WRONG_SAMPLES or (output.task.kind in _NUMBERS and not output.is_unknown)
+    failed = lower > limit and read
+    if not failed:
+        text += _question(output, view)
+
+    def bounds(each: float) -> tuple[float, float]:
+        return binomial_bounds(wrong, samples, each)
+
+    return Check(
+        *(view.view, output.name, view.loss, lower, upper, limit),
+        Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
+        text,
+        min(1.0, p_over(bounds, limit) * view.units) if failed else None,
+    )
+
+
+_NUMBERS = frozenset({Kind.REGRESSION, Kind.RECONSTRUCTION})
+
+
+def _told(view: View) -> str:
+    """What is lost in some samples, in words."""
+    count = f"{view.wrong:,} of {view.samples:,}"
+    if view.view == NEAR_END:
+        return (
+            f"all values are within {NEAR:.10g} of {view.unit}, and in {count} samples a distance "
+            f"from it is off by more than {WRONG:.10g} of itself"
+        )
+    return (
+        f"in {count} samples {view.unit} is off by more than {WRONG:.10g} of its standard "
+        "deviation, and the others are not"
+    )
+
+
+def _question(output: OutputDrift, view: View) -> str:
+    """For whom it matters, and how to say that it does not."""
+    if view.view not in _READERS:
+        return ""
+    return (
+        f". This matters if {_READERS[view.view]}; if not, add --budget "
+        f"{output.name}.{view.view}=none"
+    )
+
+
+def outputs_checks(outputs: Sequence[OutputDrift], budget: DriftBudget) -> list[Check]:
+    """The check of outputs of one shape beside one another: the pair that loses most."""
+    shaped = [
+        output
+        for output in outputs
+        if output.views and budget.for_output(output.name).between_outputs is not None
+    ][:_MOST_OUTPUTS]
+    worst: tuple[OutputDrift, View] | None = None
+    for place, one in enumerate(shaped):
+        for other in shaped[place + 1 :]:
+            tables = tables_of(difference(one.totals.evidence, other.totals.evidence))
+            found = [view for view in views_of(tables) if view.view == "between_samples"]
+            for view in found:
+                own = max(_pooled_loss(one), _pooled_loss(other))
+                if view.loss > own and (worst is None or view.loss > worst[1].loss):
+                    pair = f"less output {other.name!r}" + (f", {view.unit}" if view.unit else "")
+                    rounding = (_rounding(one) ** 2 + _rounding(other) ** 2) ** 0.5
+                    changes = {"view": BETWEEN_OUTPUTS, "unit": pair, "rounding": rounding}
+                    worst = one, View(**{**vars(view), **changes})
+    if worst is None:
+        return []
+    limit = budget.for_output(worst[0].name).between_outputs or 0.0
+    return [_pooled(*worst, limit)]
+
+
+def _pooled_loss(output: OutputDrift) -> float:
+    losses = [view.loss for view in output.views if view.view == "between_samples"]
+    return max(losses, default=0.0)
+
+
+def _rounding(output: OutputDrift) -> float:
+    return max((view.rounding for view in output.views), default=0.0)

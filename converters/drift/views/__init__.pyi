@@ -1,0 +1,11 @@
+from .evidence import Evidence as Evidence
+from .tables import (
+    Table as Table,
+    first_axis as first_axis,
+    tables_of as tables_of,
+)
+from .view import (
+    View as View,
+    near_end as near_end,
+    views_of as views_of,
+)

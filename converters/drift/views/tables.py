@@ -1,0 +1,158 @@
+"""The values of an output as tables: samples, rows and columns, from the evidence that was kept."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfmp.converters.drift.views.evidence import Evidence, Part, places_of
+from tfmp.shared.numerics import ulp
+
+# Columns side by side that are numbers of their own; more are a vector or a signal.
+FEW_COLUMNS = 16
+
+# Indices of the first axis that are looked at by themselves, and the fewest values of each.
+_MOST_UNITS, _EACH = 256, 4
+
+
+@dataclass(frozen=True)
+class Table:
+    """Samples of one shape in float64, the columns last.
+
+    Attributes:
+        reference: (samples, rows, columns), 0 where either side is not finite. Of many columns
+            there is one row, of those that were kept.
+        error: candidate less reference, in the same shape.
+        known: where both sides are finite.
+        columns: numbers of the columns.
+        rows: numbers of the rows.
+        width: rows on the last axis before the columns: a row at its end has no next one.
+        word: what a column is called.
+    """
+
+    reference: np.ndarray
+    error: np.ndarray
+    known: np.ndarray
+    columns: np.ndarray
+    rows: np.ndarray
+    width: int
+    word: str = "column"
+
+    def only(self, column: int) -> "Table":
+        """The table with one of its columns."""
+        at = self.columns == column
+        reference, error, known = (
+            each[:, :, at] for each in (self.reference, self.error, self.known)
+        )
+        return replace(
+            self, reference=reference, error=error, known=known, columns=self.columns[at]
+        )
+
+    @property
+    def step(self) -> np.ndarray:
+        """Root mean square of the rounding of each value to FP16."""
+        return ulp(self.reference) / np.sqrt(12.0)
+
+
+def tables_of(evidence: Evidence, without: np.ndarray | None = None) -> list[Table]:
+    """The values of an output.
+
+    Args:
+        evidence: of one output.
+        without: keys of samples to leave out.
+    """
+    found = []
+    for part in evidence.parts:
+        kept = np.ones(len(part.keys), bool)
+        if without is not None:
+            kept = ~np.isin(part.keys, without)
+        if kept.any():
+            found.append(_table(part, kept, len(evidence.parts) == 1))
+    return found
+
+
+def _table(part: Part, kept: np.ndarray, alone: bool) -> Table:
+    places = places_of(part.shape)[: part.kept]
+    order = np.argsort(places)
+    few = alone and math.prod(part.shape) <= FEW_COLUMNS  # each is a number of its own
+    places, width = places[order], len(places) if few else part.shape[-1]
+    values = part.values[kept][:, :, order].astype(np.float64)
+    rows, columns = np.divmod(places, width)
+    if (
+        len(places) % width == 0
+        and (columns == np.tile(columns[:width], len(places) // width)).all()
+    ):
+        values = values.reshape(*values.shape[:2], -1, width)
+        rows, columns = rows[::width], columns[:width]
+    else:
+        values = values[:, :, None, :]
+        rows = np.zeros(1, int)
+    inner = part.shape[-2] if len(part.shape) > 1 and not few else 1
+    return _filled(values, columns, rows, inner, "column")
+
+
+def _filled(
+    values: np.ndarray, columns: np.ndarray, rows: np.ndarray, width: int, word: str
+) -> Table:
+    """A table of values of shape (samples, 2, rows, columns)."""
+    reference, candidate = values[:, 0], values[:, 1]
+    known = np.isfinite(reference) & np.isfinite(candidate)
+    with np.errstate(invalid="ignore"):
+        error = np.where(known, candidate - reference, 0.0)
+    return Table(np.where(known, reference, 0.0), error, known, columns, rows, width, word)
+
+
+def as_signal(table: Table) -> Table:
+    """One row of many columns, such as a forecast, as places of one column."""
+    reference, error, known = (
+        each.transpose(0, 2, 1) for each in (table.reference, table.error, table.known)
+    )
+    return Table(
+        reference, error, known, np.zeros(1, int), table.columns, int(table.columns[-1]) + 2
+    )
+
+
+def first_axis(evidence: Evidence, without: np.ndarray | None = None) -> list[Table]:
+    """The values of samples of several axes with the first of these as columns.
+
+    That is the axis of channels for whoever writes these first, and of steps for sequences.
+    """
+    found = []
+    for part in evidence.parts:
+        units = part.shape[0]
+        if (
+            len(part.shape) < 2
+            or not 1 < units <= _MOST_UNITS
+            or math.prod(part.shape) <= FEW_COLUMNS
+        ):
+            return []
+        places = places_of(part.shape)[: part.kept]
+        label = places // (math.prod(part.shape) // units)
+        each = int(np.bincount(label, minlength=units).min())
+        kept = np.ones(len(part.keys), bool)
+        if without is not None:
+            kept = ~np.isin(part.keys, without)
+        if each < _EACH or not kept.any():
+            return []
+        order = np.stack([np.flatnonzero(label == unit)[:each] for unit in range(units)], axis=1)
+        values = part.values[kept][:, :, order].astype(np.float64)
+        rows, columns = np.arange(each), np.arange(units)
+        found.append(_filled(values, columns, rows, 1, "place"))
+    return found
+
+
+def difference(one: Evidence, other: Evidence) -> Evidence:
+    """One output less another of its shape, on the samples that both have."""
+    shapes = {part.shape: part for part in other.parts}
+    parts = []
+    for part in one.parts:
+        beside = shapes.get(part.shape)
+        if beside is None:
+            continue
+        keys, left, right = np.intersect1d(part.keys, beside.keys, return_indices=True)
+        kept = min(part.kept, beside.kept)
+        with np.errstate(invalid="ignore"):
+            values = part.values[left][:, :, :kept] - beside.values[right][:, :, :kept]
+        if len(keys):
+            parts.append(Part(part.shape, keys, values))
+    return Evidence(parts)

@@ -1,0 +1,427 @@
+"""Views of an output: what it loses, for each use that somebody may make of it.
+
+A view is the output less its mean over something. Its statistic is the error of the view over the
+view's own variation, root mean squares both. The loss of what varies is never excused by rounding:
+where FP16 cannot hold what varies beside an offset, that is the finding. What is excused is noise:
+variation that float32 itself hardly holds, and columns of a vector that are off by no more than
+their neighbours. Measured on 150 outputs of real conversions (`benchmarks/verdict_pairs.py`): sound
+models lose at most 0.03 of any view, and those that a use breaks 0.06 and more.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal
+
+# Names of the views, which are those of their limits in the budget.
+BETWEEN_SAMPLES = "between_samples"
+BETWEEN_COLUMNS = "between_columns"
+BETWEEN_PLACES = "between_places"
+BETWEEN_OUTPUTS = "between_outputs"
+WRONG_SAMPLES = "wrong_samples"
+NEAR_END = "near_end"
+
+# What varies by less of its size is float32's own rounding: four of its spacings.
+CONSTANT = 2.0**-21
+
+# Fewer samples or places have no variation to speak of.
+_FEWEST = 10
+
+# A sample is wrong where it is off by more than this share of what its column varies by, by more
+# than a few times what the others are (one normal error in 500 is more than four times their root
+# mean square without the worst tenth), and by more than its own rounding.
+WRONG, _TAIL, _OTHERS, _ROUNDINGS = 0.3, 4.0, 0.9, 2.0
+
+# Errors of columns up to so many times the median are alike.
+_NOISE = 2.0
+
+# Numbers stand beside an offset if it is so many times their standard deviation; and far ones hide
+# them if their own loss is so many times that of all together.
+_OFFSET, _HIDDEN = 10.0, 3.0
+
+# The standard deviation of the middle half of a normal distribution, in its own.
+_MIDDLE = 0.377
+
+# A sample that varies by less than this share of a typical one has nothing to lose.
+_FLAT = 1 / 30
+
+# Numbers are near an end where all but one in a thousand are this near to it: then no decision
+# reads them, and their distance from the end is what they say.
+NEAR, _ALL = 0.01, 0.999
+
+
+@dataclass(frozen=True)
+class View:
+    """What one unit of an output loses in one view.
+
+    Attributes:
+        view: the view, which is the name of its limit.
+        unit: the column, place or pair in words; "" for the output as a whole.
+        error: root mean square of the error in this view, in the output's unit.
+        variation: root mean square of what the reference varies by in it.
+        rounding: what rounding the output itself to FP16 would give on average.
+        usual: the median of the errors of all units.
+        samples: distinct samples that were looked at.
+        wrong: samples that are lost in this view; None for a view of all samples together.
+        units: number of units that were looked at.
+        asked: whether only some users read this unit.
+    """
+
+    view: str
+    unit: str
+    error: float
+    variation: float
+    rounding: float
+    usual: float
+    samples: int
+    wrong: int | None = None
+    units: int = 1
+    asked: bool = False
+
+    @property
+    def loss(self) -> float:
+        """The error as a share of the variation, or the share of samples that are lost."""
+        if self.wrong is not None:
+            return self.wrong / max(1, self.samples)
+        return self.error / self.variation if self.variation else 0.0
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether the error is no larger than the rounding of the output itself would make it."""
+        return self.error <= _ROUNDINGS * self.rounding
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Mean squares by unit.
+
+    Attributes:
+        error: of the error in the view.
+        variation: of the reference in the view.
+        size: of the reference itself.
+        rounding: of the rounding of the reference.
+    """
+
+    error: np.ndarray
+    variation: np.ndarray
+    size: np.ndarray
+    rounding: np.ndarray
+
+    @property
+    def loss(self) -> np.ndarray:
+        """Error over variation, 0 where nothing varies."""
+        varies = self.variation > CONSTANT**2 * self.size
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(varies, np.sqrt(self.error / self.variation), 0.0)
+
+    def view(self, name: str, unit: str, at: int, samples: int, units: int) -> View:
+        """The view of one unit."""
+        error, variation, rounding = (
+            float(np.sqrt(each[at])) for each in (self.error, self.variation, self.rounding)
+        )
+        usual = float(np.median(np.sqrt(self.error)))
+        return View(name, unit, error, variation, rounding, usual, samples, None, units)
+
+
+def _centred(values: np.ndarray, known: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """The values less their mean over an axis, 0 where they are not known."""
+    count = np.maximum(np.count_nonzero(known, axis=axis, keepdims=True), 1)
+    mean = values.sum(axis=axis, keepdims=True) / count
+    return np.where(known, values - mean, 0.0)
+
+
+def _by_column(
+    tables: Sequence[Table], of: Callable[[Table], tuple[np.ndarray, ...]]
+) -> tuple[np.ndarray, _Sums]:
+    """The columns that were seen, and mean squares of error, variation, size and rounding."""
+    columns = np.unique(np.concatenate([table.columns for table in tables]))
+    sums = np.zeros((4, len(columns)))
+    counts = np.zeros(len(columns))
+    for table in tables:
+        *squares, known = of(table)
+        at = np.searchsorted(columns, table.columns)
+        for total, values in zip(sums, squares, strict=True):
+            np.add.at(total, at, np.square(values).sum(axis=(0, 1)))
+        np.add.at(counts, at, np.count_nonzero(known, axis=(0, 1)))
+    return columns, _Sums(*(sums / np.maximum(counts, 1)))
+
+
+def views_of(
+    tables: Sequence[Table], by_place: Sequence[Table] = (), own: bool = False
+) -> list[View]:
+    """What an output loses in each view: the worst unit of each.
+
+    Args:
+        tables: its values.
+        own: whether each column is a number of its own, and none holds the others' noise.
+        by_place: the same by the first axis of a sample, see `first_axis`.
+    """
+    samples = sum(len(table.reference) for table in tables)
+    if samples < _FEWEST:
+        return []
+    found = [*_between_samples(tables, samples, own), *_between_columns(tables, samples)]
+    found += _between_places(tables, samples)
+    found += [*_middle_half(tables, samples), *_wrong_samples(tables, samples, own)]
+    if by_place:
+        found += [view for view in _between_samples(by_place, samples, own) if view.unit]
+        found += _wrong_samples(by_place, samples, own)
+    return found
+
+
+def _noise(sums: "_Sums", own: bool) -> np.ndarray:
+    """Flags of columns of a vector whose error is no larger than that of most others.
+
+    Args:
+        sums: of all columns.
+        own: whether each is a number of its own.
+    """
+    if own or len(sums.error) < FEW_COLUMNS:
+        return np.zeros(len(sums.error), bool)
+    return np.asarray(sums.error <= _NOISE**2 * np.median(sums.error))
+
+
+def _deviations(tables: Sequence[Table]) -> Callable[[Table], np.ndarray]:
+    """What each value differs by from the mean of all samples at its place.
+
+    Where samples have shapes of their own, from the mean of its column in all of them.
+    """
+    if len(tables) == 1:
+        return lambda table: _centred(table.reference, table.known, 0)
+    columns = np.unique(np.concatenate([table.columns for table in tables]))
+    totals, counts = np.zeros(len(columns)), np.zeros(len(columns))
+    for table in tables:
+        at = np.searchsorted(columns, table.columns)
+        np.add.at(totals, at, table.reference.sum(axis=(0, 1)))
+        np.add.at(counts, at, np.count_nonzero(table.known, axis=(0, 1)))
+    means = totals / np.maximum(counts, 1)
+
+    def centred(table: Table) -> np.ndarray:
+        mean = means[np.searchsorted(columns, table.columns)]
+        return np.where(table.known, table.reference - mean, 0.0)
+
+    return centred
+
+
+def _between_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterator[View]:
+    """Samples compared with one another: all columns together, and the worst one."""
+    deviation = _deviations(tables)
+    columns, sums = _by_column(
+        tables,
+        lambda each: (each.error, deviation(each), each.reference, each.step, each.known),
+    )
+    pooled = _Sums(*(np.array([each.mean()]) for each in vars(sums).values()))
+    if pooled.loss[0] or len(columns) > 1:
+        yield pooled.view(BETWEEN_SAMPLES, "", 0, samples, 1)
+    if len(columns) > 1:
+        loss = np.where(_noise(sums, own), 0.0, sums.loss)
+        worst = int(loss.argmax())
+        if loss[worst]:
+            unit = _named(tables, columns, worst)
+            yield sums.view(BETWEEN_SAMPLES, unit, worst, samples, len(columns))
+    if len(columns) >= FEW_COLUMNS:  # beside a column that is larger than all others
+        middle = int(np.argsort(sums.loss)[len(columns) // 2])
+        if sums.loss[middle] > pooled.loss[0]:
+            yield sums.view(BETWEEN_SAMPLES, "half of the columns", middle, samples, 1)
+
+
+def _middle_half(tables: Sequence[Table], samples: int) -> Iterator[View]:
+    """The middle half of the samples, of few columns: beside far ones all else looks right."""
+    if len(tables) > 1 or samples < 2 * _FEWEST:
+        return
+    (table,) = tables
+    if table.reference.shape[1] > 1 or len(table.columns) > FEW_COLUMNS:
+        return
+    low, high = np.quantile(table.reference, [0.25, 0.75], axis=0)
+    known = table.known & (table.reference >= low) & (table.reference <= high)
+    reference, error, step = (
+        np.where(known, each, 0.0) for each in (table.reference, table.error, table.step)
+    )
+    inner = error, _centred(reference, known, 0) / _MIDDLE, reference, step
+    columns, sums = _by_column(tables, lambda _: (*inner, known))
+    deviation = _deviations(tables)(table)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole = _rms(table.error) / _rms(deviation)
+    hidden = (sums.size > _OFFSET**2 * sums.variation) & (sums.loss > _HIDDEN * whole)
+    worst = int(np.where(hidden, sums.loss, 0.0).argmax())
+    if hidden[worst]:
+        unit = f"{_named(tables, columns, worst)}, middle half of the samples"
+        found = sums.view(BETWEEN_SAMPLES, unit, worst, samples, len(columns))
+        yield replace(found, asked=True)
+
+
+def _rms(values: np.ndarray) -> np.ndarray:
+    """Root mean square by column."""
+    return np.asarray(np.sqrt(np.square(values).mean(axis=(0, 1))))
+
+
+def _named(tables: Sequence[Table], columns: np.ndarray, at: int) -> str:
+    return f"{tables[0].word} {columns[at]} of {columns[-1] + 1:,}"
+
+
+def _worst(name: str, word: str, columns: np.ndarray, sums: _Sums, samples: int) -> Iterator[View]:
+    worst = int(sums.loss.argmax())
+    if sums.loss[worst]:
+        unit = word.format(columns[worst]) if len(columns) > 1 else ""
+        yield sums.view(name, unit, worst, samples, len(columns))
+
+
+def _long(tables: Sequence[Table]) -> list[Table]:
+    """The tables of samples that have places; none if some have too few."""
+    found = [
+        as_signal(table)
+        if table.reference.shape[1] == 1 and len(table.columns) > FEW_COLUMNS
+        else table
+        for table in tables
+    ]
+    return found if all(each.reference.shape[1] >= _FEWEST for each in found) else []
+
+
+def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
+    """Neighbouring columns compared with one another, of few."""
+    few = [
+        table
+        for table in tables
+        if 2 <= len(table.columns) <= FEW_COLUMNS and table.reference.shape[1] == 1
+    ]
+    if len(few) < len(tables) or len({len(table.columns) for table in few}) > 1:
+        return
+    stepped = [_stepped(table, 2) for table in few]
+    deviation = _deviations(stepped)
+    columns, sums = _by_column(
+        stepped,
+        lambda each: (each.error, deviation(each), each.reference, each.step, each.known),
+    )
+    large = np.zeros(len(columns))
+    rounding = np.zeros(len(columns))
+    for table in few:  # the size beside which a difference is rounded is that of its terms
+        squares = np.square(table.reference).mean(axis=(0, 1))
+        steps = np.square(table.step).mean(axis=(0, 1))
+        large = np.maximum(large, np.maximum(squares[1:], squares[:-1]))
+        rounding = np.maximum(rounding, steps[1:] + steps[:-1])
+    sums = _Sums(sums.error, sums.variation, large, rounding)
+    worst = int(sums.loss.argmax())
+    if sums.loss[worst]:
+        unit = f"columns {columns[worst]} and {columns[worst] + 1}"
+        yield sums.view(BETWEEN_COLUMNS, unit, worst, samples, len(columns))
+
+
+def _stepped(table: Table, axis: int) -> Table:
+    """Differences of neighbours along an axis."""
+    reference, error = (np.diff(each, axis=axis) for each in (table.reference, table.error))
+    after = (slice(None),) * axis + (slice(1, None),)
+    before = (slice(None),) * axis + (slice(-1),)
+    known = table.known[after] & table.known[before]
+    columns, rows = table.columns, table.rows
+    if axis == 2:
+        columns = columns[:-1]
+    else:
+        next_to = (np.diff(rows) == 1) & (rows[1:] % table.width != 0)
+        known = known & next_to[None, :, None]
+        rows = rows[:-1]
+    reference, error = (np.where(known, each, 0.0) for each in (reference, error))
+    return Table(reference, error, known, columns, rows, table.width)
+
+
+def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
+    """Neighbouring places of a sample compared with one another, by column."""
+    long = _long(tables)
+    if not long:
+        return
+    stepped = {id(table): _stepped(table, 1) for table in long}
+    columns, sums = _by_column(
+        long,
+        lambda each: (
+            stepped[id(each)].error,
+            stepped[id(each)].reference,
+            each.reference,
+            each.step * np.sqrt(2.0),
+            each.known,
+        ),
+    )
+    shares = [np.count_nonzero(each.known) for each in stepped.values()]
+    scale = sum(np.count_nonzero(table.known) for table in long) / max(1, sum(shares))
+    sums = _Sums(sums.error * scale, sums.variation * scale, sums.size, sums.rounding)
+    yield from _worst(BETWEEN_PLACES, "column {}", columns, sums, samples)
+
+
+def _wrong_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterator[View]:
+    """Samples of which a column is wrong, or flat, while the others' is right."""
+    deviation = _deviations(tables)
+    columns, sums = _by_column(
+        tables,
+        lambda each: (each.error, deviation(each), each.reference, each.step, each.known),
+    )
+    varies = np.where(sums.variation > CONSTANT**2 * sums.size, sums.variation, np.inf)
+    varies = np.where(_noise(sums, own), np.inf, varies)
+    counts = np.zeros((2, len(columns)), int)
+    for table in tables:
+        at = np.searchsorted(columns, table.columns)
+        wrong = _wrong(table.error, table, np.sqrt(varies[at]))
+        np.add.at(counts[0], at, np.count_nonzero(wrong, axis=0))
+        if table.reference.shape[1] >= _FEWEST:
+            beside = _centred(table.reference, table.known, 1)
+            each = np.sqrt(np.square(beside).mean(axis=1))
+            typical = np.sqrt(np.square(each).mean(axis=0))
+            least = np.where(each > _FLAT * typical, each, np.inf)
+            least = np.where(each > CONSTANT * np.abs(table.reference).max(axis=1), least, np.inf)
+            flat = _wrong(_centred(table.error, table.known, 1), table, least)
+            np.add.at(counts[1], at, np.count_nonzero(flat, axis=0))
+    for lost, word in zip(counts, ("", "places of "), strict=True):
+        worst = int(lost.argmax())
+        if lost[worst]:
+            unit = f"{word}{_named(tables, columns, worst)}"
+            numbers = sums.view(WRONG_SAMPLES, unit, worst, samples, len(columns))
+            yield View(**{**vars(numbers), "wrong": int(lost[worst])})
+
+
+def _wrong(error: np.ndarray, table: Table, varies: np.ndarray) -> np.ndarray:
+    """Flags of (samples, columns) that are off by too much of what varies, and unlike others."""
+    count = np.maximum(np.count_nonzero(table.known, axis=1), 1)
+    size = np.sqrt(np.square(error).sum(axis=1) / count)
+    rounding = np.sqrt(np.square(table.step).sum(axis=1) / count)
+    others = np.sort(size, axis=0)[: int(np.ceil(_OTHERS * len(size)))]
+    usual = np.sqrt(np.square(others).mean(axis=0))
+    least = np.maximum(_TAIL * usual, _ROUNDINGS * rounding)
+    return np.asarray(size > np.maximum(WRONG * varies, least))
+
+
+def near_end(tables: Sequence[Table], each: bool = False) -> View | None:
+    """Numbers that are all near 0 or near 1, by their distance from there; None for others.
+
+    Args:
+        tables: the values.
+        each: whether few columns are numbers of their own, of which some may be near an end.
+    """
+    found: list[View] = []
+    if not tables:
+        return None
+    few = each and all(
+        table.reference.shape[1] == 1 and len(table.columns) <= FEW_COLUMNS for table in tables
+    )
+    for chosen in _columns(tables) if few else [tables]:
+        values = np.concatenate([table.reference[table.known] for table in chosen])
+        if not values.size or values.min() < 0 or values.max() > 1:
+            continue
+        for end in (0.0, 1.0):
+            if np.mean(np.abs(values - end) <= NEAR) >= _ALL:
+                found.append(_from_end(chosen, end, values))
+    return max(found, key=lambda view: view.wrong or 0, default=None)
+
+
+def _columns(tables: Sequence[Table]) -> Iterator[list[Table]]:
+    """The tables of each column by itself."""
+    for column in np.unique(np.concatenate([table.columns for table in tables])).tolist():
+        yield [table.only(column) for table in tables]
+
+
+def _from_end(tables: Sequence[Table], end: float, values: np.ndarray) -> View:
+    samples = lost = 0
+    for table in tables:
+        away = np.abs(table.reference - end)
+        off = table.known & (np.abs(table.error) > WRONG * away) & (away > CONSTANT * end)
+        lost += int(np.count_nonzero(off.any(axis=(1, 2))))
+        samples += len(off)
+    spread = float(np.sqrt(np.mean(np.square(values - end))))
+    return View(NEAR_END, f"{end:g}", 0.0, spread, 0.0, 0.0, samples, lost)

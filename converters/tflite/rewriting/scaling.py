@@ -1,0 +1,244 @@
+"""Leaves the offset and scale of outputs to the host, so that FP16 holds what varies.
+
+A temperature of 290 K that varies by 3 has steps of 0.25 in FP16. The file gives what is left
+without offset and scale, folded into the last product, and the host puts them back in float32.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfmp.converters.intake import Edits, Graph, Node, Source
+from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.tflite.file import HostScaling
+from tfmp.converters.tflite.rewriting.ranges import fetching
+from tfmp.converters.tflite.rewriting.rescale import LOOKS_AT_THE_SHAPE
+from tfmp.shared.numerics import FLOAT16
+
+_ADDS = frozenset(("Add", "AddV2", "BiasAdd", "Sub"))
+_SCALES = frozenset(("Mul", "RealDiv"))
+# What gives values at other places, which one scale for all of them does not mind.
+_MOVES = frozenset("Reshape Squeeze ExpandDims Transpose".split())
+_PRODUCTS = frozenset(
+    "MatMul BatchMatMul BatchMatMulV2 Einsum Conv2D DepthwiseConv2dNative".split()
+)
+# An output whose mean is so many standard deviations from zero loses two bits beside it.
+_FAR = 4.0
+# Two powers of two stay free for samples that were not measured.
+_LARGEST = FLOAT16.max / 4
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """What lies between the last product, or another operation, and an output.
+
+    Attributes:
+        base: the tensor that it begins with.
+        length: number of nodes behind it.
+        scale: of the base.
+        offset: beside the scaled base.
+        whole: whether one scale is for all places of the last axis.
+    """
+
+    base: str
+    length: int
+    scale: np.ndarray
+    offset: np.ndarray
+    whole: bool
+
+
+def leave_scaling(
+    source: Source, batches: Callable[[], Iterable[Batch]]
+) -> tuple[Source, dict[str, HostScaling]]:
+    """The model without offsets and scales of its outputs, and what the host does instead.
+
+    Args:
+        source: the model.
+        batches: gives the samples each time it is called; means and deviations are theirs.
+
+    Returns:
+        The source itself and nothing where no output stands beside an offset or past FP16.
+    """
+    graph = Graph(source.graph, len(source.inputs))
+    tails = _tails(source, graph, batches)
+    moments = _moments(source, {one.base for one in tails.values()} | set(graph.outputs), batches)
+    chosen: dict[int, tuple[int, bool, np.ndarray, np.ndarray]] = {}
+    scaling = {}
+    for place, output in enumerate(graph.outputs):
+        tail = tails.get(output)
+        if tail is None or not _is_worth_it(moments[output]):
+            continue
+        mean, deviation = np.zeros(1), np.ones(1)
+        product = _is_product(tail.base, graph)
+        if product:
+            mean, deviation = moments[tail.base].of(tail.whole)
+        elif moments[tail.base].peak >= FLOAT16.overflow_threshold:
+            deviation = np.array([moments[tail.base].peak / _LARGEST])
+        elif (tail.scale == 1).all() and not tail.offset.any():
+            continue
+        deviation = 2.0 ** np.ceil(np.log2(np.where(deviation > 0, deviation, 1.0)))
+        chosen[place] = tail.length, product, 1 / deviation, -mean / deviation
+        scale, offset = np.broadcast_arrays(tail.scale * deviation, tail.scale * mean + tail.offset)
+        scaling[source.outputs[place].name] = HostScaling(scale.copy(), offset.copy())
+
+    def leave(graph: Graph, edits: Edits) -> None:
+        # By places, because nodes have other names in other traces.
+        for place, (length, product, factor, summand) in chosen.items():
+            tensor, passed = graph.outputs[place], []
+            for _ in range(length):
+                node = graph.makers[tensor]
+                tensor = next(name for name in node.inputs if name not in graph.constants)
+                passed.append((node, tensor))
+            maker = graph.makers[tensor]
+            if product and _has_columns(maker, graph):
+                weights = edits.affine(maker.inputs[1], factor, np.zeros(1))
+                edits.set_input(maker.name, 1, weights)
+                factor = np.ones(1)
+            base = edits.affine(tensor, factor, summand)
+            for node, data in passed:
+                given = base if data == tensor else data
+                if node.op in _MOVES:
+                    edits.set_input(node.name, node.inputs.index(data), given)
+                else:
+                    edits.become(node, given)
+
+    return (source.rewritten(leave), scaling) if scaling else (source, {})
+
+
+def _readers(tensor: str, graph: Graph) -> int:
+    """Number of the nodes that read a tensor's values."""
+    return sum(node.op not in LOOKS_AT_THE_SHAPE for node in graph.readers(tensor))
+
+
+def _is_product(tensor: str, graph: Graph) -> bool:
+    """Whether what is done to a tensor becomes part of the product that gives it."""
+    node = graph.makers[tensor]
+    if _readers(tensor, graph) > 1 or tensor in graph.outputs:  # others need it as it is
+        return False
+    if node.op in _ADDS:
+        data = [name for name in node.inputs if name not in graph.constants]
+        return len(data) == 1 and _is_product(data[0], graph)
+    return node.op in _PRODUCTS
+
+
+def _has_columns(node: Node, graph: Graph) -> bool:
+    """Whether the last axis of a node's weights is that of its result."""
+    turned = node.op == "MatMul" and node.attributes["transpose_b"].b
+    return node.op in ("MatMul", "Conv2D") and node.inputs[1] in graph.constants and not turned
+
+
+def _tails(
+    source: Source, graph: Graph, batches: Callable[[], Iterable[Batch]]
+) -> dict[str, _Tail]:
+    """What the host can do of each output, by the output's tensor."""
+    ends = _ADDS | _SCALES
+    read = {name for node in graph.nodes if node.op in ends for name in node.inputs}
+    names = sorted(read & graph.constants & graph.floats)
+    run = fetching(source, names)
+    values = next(({name: found[name] for name in names} for found in map(run, batches())), {})
+    tails = {}
+    for output in graph.outputs:
+        if output in graph.floats and graph.outputs.count(output) == 1:
+            tail = _tail(output, graph, values)
+            if tail is not None:
+                tails[output] = tail
+    return tails
+
+
+def _tail(output: str, graph: Graph, values: Mapping[str, np.ndarray]) -> _Tail | None:
+    tensor, whole = output, False
+    length = 0
+    scale, offset = np.ones(1), np.zeros(1)
+    # Values that others read, too, are needed as they are.
+    while _readers(tensor, graph) == min(length, 1):
+        node = graph.makers[tensor]
+        step = _step(node, graph, values)
+        if step is None or (length and tensor in graph.outputs):
+            break
+        data, factor, shift, moves = step
+        moved = whole or moves
+        if moved and max(one.size for one in (scale, offset, factor, shift)) > 1:
+            break
+        scale, offset = scale * factor, scale * shift + offset
+        whole, tensor, length = moved, data, length + 1
+    return _Tail(tensor, length, scale, offset, whole) if length else None
+
+
+_Step = tuple[str, np.ndarray, np.ndarray, bool]
+
+
+def _step(node: Node, graph: Graph, values: Mapping[str, np.ndarray]) -> _Step | None:
+    """The tensor that a node reads, the factor and summand of it, and whether places change."""
+    one, none = np.ones(1), np.zeros(1)
+    if node.op in _MOVES and node.inputs[0] not in graph.constants:
+        return node.inputs[0], one, none, True
+    if node.op == "Identity":
+        return node.inputs[0], one, none, False
+    if node.op not in _ADDS | _SCALES:
+        return None
+    known = [name in values for name in node.inputs]
+    if sum(known) != 1:
+        return None
+    data, constant = node.inputs[known.index(False)], values[node.inputs[known.index(True)]]
+    same = str(graph.specs[data].shape) == str(graph.specs[node.outputs[0]].shape)
+    if not same or constant.size != (constant.shape or (1,))[-1]:
+        return None
+    numbers = constant.astype(np.float64).reshape(-1)
+    if node.op in ("Add", "AddV2", "BiasAdd"):
+        return data, one, numbers, False
+    if node.op == "Sub":
+        return (data, one, -numbers, False) if known[1] else (data, -one, numbers, False)
+    if not numbers.all() or (node.op == "RealDiv" and known[0]):
+        return None
+    return data, numbers if node.op == "Mul" else 1 / numbers, none, False
+
+
+class _Moments:
+    """Mean and standard deviation along the last axis, and the largest magnitude."""
+
+    def __init__(self) -> None:
+        self.count, self.total, self.squares, self.peak = 0, np.zeros(1), np.zeros(1), 0.0
+        self.start: np.ndarray | None = None
+
+    def see(self, values: np.ndarray) -> None:
+        rows = values.reshape(-1, values.shape[-1] if values.ndim > 1 else 1).astype(np.float64)
+        rows = rows[np.isfinite(rows).all(axis=1)]
+        if not rows.size:
+            return
+        self.start = rows.mean(axis=0) if self.start is None else self.start
+        self.count += len(rows)
+        self.total = self.total + (rows - self.start).sum(axis=0)
+        self.squares = self.squares + ((rows - self.start) ** 2).sum(axis=0)
+        self.peak = max(self.peak, float(np.abs(rows).max()))
+
+    def of(self, whole: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation, of all places together if they are to have one scale."""
+        count = max(self.count, 1)
+        beside = self.total / count
+        mean = beside + (0.0 if self.start is None else self.start)
+        variance = np.maximum(self.squares / count - beside**2, 0)
+        if whole:
+            variance = np.mean(variance + mean**2, keepdims=True) - np.mean(mean) ** 2
+            mean = np.mean(mean, keepdims=True)
+        return mean, np.sqrt(variance)
+
+
+def _moments(
+    source: Source, names: set[str], batches: Callable[[], Iterable[Batch]]
+) -> dict[str, _Moments]:
+    found = {name: _Moments() for name in sorted(names)}
+    run = fetching(source, [*found])
+    for batch in batches():
+        values = run(batch)
+        for name, moments in found.items():
+            if values[name].dtype.kind == "f":
+                moments.see(values[name])
+    return found
+
+
+def _is_worth_it(moments: _Moments) -> bool:
+    """Whether FP16 rounds an output beside an offset, or cannot hold it."""
+    mean, deviation = moments.of(whole=False)
+    far = np.abs(mean) > _FAR * deviation
+    return bool((far & (deviation > 0)).any()) or moments.peak >= FLOAT16.overflow_threshold

@@ -1,0 +1,54 @@
+"""Angles a turn apart and quaternions of either sign say the same; all else is an error."""
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.tasks import Task
+from tfmp.converters.drift.wrapping import aligned
+
+GENERATOR = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("period", [360.0, 2 * np.pi, 24.0, 1.0])
+def test_an_angle_a_turn_away_is_the_same(period):
+    task = Task.of(f"angle:period={period}", "y")
+    reference = GENERATOR.uniform(-period, period, (50, 3))
+    turns = GENERATOR.integers(-2, 3, (50, 3))
+    one, other = aligned(reference, reference + turns * period + 0.01 * period, task)
+    np.testing.assert_array_equal(one, reference)
+    np.testing.assert_allclose(other - one, 0.01 * period, rtol=1e-6)
+
+
+def test_half_a_turn_is_as_far_as_an_angle_can_be():
+    task = Task.of("angle", "y")
+    reference = np.float32([[10.0], [350.0], [0.0]])
+    _, other = aligned(reference, np.float32([[100.0], [10.0], [181.0]]), task)
+    assert (other - reference).ravel().tolist() == [90.0, 20.0, -179.0]
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(-1, (40, 4)), (1, (40, 4)), (1, (40, 4, 5, 5))])
+def test_a_quaternion_of_the_other_sign_is_the_same(axis, shape):
+    task = Task.of(f"quaternion:axis={axis}", "y")
+    reference = GENERATOR.standard_normal(shape).astype(np.float32)
+    signs = GENERATOR.choice([-1, 1], reference.sum(axis=axis, keepdims=True).shape)
+    one, other = aligned(reference, (signs * reference).astype(np.float16), task)
+    np.testing.assert_array_equal(one, reference)
+    np.testing.assert_allclose(other, reference, atol=2e-3)
+
+
+def test_a_quaternion_with_one_wrong_sign_is_another_turn():
+    task = Task.of("quaternion", "y")
+    reference = np.float32([[0.9, 0.3, 0.2, 0.2]])
+    wrong = reference * np.float32([1, -1, 1, 1])
+    np.testing.assert_array_equal(aligned(reference, wrong, task)[1], wrong)
+
+
+@pytest.mark.parametrize("task", ["angle", "quaternion"])
+@pytest.mark.parametrize("lost", [np.nan, np.inf])
+def test_what_is_not_finite_stays_so(task, lost):
+    reference = np.ones((3, 4), np.float32)
+    candidate = reference.copy()
+    candidate[1, 2] = lost
+    one, other = aligned(reference, candidate, Task.of(task, "y"))
+    assert not np.isfinite(other[1, 2])
+    np.testing.assert_array_equal(other[[0, 2]], one[[0, 2]])

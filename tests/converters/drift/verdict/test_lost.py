@@ -1,0 +1,182 @@
+"""Checks of views: what fails, what is asked, and that the answers that a text names decide."""
+
+import re
+
+import numpy as np
+import pytest
+from judged_distances import checks_of, drift, half, judged
+
+from tfmp.converters.drift import DriftBudget, OutputDrift
+from tfmp.converters.drift.verdict.check import Check, Verdict
+from tfmp.converters.drift.verdict.lost import lost_checks, outputs_checks
+
+GENERATOR = np.random.default_rng(0)
+PRESSURE = 1013 + 0.6 * GENERATOR.standard_normal((600, 1))
+
+
+def check(name: str, found: OutputDrift, budget: DriftBudget | None = None) -> Check | None:
+    checks = lost_checks(found, (budget or DriftBudget()).for_output(found.name))
+    return next((each for each in checks if each.name == name), None)
+
+
+def answered(text: str) -> DriftBudget:
+    """The budget that a text asks for."""
+    return DriftBudget.parse([re.search(r"--budget (\S+)$", text)[1]])
+
+
+class TestRounding:
+    """Numbers beside a larger offset, which FP16 itself rounds away."""
+
+    def test_declared_numbers_fail_with_the_remedy(self):
+        (found,) = checks_of(drift(PRESSURE, half(PRESSURE), "regression"))
+        assert (found.name, found.verdict) == ("between_samples", Verdict.FAIL)
+        assert found.text.startswith("output 'y': the error is 0.2")
+        assert "FP16 has steps of 0.5 there" in found.text
+        assert "Keep the end of the model in FP32" in found.text
+
+    def test_unknown_ones_are_asked_for(self):
+        found = drift(PRESSURE, half(PRESSURE))
+        (doubt,) = checks_of(found)
+        assert doubt.verdict is Verdict.INCONCLUSIVE
+        assert "This matters if samples are compared or ranked" in doubt.text
+        assert judged(found, answered(doubt.text)) is Verdict.PASS
+
+    def test_whatever_is_worse_than_rounding_fails(self):
+        noisy = PRESSURE + 0.5 * GENERATOR.standard_normal(PRESSURE.shape)
+        assert judged(drift(PRESSURE, noisy)) is Verdict.FAIL
+        assert judged(drift(PRESSURE, np.full_like(PRESSURE, 1013))) is Verdict.FAIL
+
+    def test_the_end_in_fp32_passes(self):
+        received = 1013 + half(PRESSURE - 1013)
+        for task in (None, "regression"):
+            assert checks_of(drift(PRESSURE, received, task)) == []
+
+    @pytest.mark.parametrize(("limit", "verdict"), [(0.2, Verdict.FAIL), (0.3, Verdict.PASS)])
+    def test_a_limit_of_its_own(self, limit, verdict):
+        budget = DriftBudget.parse(f"y.between_samples={limit}")
+        assert judged(drift(PRESSURE, half(PRESSURE), "regression"), budget) is verdict
+
+
+class TestDifferences:
+    LOW = 280 + 8 * GENERATOR.standard_normal((600, 1))
+    DAY = np.concatenate([LOW, LOW + 0.25 * np.abs(GENERATOR.standard_normal((600, 1)))], axis=1)
+
+    @pytest.mark.parametrize("task", [None, "regression"])
+    def test_rounding_is_asked_for_even_if_declared(self, task):
+        found = drift(self.DAY, half(self.DAY), task)
+        (doubt,) = checks_of(found)
+        assert (doubt.name, doubt.verdict) == ("between_columns", Verdict.INCONCLUSIVE)
+        assert doubt.text.startswith("output 'y': columns 0 and 1: the error is 0.")
+        assert "This matters if columns are subtracted" in doubt.text
+        assert judged(found, answered(doubt.text)) is Verdict.PASS
+
+    def test_two_columns_that_became_one_fail(self):
+        same = np.repeat(self.DAY.mean(axis=1, keepdims=True), 2, axis=1)
+        found = check("between_columns", drift(self.DAY, same, "regression"))
+        assert found.verdict is Verdict.FAIL
+
+
+class TestShares:
+    EXACT = GENERATOR.standard_normal((1000, 3)) + 3
+
+    def wrong(self, share: float) -> np.ndarray:
+        received = half(self.EXACT)
+        received[: round(share * 1000), 1] *= 1.5
+        return received
+
+    @pytest.mark.parametrize("task", [None, "regression"])
+    def test_wrong_samples(self, task):
+        found = check("wrong_samples", drift(self.EXACT, self.wrong(0.03), task))
+        assert found.verdict is Verdict.FAIL
+        assert re.search(
+            r"in \d+ of 1,000 samples column 1 of 3 is off by more than 0.3", found.text
+        )
+        assert found.p < 0.05
+        assert found.lower > found.limit == 0.01
+
+    @pytest.mark.parametrize("share", [0.0, 0.002, 0.006])
+    def test_too_few_are_no_share(self, share):
+        assert check("wrong_samples", drift(self.EXACT, self.wrong(share))) is None
+
+    def test_a_few_more_are_told(self):
+        found = check("wrong_samples", drift(self.EXACT, self.wrong(0.014)))
+        assert found.verdict is Verdict.INCONCLUSIVE
+        off = DriftBudget.parse("y.wrong_samples=none")
+        assert check("wrong_samples", drift(self.EXACT, self.wrong(0.014)), off) is None
+
+    def test_the_worst_of_many_columns_is_often_wrong_by_chance(self):
+        exact = GENERATOR.standard_normal((1000, 40)) + 3
+        received = half(exact)
+        received[:14, 7] *= 1.5
+        assert check("wrong_samples", drift(exact, received)) is None
+        received[:60, 7] *= 1.5
+        assert check("wrong_samples", drift(exact, received)).verdict is Verdict.FAIL
+
+
+class TestNearEnd:
+    SURVIVAL = 1 - 1e-4 * GENERATOR.lognormal(0, 1, (800, 1))
+
+    @pytest.mark.parametrize(
+        ("task", "verdict"),
+        [
+            ("regression", Verdict.FAIL),
+            ("binary", Verdict.INCONCLUSIVE),
+            (None, Verdict.INCONCLUSIVE),
+        ],
+    )
+    def test_whoever_reads_numbers_reads_the_risk(self, task, verdict):
+        drifted = drift(self.SURVIVAL, half(self.SURVIVAL), task)
+        found = check("near_end", drifted)
+        assert found.verdict is verdict
+        assert "all values are within 0.01 of 1" in found.text
+        assert "of 800 samples a distance from it is off by more than 0.3 of itself" in found.text
+        if verdict is Verdict.INCONCLUSIVE:
+            assert check("near_end", drifted, answered(found.text)) is None
+
+    def test_the_end_in_fp32_passes(self):
+        received = 1 - half(1 - self.SURVIVAL).astype(np.float64)
+        assert check("near_end", drift(self.SURVIVAL, received)) is None
+
+
+class TestOutputs:
+    COMMON = 300 + 40 * GENERATOR.standard_normal((500, 1))
+    EXACT = COMMON + 0.2 * GENERATOR.standard_normal((3, 500, 1))
+
+    def outputs(self, round_them) -> list[OutputDrift]:
+        names = ("low", "middle", "high")
+        return [
+            drift(each, round_them(each), "regression", name)
+            for each, name in zip(self.EXACT, names, strict=True)
+        ]
+
+    def test_what_lies_between_two_outputs(self):
+        (doubt,) = outputs_checks(self.outputs(half), DriftBudget())
+        assert (doubt.name, doubt.verdict) == ("between_outputs", Verdict.INCONCLUSIVE)
+        assert re.match(
+            r"output '\w+': less output '\w+': the error is 0.\d+ of the standard deviation",
+            doubt.text,
+        )
+        name = re.search(r"--budget (\w+)\.between_outputs=none$", doubt.text)[1]
+        budget = DriftBudget.parse(f"{name}.between_outputs=none")
+        assert all(each.output != name for each in outputs_checks(self.outputs(half), budget))
+        assert outputs_checks(self.outputs(half), DriftBudget(between_outputs=None)) == []
+
+    def test_what_is_worse_than_rounding_fails(self):
+        def noisy(values):
+            return values + 0.3 * GENERATOR.standard_normal(values.shape)
+
+        (found,) = outputs_checks(self.outputs(noisy), DriftBudget())
+        assert found.verdict is Verdict.FAIL
+
+    def test_outputs_that_are_right(self):
+        def right(values):
+            return values + 1e-4 * GENERATOR.standard_normal(values.shape)
+
+        checks = outputs_checks(self.outputs(right), DriftBudget())
+        assert all(each.verdict is Verdict.PASS for each in checks)
+        assert outputs_checks([], DriftBudget()) == []
+
+
+def test_the_name_of_before_sets_what_it_meant():
+    found = drift(PRESSURE, half(PRESSURE), "regression")
+    assert judged(found, DriftBudget.parse("y.slice_rel_l2=none")) is Verdict.PASS

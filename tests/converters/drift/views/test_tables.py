@@ -1,0 +1,111 @@
+"""Values as tables: which are rows and which columns, and what is left out."""
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.views.evidence import Evidence
+from tfmp.converters.drift.views.tables import as_signal, difference, first_axis, tables_of
+
+KEYS = np.arange(12, dtype=np.uint64)
+
+
+def counted(*shape: int) -> np.ndarray:
+    """Values that are their own places in a sample, and the sample times 10,000."""
+    each = np.arange(np.prod(shape)).reshape(shape)
+    return (10_000 * KEYS.reshape(-1, *[1] * len(shape)) + each).astype(np.float32)
+
+
+def evidence(reference: np.ndarray, axis: int = -1) -> Evidence:
+    return Evidence.of(KEYS[: len(reference)], reference, reference + 1, axis)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "columns"),
+    [
+        ((), 1, 1),
+        ((3,), 1, 3),
+        ((4, 4), 1, 16),  # few values: each is a number of its own
+        ((6, 3), 6, 3),
+        ((5, 2, 3), 10, 3),
+        ((300,), 1, 300),
+        ((40, 40, 2), 1600, 2),
+    ],
+)
+def test_rows_and_columns(shape, rows, columns):
+    (table,) = tables_of(evidence(counted(*shape)))
+    assert table.reference.shape == (12, rows, columns)
+    assert table.columns.tolist() == list(range(columns))
+    assert table.rows.tolist() == list(range(rows))
+    np.testing.assert_array_equal(table.reference.reshape(12, -1), counted(*shape).reshape(12, -1))
+    assert (table.error == 1).all()
+    assert table.known.all()
+
+
+def test_values_of_a_large_sample_are_where_they_belong():
+    (table,) = tables_of(evidence(counted(20_000, 2)))
+    assert table.reference.shape == (12, 2**13, 2)
+    assert (np.diff(table.rows) > 0).all()
+    places = 2 * table.rows[:, None] + table.columns
+    assert (table.reference[3] == counted(20_000, 2)[3].reshape(-1)[places]).all()
+    (table,) = tables_of(evidence(counted(30_000)))
+    assert table.reference.shape == (12, 1, 2**14)
+    assert (table.reference[3, 0] == counted(30_000)[3][table.columns]).all()
+
+
+def test_the_width_says_where_a_row_ends():
+    (table,) = tables_of(evidence(counted(5, 8, 3)))
+    assert table.width == 8
+    (table,) = tables_of(evidence(counted(3, 5, 8), axis=1))
+    assert (table.width, table.reference.shape) == (8, (12, 40, 3))
+    signal = as_signal(tables_of(evidence(counted(40)))[0])
+    assert signal.reference.shape == (12, 40, 1)
+    assert signal.width > signal.rows[-1]
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf])
+def test_what_is_not_finite_on_both_sides_is_zero_and_not_known(lost):
+    reference = counted(5, 4)
+    candidate = reference.copy()
+    reference[2, 1, 1] = candidate[3, 0, 0] = lost
+    (table,) = tables_of(Evidence.of(KEYS, reference, candidate, -1))
+    assert np.count_nonzero(~table.known) == 2
+    assert (table.reference[~table.known] == 0).all()
+    assert not table.error.any()
+
+
+def test_without_samples_that_are_judged_by_themselves():
+    (table,) = tables_of(evidence(counted(3)), KEYS[[0, 5]])
+    assert table.reference[:, 0, 0].tolist() == [10_000 * key for key in KEYS if key not in (0, 5)]
+    assert tables_of(evidence(counted(3)), KEYS) == []
+    assert first_axis(evidence(counted(6, 9)), KEYS) == []
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (4, 30, 30), (2, 8000, 4)])
+def test_the_first_axis_as_columns(shape):
+    (table,) = first_axis(evidence(counted(*shape)))
+    assert table.word == "place"
+    assert table.columns.tolist() == list(range(shape[0]))
+    unit = np.prod(shape) // shape[0]
+    assert 4 <= table.reference.shape[1] <= unit
+    assert ((table.reference[0] // unit) == table.columns).all()
+
+
+@pytest.mark.parametrize("shape", [(300,), (4, 4), (1, 40), (257, 4), (200, 3)])
+def test_a_first_axis_of_few_values_is_none(shape):
+    assert first_axis(evidence(counted(*shape))) == []
+
+
+def test_one_output_less_another_where_both_have_the_sample():
+    one, other = counted(5), 2 * counted(5)
+    left = Evidence.of(KEYS[:8], one[:8], one[:8] + 1, -1)
+    right = Evidence.of(KEYS[4:], other[4:], other[4:] + 3, -1)
+    (part,) = difference(left, right).parts
+    assert part.keys.tolist() == [4, 5, 6, 7]
+    np.testing.assert_array_equal(part.values[:, 0], -one[4:8])
+    np.testing.assert_array_equal(part.values[:, 1] - part.values[:, 0], np.full((4, 5), -2))
+    assert difference(left, evidence(counted(6))) == Evidence()
+
+
+def test_the_step_of_fp16_at_each_value():
+    (table,) = tables_of(evidence(np.float32([[1000.0], [1.0]])))
+    np.testing.assert_allclose(table.step.ravel(), [0.5 / 12**0.5, 2**-10 / 12**0.5])

@@ -1,0 +1,266 @@
+"""Each view from both sides: what FP16 arithmetic loses, and the same model with its end in FP32.
+
+Harm is made by the operations of NumPy's float16. The twin has the same FP16 hidden values.
+"""
+
+import numpy as np
+import pytest
+
+from tfmp.converters.drift.views.evidence import Evidence
+from tfmp.converters.drift.views.tables import difference, first_axis, tables_of
+from tfmp.converters.drift.views.view import CONSTANT, View, near_end, views_of
+
+GENERATOR = np.random.default_rng(0)
+F16, F32 = np.float16, np.float32
+
+# The limits of the budget: of a loss, and of a share of samples.
+LIMIT, SHARE = 0.1, 0.01
+
+
+def evidence(reference: np.ndarray, candidate: np.ndarray) -> Evidence:
+    keys = np.arange(len(reference), dtype=np.uint64)
+    return Evidence.of(keys, reference.astype(F32), candidate.astype(F32), -1)
+
+
+def losses(reference: np.ndarray, candidate: np.ndarray) -> dict[str, float]:
+    """The largest loss of each view."""
+    kept = evidence(reference, candidate)
+    found: dict[str, float] = {}
+    for view in views_of(tables_of(kept), first_axis(kept)):
+        found[view.view] = max(view.loss, found.get(view.view, 0.0))
+    return found
+
+
+def worst(name: str, reference: np.ndarray, candidate: np.ndarray) -> View:
+    kept = evidence(reference, candidate)
+    found = [each for each in views_of(tables_of(kept), first_axis(kept)) if each.view == name]
+    return max(found, key=lambda view: view.loss)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return GENERATOR.standard_normal(shape).astype(F32)
+
+
+def is_sound(found: dict[str, float]) -> bool:
+    return all(
+        loss <= (SHARE if name == "wrong_samples" else LIMIT) for name, loss in found.items()
+    )
+
+
+# Models of hidden values: each computes its end in the dtype that it is given.
+
+
+def offset(mean: float, deviation: float):
+    """An output that is scaled back to its unit: air pressure, a latitude, an energy."""
+    return lambda hidden, dtype: hidden.astype(dtype) * dtype(deviation) + dtype(mean)
+
+
+def log_likelihood(hidden: np.ndarray, dtype: type) -> np.ndarray:
+    """A Gaussian's, whose constant is larger than what differs between samples."""
+    squares = np.square(hidden.astype(dtype)).sum(axis=1, keepdims=True, dtype=dtype)
+    return dtype(-0.005) * squares - dtype(919)
+
+
+def scales(hidden: np.ndarray, dtype: type) -> np.ndarray:
+    """Columns in other units: the last one is below FP16's smallest number."""
+    units = np.array([1e3, 1.0, 2e-8]).astype(dtype)
+    return (hidden.astype(dtype) + dtype(4)) * units
+
+
+def between_two(hidden: np.ndarray, dtype: type) -> np.ndarray:
+    """The lowest and the highest temperature of a day, in kelvin."""
+    low = hidden[:, :1].astype(dtype) * dtype(8) + dtype(280)
+    return np.concatenate([low, low + dtype(0.25) * np.abs(hidden[:, 1:2]).astype(dtype)], axis=1)
+
+
+def running_total(hidden: np.ndarray, dtype: type) -> np.ndarray:
+    """What was counted up to each step."""
+    steps = np.abs(hidden).astype(dtype) + dtype(0.5)
+    return np.cumsum(steps, axis=1, dtype=dtype)[..., None]
+
+
+def levelled(hidden: np.ndarray, dtype: type) -> np.ndarray:
+    """A wave about a level of each sample that is much larger."""
+    level = dtype(900) + dtype(300) * hidden[:, :1].astype(dtype)
+    return level + dtype(0.4) * hidden[:, 1:].astype(dtype)
+
+
+def spread_of(hidden: np.ndarray, dtype: type) -> np.ndarray:
+    """A mean of squares less the squared mean; one sample in 25 has an offset."""
+    values = hidden.astype(dtype) * (dtype(1) + np.abs(hidden[:, :1]).astype(dtype))
+    values[::25] += dtype(50)
+    mean = values.mean(axis=1, keepdims=True, dtype=dtype)
+    return np.square(values).mean(axis=1, keepdims=True, dtype=dtype) - mean * mean
+
+
+@pytest.mark.parametrize(
+    ("view", "model", "shape"),
+    [
+        ("between_samples", offset(1013, 0.6), (600, 1)),
+        ("between_samples", offset(-76.4, 0.02), (600, 1)),
+        ("between_samples", offset(52.5, 0.02), (600, 2)),
+        ("between_samples", offset(1013, 0.6), (600, 40)),
+        ("between_samples", offset(1013, 0.6), (60, 6, 6, 1)),
+        ("between_samples", log_likelihood, (1000, 20)),
+        ("between_samples", scales, (600, 3)),
+        ("between_columns", between_two, (600, 2)),
+        ("between_places", running_total, (100, 1600)),
+        ("wrong_samples", spread_of, (600, 20)),
+    ],
+)
+def test_what_fp16_loses(view, model, shape):
+    hidden = normal(*shape)
+    exact, rounded = model(hidden, np.float64), hidden.astype(F16)
+    limit = SHARE if view == "wrong_samples" else LIMIT
+    assert losses(exact, model(rounded, F16))[view] > limit
+    twin = losses(exact, model(rounded, F32))
+    assert is_sound(twin), twin
+
+
+def test_differences_are_lost_where_nothing_else_is():
+    hidden = normal(600, 2)
+    found = losses(between_two(hidden, np.float64), between_two(hidden.astype(F16), F16))
+    assert {name for name, loss in found.items() if loss > LIMIT} == {"between_columns"}
+
+
+def test_which_column_is_lost_and_why():
+    hidden = normal(600, 3).astype(F16)
+    found = worst("between_samples", scales(hidden, np.float64), scales(hidden, F16))
+    assert found.unit == "column 2 of 3"
+    assert (found.samples, found.units) == (600, 3)
+    hidden = normal(300, 6, 40, 2).astype(F16)
+    exact = hidden.astype(F32)
+    exact[:, 4] = 700 + 0.1 * exact[:, 4]
+    assert worst("between_samples", exact, exact.astype(F16)).unit == "place 4 of 6"
+
+
+def test_an_error_of_sums_is_no_rounding_of_the_output():
+    terms = (0.01 * normal(400, 2000) + 0.5).astype(F16)
+    exact = terms.astype(np.float64).sum(axis=1, keepdims=True)
+    summed = np.cumsum(terms, axis=1, dtype=F16)[:, -1:]
+    assert not worst("between_samples", exact, summed).is_rounding
+    assert worst("between_samples", exact, exact.astype(F16)).is_rounding
+
+
+def quiet_columns(noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """A vector with noise, a little less of it in the columns that vary by a thousandth."""
+    vector = normal(300, 64) * ([1] * 60 + [1e-3] * 4)
+    return vector, vector + 5e-4 * normal(300, 64) * ([1] * 60 + [noise] * 4)
+
+
+def test_columns_of_a_vector_may_be_as_wrong_as_most():
+    vector, noisy = quiet_columns(0.7)
+    assert is_sound(losses(vector, noisy))
+    few = slice(56, None)  # of few columns, each is a number of its own
+    assert losses(vector[:, few], noisy[:, few])["between_samples"] > LIMIT
+    vector, noisy = quiet_columns(3.0)
+    assert losses(vector, noisy)["between_samples"] > LIMIT
+
+
+def test_columns_of_a_vector_are_over_most_by_chance():
+    assert is_sound(losses(*quiet_columns(1.0)))
+
+
+def test_half_of_the_columns_beside_a_larger_one():
+    vector = normal(300, 64) * ([4000] + [1] * 63)
+    noisy = vector + F32(0.4) * normal(300, 64)
+    kept = evidence(vector, noisy)
+    found = {view.unit: view.loss for view in views_of(tables_of(kept)) if not view.wrong}
+    assert found[""] < 1e-2
+    assert found["half of the columns"] > 0.3
+
+
+def test_float32_s_own_rounding_is_no_variation():
+    for deviation in (0.3 * CONSTANT, 0.0):
+        constant = 5 * (1 + deviation * normal(300, 1).astype(np.float64))
+        assert losses(constant, np.full((300, 1), 5.0)).get("between_samples", 0.0) == 0.0
+    frozen = 5 * (1 + 8 * CONSTANT * normal(300, 1))
+    assert losses(frozen, np.full((300, 1), 5.0))["between_samples"] > LIMIT
+
+
+def test_samples_that_are_wrong_and_unlike_the_others():
+    exact = normal(600, 3)
+    few = exact.astype(F16).astype(F32)
+    few[:12, 1] += 5
+    found = worst("wrong_samples", exact, few)
+    assert (found.wrong, found.samples, found.unit) == (12, 600, "column 1 of 3")
+    assert losses(exact, exact + F32(0.1) * normal(600, 3)).get("wrong_samples", 0) < SHARE
+
+
+def test_samples_that_are_flat_within():
+    exact = 700 + 40 * normal(400, 1, 1) + normal(400, 60, 1)
+    lost = exact.astype(F32)
+    lost[:20] = lost[:20].mean(axis=1, keepdims=True)
+    found = worst("wrong_samples", exact, lost)
+    assert (found.wrong, found.unit) == (20, "places of column 0 of 1")
+    flat = exact.copy()
+    flat[:20] = 700 + 1e-3 * normal(20, 60, 1)  # of a sample that varies by nothing, nothing is
+    assert "wrong_samples" not in losses(flat, flat.astype(F32).round(2))
+
+
+def test_samples_of_other_lengths_count_together():
+    kept, twin = Evidence(), Evidence()
+    for number, length in enumerate(GENERATOR.integers(20, 60, 300)):
+        hidden = normal(1, length, 2).astype(F16)
+        exact = offset(1013, 0.6)(hidden, np.float64)
+        key = np.full(1, number, np.uint64)
+        sides = (offset(1013, 0.6)(hidden, dtype) for dtype in (F16, F32))
+        lost, right = (Evidence.of(key, exact, side.astype(F32), -1) for side in sides)
+        kept, twin = kept.merged(lost), twin.merged(right)
+    found = {view.view: view.loss for view in views_of(tables_of(kept))}
+    assert set(found) >= {"between_samples", "between_places"}
+    assert min(found.values()) > LIMIT
+    assert all(view.loss <= LIMIT for view in views_of(tables_of(twin)))
+
+
+def test_few_samples_say_nothing():
+    exact = 1013 + 0.6 * normal(9, 1)
+    assert views_of(tables_of(evidence(exact, exact.astype(F16)))) == []
+    assert views_of([]) == []
+
+
+def test_places_at_the_end_of_a_row_have_no_next_one():
+    """Rows of pictures differ by much, places within a row by little."""
+    rows = F32(40) * normal(100, 12, 1, 1)
+    exact = rows + F32(0.05) * normal(100, 12, 12, 1)
+    candidate = rows + F32(0.05) * normal(100, 12, 12, 1)
+    assert losses(exact, candidate)["between_places"] > 1
+
+
+def test_one_output_less_another():
+    common, own = normal(500, 1) * 40 + 300, normal(2, 500, 1)
+    exact = [common + F32(0.2) * each for each in own]
+    lost = [evidence(each, each.astype(F16)) for each in exact]
+    right = [evidence(each, each + F32(1e-3) * normal(500, 1)) for each in exact]
+    for pair, is_lost in ((lost, True), (right, False)):
+        alone = [view.loss for each in pair for view in views_of(tables_of(each))]
+        assert max(alone) < 0.01
+        (found,) = views_of(tables_of(difference(*pair)))
+        assert (found.loss > LIMIT) is is_lost
+
+
+class TestNearEnd:
+    """Probabilities that are nearly certain, by what lacks to certainty."""
+
+    RISK = (1e-4 * GENERATOR.lognormal(0, 1, (500, 4))).astype(F32)
+
+    @pytest.mark.parametrize(("dtype", "is_lost"), [(F16, True), (F32, False)])
+    def test_survival(self, dtype, is_lost):
+        survival = dtype(1) - self.RISK.astype(dtype)
+        found = near_end(tables_of(evidence(1 - self.RISK.astype(np.float64), survival)))
+        assert (found.unit, found.samples) == ("1", 500)
+        assert (found.loss > SHARE) is is_lost
+
+    @pytest.mark.parametrize(("scale", "is_lost"), [(1e-4, True), (1.0, False)])
+    def test_risks_below_the_smallest_numbers(self, scale, is_lost):
+        risk = self.RISK * F32(scale)
+        found = near_end(tables_of(evidence(risk, risk.astype(F16))))
+        assert found.unit == "0"
+        assert (found.loss > SHARE) is is_lost
+
+    @pytest.mark.parametrize(
+        "values", [RISK + 0.5, RISK - 1e-3, RISK + 1, np.where(RISK > 3e-4, 0.2, RISK)]
+    )
+    def test_others_have_no_end(self, values):
+        assert near_end(tables_of(evidence(values, values))) is None
+        assert near_end([]) is None

@@ -1,0 +1,89 @@
+"""Sines of positions and times: whole turns are taken out before FP16 rounds the angle."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from tfmp.converters import open_source
+from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.tflite.rewriting.repair import repair_model
+
+RATES = np.exp(-np.log(10000) * np.arange(16) / 16).astype(np.float32)
+STEPS = np.random.default_rng(0).integers(0, 1000, (64, 1))
+
+
+class Own(keras.layers.Layer):
+    def __init__(self, function: Callable) -> None:
+        super().__init__(name="own")
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+def embedding(angle):
+    return ops.concatenate([ops.sin(angle), ops.cos(angle)], -1)
+
+
+def model(function: Callable, dtype: str, columns: int = 1) -> keras.Model:
+    x = keras.Input((columns,), name="x", dtype=dtype)
+    return keras.Model(x, {"y": Own(function)(x)}, name="m")
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (lambda t: embedding(t * RATES), STEPS.astype(np.float32)),
+        (lambda t: embedding(ops.matmul(t / 2.0, RATES[None] * 2)), STEPS.astype(np.float32)),
+        (lambda t: ops.sin(t / (1 / RATES) + 0.5), STEPS.astype(np.float32)),
+        (lambda t: embedding(ops.cast(t, "float32") * RATES), (STEPS * 57).astype(np.int32)),
+        (lambda t: embedding(2 * np.pi * t / 365.25), -STEPS.astype(np.float32)),
+        (
+            lambda keep: embedding(ops.expand_dims(ops.cumsum(keep, 1), -1) * RATES),
+            (np.random.default_rng(1).random((8, 300)) < 0.8).astype(np.float32),
+        ),
+    ],
+)
+def test_large_angles_are_reduced(
+    function: Callable, x: np.ndarray, tmp_path: Path, export: Callable
+) -> None:
+    source = open_source(model(function, str(x.dtype), x.shape[1]))
+    plain = repair_model(source, lambda: [{"x": x}], overflow=False)
+    assert plain.changes == ()
+    assert plain.angles, "a repair is advised"
+    found = repair_model(source, lambda: [{"x": x}])
+    assert "whole turns taken out of an angle" in " ".join(map(str, found.changes))
+    assert found.left == found.lost == found.angles == ()
+    file = export(found.source, tmp_path / "m.tflite")
+    (expected,) = source.forward({"x": x}).values()
+    with LiteRTRunner(file.path, force_fp16=True) as runner:
+        received = runner.run({"x": x})["y"]
+    np.testing.assert_allclose(received, expected, atol=0.01)  # 0.1 and more before
+
+
+def test_what_was_not_seen_has_the_right_sine_too() -> None:
+    source = open_source(model(lambda t: embedding(t * RATES), "float32"))
+    found = repair_model(source, lambda: [{"x": STEPS.astype(np.float32)}])
+    x = np.array([[1700.25], [-3.7], [0.0], [31.999]], np.float32)
+    (expected,), (received,) = (one.forward({"x": x}).values() for one in (source, found.source))
+    np.testing.assert_allclose(received, expected, atol=3e-4)  # float32 rounds the angle as well
+
+
+def test_small_angles_and_other_uses_of_an_angle_stay() -> None:
+    for function in (lambda t: ops.sin(t * 0.005), lambda t: (lambda a: ops.sin(a) + a)(t * 2.0)):
+        source = open_source(model(function, "float32"))
+        found = repair_model(source, lambda: [{"x": STEPS.astype(np.float32)}])
+        assert found.changes == ()
+
+
+def test_positions_that_fp16_rounds_have_another_way_out() -> None:
+    source = open_source(model(lambda t: embedding(t * 1000 * RATES), "float32"))
+    found = repair_model(source, lambda: [{"x": STEPS.astype(np.float32) / 1000}])
+    assert found.changes == ()
+    (told,) = found.lost
+    assert told.startswith("layer own: FP16 rounds the position, up to 0.99")
+    assert told.endswith("Give the model the sines, or keep it in float32")

@@ -1,0 +1,91 @@
+"""Limits that FP16 lacks: raised, lowered or moved where the samples allow it, else told of."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from tfmp.converters import open_source
+from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.tflite.rewriting.repair import Repaired, repair_model
+
+
+class Own(keras.layers.Layer):
+    def __init__(self, function: Callable) -> None:
+        super().__init__(name="own")
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+def model(function: Callable) -> keras.Model:
+    x = keras.Input((16,), name="x")
+    kernel = keras.initializers.RandomNormal(seed=1)
+    y = keras.layers.Dense(4, kernel_initializer=kernel, name="y")(Own(function)(x))
+    return keras.Model(x, {"y": y}, name="m")
+
+
+NORM = keras.layers.LayerNormalization(epsilon=1e-12)
+
+
+def rows() -> np.ndarray:
+    """Powers of a signal with silence in it: zeros beside numbers from 1e-3 on."""
+    x = np.random.default_rng(0).normal(size=(32, 16)).astype(np.float32) ** 2 + 1e-3
+    x[:, ::5], x[:4] = 0, 0
+    return x
+
+
+def mended(function: Callable) -> Repaired:
+    return repair_model(open_source(model(function)), lambda: [{"x": rows()}], overflow=False)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda x: ops.log(ops.maximum(x, 1e-10)), "floor moved behind the logarithm"),
+        (lambda x: ops.log(x + 1e-12), "floor moved behind the logarithm"),
+        (lambda x: ops.sqrt(x + 1e-10), "floor moved behind the logarithm or root"),
+        (lambda x: x / (ops.sum(x, -1, keepdims=True) + 1e-9), "1e-09 is now 6.1e-05"),
+        (lambda x: x / ops.where(x < 1e-9, 1e-9, x), "1e-09 is now 6.1e-05"),
+        (lambda x: tf.math.l2_normalize(x, -1), "1e-12 is now 6.1e-05"),
+        (lambda x: ops.normalize(x, -1), "ceiling lowered, 1e+07 is now 128"),
+        (lambda x: NORM(x), "1e-12 is now"),
+    ],
+)
+def test_limits_that_fp16_lacks_are_moved_where_the_samples_allow_it(
+    function: Callable, told: str, tmp_path: Path, export: Callable
+) -> None:
+    found = mended(function)
+    assert told in " ".join(map(str, found.changes))
+    assert found.lost == found.left == ()
+    file = export(found.source, tmp_path / "m.tflite")
+    (expected,) = open_source(model(function)).forward({"x": rows()}).values()
+    with LiteRTRunner(file.path, force_fp16=True) as runner:
+        received = runner.run({"x": rows()})["y"]
+    error = np.linalg.norm(received - expected) / np.linalg.norm(expected)
+    assert error < 0.01  # not a number before
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ops.log(ops.maximum(x, 1e-3) + 1.0),
+        lambda x: ops.log(ops.maximum(x, 1e-7) + 1.0),
+        lambda x: ops.maximum(x, 0.0),
+        lambda x: ops.minimum(x, 1e9),  # larger numbers may come: the file ends it at 65504
+        lambda x: x * 1e-9 * 1e9,
+    ],
+)
+def test_other_constants_stay(function: Callable) -> None:
+    found = mended(function)
+    assert found.changes == found.lost == ()
+
+
+def test_a_limit_that_cannot_be_moved_is_told_of_with_its_layer() -> None:
+    (told,) = mended(lambda x: ops.log(ops.where(x < 1e-9, 1e-9, x))).lost
+    assert told.startswith("layer own: FP16 makes 1e-09 0, and the samples reach it. Write a limit")

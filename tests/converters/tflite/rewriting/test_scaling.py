@@ -1,0 +1,122 @@
+"""Offsets and scales of outputs that are left to the host, from the rewrite to the verdict."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp.converters import convert, open_source, validate
+from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.shared.errors import InputError
+from tfmp.converters.tflite.file import TFLiteModel, host_scaling
+from tfmp.converters.tflite.rewriting.scaling import leave_scaling
+
+
+class Own(keras.layers.Layer):
+    def __init__(self, function: Callable) -> None:
+        super().__init__(name="own")
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+def head(columns: int, offset: float, spread: float) -> keras.layers.Layer:
+    kernel = keras.initializers.RandomNormal(stddev=spread / 2, seed=1)
+    return layers.Dense(columns, None, True, kernel, keras.initializers.Constant(offset))
+
+
+def model(*tail: Callable) -> keras.Model:
+    x = keras.Input((8,), name="x")
+    hidden = layers.Dense(16, "tanh", kernel_initializer=keras.initializers.GlorotNormal(seed=2))
+    y = hidden(x)
+    for layer in tail:
+        y = layer(y)
+    return keras.Model(x, {"y": y}, name="m")
+
+
+X = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+SCALED = {
+    "kelvin": lambda: model(head(1, 290, 3)),
+    "degrees": lambda: model(head(2, 0, 1), layers.Rescaling([0.01, 0.02], [47.4, 8.5])),
+    "days": lambda: model(head(1, 20003.7, 5)),
+    "pascal": lambda: model(head(3, 101325, 300)),  # past FP16
+    "own": lambda: model(head(1, 0, 1), Own(lambda y: 415 - y / 0.4)),
+    "reshaped": lambda: model(head(8, 500, 2), layers.Reshape((4, 2))),
+    "squeezed": lambda: model(head(1, 290, 2), Own(lambda y: ops.squeeze(y, -1) + 5)),
+    "no_bias": lambda: model(Own(lambda y: y + 30.0), layers.Dense(2, use_bias=False)),
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_fp16_holds_what_varies(name: str, tmp_path: Path, export: Callable) -> None:
+    source = open_source(SCALED[name]())
+    changed, scaling = leave_scaling(source, lambda: [{"x": X}])
+    file = export(changed, tmp_path / "m.tflite", scaling=scaling)
+    (expected,) = source.forward({"x": X}).values()
+    with LiteRTRunner(file.path, force_fp16=True) as runner:
+        received = runner.run({"x": X})["y"]
+        assert received.dtype == np.float32
+        assert any(note.startswith("the host gives output 'y' times") for note in runner.notes)
+    error = np.sqrt(np.mean((received - expected) ** 2, axis=0))
+    # 0.009 of a standard deviation to infinity before.
+    assert (error / expected.std(axis=0)).max() < (5e-3 if name == "no_bias" else 1e-3)
+    operators = [operator.name for operator in TFLiteModel(file.path).operators]
+    assert not {"MUL", "DIV", "SUB"} & set(operators), "the product has taken it in"
+
+
+@pytest.mark.parametrize(
+    "benign",
+    [
+        lambda: model(head(1, 0, 1)),
+        lambda: model(layers.Dense(5, "softmax")),
+        lambda: model(head(1, 290, 3), Own(ops.relu)),
+    ],
+)
+def test_other_outputs_stay(benign: Callable) -> None:
+    source = open_source(benign())
+    assert leave_scaling(source, lambda: [{"x": X}]) == (source, {})
+
+
+def test_an_output_that_is_read_inside_stays() -> None:
+    x = keras.Input((8,), name="x")
+    y = head(1, 290, 3)(x)
+    source = open_source(keras.Model(x, {"y": y, "log": Own(ops.log)(y)}, name="m"))
+    changed, scaling = leave_scaling(source, lambda: [{"x": X}])
+    for one in (source, changed):
+        np.testing.assert_array_equal(one.forward({"x": X})["log"], source.forward({"x": X})["log"])
+    assert "log" not in scaling
+
+
+def test_a_fail_advises_it_and_the_verdict_knows_it(tmp_path: Path) -> None:
+    built = SCALED["pascal"]()
+    plain = convert(built, "tflite", tmp_path / "plain.tflite", data=X)
+    assert plain.report.verdict.name == "FAIL"
+    assert "Convert with --host-output-scaling and --data" in plain.report.candidates[0].reasons[-1]
+    scaled = convert(
+        built, "tflite", tmp_path / "m.tflite", data=X, host_output_scaling=True, explain=True
+    )
+    assert scaled.report.verdict.name == "PASS"
+    assert scaled.notes[0].startswith("the host gives output 'y' times 3 values from ")
+    assert host_scaling(TFLiteModel(scaled.path))["y"].offset.shape == (3,)
+    again = validate(built, scaled.path, X).candidates[0]
+    assert again.outputs[0].rel_l2 < 1e-5
+    assert any(note.startswith("the host gives output 'y'") for note in again.notes)
+    assert host_scaling(TFLiteModel(plain.path)) == {}
+
+
+def test_it_needs_data_and_fp16(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"host_output_scaling \(--host-output-scaling\) finds the"
+    ):
+        convert(SCALED["kelvin"](), "tflite", tmp_path / "m.tflite", host_output_scaling=True)
+    with pytest.raises(InputError, match="host_output_scaling is about FP16 files"):
+        convert(
+            SCALED["kelvin"](),
+            *("tflite", tmp_path / "m.tflite", "fp32"),
+            data=X,
+            host_output_scaling=True,
+        )

@@ -1,0 +1,108 @@
+"""Each remedy that a FAIL of a .tflite file names is walked: to a PASS, or to the honest end."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from tfmp.converters import DriftBudget, convert
+
+X = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
+STEPS = np.random.default_rng(1).integers(0, 1000, (400, 1)).astype(np.float32)
+RATES = np.exp(-np.log(10000) * np.arange(16) / 16).astype(np.float32)
+
+
+class Own(keras.layers.Layer):
+    def __init__(self, function: Callable) -> None:
+        super().__init__(name="own")
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+def model(*stack: Callable, columns: int = 8) -> keras.Model:
+    keras.utils.set_random_seed(5)
+    x = inputs = keras.Input((columns,), name="x")
+    for layer in stack:
+        x = layer(x)
+    return keras.Model(inputs, {"y": x}, name="m")
+
+
+def dense(columns: int, scale: float = 1.0, offset: float = 0.0) -> keras.layers.Layer:
+    kernel = keras.initializers.RandomNormal(stddev=scale / 3, seed=1)
+    return layers.Dense(columns, None, True, kernel, keras.initializers.Constant(offset))
+
+
+def inner() -> Callable:
+    return Own(lambda x: ops.mean(ops.square(x * 500), -1, keepdims=True) / 1e5)
+
+
+# The model, the options that its FAIL names, and what is said beside or instead of them.
+REMEDIES = {
+    "overflow": (lambda: model(inner(), dense(2)), X, "--repair", "layer own then compute"),
+    "angle": (
+        lambda: model(Own(lambda t: ops.sin(t * RATES)), dense(4), columns=1),
+        *(STEPS, "--repair", "layer own then compute"),
+    ),
+    "offset": (
+        lambda: model(dense(1, 5, 20003.7)),
+        *(X, "--host-output-scaling", "puts the offset of 'y' back"),
+    ),
+    "large output": (lambda: model(dense(2, 1e5)), X, "--host-output-scaling", "the offset of"),
+    "large positive output": (
+        lambda: model(dense(2, 1e5), layers.ReLU()),
+        *(X, "--host-output-scaling --repair", "then compute with numbers"),
+    ),
+    "both": (
+        lambda: model(inner(), dense(2, 1e-3, 290)),
+        *(X, "--host-output-scaling --repair", "then compute with numbers"),
+    ),
+    "floor": (
+        lambda: model(Own(lambda x: ops.log(ops.where(x < 1e-9, 1e-9, x)))),
+        *(X, "", "layer own: FP16 makes 1e-09 0, and the samples reach it. Write a limit"),
+    ),
+    "fractions": (
+        lambda: model(Own(lambda t: ops.sin(t * 0.99 * RATES)), dense(4), columns=1),
+        *(STEPS + 0.123, "", "FP16 rounds the position"),
+    ),
+    "exponential output": (
+        lambda: model(dense(2, 2, 12), Own(ops.exp)),
+        *(X, "", "No rewrite makes layer own fit: keep this model in float32"),
+    ),
+    "large input": (
+        lambda: model(layers.Rescaling(1e-5), dense(2)),
+        *(X * 1e5, "", "No rewrite makes input x fit: keep this model in float32"),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REMEDIES)
+def test_remedies_are_walked(name: str, tmp_path: Path) -> None:
+    make, x, flags, told = REMEDIES[name]
+    report = convert(make(), "tflite", tmp_path / "m.tflite", data=x).report
+    assert report.verdict.name != "PASS"
+    remedy = report.candidates[0].remedy
+    assert told in remedy
+    assert re.findall(r"--[\w-]+", remedy.partition(":")[0] * bool(flags)) == [
+        *flags.split(),
+        *["--data"] * bool(flags),
+    ]
+    options = {flag.strip("-").replace("-", "_"): True for flag in flags.split()}
+    precision = "fp16" if flags else "fp32"
+    walked = convert(make(), "tflite", tmp_path / "again.tflite", precision, data=x, **options)
+    if name != "floor":  # whose end is a line of the layer
+        assert walked.report.verdict.name == "PASS", walked.report.candidates[0].reasons
+
+
+def test_rounding_alone_has_no_option_that_mends_it(tmp_path: Path) -> None:
+    strict = DriftBudget(rel_l2=1e-9)
+    report = convert(model(dense(2)), "tflite", tmp_path / "m.tflite", data=X, budget=strict).report
+    told = report.candidates[0].reasons[-1]
+    assert told.startswith("These samples show nothing that a rewrite could mend: keep this model")
+    assert "--repair" not in told
