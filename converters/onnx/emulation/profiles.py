@@ -123,7 +123,9 @@ class Profile:
             )
         told = "; ".join(map(str, self.facts))
         blocks = f" (in blocks of {self.block} terms)" if (self.block or 1) > 1 else ""
-        return f"{self}: as gpu on {self.runtime}, where {told}{blocks}"
+        return (
+            f"{self}: as gpu, every {title} tensor rounded, on {self.runtime}, where {told}{blocks}"
+        )
 
 
 def _adds_in_fp16(runtime: str) -> bool:

@@ -157,7 +157,7 @@ def test_an_unknown_target_is_refused(tmp_path):
     with pytest.raises(InputError) as caught:
         convert(path, target="rocm")
     assert str(caught.value) == (
-        "target: expected one of any, ort-cpu, ort-cuda, tensorrt, webgpu, received 'rocm'."
+        "target: expected one of any, ort-cpu, ort-cuda, tensorrt, webgpu, all, received 'rocm'."
     )
 
 
