@@ -141,4 +141,5 @@ def test_the_verdict_says_which_runtime_it_holds_for(tmp_path):
     arguments = ["onnx", *map(str, (tmp_path / "mean.onnx", *made, *asked))]
     told = click.testing.CliRunner().invoke(main, arguments).output
     for text in (told, (tmp_path / "r.md").read_text()):
-        assert "The verdict holds for ONNX Runtime 1.26 on CUDA; not judged: tensorrt" in " ".join(text.split())
+        holds = "The verdict holds for ONNX Runtime 1.26 on CUDA; not judged: tensorrt"
+        assert holds in " ".join(text.split())
