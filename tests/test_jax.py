@@ -16,14 +16,15 @@ WHOLE = (
     "fit/test_callback_order fit/test_callback_readings fit/test_early_start "
     "fit/test_nonfinite_watch fit/test_preflight fit/test_skipped_steps "
     "loss_scaling/test_attach loss_scaling/test_gauges loss_scaling/test_loss_scaling_guide "
-    "nonfinite/test_locate precision/test_large_gradients precision/tracing/test_dry_run "
-    "precision/tracing/test_hazards precision/tracing/test_own_states"
+    "nonfinite/test_locate precision/measuring/test_measured_piece "
+    "precision/measuring/test_needs_gradients precision/measuring/test_recording "
+    "precision/measuring/test_recording_states"
 ).split()
 
 # Of these, those that run with the quick tests on TensorFlow.
 IN_PART = (
     "calibration/test_measure colocation/test_run fit/test_large_inputs precision/test_policy "
-    "precision/tracing/test_graph_operations profiling/test_limits profiling/test_profile "
+    "precision/measuring/test_needs profiling/test_limits profiling/test_profile "
     "roofline/test_lowering roofline/test_peaks roofline/test_pipeline sweep/test_conductor"
 ).split()
 
@@ -33,12 +34,13 @@ SHORT = (
     "fit/test_callback.py::test_it_learns_what_float32_learns "
     "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
     "fit/test_skipped_steps.py::test_a_skipped_step_leaves_no_trace_in_the_states_of_layers "
-    "precision/tracing/test_dry_run.py::test_a_dry_run_leaves_nothing_behind "
-    "precision/tracing/test_dry_run.py::test_a_layer_with_a_raw_float32_constant_stays_in_float32 "
-    "precision/tracing/test_dry_run.py::test_a_cell_is_an_output_only_where_its_loop_is "
-    "precision/tracing/test_hazards_promotion.py::"
+    "precision/measuring/test_recording.py::test_a_plan_leaves_nothing_behind "
+    "precision/measuring/test_recording.py::"
+    "test_a_layer_with_a_raw_float32_constant_stays_in_float32 "
+    "precision/measuring/test_recording.py::test_a_cell_is_an_output_only_where_its_loop_is "
+    "precision/measuring/test_promotions.py::"
     "test_a_layer_that_a_constant_promotes_is_found_with_the_line "
-    "precision/tracing/test_hazards.py::test_a_masked_mean_over_many_steps[512-True]"
+    "precision/measuring/test_measured_piece.py::test_the_reason_has_the_loss_and_the_numbers"
 ).split()
 
 

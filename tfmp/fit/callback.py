@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 from weakref import WeakKeyDictionary, ref
@@ -22,6 +23,7 @@ from tfmp.loss_scaling import (
     as_loss_scale,
     attach_loss_scale,
     detach_loss_scale,
+    interval_for,
     scaled_optimizers,
 )
 from tfmp.precision import (
@@ -32,7 +34,6 @@ from tfmp.precision import (
     named_policy,
     policy as policies,
 )
-from tfmp.precision.tracing import remember_first_batch
 from tfmp.shared.arguments import OF_KERAS_2, check_choice, check_count
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
@@ -43,6 +44,33 @@ Logs: TypeAlias = dict[str, float]
 
 # The callback in each `fit` that runs, by its history.
 _RUNNING: "WeakKeyDictionary[keras.callbacks.History, ref[MixedPrecision]]" = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a `fit` left: one that finds all of it as it was makes nothing anew.
+
+    Attributes:
+        function: the training function; Keras drops it where a model is compiled anew.
+        optimizer: that of the model.
+        asked: arguments of the callback.
+        every: the steps between measurements of gradients, which the function has in it.
+        layers: all layers, with their policies.
+        plan: the plan.
+        findings: what was found before the training.
+    """
+
+    function: object
+    optimizer: keras.optimizers.Optimizer
+    asked: tuple[object, ...]
+    every: int
+    layers: tuple[tuple[keras.layers.Layer, keras.DTypePolicy], ...]
+    plan: PrecisionPlan
+    findings: tuple[Finding, ...]
+
+
+# The attribute of a model for it, outside Keras's tracking.
+_LEFT = "_tfmp_left"
 
 
 class MixedPrecision(keras.callbacks.Callback):
@@ -132,6 +160,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_means: Callable[[], None] = _nothing
         self._begun_with: keras.optimizers.Optimizer | None = None
         self._epoch = 0
+        self._findings: tuple[Finding, ...] = ()
 
     @property
     def report(self) -> TrainingReport | None:
@@ -182,39 +211,34 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def _build_and_begin(self, batches: list[TensorTree]) -> None:
         _build_from(self.model, batches[0])
-        self._begin_late()
+        self._begin_late(keras.utils.unpack_x_y_sample_weight(batches[0])[0])
 
-    def _begin_late(self) -> None:
+    def _begin_late(self, data: TensorTree = None) -> None:
         """Begins within an epoch, unless it has begun or the model still has no weights."""
         if self._session is None and policies.is_built(self.model):
-            self._begin().epoch_began(self._epoch)
+            self._begin(data).epoch_began(self._epoch)
 
-    def _begin(self) -> FitSession:
+    def _begin(self, data: TensorTree = None) -> FitSession:
         model = self.model
         self._check_is_the_only_one()
-        self.plan = policies.plan(model, self.policy, self.keep_float32, self.keep)
-        findings = preflight_findings(model, self.plan)
-        self.plan.apply()
-        narrow = self.plan.narrow_dtypes
-        if narrow:
-            try:
-                attach_loss_scale(model, self._scale_for(narrow, findings))
-            except ValueError as error:
-                _tell_of_separate_states(findings, error)
-                raise
-            for optimizer in scaled_optimizers(model):
-                optimizer.watch_scale_loss()
-                optimizer.measure_from_now(self._steps_of_fit())
+        before: _Left | None = getattr(model, _LEFT, None)
+        object.__setattr__(model, _LEFT, None)
+        if before is not None and before == self._leaves(model, before.plan, before.findings):
+            plan, findings = before.plan, before.findings
         else:
-            detach_loss_scale(model)
+            plan = policies.plan(model, self.policy, self.keep_float32, self.keep, data)
+            findings = self._apply(model, plan)
+        self.plan = plan
         self._take_back_means()
-        if narrow:
+        if plan.narrow_dtypes:
             self._take_back_means = leave_out_skipped_steps(model)
-        # `fit` made its training function before it called this.
-        model.make_train_function(force=True)
+        if before is None or model.train_function is not before.function:
+            # `fit` made its training function before it called this.
+            model.make_train_function(force=True)
+        self._findings = findings
         self._session = FitSession(
             model,
-            self.plan,
+            plan,
             log_dir=self.log_dir,
             log_every=self.log_every,
             on_nonfinite=self.on_nonfinite,
@@ -226,6 +250,33 @@ class MixedPrecision(keras.callbacks.Callback):
         )
         self._session.add_findings(findings)
         return self._session
+
+    def _apply(self, model: keras.Model, plan: PrecisionPlan) -> tuple[Finding, ...]:
+        """Applies a plan and its loss scale; returns what was found before."""
+        findings = preflight_findings(model, plan)
+        plan.apply()
+        narrow = plan.narrow_dtypes
+        if not narrow:
+            detach_loss_scale(model)
+            return findings
+        try:
+            attach_loss_scale(model, self._scale_for(narrow, findings))
+        except ValueError as error:
+            _tell_of_separate_states(findings, error)
+            raise
+        for optimizer in scaled_optimizers(model):
+            optimizer.watch_scale_loss()
+            optimizer.measure_from_now(self._steps_of_fit())
+        return findings
+
+    def _leaves(
+        self, model: keras.Model, plan: PrecisionPlan, findings: tuple[Finding, ...]
+    ) -> "_Left":
+        """What a `fit` with this callback leaves for the next one, as things are now."""
+        asked = (self.policy, self.loss_scale, self.keep_float32, self.keep)
+        every = interval_for(self._steps_of_fit())
+        layers = tuple((layer, layer.dtype_policy) for layer in model._flatten_layers())
+        return _Left(model.train_function, model.optimizer, asked, every, layers, plan, findings)
 
     def _check_is_the_only_one(self) -> None:
         history = getattr(self.model, "history", None)
@@ -281,6 +332,9 @@ class MixedPrecision(keras.callbacks.Callback):
         if self._session:
             self._session.ended()
             self._last_report, self._session = self._session.report(), None
+            if self.plan and self._last_report.steps and not self._last_report.events:
+                left = self._leaves(self.model, self.plan, self._findings)
+                object.__setattr__(self.model, _LEFT, left)
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -329,9 +383,8 @@ def _waits_for_data(model: keras.Model) -> bool:
 
 
 def _build_from(model: keras.Model, batch: TensorTree) -> None:
-    """Makes the weights of a model that takes batches like this one, or notes their sizes."""
+    """Makes the weights of a model that takes batches like this one."""
     x, _, _ = keras.utils.unpack_x_y_sample_weight(batch)
-    remember_first_batch(model, x)
     if policies.is_built(model):
         # It calls itself built, and Keras never noted the sizes; the plan builds what lacks.
         if all(value is not None for value in keras.tree.flatten(x)):

@@ -19,7 +19,6 @@ from tfmp.fit.large_inputs import is_float
 from tfmp.loss_scaling import held_optimizers
 from tfmp.nonfinite import ValueRange, clipped_values, range_of
 from tfmp.precision import (
-    FAILED_DRY_RUN,
     TENSOR_CORE_MULTIPLE,
     LayerNode,
     LayerPrecision,
@@ -29,6 +28,7 @@ from tfmp.precision import (
     is_narrow,
     layer_tree,
 )
+from tfmp.precision.measuring import FAILED_DRY_RUN
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to

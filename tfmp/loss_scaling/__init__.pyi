@@ -4,6 +4,7 @@ from .attach import (
     disable_mixed_precision_graph_rewrite as disable_mixed_precision_graph_rewrite,
     enable_mixed_precision_graph_rewrite as enable_mixed_precision_graph_rewrite,
 )
+from .gauges import interval_for as interval_for
 from .gradient_health import ODD_JUMP as ODD_JUMP, GradientHealth as GradientHealth
 from .optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,

@@ -21,7 +21,7 @@ from tfmp.precision import (
     layer_tree,
     policy_named,
 )
-from tfmp.precision.tracing import losses_kept, policies_kept
+from tfmp.precision.measuring import losses_kept, policies_kept
 from tfmp.shared.arguments import check_compiled, check_model
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import as_tensor

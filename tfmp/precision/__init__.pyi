@@ -11,7 +11,6 @@ from .graph_rewriting import (
     switch_graph_rewrite as switch_graph_rewrite,
 )
 from .keep_float32 import Pattern as Pattern, check_keep as check_keep
-from .large_gradients import steep_places as steep_places
 from .layer_tree import (
     ROOT as ROOT,
     LayerNode as LayerNode,
@@ -23,7 +22,6 @@ from .plan_table import LayerPrecision as LayerPrecision, PrecisionPlan as Preci
 from .policy import plan as plan, policy_scope as policy_scope
 from .policy_names import FIXED_POLICIES as FIXED_POLICIES, check_policy as check_policy
 from .reverting import revert as revert
-from .rules import FAILED_DRY_RUN as FAILED_DRY_RUN
 from .tensor_cores import (
     TENSOR_CORE_MULTIPLE as TENSOR_CORE_MULTIPLE,
     Size as Size,

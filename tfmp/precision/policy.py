@@ -22,12 +22,12 @@ from tfmp.precision.dtype_policies import (
 )
 from tfmp.precision.keep_float32 import Pattern, match_keep, match_keep_float32
 from tfmp.precision.layer_tree import LayerNode
+from tfmp.precision.measuring import Evidence, entry_points, gather
 from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
 from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, FLOAT8, check_policy
 from tfmp.precision.rules import Decision, Facts, decide
-from tfmp.precision.tracing import entry_points, gather
 from tfmp.shared.arguments import check_model
-from tfmp.shared.backend import check_64_bits, check_backend
+from tfmp.shared.backend import TensorTree, check_64_bits, check_backend
 
 _MULTIPLIES_IN_FLOAT8 = (keras.layers.Dense, keras.layers.EinsumDense)
 _LIMITS_OF_FLOAT8 = (
@@ -44,12 +44,13 @@ def plan(
     policy: Policy = "auto",
     keep_float32: Pattern | Iterable[Pattern] = (),
     keep: Mapping[str, Pattern | Iterable[Pattern]] | None = None,
+    data: TensorTree = None,
 ) -> PrecisionPlan:
     """Decides for every layer of a built model in which dtype it computes; changes nothing.
 
-    A model with code of its own is traced, to see which of its layers fail in 16 bits and which
-    make its outputs. If code stays in float32 for its range, the model runs on two rows of zeros,
-    forwards and backwards, to see which layers get too large gradients from it.
+    Code that is not Keras's own is measured: the model runs once in float32 on a few rows, and then
+    each piece of such code runs alone, forwards and backwards, in float32 and in 16 bits, on seeded
+    numbers of the sizes seen and on larger, smaller and constant ones.
 
     Args:
         model: a Sequential, Functional or subclassed model that has its weights.
@@ -64,6 +65,8 @@ def plan(
             with it.
         keep: the same by dtype, {"float32": ..., "bfloat16": ..., "float64": ..., "float16": ...}:
             layers that compute in these dtypes, on float32 weights.
+        data: inputs of a batch, as the model takes them: only their shapes, whole numbers and
+            powers of two count. None makes inputs for the shapes that the model was built with.
 
     Returns:
         The plan; print it, apply it, or take it to JSON with `to_dict`.
@@ -82,7 +85,7 @@ def plan(
     if any(decision.policy in _IN_64_BITS for decision in kept.values()):
         check_64_bits("keep with float64")
     base = "mixed_bfloat16" if choice.policy == FLOAT8 else choice.policy
-    decisions, notes, lines = _decide(root, base, kept)
+    decisions, notes, lines = _decide(root, base, kept, data)
     if choice.policy == FLOAT8:
         decisions, notes = _with_float8(root, decisions), (*notes, _LIMITS_OF_FLOAT8)
     rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
@@ -95,7 +98,7 @@ def plan(
 
 
 def _decide(
-    root: LayerNode, base: str, kept: Mapping[int, Decision]
+    root: LayerNode, base: str, kept: Mapping[int, Decision], data: TensorTree
 ) -> tuple[dict[int, Decision], tuple[str, ...], Mapping[int, str]]:
     """The decision for each layer, by id; notes for the user; lines that promote to float32."""
     facts = Facts(
@@ -108,25 +111,15 @@ def _decide(
     if base == "float32" and not kept:
         return _apply_rules(root, facts), (), {}
 
-    def wanted(
-        outputs: frozenset[int], lookups: frozenset[int], states: Mapping[int, str]
-    ) -> dict[int, str | None]:
-        known = replace(facts, outputs=outputs, lookups_in_16_bits=lookups, states=states)
-        decisions = _apply_rules(root, known)
-        # Weights are float32 until the plan is applied.
-        return {key: on_float32_weights(decision.policy) for key, decision in decisions.items()}
+    def decided(evidence: Evidence) -> dict[int, Decision]:
+        return _apply_rules(root, replace(facts, evidence=evidence))
 
-    evidence = gather(root, wanted, base)
-    facts = replace(
-        facts,
-        outputs=evidence.outputs,
-        failed=evidence.failed,
-        unsafe_losses=evidence.unsafe_losses,
-        out_of_range=evidence.out_of_range,
-        lookups_in_16_bits=evidence.lookups_in_16_bits,
-        states=evidence.states,
-    )
-    return _apply_rules(root, facts), evidence.notes, evidence.promoted
+    def wanted(evidence: Evidence) -> dict[int, str | None]:
+        # Weights are float32 until the plan is applied.
+        return {key: on_float32_weights(one.policy) for key, one in decided(evidence).items()}
+
+    evidence = gather(root, wanted, base, data)
+    return decided(evidence), tuple(evidence.notes), evidence.promoted
 
 
 def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:

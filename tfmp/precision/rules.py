@@ -12,14 +12,15 @@ from keras import layers
 
 from tfmp.precision.dtype_policies import is_narrow, policy_named
 from tfmp.precision.layer_tree import LayerNode, divides_by_norm, is_graph
+from tfmp.precision.measuring import Evidence
 from tfmp.precision.policy_names import PURE_POLICIES
-from tfmp.precision.tracing import LONG_SUM
 
 FLOAT32 = "float32"
-LEAVE = None  # the layer keeps its policy
 
-# How the reason of a layer begins that runs in float32 alone.
-FAILED_DRY_RUN = "failed a dry run"
+# A sum over so many values passes 65504 where they are 512 on average, as activations may be.
+_LONG_SUM = 128
+
+LEAVE = None  # the layer keeps its policy
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,7 @@ class Facts:
     Attributes:
         base: name of the policy for all layers without an answer from a rule.
         kept: layers that the user named, with the policy and the reason.
-        outputs: layers that compute the values that the loss sees.
-        failed: layers that a dry run in the base policy could not run, with the error.
-        unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
-        out_of_range: layers whose own code leaves FP16's range, with the operation.
-        lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
-            would keep the layers behind them out of 16 bits.
-        states: layers whose own code computes a weight's new value from its old one, with its name.
+        evidence: what was found by running the model's code.
         overflowed: layers that were moved to float32 in training.
         original: each layer's policy before any plan was applied to the model.
         cpu_backend: the Keras backend if it runs on a CPU; None on an accelerator.
@@ -56,12 +51,7 @@ class Facts:
 
     base: str
     kept: "Mapping[int, Decision]" = field(default_factory=dict)
-    outputs: frozenset[int] = frozenset()
-    failed: Mapping[int, str] = field(default_factory=dict)
-    unsafe_losses: frozenset[int] = frozenset()
-    out_of_range: Mapping[int, str] = field(default_factory=dict)
-    lookups_in_16_bits: frozenset[int] = frozenset()
-    states: Mapping[int, str] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=Evidence)
     overflowed: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
     cpu_backend: str | None = None
@@ -121,24 +111,16 @@ def overflowed_in_training(node: LayerNode, facts: Facts) -> Decision | None:
     return None
 
 
-def failed_dry_run(node: LayerNode, facts: Facts) -> Decision | None:
-    """A custom layer with raw float32 variables or constants cannot run in 16 bits."""
-    failures = (facts.failed.get(id(part.layer)) for part in node.unit())
-    message = next(filter(None, failures), None)
-    dtype = policy_named(facts.base).compute_dtype
-    return Decision(FLOAT32, f"{FAILED_DRY_RUN} in {dtype}: {message}") if message else None
-
-
-def leaves_the_range(node: LayerNode, facts: Facts) -> Decision | None:
-    """A mask of -1e9 is infinite in FP16, an epsilon of 1e-9 is 0, and long sums pass 65504."""
-    reasons = (facts.out_of_range.get(id(part.layer)) for part in node.unit())
+def measured(node: LayerNode, facts: Facts) -> Decision | None:
+    """Own code that failed in 16 bits, or lost by them: masks of -1e9, epsilons of 1e-9."""
+    reasons = (facts.evidence.measured.get(id(part.layer)) for part in node.unit())
     reason = next(filter(None, reasons), None)
     return Decision(FLOAT32, reason) if reason else None
 
 
 def keeps_a_state(node: LayerNode, facts: Facts) -> Decision | None:
     """A count stands still at 2048 in FP16 and at 256 in bfloat16; moving means stop far before."""
-    names = (facts.states.get(id(part.layer)) for part in node.unit())
+    names = (facts.evidence.states.get(id(part.layer)) for part in node.unit())
     name = next(filter(None, names), None)
     if name is None:
         return None
@@ -152,7 +134,7 @@ def long_masked_mean(node: LayerNode, facts: Facts) -> Decision | None:
         if not isinstance(layer, layers.GlobalAveragePooling1D) or facts.base != "mixed_float16":
             continue
         steps = _steps(layer)
-        if steps is None or steps >= LONG_SUM:
+        if steps is None or steps >= _LONG_SUM:
             many = "any number of" if steps is None else str(steps)
             return Decision(FLOAT32, f"sums {many} steps where it gets a mask")
     return None
@@ -194,7 +176,7 @@ def adds_to_the_loss(node: LayerNode, facts: Facts) -> Decision | None:
     for layer in _subjects(node):
         if layer.activity_regularizer is not None:
             return Decision(FLOAT32, "its activity regularizer adds to the loss")
-    if any(id(part.layer) in facts.unsafe_losses for part in node.unit()):
+    if any(id(part.layer) in facts.evidence.unsafe_losses for part in node.unit()):
         return Decision(FLOAT32, "its add_loss adds to the loss")
     return None
 
@@ -233,7 +215,7 @@ def hands_on_raw_values(node: LayerNode, facts: Facts) -> Decision | None:
 
 def output(node: LayerNode, facts: Facts) -> Decision | None:
     """Softmax with cross-entropy on FP16 logits [8, -9, 0] has gradient 0 instead of 1."""
-    if not any(id(part.layer) in facts.outputs for part in node.unit()):
+    if not any(id(part.layer) in facts.evidence.outputs for part in node.unit()):
         return None
     activation = getattr(getattr(node.layer, "activation", None), "__name__", None)
     if isinstance(node.layer, layers.Softmax) or activation in ("softmax", "log_softmax"):
@@ -245,7 +227,7 @@ def output(node: LayerNode, facts: Facts) -> Decision | None:
 
 def no_gain(node: LayerNode, facts: Facts) -> Decision | None:
     """A lookup multiplies nothing; in 16 bits Keras would cast the whole table at every step."""
-    if _looks_up(node) and id(node.layer) not in facts.lookups_in_16_bits:
+    if _looks_up(node) and id(node.layer) not in facts.evidence.lookups_in_16_bits:
         return Decision(FLOAT32, "a lookup gains nothing, and its gradient stays sparse")
     return None
 
@@ -272,13 +254,12 @@ RULES: tuple[Rule, ...] = (
     quantized,
     named_by_user,
     overflowed_in_training,
-    failed_dry_run,
     no_kernel,
     preprocessing,
     hands_on_raw_values,
     numerically_delicate,
     adds_to_the_loss,
-    leaves_the_range,
+    measured,
     keeps_a_state,
     long_masked_mean,
     output,
@@ -299,7 +280,7 @@ RULES_FOR_PURE: tuple[Rule, ...] = (
     not_a_float_layer,
     quantized,
     named_by_user,
-    failed_dry_run,
+    measured,
     no_kernel,
 )
 

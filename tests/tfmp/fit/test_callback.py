@@ -34,6 +34,32 @@ def test_the_fit_that_it_is_given_to_trains_in_mixed_precision():
     assert callback.plan.policy == "mixed_float16"
 
 
+@pytest.mark.parametrize(
+    ("change", "anew"),
+    [
+        (lambda net: None, False),
+        (lambda net: net.compile("sgd", "sparse_categorical_crossentropy"), True),
+        (tfmp.revert, True),
+    ],
+    ids="nothing compiled reverted".split(),
+)
+def test_a_second_fit_of_an_unchanged_model_makes_nothing_anew(change, anew):
+    net = model(Probe())
+    fit(net, MixedPrecision("mixed_float16"), *data())
+    change(net)
+    Probe.seen.clear()
+    second = MixedPrecision("mixed_float16")
+    history = fit(net, second, *data(), epochs=1)
+    assert bool(Probe.seen) is anew
+    assert net.get_layer("hidden").compute_dtype == "float16"
+    assert second.report.steps > 0
+    assert second.plan.policy == "mixed_float16"
+    assert history.history["skipped_steps"] == [0]
+    Probe.seen.clear()
+    fit(net, MixedPrecision("mixed_float16", keep_float32="hidden"), *data())
+    assert Probe.seen
+
+
 def test_auto_leaves_a_model_alone_on_a_cpu_and_still_logs():
     net = model()
     adam = net.optimizer

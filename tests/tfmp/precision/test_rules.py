@@ -52,12 +52,12 @@ def test_delicate_layers_stay_in_float32(layer, reason):
 )
 def test_activations_that_are_exponentials_stay_in_float32(layer):
     it = row(chain(layer, shape=(6, 8)), "it")
-    assert it.reason == "takes exponentials, infinite in float16 from 11.1 on"
+    assert it.reason == "is infinite or NaN in float16 on numbers x 16"
 
 
 def test_an_activation_without_a_16_bit_kernel_stays_in_float32():
     it = row(chain(layers.Dense(4, activation="sparsemax", name="it")), "it")
-    assert it.reason.startswith("failed a dry run in float16: Unsupported")
+    assert it.reason.startswith("failed a dry run in float16: ")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_container_does_not_follow_what_its_layers_make_for_themselves():
             return keras.ops.exp(x), states
 
     model = chain(layers.RNN(Cell(), name="it"), shape=(6, 8))
-    assert row(model, "it").reason.startswith("takes exponentials")
+    assert row(model, "it").reason.startswith("is infinite or NaN in float16")
     assert row(model, "/").reason == "base policy"
 
 

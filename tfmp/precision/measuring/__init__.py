@@ -1,4 +1,4 @@
-"""Traces layers and models, computing nothing, to see what their own code does in 16 bits."""
+"""Measures what 16 bits do to the code of a model that is not Keras's own, piece by piece."""
 
 import lazy_loader
 

@@ -1,7 +1,5 @@
 """Operations of a graph that leave the range of FP16 make float32 of the layer that feeds them."""
 
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -11,10 +9,8 @@ from tfmp import plan
 
 
 @pytest.fixture(autouse=True)
-def seeded(monkeypatch):
+def seeded():
     keras.utils.set_random_seed(7)
-    # Gradients are measured in test_large_gradients.py.
-    monkeypatch.setattr("tfmp.precision.tracing.traced_facts.steep_places", lambda *_: {})
 
 
 def model_of(function, *middle, shape=(8,)) -> keras.Model:
@@ -38,7 +34,6 @@ HARMFUL = {
     "root_mean_square": root_mean_square,
     "norm": lambda x: x / ops.norm(x, axis=-1, keepdims=True),
     "exp": ops.exp,
-    "long_sum": lambda x: ops.sum(ops.concatenate([x] * 32, axis=-1), axis=-1, keepdims=True),
     "mask": lambda x: ops.softmax(x + ops.cast(ops.less(x, 0.0), x.dtype) * -1e9),
 }
 
@@ -50,15 +45,11 @@ def test_the_layer_before_operations_that_leave_the_range_is_float32(name):
     model = model_of(HARMFUL[name])
     rows = rows_of(model)
     assert rows["early"].compute_dtype == "float16"
-    is_read = re.fullmatch(
-        r"reads exponentials of exp\w*, which may be infinite in float16", rows["behind"].reason
-    )
-    assert bool(is_read) is (name == "exp")
     assert rows["behind"].compute_dtype == ("float32" if name == "exp" else "float16")
-    x = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
     if name != "mask":  # its mask is float32 in the graph, and what comes behind it
         assert rows["before"].compute_dtype == "float32"
         assert rows["before"].reason.startswith("feeds ")
+    x = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
     exact = ops.convert_to_numpy(model(x))
     plan(model, "mixed_float16").apply()
     np.testing.assert_allclose(ops.convert_to_numpy(model(x)), exact, rtol=0.05, atol=0.05)
@@ -94,32 +85,25 @@ class Own(layers.Layer):
 
 
 @pytest.mark.parametrize(
-    ("function", "first"),
+    "function",
     [
-        (lambda p: ops.log(p + 1e-6), "shares"),
-        (lambda p: p * ops.log(ops.maximum(ops.cast(p, "float32"), 1e-30)), "shares"),
-        (lambda p: ops.log(ops.sum(ops.exp(-99 * p), -1, keepdims=True)), "own"),
-        (lambda p: ops.log(p + 1e-3), None),
-        (ops.log_softmax, None),
-        (lambda p: ops.logsumexp(p, -1, keepdims=True), None),
+        lambda p: ops.log(p + 1e-3),
+        ops.log_softmax,
+        lambda p: ops.logsumexp(p, -1, keepdims=True),
     ],
-    ids="log wide kernel floor log_softmax logsumexp".split(),
+    ids="floor log_softmax logsumexp".split(),
 )
-@pytest.mark.parametrize("in_layer", [False, True])
-def test_logarithms_of_shares_are_float32_from_the_share_on(function, first, in_layer):
+def test_logarithms_of_shares_that_fit_stay(function):
     shares = layers.Dense(8, "softmax", name="shares")
-    rows = rows_of(model_of(Own(function) if in_layer else function, shares))
-    row = rows["own" if in_layer and first == "own" else "shares"]
-    assert (row.compute_dtype == "float32") is (first is not None)
-    reason = "logarithms, whose gradients are infinite in float16 up to 1.5e-05"
-    assert row.reason.endswith(reason if first else "base policy")
-    assert rows["before"].compute_dtype == rows["behind"].compute_dtype == "float16"
+    rows = rows_of(model_of(Own(function), shares))
+    wide = {path for path, row in rows.items() if row.compute_dtype == "float32"}
+    assert wide == {"out"}
 
 
-def test_layers_that_only_move_values_go_along():
+def test_a_layer_that_moves_values_is_enough():
     rows = rows_of(model_of(root_mean_square, layers.Dropout(0.1, name="drop")))
-    assert rows["drop"].compute_dtype == rows["before"].compute_dtype == "float32"
-    assert rows["early"].compute_dtype == "float16"
+    assert rows["drop"].compute_dtype == "float32"
+    assert rows["before"].compute_dtype == rows["early"].compute_dtype == "float16"
 
 
 def test_of_a_model_before_it_the_last_layer_is_float32():

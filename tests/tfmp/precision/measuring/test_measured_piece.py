@@ -1,0 +1,233 @@
+"""Code that FP16 harms on numbers as they are, or may be later, is float32; other code is not."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+from plan_hazards import BENIGN, HARMFUL, Own, masked, model_of
+
+from tfmp import plan, revert
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    keras.utils.set_random_seed(7)
+
+
+def rows_of(functions, policy="mixed_float16", **options) -> dict:
+    return {row.path: row for row in plan(model_of(functions, **options), policy).rows}
+
+
+def some(functions, *quick):
+    """Some of the functions with the quick tests, all others with the slow ones."""
+    others = [name for name in functions if name not in quick]
+    return pytest.mark.parametrize(
+        "names", [quick, pytest.param(others, marks=pytest.mark.slow)], ids=["some", "others"]
+    )
+
+
+@some(HARMFUL, "epsilon", "norm", "centered", "product", "fourth_in_float32")
+def test_what_fp16_harms_is_float32(names):
+    rows = rows_of({name: HARMFUL[name] for name in names})
+    assert {name: rows[name].policy for name in names} == dict.fromkeys(names, "float32")
+
+
+@some(BENIGN, "own_softmax", "gelu", "mean", "large_epsilon", "short_positions")
+def test_what_fp16_does_not_harm_stays(names):
+    if keras.backend.backend() == "jax" and "large_epsilon" in names:
+        names = [name for name in names if name != "large_epsilon"]  # its gradient takes a square
+    rows = rows_of({name: BENIGN[name] for name in names})
+    assert {name: rows[name].reason for name in names} == dict.fromkeys(names, "base policy")
+
+
+def test_the_reason_has_the_loss_and_the_numbers():
+    unit = HARMFUL["root_mean_square"]
+    rows = rows_of({"mask": masked, "unit": unit})
+    assert rows["mask"].reason == "is infinite or NaN in float16 on numbers as seen"
+    reason = rows["unit"].reason
+    assert reason.endswith(" of its standard deviation in float16 on numbers x 128")
+    assert reason.startswith("loses ")
+
+
+def test_a_plan_is_the_same_for_all_batches_of_a_size():
+    model = model_of({"unit": HARMFUL["norm"], "sum": BENIGN["sum"]}, shape=(64, 8))
+    draw = np.random.default_rng(0)
+    plans = {str(plan(model, "mixed_float16", data=draw.normal(size=(8, 64, 8)))) for _ in range(3)}
+    assert plans == {str(plan(model, "mixed_float16"))}
+
+
+def test_equal_code_is_measured_once(monkeypatch):
+    from tfmp.precision.measuring import needs
+
+    measured = []
+
+    class Counted(needs.Measurement):
+        def measure(self):
+            measured.append(self.piece.node.path)
+            super().measure()
+
+    monkeypatch.setattr(needs, "Measurement", Counted)
+    x = inputs = keras.Input((8,))
+    for index in range(3):
+        x = Own(masked, name=f"own{index}")(layers.Dense(8)(x))
+    model = keras.Model(inputs, layers.Dense(1)(Own(ops.tanh)(x)))
+    kept = {row.path: row.policy for row in plan(model, "mixed_float16").rows}
+    assert len(measured) == 2
+    assert [kept[f"own{index}"] for index in range(3)] == ["float32"] * 3
+
+
+def test_bfloat16_holds_what_fp16_cannot():
+    rows = rows_of({"mask": masked, "fourth": lambda x: x**4}, "mixed_bfloat16")
+    assert rows["mask"].policy == rows["fourth"].policy == "mixed_bfloat16"
+
+
+class Attention(layers.Layer):
+    """Its mask meets the result of a layer inside it."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.query = layers.Dense(8, name="query")
+
+    def build(self, shape):
+        self.query.build(shape)
+
+    def call(self, x):
+        return masked(self.query(x))
+
+
+def test_the_layer_inside_that_the_code_computes_with_is_float32():
+    inputs = keras.Input((8,))
+    x = layers.Dense(8)(Attention(name="attention")(inputs))
+    rows = {row.path: row for row in plan(keras.Model(inputs, x), "mixed_float16").rows}
+    assert rows["attention/query"].policy == "float32"
+    assert rows["attention"].policy == "mixed_float16"
+
+
+@pytest.mark.parametrize(
+    ("function", "kept"),
+    [(lambda x: x**4, True), (lambda x: 1 / (1 + x**4), False)],
+    ids=["power", "inside"],
+)
+def test_the_layer_that_reads_a_power_goes_with_it(function, kept):
+    inputs = keras.Input((8,))
+    x = Own(function, name="own")(layers.Dense(8)(inputs))
+    x = layers.Dense(8, name="next")(layers.Reshape((8,), name="move")(x))
+    model = keras.Model(inputs, layers.Dense(8)(layers.Dense(8, name="later")(x)))
+    rows = {row.path: row for row in plan(model, "mixed_float16").rows}
+    assert (rows["next"].policy == "float32") is kept
+    assert rows["later"].policy == "mixed_float16"
+    if kept:
+        assert rows["move"].reason == rows["next"].reason
+        assert rows["next"].reason.startswith("reads numbers of own, which reach ")
+
+
+@pytest.mark.parametrize(
+    ("function", "reads"),
+    [(ops.exp, True), (lambda x: ops.exp(x) / ops.sum(ops.exp(x), -1, keepdims=True), False)],
+    ids=["exponential", "shares"],
+)
+def test_the_layer_that_reads_an_exponential_goes_with_it(function, reads):
+    inputs = keras.Input((8,))
+    x = Own(function, name="own")(layers.Dense(8)(inputs))
+    x = layers.Dense(8, name="next")(layers.Multiply(name="move")([x, x]))
+    rows = {row.path: row for row in plan(keras.Model(inputs, x), "mixed_float16").rows}
+    assert rows["next"].policy == "float32"
+    assert (rows["move"].policy == "float32") is reads
+    assert rows["move"].reason.startswith("reads numbers of own") is reads
+
+
+def test_a_model_that_takes_exponentials_between_its_layers_does_it_in_float32():
+    class Odds(keras.Model):
+        def __init__(self):
+            super().__init__()
+            for name in ("stem", "scores", "values", "read", "later", "out"):
+                setattr(self, name, layers.Dense(8, name=name))
+
+        def call(self, x):
+            x = self.stem(x)
+            return self.out(self.later(self.read(self.values(x) * ops.exp(self.scores(x)))))
+
+    model = Odds()
+    model(np.ones((2, 8)))
+    made = plan(model, "mixed_float16")
+    rows = {row.path: row for row in made.rows}
+    assert rows["scores"].reason.startswith("feeds the model, which ")
+    assert rows["read"].reason.startswith("reads numbers of the model, which reach ")
+    assert rows["stem"].policy == rows["later"].policy == "mixed_float16"
+    assert not made.notes
+    made.apply()
+    assert np.isfinite(model(np.ones((2, 8)))).all()  # all dtypes meet
+
+
+def test_a_models_own_code_has_its_arguments_in_float32():
+    class Masking(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.body, self.late, self.out = (layers.Dense(8, name=n) for n in ("a", "b", "c"))
+
+        def call(self, x):
+            return self.out(self.late(masked(self.body(x))))
+
+    model = Masking()
+    model(np.ones((2, 8)))
+    made = plan(model, "mixed_float16")
+    rows = {row.path: row for row in made.rows}
+    assert rows["a"].reason.startswith("feeds the model, which is infinite or NaN in float16")
+    assert not made.notes
+
+
+# --- built-in layers, which are not traced: rules have to know them ---
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(512, True), (None, True), (16, False)])
+def test_a_masked_mean_over_many_steps(steps, kept):
+    inputs = keras.Input((steps, 8))
+    x = layers.Dense(8)(layers.Masking()(inputs))
+    x = layers.GlobalAveragePooling1D(name="pool")(x)
+    model = keras.Model(inputs, layers.Dense(2)(x))
+    rows = {row.path: row for row in plan(model, "mixed_float16").rows}
+    assert (rows["pool"].policy == "float32") is kept
+    if steps == 512:
+        assert rows["pool"].reason == "sums 512 steps where it gets a mask"
+        plan(model, "mixed_float16").apply()
+        assert np.isfinite(ops.convert_to_numpy(model(np.full((2, 512, 8), 200.0)))).all()
+        revert(model)
+
+
+@pytest.mark.slow
+def test_reductions_of_keras_ops_over_long_axes():
+    reductions = (ops.sum, ops.std, ops.logsumexp, ops.norm, ops.cumsum, ops.softmax)
+    functions = {op.__name__: lambda x, op=op: op(x, axis=1) for op in reductions}
+    x = np.random.default_rng(0).uniform(100, 300, (2, 2048, 8)).astype("float32")
+    model = model_of(functions, shape=(2048, 8))
+    exact = model(x)
+    plan(model, "mixed_float16").apply()
+    for name, one, other in zip(functions, model(x), exact, strict=True):
+        # FP16's spacing at the inputs is 0.25.
+        np.testing.assert_allclose(one, other, rtol=0.02, atol=0.25, err_msg=name)
+
+
+LONG = [
+    (layers.GlobalAveragePooling1D, (2048, 8), True),
+    (layers.GlobalAveragePooling2D, (64, 64, 8), False),
+    (layers.AveragePooling1D, (2048, 8), False),
+    (layers.LayerNormalization, (2048,), False),
+    (layers.GroupNormalization, (64, 64, 32), False),
+    (layers.BatchNormalization, (2048, 8), True),
+    (layers.UnitNormalization, (2048,), False),
+    (layers.Softmax, (2048,), False),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "shape", "with_mask"), LONG)
+def test_built_in_layers_over_long_axes(kind, shape, with_mask):
+    options = {"pool_size": 32} if kind is layers.AveragePooling1D else {}
+    inputs = x = keras.Input(shape)
+    x = layers.Activation("relu")(layers.Masking()(x) if with_mask else x)
+    x = kind(**options)(x)
+    model = keras.Model(inputs, layers.Activation("linear")(x))
+    values = np.random.default_rng(0).uniform(100, 300, (2, *shape)).astype("float32")
+    exact = model.predict(values, verbose=0)
+    plan(model, "mixed_float16").apply()
+    np.testing.assert_allclose(model.predict(values, verbose=0), exact, rtol=0.02, atol=0.02)

@@ -1,0 +1,268 @@
+"""A model that was run once in float32: which of its layers feed which others, and the loss."""
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+
+import keras
+import numpy as np
+from keras import ops, tree
+
+from tfmp.precision import NARROW_DTYPES, policy_named
+from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values, output_layers
+from tfmp.precision.measuring.made_inputs import Arguments, possible_arguments
+from tfmp.precision.measuring.pieces import Call, Outcome, Piece, is_float, recorded, tapped
+from tfmp.precision.measuring.replays import replay, slopes_of
+from tfmp.precision.measuring.watched_calls import (
+    has_own_code,
+    is_custom,
+    losses_kept,
+    policies_kept,
+)
+from tfmp.shared.backend import Tensor, TensorTree
+
+# Layers that compute in one of these may be switched to float32.
+_SWITCHED = (*NARROW_DTYPES, "float64")
+
+
+class NotRunError(RuntimeError):
+    """A model could not be run, whatever its dtypes."""
+
+
+class Recording:
+    """The calls of a model's layers in one forward pass.
+
+    Attributes:
+        root: the tree of the model.
+        arguments: what it was called with.
+        call: its own call.
+        calls: all calls, by id of the layer.
+        callers: by call, the one around it, and its place there.
+        makers: by id of a float, the innermost call that returned it.
+    """
+
+    def __init__(self, root: LayerNode, data: TensorTree) -> None:
+        """Runs the model in float32, in training mode; no variable changes.
+
+        Args:
+            root: the tree of the model.
+            data: its inputs; None to make them up.
+
+        Raises:
+            NotRunError: the model cannot be run.
+        """
+        self.root = root
+        self.nodes = {id(node.layer): node for node in root.within()}
+        with self.in_float32():
+            self.arguments, self.call = self._recorded(data)
+        self.calls: dict[int, list[Call]] = {}
+        self.makers: dict[int, Call] = {}
+        self.callers: dict[Call, tuple[Call, int]] = {}
+        for call in self.call.within():
+            self.calls.setdefault(id(call.node.layer), []).append(call)
+            self.callers.update((inner, (call, i)) for i, inner in enumerate(call.inner))
+            given = set(map(id, call.arguments()))
+            made = (id(value) for value in call.results() if id(value) not in given)
+            self.makers.update(dict.fromkeys(made, call))
+        self._pieces: dict[Call, Piece] = {}
+        self._reached: dict[tuple[Call, int | None], frozenset[int | None]] = {}
+
+    def _recorded(self, data: TensorTree) -> tuple[Arguments, Call]:
+        last: Exception | None = None
+        for arguments in possible_arguments(self.root, data):
+            try:
+                if not all(node.layer.built for node in self.root.within()):
+                    # Weights that are made within the scope would be lost.
+                    positional, keywords = tree.map_structure(_symbolic, arguments)
+                    self.root.layer(*positional, **keywords)
+                return arguments, recorded(self.root, arguments)
+            except Exception as error:
+                last = last or error
+        raise NotRunError(str(last) if last else "the shapes of its inputs are unknown")
+
+    def in_float32(self) -> ExitStack:
+        """Lets the model compute in float32, and forget the losses that it adds, in a block."""
+        stack = ExitStack()
+        stack.enter_context(policies_kept(self.root.within()))
+        stack.enter_context(losses_kept(self.root))
+        for node in self.root.within():
+            if node.layer.compute_dtype in _SWITCHED:
+                node.layer._dtype_policy = policy_named("float32")
+        return stack
+
+    def piece(self, call: Call) -> Piece:
+        """The code of a call."""
+        if call not in self._pieces:
+            self._pieces[call] = Piece(call, self.root)
+        return self._pieces[call]
+
+    def measured_calls(self) -> list[Call]:
+        """The calls of code that is not Keras's own, the innermost first: two of each layer."""
+        found: list[Call] = []
+        for node in reversed(list(self.root.within())):
+            calls = self.calls.get(id(node.layer), ())
+            if has_own_code(node) and calls:
+                both = dict.fromkeys((calls[0], calls[-1]))
+                found += [call for call in both if call.is_concrete]
+        return found
+
+    def outputs(self) -> set[int]:
+        """Ids of the layers that compute what the loss sees: outputs, and terms that code adds.
+
+        A container is among them if its own code computes behind its layers.
+        """
+        found = self.ends(self.call)
+        for call in self.call.within():
+            if not call.inner and is_custom(call.node.layer) and id(call.node.layer) in found:
+                outcome = self._run(call)
+                if outcome.losses:  # it may return its arguments as they are
+                    found |= self.feeders(call)
+            elif call.inner and is_custom(call.node.layer):
+                found |= self._ends_of(call, self._sources(call, lambda outcome: outcome.losses))
+        return found
+
+    def states(self) -> dict[int, str]:
+        """Layers whose own code computes a weight's new value from its old one: the name, by id."""
+        found: dict[int, str] = {}
+        for call in self.measured_calls():
+            piece = self.piece(call)
+            count = len(piece.inputs)
+            assigned = self._run(call).states
+            for index, variable in enumerate(piece.weights):
+                if index not in assigned or not variable._autocast:
+                    continue
+                slopes = self._slopes(call, partial(_state, index))
+                if np.any(slopes[count + index]):
+                    found.setdefault(id(call.node.layer), variable.name)
+        return found
+
+    def slopes_at_zeros(self) -> list[tuple[Call, np.ndarray]]:
+        """The gradient of each call's results where a model gets zeros and hands back ones."""
+        owners = [call for call in self.call.within() for _ in call.results() if call.is_concrete]
+        left = {id(call): iter(()) for call in owners}
+        zeros = tree.map_structure(
+            lambda value: ops.zeros_like(value) if is_float(value) else value, self.arguments
+        )
+
+        def function(taps: list[Tensor]) -> list[Tensor]:
+            for call in self.call.within():
+                left[id(call)] = iter([t for t, o in zip(taps, owners, strict=True) if o is call])
+            return tapped(self.root, zeros, self.calls, left)
+
+        with self.in_float32():
+            taps = [ops.zeros_like(one) for call in dict.fromkeys(owners) for one in call.results()]
+            return list(zip(owners, slopes_of(function, taps, 1.0), strict=True))
+
+    def ends(self, call: Call) -> set[int]:
+        """Ids of the layers that compute the result of a call."""
+        node = call.node
+        own = {id(part.layer) for part in node.unit()}
+        if is_graph(node.layer) and not any(is_custom(part.layer) for part in node.within()):
+            return set(output_layers(node))
+        if not call.is_concrete:
+            return {id(part.layer) for part in node.within()}
+        if not call.inner:
+            return own
+        sources = self._sources(call, _results)
+        inner = {source for source in sources if source is not None}
+        found = self._ends_of(call, inner or {len(call.inner) - 1})
+        outcome = self._run(call)
+        made = [i for i, place in enumerate(outcome.places) if place is None]
+        if not is_graph(node.layer) and not set(made) <= outcome.passed:
+            found |= own
+        return found
+
+    def _ends_of(self, call: Call, sources: Iterable[int | None]) -> set[int]:
+        """The ends of inner calls; behind those that only move values, of those before them."""
+        found: set[int] = set()
+        pending, seen = list(sources), set(sources)
+        while pending:
+            source = pending.pop()
+            if source is None:
+                continue
+            inner = call.inner[source]
+            found |= self.ends(inner)
+            if only_moves_values(inner.node.layer):
+                more = self.reached(call, source) - seen
+                seen |= more
+                pending += more
+        return found
+
+    def feeders(self, call: Call) -> set[int]:
+        """Ids of the layers that compute the arguments of a call."""
+        if call not in self.callers:
+            return set()
+        caller, place = self.callers[call]
+        sources = self.reached(caller, place)
+        before = self.feeders(caller) if None in sources else set()
+        return self._ends_of(caller, sources) | before
+
+    def readers(self, call: Call) -> set[int]:
+        """Ids of the layers that read the result of a call, through those that only move values."""
+        if call not in self.callers:
+            return set()
+        caller, place = self.callers[call]
+        found: set[int] = set()
+        for index in range(place + 1, len(caller.inner)):
+            if place in self.reached(caller, index):
+                found |= self.reading(caller.inner[index])
+        return found
+
+    def reading(self, call: Call) -> set[int]:
+        """Ids of a layer that reads numbers, and of those behind it if it only moves them."""
+        own = {id(part.layer) for part in call.node.unit()}
+        return own | self.readers(call) if only_moves_values(call.node.layer) else own
+
+    def reached(self, call: Call, place: int | None) -> frozenset[int | None]:
+        """What goes into an inner call, or into the result (None).
+
+        Returns:
+            Indices of inner calls before it; None for arguments of the call itself.
+        """
+        if (call, place) not in self._reached:
+            self._reached[call, place] = self._sources(call, lambda one: _at(one, place))
+        return self._reached[call, place]
+
+    def _sources(
+        self, call: Call, chosen: Callable[[Outcome], list[Tensor]]
+    ) -> frozenset[int | None]:
+        piece = self.piece(call)
+        pairs = zip(piece.sources, self._slopes(call, chosen), strict=False)
+        return frozenset(source for source, slopes in pairs if np.any(slopes))
+
+    def _slopes(self, call: Call, chosen: Callable[[Outcome], list[Tensor]]) -> list[np.ndarray]:
+        piece = self.piece(call)
+        values = _draws(piece)
+        with self.in_float32():
+            return replay(piece, values, ["float32"] * len(values), chosen).slopes
+
+    def _run(self, call: Call) -> Outcome:
+        piece = self.piece(call)
+        with self.in_float32():
+            weights = [ops.convert_to_tensor(one.value) for one in piece.weights]
+            return piece.run([ops.convert_to_tensor(one) for one in _draws(piece)], weights)
+
+
+def _draws(piece: Piece) -> list[np.ndarray]:
+    draw = np.random.default_rng(0)
+    return [draw.standard_normal(one.shape, "float32") for one in piece.inputs]
+
+
+def _symbolic(value: Tensor) -> keras.KerasTensor | None:
+    if value is None:
+        return None
+    dtype = keras.backend.standardize_dtype(value.dtype)
+    return keras.KerasTensor((None, *value.shape[1:]), dtype)
+
+
+def _state(index: int, outcome: Outcome) -> list[Tensor]:
+    return [outcome.states[index]]
+
+
+def _results(outcome: Outcome) -> list[Tensor]:
+    return _at(outcome, None)
+
+
+def _at(outcome: Outcome, place: int | None) -> list[Tensor]:
+    pairs = zip(outcome.made, outcome.places, strict=True)
+    return [value for value, where in pairs if where == place]

@@ -1,0 +1,144 @@
+"""Runs a piece of code on given numbers, forwards and backwards, on either backend."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfmp.precision.measuring.pieces import Outcome, Piece
+from tfmp.shared.backend import Tensor
+
+# Takes an outcome; gives the tensors to differentiate.
+Chosen = Callable[[Outcome], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A piece that ran again.
+
+    Attributes:
+        results: what its own code made, in float32.
+        slopes: the gradients of its inputs and then of its weights, divided by what arrived.
+        outcome: the tensors; on JAX they may be used for their dtypes only.
+    """
+
+    results: list[np.ndarray]
+    slopes: list[np.ndarray]
+    outcome: Outcome
+
+
+def replay(
+    piece: Piece,
+    values: Sequence[np.ndarray],
+    dtypes: Sequence[str],
+    chosen: Chosen,
+    arriving: float = 1.0,
+    other_seeds: bool = False,
+) -> Replay:
+    """Runs a piece; gradients of a fixed random direction arrive at the chosen results.
+
+    Args:
+        piece: it runs under the policies that its layers have.
+        values: numbers for its inputs.
+        dtypes: the dtypes in which these arrive.
+        chosen: the results that count.
+        arriving: size of the gradients.
+        other_seeds: whether its random numbers are others than usual.
+    """
+    count = len(values)
+    sources = [
+        *(ops.cast(ops.convert_to_tensor(v), d) for v, d in zip(values, dtypes, strict=True)),
+        *(ops.convert_to_tensor(one.value) for one in piece.weights),
+    ]
+    outcomes: list[Outcome] = []
+
+    def function(tensors: list[Tensor]) -> list[Tensor]:
+        outcomes.append(piece.run(tensors[:count], tensors[count:], other_seeds))
+        return list(chosen(outcomes[-1]))
+
+    with np.errstate(over="ignore"):
+        results, slopes = _run(function, sources, arriving)
+    return Replay(_arrays(results), [one / arriving for one in _arrays(slopes)], outcomes[0])
+
+
+def trace(piece: Piece, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> Outcome:
+    """Traces a piece as `fit` does, which computes nothing: graphs lack some 16-bit kernels.
+
+    Args:
+        piece: it runs under the policies that its layers have.
+        shapes, dtypes: those of its inputs.
+    """
+    outcomes: list[Outcome] = []
+
+    def function(*tensors: Tensor) -> list[Tensor]:
+        weights = [ops.convert_to_tensor(one.value) for one in piece.weights]
+        outcomes.append(piece.run(tensors, weights))
+        return outcomes[-1].made
+
+    pairs = list(zip(shapes, dtypes, strict=True))
+    with np.errstate(over="ignore"):  # constants past 65504 are no failures
+        _trace(function, pairs)
+    return outcomes[0]
+
+
+def _trace(function: Callable[..., list[Tensor]], pairs: list[tuple[tuple[int, ...], str]]) -> None:
+    if keras.backend.backend() == "jax":
+        import jax
+
+        jax.eval_shape(function, *(jax.ShapeDtypeStruct(*pair) for pair in pairs))
+    else:
+        import tensorflow as tf
+
+        tf.function(function, autograph=False).get_concrete_function(
+            *(tf.TensorSpec(*pair) for pair in pairs)
+        )
+
+
+def slopes_of(function: "_Function", sources: list[Tensor], arriving: float) -> list[np.ndarray]:
+    """The gradients of tensors where those of a fixed random direction arrive at the results."""
+    return _arrays(_run(function, sources, arriving)[1])
+
+
+_Function = Callable[[list[Tensor]], list[Tensor]]
+
+
+def _run(
+    function: _Function, sources: list[Tensor], arriving: float
+) -> tuple[list[Tensor], list[Tensor]]:
+    def directions(results: list[Tensor]) -> list[Tensor]:
+        draw = np.random.default_rng(0)
+        return [ops.cast(draw.standard_normal(r.shape) * arriving, r.dtype) for r in results]
+
+    differentiate = _by_jax if keras.backend.backend() == "jax" else _by_tensorflow
+    return differentiate(function, sources, directions)
+
+
+def _by_jax(
+    function: _Function, sources: list[Tensor], directions: _Function
+) -> tuple[list[Tensor], list[Tensor]]:
+    import jax
+
+    results, pull = jax.vjp(function, sources)
+    return results, pull(directions(results))[0]
+
+
+def _by_tensorflow(
+    function: _Function, sources: list[Tensor], directions: _Function
+) -> tuple[list[Tensor], list[Tensor]]:
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        results = function(sources)
+    if not results:
+        return [], [tf.zeros_like(one) for one in sources]
+    none = tf.UnconnectedGradients.ZERO
+    slopes = tape.gradient(results, sources, directions(results), unconnected_gradients=none)
+    return results, [tf.convert_to_tensor(one) for one in slopes]
+
+
+def _arrays(values: Sequence[Tensor]) -> list[np.ndarray]:
+    with np.errstate(all="ignore"):
+        return [np.asarray(ops.convert_to_numpy(value), "float32") for value in values]
