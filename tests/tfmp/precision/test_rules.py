@@ -52,7 +52,7 @@ def test_delicate_layers_stay_in_float32(layer, reason):
 )
 def test_activations_that_are_exponentials_stay_in_float32(layer):
     it = row(chain(layer, shape=(6, 8)), "it")
-    assert it.reason == "is infinite or NaN in float16 on numbers x 16"
+    assert it.reason.startswith("is infinite or NaN in float16 on numbers x ")
 
 
 def test_an_activation_without_a_16_bit_kernel_stays_in_float32():

@@ -42,7 +42,7 @@ class Given:
 def drawn(
     seen: np.ndarray | None, shape: tuple[int, ...], seed: int, is_bounded: bool, is_raw: bool
 ) -> Given:
-    """Normal numbers at the power of two of what was seen, with its sign and within its range.
+    """Normal numbers at the next power of two to what was seen, with its sign and in its range.
 
     Whole numbers, such as flags and positions, are taken as they are.
 
@@ -57,7 +57,7 @@ def drawn(
         return Given(values, False, is_bounded, is_raw)
     if (seen == np.rint(seen)).all():
         return Given(seen, bool((np.abs(seen) <= 1).all()), is_bounded, is_raw)
-    values = values * np.float32(2.0 ** np.rint(np.log2(np.sqrt(np.mean(np.square(seen))))))
+    values = values * np.float32(2.0 ** np.ceil(np.log2(np.sqrt(np.mean(np.square(seen))))))
     most = np.float32(2.0 ** np.ceil(np.log2(np.abs(seen).max())))
     if seen.min() >= 0 or seen.max() <= 0:
         values = np.abs(values) * np.sign(seen.max() + seen.min())
