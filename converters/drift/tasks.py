@@ -328,14 +328,15 @@ def infer_task(
         return None
     one = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
     loss, activation = (hint.loss, hint.activation) if hint else (None, None)
+    axis = (hint.axis if hint else None) or -1
+    if axis % max(1, len(shape)) == 0:  # that of the samples
+        axis = -1
     if loss in _LOSSES and not (
         _LOSSES[loss] is Kind.REGRESSION
         and _ACTIVATIONS.get(activation or "") is Kind.CLASSIFICATION
     ):
-        axis = hint.axis if hint is not None and hint.axis is not None else -1
         return Task(_fitting(_LOSSES[loss], one, shape, axis), axis, why=f"{COMPILED} {loss}")
     if activation in _ACTIVATIONS:
-        axis = hint.axis if hint is not None and hint.axis is not None else -1
         kind = _fitting(_ACTIVATIONS[activation], one, shape, axis)
         return Task(kind, axis, why=f"its last operation is {activation}")
     named = next((each for each in _NAMES if words_of(name).endswith(f"_{each}_")), None)

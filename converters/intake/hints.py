@@ -210,6 +210,8 @@ _GATHERING = ("Gather", "GatherV2", "GatherND", "GatherNd")
 _CUTTING = ("Slice", "StridedSlice")
 _SLICING = (*_CUTTING, "Split", "SplitV", "Unpack", "Concat", "ConcatV2", "Pack")
 
+_RESHAPING = ("Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten")
+
 # They work along an axis.
 _ALONG = ("Softmax", "LogSoftmax")
 
@@ -220,21 +222,23 @@ _MOST_STEPS = 32
 def _last_operator(value: "_Value | None") -> tuple[str | None, int | None]:
     """The last operator, and the axis of the output that it works along, where it has one."""
     moves: list[Sequence[int]] = []  # the transpositions behind it, the last one first
-    known = True
+    rank = value.rank if value is not None else None
     for _ in range(_MOST_STEPS):
         if value is None or value.op is None:
             return None, None
         if value.op in _ACTIVATIONS:
-            axis = value.axis if known else None
+            axis = value.axis(rank) if rank is not None else None
             for move in reversed(moves):
                 axis = None if axis is None else move.index(axis % len(move)) - len(move)
             return _ACTIVATIONS[value.op], axis
         if value.op in _KEEPING:
-            order = value.order
-            moves += [order] if order is not None else []
-            before = value.input(0)
-            known &= order is not None or (before is not None and before.rank == value.rank)
-            value = before
+            if value.op == "Transpose":
+                order = value.order(rank)
+                moves += [order] if order is not None else []
+                rank = None if order is None else rank
+            elif value.op in _RESHAPING:
+                rank = None  # which axis became which, nobody says
+            value = value.input(0)
         elif value.op in _CUTTING and (before := value.input(0)) is not None:
             # Scores of some classes, cut out of a softmax, are none.
             value = before if value.width is not None and value.width == before.width else None
@@ -276,20 +280,17 @@ class _OnnxValue:
         self.width = size if isinstance(size, int) else None
         self.rank = len(value.shape) if value.shape is not None else None
 
-    @property
-    def axis(self) -> int | None:
+    def axis(self, rank: int) -> int | None:
         """The axis of a softmax, from the last one; None for another operator."""
-        if self._node is None or self.op not in _ALONG or self.rank is None:
+        if self._node is None or self.op not in _ALONG:
             return None
         axis = self._node.attributes.get_int("axis", -1)
-        return axis if axis < 0 else axis - self.rank
+        return axis if axis < 0 else axis - rank
 
-    @property
-    def order(self) -> Sequence[int] | None:
-        """The order of axes of a transposition; None for another operator."""
-        if self._node is None or self.op != "Transpose" or self.rank is None:
-            return None
-        return self._node.attributes.get_ints("perm", [*range(self.rank)][::-1])
+    def order(self, rank: int | None) -> Sequence[int] | None:
+        """The order of axes of a transposition."""
+        backwards = None if rank is None else [*range(rank)][::-1]
+        return self._node.attributes.get_ints("perm", backwards) if self._node else None
 
     def input(self, index: int) -> "_OnnxValue | None":
         value = self._node.inputs[index] if self._node is not None else None
@@ -316,16 +317,12 @@ class _TracedValue:
         self.width: int | None = tensor.shape[-1] if tensor.shape.rank else None
         self.rank: int | None = tensor.shape.rank
 
-    @property
-    def axis(self) -> int | None:
+    def axis(self, rank: int) -> int | None:
         """The axis of a softmax, which is the last one in TensorFlow; None for another operator."""
-        return -1 if self.op in ("Softmax", "LogSoftmax") else None
+        return -1 if self.op in _ALONG else None
 
-    @property
-    def order(self) -> Sequence[int] | None:
-        """The order of axes of a transposition; None for another operator."""
-        if self.op != "Transpose":
-            return None
+    def order(self, rank: int | None) -> Sequence[int] | None:
+        """The order of axes of a transposition; None where it is computed."""
         from tensorflow import get_static_value
 
         found = get_static_value(self._tensor.op.inputs[1])

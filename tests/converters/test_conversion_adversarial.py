@@ -30,10 +30,11 @@ REPORTS = {
 def verdicts(
     model: onnx.ModelProto, batch: Batch, folder: Path, names: tuple[str, ...], **options: object
 ) -> tuple[str, dict[str, str]]:
-    """The verdict by default, and those of the oracles that run the file."""
+    """The verdict for all runtimes, and those of the oracles that run the file."""
     path = folder / "model.onnx"
     onnx.save(model, path)
-    artifact = convert(path, output=folder / "half.onnx", data=batch, fp16_edges=True, **options)
+    options |= {"fp16_edges": True, "target": "all"}
+    artifact = convert(path, output=folder / "half.onnx", data=batch, **options)
     few = {name: array[:SHARE] if array.ndim else array for name, array in batch.items()}
     rows = oracle_rows(open_source(path), onnx.load(artifact.path), few, names)
     told = {name: row.verdict.value for name, row in rows if row.verdict is not None}
@@ -44,8 +45,6 @@ def check(verdict: str, told: dict[str, str]) -> None:
     assert told
     if "FAIL" in told.values():
         assert verdict != "PASS", told
-    else:
-        assert verdict != "FAIL", told
 
 
 def check_adversary(adversary: Adversary, folder: Path, names: tuple[str, ...]) -> None:

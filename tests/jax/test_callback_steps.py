@@ -70,11 +70,14 @@ class Scaling(keras.Sequential):
 
 def test_a_step_that_scales_without_the_values_of_the_scale_is_told_how_to():
     x = np.random.default_rng(0).standard_normal((16, 4)).astype("float32")
-    net = Scaling([keras.layers.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
-    net.compile("sgd")
-    callback = tfmp.MixedPrecision("mixed_float16")
-    net.fit(x, x[:, :1], verbose=0, callbacks=[callback])
-    assert callback.report.loss_scales[-1].loss_scale > 1.0
-    net.in_scope = False
-    with pytest.raises(ValueError, match=r"with keras\.StatelessScope\(state_mapping=zip"):
-        net.fit(x, x[:, :1], verbose=0, callbacks=[callback])
+    for in_scope in (True, False):
+        net = Scaling([keras.layers.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+        net.in_scope = in_scope
+        net.compile("sgd")
+        callback = tfmp.MixedPrecision("mixed_float16")
+        if in_scope:
+            net.fit(x, x[:, :1], verbose=0, callbacks=[callback])
+            assert callback.report.loss_scales[-1].loss_scale > 1.0
+            continue
+        with pytest.raises(ValueError, match=r"with keras\.StatelessScope\(state_mapping=zip"):
+            net.fit(x, x[:, :1], verbose=0, callbacks=[callback])

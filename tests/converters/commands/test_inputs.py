@@ -35,7 +35,7 @@ def refused_by_command(folder: Path, to: str, *flags: str) -> str:
 @pytest.mark.parametrize(
     ("to", "flags", "keywords", "message"),
     [
-        ("onnx", "--precision fp8", {"precision": "fp8"}, "precision: expected one of fp16, mixed"),
+        ("onnx", "--precision fp8", {"precision": "fp8"}, "precision: expected one of fp16, bf16"),
         ("onnx", "--device tpu", {"device": "tpu"}, "device: expected one of auto, cpu, gpu"),
         ("onnx", "--emulate x", {"emulate": "x"}, "emulate: expected 'gpu', 'pessimistic"),
         ("onnx", "--ray auto --workers 0", {"ray": "auto", "workers": 0}, "workers: expected a w"),

@@ -88,7 +88,7 @@ class TestLoss:
         model = keras.Model(inputs, {"classes": head, "box": layers.Dense(4)(inputs)})
         model.compile(loss={"box": "huber", "classes": "categorical_crossentropy"})
         assert open_source(model).hints == {
-            "classes": OutputHint("categorical_crossentropy", False, "softmax"),
+            "classes": OutputHint("categorical_crossentropy", False, "softmax", -1),
             "box": OutputHint("huber", None, "linear"),
         }
         model = dense("y")
@@ -112,7 +112,7 @@ class TestLoss:
         model.save(tmp_path / "model.keras")
         source = open_source(tmp_path / "model.keras")
         (tmp_path / "model.keras").unlink()
-        assert source.hints == {"y": OutputHint(activation="softmax")}
+        assert source.hints == {"y": OutputHint(activation="softmax", axis=-1)}
 
 
 class Subclassed(keras.Model):
@@ -235,7 +235,9 @@ class TestOnnx:
             for op, before, after in zip(ops, values[:-1], values[1:], strict=True)
         ]
         shape = [3, 2] if "Transpose" in ops else [2, 3]
-        assert self.hints(nodes, shape, tmp_path) == {"y": OutputHint(activation=activation)}
+        axis = {"softmax": -2, "log_softmax": -1}.get(activation)
+        hint = OutputHint(activation=activation, axis=axis)
+        assert self.hints(nodes, shape, tmp_path) == {"y": hint}
 
     def test_product_with_weights_and_a_sum_of_signals(self, tmp_path: Path) -> None:
         product = helper.make_node("MatMul", ["x", "w"], ["p"])
@@ -245,3 +247,31 @@ class TestOnnx:
         bias = helper.make_node("Constant", [], ["b"], value=ones)
         biased = [product, bias, helper.make_node("Add", ["p", "b"], ["y"])]
         assert self.hints(biased, [2, 3], tmp_path) == {"y": OutputHint(activation="linear")}
+
+
+# Shapes of outputs by the axis of their classes.
+SHAPES = {-3: ["N", 5, 1, 1], -1: ["N", 1, 1, 5], None: ["N", 5]}
+
+
+@pytest.mark.parametrize(
+    ("behind", "axis"),
+    [
+        ([], -3),
+        ([helper.make_node("Transpose", ["a"], ["y"], perm=[0, 2, 3, 1])], -1),
+        ([helper.make_node("Flatten", ["a"], ["y"])], None),
+    ],
+    ids=["alone", "transposed", "flattened"],
+)
+def test_the_axis_of_a_softmax_follows_what_stands_behind(behind, axis, tmp_path):
+    """Scores of classes on axis 1 of [N, 5, 1, 1] are no labels of one class."""
+    softmax = helper.make_node("Softmax", ["x"], ["a" if behind else "y"], axis=1)
+    inputs, outputs = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", ["N", 5, 1, 1]), ("y", SHAPES[axis]))
+    )
+    graph = helper.make_graph([softmax, *behind], "g", [inputs], [outputs])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        tmp_path / "m.onnx",
+    )
+    assert open_source(tmp_path / "m.onnx").hints["y"].axis == axis
