@@ -43,6 +43,7 @@ def template_environment() -> Environment:
         culprit_text=summary.culprit_text,
         latency_cells=summary.latency_cells,
         meaning_texts=summary.meaning_texts,
+        scope_texts=summary.scope_texts,
         value_text=summary.value_text,
         statements_text=summary.statements_text,
         limits=[item.name for item in fields(DriftBudget) if item.name != "overrides"],

@@ -187,11 +187,15 @@ def sizes_text(report: DriftReport) -> str:
     return printable(f"Sizes judged: {', '.join(seen)}.") if seen else ""
 
 
+def scope_texts(report: DriftReport, candidate: CandidateReport) -> list[str]:
+    """The runtime and the sizes that a verdict holds for, in a sentence each."""
+    return [text for text in (holds_text(report, candidate), sizes_text(report)) if text]
+
+
 def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
     """A line each on runtime, steps, layers and samples, as far as they were looked at."""
     lines = (
-        holds_text(report, candidate),
-        sizes_text(report),
+        *scope_texts(report, candidate),
         stage_text(report, candidate),
         culprit_text(candidate),
         worst_text(candidate),
