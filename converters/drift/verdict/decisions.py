@@ -1,5 +1,6 @@
 """Checks of decisions: how many change, and whether a class is lost that is too rare to show."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -123,6 +124,7 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     if single:
         what = "differ" if output.decision == EQUALITY else "flip"
         text = f"{where}: {counted.changed:,} of {counted.samples:,} samples {what}"
+        text += f" ({round(every.distinct):,} are distinct)" if repeated > 1 else ""
     else:
         text = (
             f"{where}: {counted.changed:,} of {counted.decisions:,} {_noun(output)} change "
@@ -143,14 +145,30 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     if verdict is Verdict.INCONCLUSIVE:
         guess = output.known is None and output.rel_l2 is not None  # that it decides at all
         if without <= limit:
-            text += ". Only ties are over the budget, which no rounding could keep"
+            text += (
+                ". Only ties are over the budget, which no rounding could keep. Pass --labels, or "
+            )
+            text += f"allow them: --budget {output.name}.flip_rate={_allowing(every, budget):.2g}"
             verdict = Verdict.PASS if guess else verdict  # distances say the rest
         elif firm.rate <= limit < every.rate and not guess:
-            text += ". Ties take it over the budget, so more samples will not decide"
+            text += (
+                ". Ties take it over the budget, so more samples will not decide. Pass --labels, "
+            )
+            text += (
+                f"or allow them: --budget {output.name}.flip_rate={_allowing(every, budget):.2g}"
+            )
         else:
+            text += "" if single else f". The {_noun(output)} of a sample count together"
             text += _advice(every, firm, budget, limit)
     p = firm.p_over(limit)
     return Check("flip_rate", output.name, every.rate, lower, upper, limit, verdict, text, p)
+
+
+def _allowing(rate: Clustered, budget: DriftBudget) -> float:
+    """The smallest limit of two digits that the rate keeps for certain."""
+    upper = rate.upper(budget.confidence)
+    step = 10.0 ** (math.floor(math.log10(upper)) - 1)
+    return math.ceil(upper / step) * step
 
 
 def _noun(output: OutputDrift) -> str:

@@ -30,7 +30,9 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
         ),
         "collapsed": (
             int(output.collapsed),
-            f"{where}: the candidate gives the same answer to every sample, the reference does not",
+            f"{where}: the candidate answers "
+            + ("0 " if output.totals.candidate_sq == () else "the same ")
+            + "to every sample, the reference does not",
         ),
     }
     checks = [
