@@ -145,18 +145,12 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     if verdict is Verdict.INCONCLUSIVE:
         guess = output.known is None and output.rel_l2 is not None  # that it decides at all
         if without <= limit:
-            text += (
-                ". Only ties are over the budget, which no rounding could keep. Pass --labels, or "
-            )
-            text += f"allow them: --budget {output.name}.flip_rate={_allowing(every, budget):.2g}"
+            text += ". Only ties are over the budget, which no rounding could keep"
+            text += _allowed(output, every, budget)
             verdict = Verdict.PASS if guess else verdict  # distances say the rest
         elif firm.rate <= limit < every.rate and not guess:
-            text += (
-                ". Ties take it over the budget, so more samples will not decide. Pass --labels, "
-            )
-            text += (
-                f"or allow them: --budget {output.name}.flip_rate={_allowing(every, budget):.2g}"
-            )
+            text += ". Ties take it over the budget, so more samples will not decide"
+            text += _allowed(output, every, budget)
         else:
             text += "" if single else f". The {_noun(output)} of a sample count together"
             text += _advice(every, firm, budget, limit)
@@ -164,11 +158,18 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     return Check("flip_rate", output.name, every.rate, lower, upper, limit, verdict, text, p)
 
 
-def _allowing(rate: Clustered, budget: DriftBudget) -> float:
-    """The smallest limit of two digits that the rate keeps for certain."""
+# Labels, or another limit, decide about ties up to this rate.
+_SOME = 0.1
+
+
+def _allowed(output: OutputDrift, rate: Clustered, budget: DriftBudget) -> str:
+    """What a user may do about ties, with the smallest limit of two digits that keeps them."""
     upper = rate.upper(budget.confidence)
+    if upper > _SOME:
+        return ". Pass --labels"
     step = 10.0 ** (math.floor(math.log10(upper)) - 1)
-    return math.ceil(upper / step) * step
+    limit = math.ceil(upper / step) * step
+    return f". Pass --labels, or allow them: --budget {output.name}.flip_rate={limit:.2g}"
 
 
 def _noun(output: OutputDrift) -> str:
