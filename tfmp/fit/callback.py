@@ -102,8 +102,8 @@ class MixedPrecision(keras.callbacks.Callback):
         keep_float32: as in `tfmp.plan`.
         log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; with None no files are written.
         log_every: "epoch", or a number of steps: how often the counters are read from the device.
-            The host waits for the device only at these readings, and after the first 10 and 18
-            steps.
+            The host waits for the device only at these readings, and after 10, 18, 36, 72, ...
+            steps of an epoch.
         on_nonfinite: the reaction to non-finite steps that a lower loss scale does not fix.
             "report" writes their cause into the report; "raise" stops the training with the cause;
             "keep_float32" moves the layer that overflows to float32 and goes on.

@@ -77,15 +77,44 @@ def overflow_ahead(
     root = layer_tree.walk(model)
     if _with_large_weights(root):
         return "Weights are past 65504"
-    inputs = _reaching(model, batches, _LARGE_IN_SUMS)
+    large = _reaching(model, batches, _LARGE_IN_SUMS)
     has_code = any(layer_tree.operations_of(node.layer) for node in root.within())
     # Code between the inputs and the first layer may hand large values on.
-    if not inputs or not (_float16_readers(root, plan) or not is_graph(root.layer) or has_code):
+    if large and (_float16_readers(root, plan) or not is_graph(root.layer) or has_code):
+        of, largest = "Inputs", max(large.values())
+    else:
+        of, largest = _handed_on(model, root, batches[0])
+    if largest < _LARGE_IN_SUMS:
         return None
-    largest = max(inputs.values())
     if largest >= FLOAT16.overflow_threshold:
-        return "Inputs are past 65504"
-    return f"Inputs reach {largest:g}, and sums of them are past 65504"
+        return f"{of} are past 65504"
+    return f"{of} reach {largest:g}, and sums of them are past 65504"
+
+
+class _AllSeen(BaseException):
+    """Ends a forward pass; Keras replaces an `Exception` in every layer."""
+
+
+def _handed_on(model: keras.Model, root: LayerNode, batch: TensorTree) -> tuple[str, float]:
+    """The largest number that preprocessing, which is float32 by rule, makes of a batch."""
+    pending = {id(node.layer) for node in root.within() if layer_tree.is_preprocessing(node.layer)}
+    found = {"": 0.0}
+
+    def see(call: Call) -> TensorTree:
+        if id(call.node.layer) in pending and call.node.layer.compute_dtype == "float32":
+            values = map(_largest_magnitude, filter(replay.is_concrete, call.float_outputs()))
+            found[f"Numbers of {call.node.path}"] = max(values, default=0.0)
+        pending.discard(id(call.node.layer))
+        if not pending:
+            raise _AllSeen
+        return call.outputs
+
+    # What fails later, such as a model without a loss, has called its first layers.
+    with suppress(Exception, _AllSeen):
+        if pending:
+            x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+            replay.run(replay.make_step(model, x, y, weight), see)
+    return max(found.items(), key=lambda item: item[1])
 
 
 def widen_readers(

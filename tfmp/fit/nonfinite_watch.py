@@ -32,9 +32,9 @@ PATIENCE = 10
 # A well-chosen scale skips one step in `growth_interval`; one in twenty is more than probing.
 ODD_SHARE = 0.05
 
-# After so many steps of a `fit` with hardly a finite one, its first epoch is not waited for: from
-# 2**15 to its lowest bound a dynamic scale takes 5, or 15 after a step that was applied.
-EARLY_STEPS = (10, 18)
+# The end of an epoch is not waited for: from 2**15 to its lowest bound a dynamic scale takes 5
+# steps, or 15 after a step that was applied. Later looks come after twice as many steps each.
+EARLY_STEPS = (PATIENCE, 18)
 _EARLY_FINITE = 2
 
 # Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
@@ -119,15 +119,21 @@ class NonFiniteWatch:
         self._check_limit(now)
 
     def look_early(self) -> None:
-        """Judges the first steps of a `fit`: an epoch need not end before it begins to learn."""
+        """Judges the steps within an epoch: it need not end before the cause is found."""
         now = self._recorder.peek()
         skipped, steps = self._recorder.since_start(now)
         strategy = self._strategy()
-        if isinstance(strategy, DynamicLossScale) and now.loss_scale > strategy.min_scale:
-            return  # still on its way down
-        if skipped and skipped >= steps - _EARLY_FINITE and not self._searches_left:
-            many = f"{skipped} of the first {steps} steps were not finite"
-            self._search(f"{many}, down to loss scale {now.loss_scale:g}", now)
+        is_lowest = not isinstance(strategy, DynamicLossScale) or (
+            now.loss_scale <= strategy.min_scale
+        )
+        in_a_row = min(skipped, now.consecutive_skips)
+        few_finite = skipped and is_lowest and skipped >= steps - _EARLY_FINITE
+        if self._searches_left or not (in_a_row >= PATIENCE or few_finite):
+            return
+        many = f"{skipped} of the first {steps} steps were not finite"
+        reason = f"{many}, down to loss scale {now.loss_scale:g}"
+        if self._explained or not self._search(reason, now):
+            self._check_limit(now)
 
     def _search(self, reason: str, now: StepCounters) -> bool:
         """Begins to hold batches until one fails; whether there are any to hold."""
@@ -215,16 +221,14 @@ class NonFiniteWatch:
         lower = self._let_scale_fall(found, now)
         if lower is not None:
             self._falls, self._anew = True, (0, 0, 0)
-            self._recorder.note(
-                f"{self._reason}. {cause} It goes on from {lower:g}, and may fall lower."
-            )
+            self._note(f"{cause} It goes on from {lower:g}, and may fall lower.", now)
             return
         self.found = found
         cause += self._saved(batch)
         moved = self._move_to_float32(found, batch) if self._mode == "keep_float32" else ()
         if moved:
             self._fixed_at, self._anew = now, (0, 0, 0)
-            self._recorder.note(f"{self._reason}. {cause} Moved to float32: {', '.join(moved)}.")
+            self._note(f"{cause} Moved to float32: {', '.join(moved)}.", now)
             return
         self._search_failed(now, cause)
         self._check_limit(now)
@@ -280,9 +284,12 @@ class NonFiniteWatch:
         """Ends the search: the cause goes into the report, or is raised."""
         self._searches_left = 0
         self._explained, self._cause = True, cause
-        self._recorder.note(f"{self._reason}. {cause}")
+        self._note(cause, now)
         if self._mode == "raise":
             raise NonFiniteStepError(now, self._reason, cause)
+
+    def _note(self, text: str, now: StepCounters) -> None:
+        self._recorder.note(f"{self._reason}. {text}", now.steps)
 
     def _check_limit(self, now: StepCounters) -> None:
         if now.consecutive_skips > self._limit:

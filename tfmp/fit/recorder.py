@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import keras
@@ -25,11 +25,12 @@ class FitRecorder:
         epoch: the epoch in progress, from 0.
     """
 
-    def __init__(self, model: keras.Model, plan: PrecisionPlan) -> None:
+    def __init__(self, model: keras.Model, plan: PrecisionPlan, say: Callable[[str], None]) -> None:
         self.findings: list[Finding] = []
         self.epoch = 0
         self._model = model
         self._plan = plan
+        self._say = say
         self._start: StepCounters | None = None
         self._latest: StepCounters | None = None
         self._at_epoch_begin: StepCounters | None = None
@@ -152,9 +153,10 @@ class FitRecorder:
         """Steps of this `fit`, as of the latest reading."""
         return self._steps() - self._steps_at_start
 
-    def note(self, text: str) -> None:
-        """Adds an event."""
-        self._events.append(Event(self._steps(), text))
+    def note(self, text: str, step: int | None = None) -> None:
+        """Adds an event and prints it: at a step, or at the latest reading."""
+        self._events.append(Event(self._steps() if step is None else step, text))
+        self._say(f"tfmp: {text}")
 
     def report(self) -> TrainingReport:
         """The report as of the latest reading."""

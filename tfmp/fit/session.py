@@ -77,9 +77,9 @@ class FitSession:
         self._steps = steps
         self._last_read_batch = 0
         self._has_data = False
-        self._early_looks = list(EARLY_STEPS) if plan.narrow_dtypes else []
+        self._next_look = EARLY_STEPS[0]
         self._report_path = report if _writes_files(model) else None
-        self._recorder = FitRecorder(model, plan)
+        self._recorder = FitRecorder(model, plan, self.say)
         self._scale_watch = None
         if plan.policy == "mixed_float16" and plan.narrow_dtypes:
             self._scale_watch = ScaleWatch(model)
@@ -107,6 +107,7 @@ class FitSession:
     def epoch_began(self, epoch: int) -> None:
         """Starts the clock."""
         self._last_read_batch = 0
+        self._next_look = EARLY_STEPS[0]
         self._recorder.epoch_began(epoch)
 
     def validation_began(self) -> None:
@@ -117,8 +118,8 @@ class FitSession:
         """Reads the counters if a reading is due."""
         self._fix_unscaled_step()
         self._watch.before_step()
-        if self._early_looks and batch >= self._early_looks[0]:
-            del self._early_looks[0]
+        if batch >= self._next_look and self._plan.narrow_dtypes:
+            self._next_look = EARLY_STEPS[1] if batch < EARLY_STEPS[1] else 2 * batch
             self._watch.look_early()
         if self._log_every == "epoch":
             return

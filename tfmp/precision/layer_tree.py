@@ -170,6 +170,12 @@ def only_moves_values(layer: layers.Layer) -> bool:
     return isinstance(layer, _MOVES_VALUES)
 
 
+def is_preprocessing(layer: layers.Layer) -> bool:
+    """Whether a layer of Keras takes raw values, of pixels and sensors, words and categories."""
+    is_one = ".preprocessing." in type(layer).__module__ and is_builtin(layer)
+    return is_one and not isinstance(layer, layers.Pipeline)
+
+
 def divides_by_norm(layer: layers.Layer) -> bool:
     """Whether a layer of Keras divides by norms, with an epsilon of 1e-12 that is 0 in FP16."""
     if isinstance(layer, layers.Dot):

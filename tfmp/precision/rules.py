@@ -11,7 +11,7 @@ import keras
 from keras import layers
 
 from tfmp.precision.dtype_policies import is_narrow, policy_named
-from tfmp.precision.layer_tree import LayerNode, divides_by_norm, is_graph
+from tfmp.precision.layer_tree import LayerNode, divides_by_norm, is_graph, is_preprocessing
 from tfmp.precision.measuring import Evidence
 from tfmp.precision.policy_names import PURE_POLICIES
 
@@ -149,8 +149,7 @@ def _steps(layer: layers.GlobalAveragePooling1D) -> int | None:
 
 def preprocessing(node: LayerNode, facts: Facts) -> Decision | None:
     """Raw pixel, sample and sensor values may lie past 65504, FP16's largest number."""
-    subjects = [one for one in _subjects(node) if not isinstance(one, layers.Pipeline)]
-    if any(".preprocessing." in type(layer).__module__ for layer in subjects):
+    if any(map(is_preprocessing, _subjects(node))):
         return Decision(FLOAT32, "takes raw values, which may not fit in 16 bits")
     return None
 

@@ -104,10 +104,16 @@ def test_inputs_whose_sums_are_past_65504():
     assert report.skipped_steps < report.steps
 
 
-def test_layers_behind_a_rescaling_stay_in_16_bits():
-    model = deep(layers.Rescaling(1e-5))
-    assert not train(model).events
-    assert model.get_layer("first").compute_dtype == "float16"
+@pytest.mark.parametrize(("factor", "dtype"), [(1e-5, "float16"), (1e6, "float32")])
+def test_layers_behind_a_rescaling_get_what_it_hands_on(factor, dtype):
+    model = deep(layers.Rescaling(factor, name="scaled"))
+    report = train(model, peak=1e5 if factor < 1 else 1.0)
+    assert model.get_layer("first").compute_dtype == dtype
+    texts = [event.text for event in report.events]
+    assert len(texts) == (factor > 1)
+    if texts:
+        assert texts[0].startswith("Numbers of scaled are past 65504. Moved to float32 before the")
+        assert report.skipped_steps < report.steps
 
 
 def test_a_step_that_no_moved_layer_saves_is_refused_before_it():
