@@ -108,7 +108,7 @@ class FitRecorder:
         }
         if self._latest is not None:
             health = self.health()
-            logs["underflow"] = health.underflow if health else 0.0
+            logs["underflow"] = health.underflow if health else math.nan
             logs["gradient_norm"] = health.norm if health else math.nan
         return logs
 
@@ -159,11 +159,12 @@ class FitRecorder:
         self._say(f"tfmp: {text}")
 
     def report(self) -> TrainingReport:
-        """The report as of the latest reading."""
+        """The report as of the latest reading, with the dtypes that the layers have now."""
+        plan = self._plan.with_moved(self._model)
         report = TrainingReport(
-            policy=self._plan.policy,
-            reason=self._plan.reason,
-            kept_float32=self._plan.kept_float32(),
+            policy=plan.policy,
+            reason=plan.reason,
+            kept_float32=plan.kept_float32(),
             steps=self.steps(),
             skipped_steps=_skipped(self._start, self._latest),
             loss_scales=tuple(self._readings),
@@ -171,7 +172,8 @@ class FitRecorder:
             findings=tuple(self.findings),
             events=tuple(self._events),
             model=self._model.name,
-            layers=self._plan.rows,
+            layers=plan.rows,
+            first_loss_scale=self._start.loss_scale if self._start is not None else None,
             first_epoch=self._first_epoch,
             curves={name: tuple(curve) for name, curve in self._curves.items()},
             environment={
@@ -202,6 +204,7 @@ def _with_gradients(reading: Reading, health: GradientHealth) -> Reading:
         smallest_gradient=min(largest, default=None),
         gradient_norm=health.norm,
         underflow=health.underflow,
+        gradient_step=health.step + 1,
     )
 
 

@@ -33,6 +33,7 @@ class Reading:
         smallest_gradient: the same for the variable with the smallest such magnitude but 0.
         gradient_norm: norm of all unscaled gradients of that step.
         underflow: estimated share of their values that FP16 loses.
+        gradient_step: the measured step, from 1; skipped steps do not count.
     """
 
     step: int
@@ -43,6 +44,7 @@ class Reading:
     smallest_gradient: float | None = None
     gradient_norm: float | None = None
     underflow: float | None = None
+    gradient_step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class TrainingReport:
         first_epoch: the first epoch of this `fit`, from 0.
         curves: the numbers of Keras's logs at the end of each epoch, by name.
         environment: versions by package, and the backend of Keras.
+        first_loss_scale: the scale of the first step; None without one.
     """
 
     policy: str
@@ -99,6 +102,7 @@ class TrainingReport:
     first_epoch: int = 0
     curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    first_loss_scale: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -174,7 +178,8 @@ class TrainingReport:
     def __str__(self) -> str:
         lines = [f"tfmp: {self.policy} ({self.reason})"]
         if self.loss_scales:
-            scales = [reading.loss_scale for reading in self.loss_scales]
+            first = () if self.first_loss_scale is None else (self.first_loss_scale,)
+            scales = [*first, *(reading.loss_scale for reading in self.loss_scales)]
             lines.append(
                 f"  loss scale {scales[0]:g} to {scales[-1]:g} "
                 f"(lowest {min(scales):g}, highest {max(scales):g})"

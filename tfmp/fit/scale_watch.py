@@ -198,7 +198,13 @@ def measured_underflow(
     better = measured.recommended_scale
     if better <= scale or (share < _LOST_SHARE and not gone):
         return None
-    return _lost(f"{share:.0%} of the gradient values are 0", gone, scale, better, strategy)
+    return _lost(
+        f"{share:.0%} of the gradient values of the first batch are 0",
+        gone,
+        scale,
+        better,
+        strategy,
+    )
 
 
 def unscalable(names: Sequence[str]) -> Finding:
@@ -239,7 +245,7 @@ def _estimated_underflow(health: GradientHealth, strategy: LossScale) -> Finding
         return None
     if health.underflow < _LOST_SHARE and not gone:
         return None
-    text = f"about {health.underflow:.0%} of the gradient values are 0"
+    text = f"about {health.underflow:.0%} of the gradient values of step {health.step + 1} are 0"
     return _lost(text, gone, health.loss_scale, better, strategy)
 
 
@@ -265,8 +271,8 @@ def high_scale(health: GradientHealth, strategy: LossScale) -> Finding | None:
     return Finding(
         HIGH_SCALE,
         "warning",
-        f"At loss scale {health.loss_scale:g} a gradient reaches {health.largest:.3g}, and steps "
-        "past 65504 are skipped",
+        f"At loss scale {health.loss_scale:g} a gradient of step {health.step + 1} reaches "
+        f"{health.largest:.3g}, and steps past 65504 are skipped",
         f"Lower the scale to {_power(better)}: {_argument(better, strategy)}",
     )
 

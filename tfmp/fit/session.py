@@ -260,6 +260,7 @@ class FitSession:
     def _begin_lower(self, watch: ScaleWatch) -> None:
         scale = watch.begin_lower(self._steps)
         if scale is not None:
+            self._recorder.optimizer_replaced()
             self._model.make_train_function(force=True)
             self._explain_failure()
             self._recorder.note(

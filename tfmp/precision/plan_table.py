@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -82,6 +82,18 @@ class PrecisionPlan:
         pairs = _pair(layer_tree.walk(model), self.rows)
         reverting.set_policies(model, {node.layer: row.policy for node, row in pairs if row.policy})
         return model
+
+    def with_moved(self, model: keras.Model) -> "PrecisionPlan":
+        """The plan with the layers in float32 that training moved there since it was applied."""
+        layers = reverting.overflowed_layers(model)
+        moved = {node.path for node in layer_tree.walk(model).within() if id(node.layer) in layers}
+        rows = tuple(
+            replace(row, policy="float32", compute_dtype="float32", reason="overflowed in training")
+            if row.path in moved and row.compute_dtype in NARROW_DTYPES
+            else row
+            for row in self.rows
+        )
+        return replace(self, rows=rows)
 
     @property
     def narrow_dtypes(self) -> frozenset[str]:

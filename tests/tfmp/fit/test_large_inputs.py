@@ -109,6 +109,9 @@ def test_layers_behind_a_rescaling_get_what_it_hands_on(factor, dtype):
     model = deep(layers.Rescaling(factor, name="scaled"))
     report = train(model, peak=1e5 if factor < 1 else 1.0)
     assert model.get_layer("first").compute_dtype == dtype
+    rows = {row.path: row.compute_dtype for row in report.layers}
+    assert rows["first"] == dtype  # as they are at the end
+    assert ("first" in [row.path for row in report.kept_float32]) == (dtype == "float32")
     texts = [event.text for event in report.events]
     assert len(texts) == (factor > 1)
     if texts:

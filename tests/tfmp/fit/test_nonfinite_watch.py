@@ -299,6 +299,8 @@ def test_steps_that_overflow_from_one_on_are_explained_within_the_epoch(ends, ca
         fit(callbacks=[callback, see])
         (event,) = callback.report.events
         assert event.step == 19
+        assert "  loss scale 32768 to 1 (lowest 1, highest 32768)" in str(callback.report)
+        assert callback.report.loss_scales[-1].gradient_step == callback.report.gradients.step + 1
         assert f"tfmp: {event.text}\n" in seen[19]
         assert "keep_float32=['hot']" in event.text
     assert len(seen) == (19 if ends else 40)
