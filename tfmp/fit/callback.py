@@ -31,6 +31,7 @@ from tfmp.precision import (
     Policy,
     PrecisionPlan,
     check_keep,
+    has_call,
     named_policy,
     policy as policies,
 )
@@ -375,8 +376,8 @@ def _nothing() -> None:
 
 def _waits_for_data(model: keras.Model) -> bool:
     """Whether the first batch has to tell the sizes that the model takes, as `fit` allows it."""
-    if type(model).call is keras.Model.call:
-        return False
+    if not has_call(model):
+        return not policies.is_built(model)
     return not policies.is_built(model) or not (
         getattr(model, "inputs", None) or model._build_shapes_dict
     )
@@ -399,12 +400,15 @@ def _build_from(model: keras.Model, batch: TensorTree) -> None:
         return keras.KerasTensor((None, *value.shape[1:]), dtype)
 
     try:
+        if not has_call(model):
+            raise NotImplementedError(f"Model {model.name!r} has no call")  # Keras calls it built
         model._symbolic_build(data_batch=keras.tree.map_structure(of_any_size, batch))
     except Exception:
         # Keras leaves models that take no symbolic tensors, but ragged ones, and those that a
         # `train_step` calls on other inputs, to their first step.
         with suppress(Exception):
-            model(x)
+            if has_call(model):
+                model(x)
         if not policies.is_built(model) and keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 

@@ -139,7 +139,8 @@ def widen_readers(
     moved = list(dict.fromkeys(layer_tree.describe(node.path) for node in units))
     for node in units:
         _move_unit(model, node)
-    if not type(model).train_step.__module__.startswith("keras."):
+    is_own = not type(model).train_step.__module__.startswith("keras.")
+    if is_own and layer_tree.has_call(model):
         return tuple(moved)  # its own step may do more with the inputs than call the model
     while (found := _replayed(model, batches)) and found.cause == "overflow":
         path = move_to_float32(model, found)

@@ -8,17 +8,21 @@ it. One difference may remain: compilers keep some FP16 intermediates in float32
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import keras
 from keras import ops, tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
+from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from tfmp.precision import (
     NARROW_DTYPES,
     LayerNode,
+    has_call,
     layer_tree,
+    policy as policies,
     policy_named,
 )
 from tfmp.precision.measuring import losses_kept, policies_kept
@@ -98,11 +102,7 @@ def make_step(
     """
     check_model(model)
     check_compiled(model, needs_optimizer=False)
-    if not model.built:
-        raise ValueError(
-            f"Model {model.name!r} is not built: it has no weights. Call it on a batch, or "
-            "model.build(input_shape), first."
-        )
+    policies.check_built(model)
 
     def tensors(values: TensorTree) -> TensorTree:
         return tree.map_structure(lambda v: None if v is None else as_tensor(v), values)
@@ -125,7 +125,7 @@ def run(
         weights: values in place of the model's trainable variables.
 
     Returns:
-        The model's outputs and the unscaled loss.
+        The model's outputs, None of a model without `call`, and the unscaled loss.
     """
     model = step.model
     if weights is None:
@@ -139,7 +139,7 @@ def run(
         _watched_calls(step.root, on_call),
         keras.StatelessScope(state_mapping=mapping, collect_losses=True),
     ):
-        outputs = model(step.x, **kwargs)
+        outputs = model(step.x, **kwargs) if has_call(model) else None
         loss = compute_loss(step, outputs)
     return outputs, loss
 
@@ -176,6 +176,8 @@ def compute_loss(step: ReplayedStep, outputs: TensorTree) -> Tensor:
         NoLossError: the model has none.
     """
     model = step.model
+    if not has_call(model):
+        return _loss_of_train_step(step)
     has_own = type(model).compute_loss is not keras.Model.compute_loss
     if not (has_own or model._compile_loss is not None or model.losses):
         raise NoLossError(
@@ -191,6 +193,59 @@ def compute_loss(step: ReplayedStep, outputs: TensorTree) -> Tensor:
             "the model with a loss."
         )
     return loss
+
+
+def _loss_of_train_step(step: ReplayedStep) -> Tensor:
+    """The unscaled losses that a model's own `train_step` takes gradients of; nothing is applied.
+
+    Raises:
+        NoLossError: it takes no gradients with a tape of TensorFlow.
+    """
+    model, losses = step.model, []
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        taken = tf.GradientTape.gradient
+
+        def gradient(tape: Any, target: Tensor, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            if not any(isinstance(one, keras.Variable) for one in tree.flatten(sources)):
+                return taken(tape, target, sources, *args, **kwargs)  # as of a gradient penalty
+            losses.extend(tree.flatten(target))
+            return tree.map_structure(lambda one: ops.zeros(one.shape), sources)
+
+        scope = nullcontext() if in_stateless_scope() else keras.StatelessScope()
+        batch = keras.utils.pack_x_y_sample_weight(step.x, step.y, step.sample_weight)
+        tf.GradientTape.gradient = gradient
+        try:
+            with scope, _idle_optimizers(model):
+                type(model).train_step(model, batch)
+        finally:
+            tf.GradientTape.gradient = taken
+    if not losses:
+        raise NoLossError(
+            f"Model {model.name!r} has no call, and its train_step takes no gradients with "
+            "tf.GradientTape, so its step cannot be replayed. Give it a call and a loss."
+        )
+    return sum(ops.mean(ops.cast(loss, "float32")) for loss in losses)
+
+
+@contextmanager
+def _idle_optimizers(model: keras.Model) -> Iterator[None]:
+    """Lets the optimizers of a model scale no loss and apply no gradients."""
+    idle = {
+        "scale_loss": lambda loss: loss,
+        "apply": lambda *args, **kwargs: None,
+        "apply_gradients": lambda *args, **kwargs: None,
+    }
+    held = [one for one in vars(model).values() if isinstance(one, keras.optimizers.Optimizer)]
+    for optimizer in held:
+        vars(optimizer).update(idle)
+    try:
+        yield
+    finally:
+        for optimizer in held:
+            for name in idle:
+                del vars(optimizer)[name]
 
 
 @dataclass(frozen=True)

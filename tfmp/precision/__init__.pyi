@@ -15,6 +15,7 @@ from .layer_tree import (
     ROOT as ROOT,
     LayerNode as LayerNode,
     describe as describe,
+    has_call as has_call,
     is_builtin as is_builtin,
     is_graph as is_graph,
 )

@@ -87,6 +87,11 @@ def _makes_its_own_layers(layer: layers.Layer) -> bool:
     return True
 
 
+def has_call(layer: layers.Layer) -> bool:
+    """Whether a layer can be called; a model with a `train_step` of its own needs no `call`."""
+    return type(layer).call is not keras.Model.call
+
+
 def is_graph(layer: layers.Layer) -> bool:
     """Whether a model is a graph of layers (Functional, Sequential), without code of its own."""
     return _graph_outputs(layer) is not None

@@ -77,7 +77,7 @@ def plan(
             a pattern matches no layer.
     """
     check_backend()
-    _check_built(model)
+    check_built(model)
     name, by_path = named_policy(policy)
     choice = resolve_policy(name)
     root = layer_tree.walk(model)
@@ -241,25 +241,31 @@ def resolve_policy(policy: str) -> Choice:
     return Choice(policy, reason)
 
 
-def _check_built(model: keras.Model) -> None:
+def check_built(model: keras.Model) -> None:
+    """Accepts a Keras model that has its weights.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: it has no weights.
+    """
     check_model(model)
-    if not is_built(model):
-        raise ValueError(
-            f"Model {model.name!r} is not built: it has no weights, so its layers are unknown. "
-            "Call it on a batch, or model.build(input_shape), first."
+    if is_built(model):
+        return
+    fix = "Call it on a batch, or model.build(input_shape), first."
+    if not layer_tree.has_call(model):
+        fix = (
+            "It has no call: call its parts on tensors first, or fit it on TensorFlow with "
+            "tfmp.MixedPrecision(), which builds it from the first batch."
         )
+    raise ValueError(
+        f"Model {model.name!r} is not built: it has no weights, so its layers are unknown. {fix}"
+    )
 
 
 def is_built(model: keras.Model) -> bool:
-    """Whether a model, or all its parts, have their weights."""
-    return model.built or _parts_are_built(model)
-
-
-def _parts_are_built(model: keras.Model) -> bool:
-    """Whether a model without a `call` has all its parts built."""
+    """Whether a model has its weights; without a `call`, whether all its parts have theirs."""
     entries = entry_points(layer_tree.walk(model))
-    is_callable = any(entry.layer is model for entry in entries)
-    return not is_callable and bool(entries) and all(entry.layer.built for entry in entries)
+    return all(entry.layer.built for entry in entries) if entries else model.built
 
 
 def _row(node: LayerNode, decision: Decision) -> LayerPrecision:

@@ -6,8 +6,10 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers, ops
 
+from tfmp import MixedPrecision, calibrate, plan
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.nonfinite.locate import locate_nonfinite
 
@@ -377,6 +379,48 @@ def test_an_unbuilt_model_is_refused():
     net = keras.Sequential([dense()])
     net.compile("sgd", "mse")
     with pytest.raises(
-        ValueError, match=r"Model '.*' is not built: it has no weights\. Call it on a batch"
+        ValueError, match=r"Model '.*' is not built: it has no weights, .* Call it on a batch"
     ):
         locate_nonfinite(net, X, Y)
+
+
+class TwoTowers(keras.Model):
+    """No `call`: `train_step` compares the results of two models, on TensorFlow."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.item = (
+            keras.Sequential([layers.Dense(8), layers.Dense(4, name=f"{name}_out")])
+            for name in ("query", "item")
+        )
+
+    def train_step(self, data):
+        with tf.GradientTape() as tape:
+            near = keras.ops.sum(self.query(data["query"]) * self.item(data["item"]), -1)
+            loss = self.optimizer.scale_loss(keras.ops.mean(keras.ops.square(near - 1.0)))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        return {"loss": loss}
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a tape of TensorFlow")
+def test_a_model_without_call_is_built_measured_and_replayed_through_its_train_step():
+    draw = np.random.default_rng(0)
+    data = {name: draw.normal(size=(32, 6)).astype("float32") for name in ("query", "item")}
+    model = TwoTowers()
+    model.compile("sgd", run_eagerly=True)
+    with pytest.raises(ValueError, match="It has no call: call its parts on tensors first, or fit"):
+        plan(model, "mixed_float16")
+    callback = MixedPrecision("mixed_float16")
+    model.fit(data, batch_size=8, verbose=0, callbacks=[callback])
+    assert callback.report.steps == 4
+    assert model.query.layers[0].compute_dtype == "float16"
+    before = [np.asarray(one) for one in model.variables]
+    assert not locate_nonfinite(model, data)
+    assert all(
+        (np.asarray(new) == old).all() for new, old in zip(model.variables, before, strict=True)
+    )
+    assert calibrate(model, [(data, None)]).recommended_scale > 1
+    found = locate_nonfinite(model, {**data, "item": data["item"] * 1e6})
+    assert (found.stage, found.cause) == ("forward", "overflow")
+    assert found.layer.endswith(model.item.layers[0].name)

@@ -56,7 +56,7 @@ def entry_points(root: LayerNode) -> list[LayerNode]:
     Models with a `train_step` of their own, such as autoencoders and GANs, often have no `call`.
     The outputs of every part then count as values that a loss may see.
     """
-    if type(root.layer).call is not keras.Model.call:
+    if layer_tree.has_call(root.layer):
         return [root]
     return [entry for child in root.children for entry in entry_points(child)]
 
