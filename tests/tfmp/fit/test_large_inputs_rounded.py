@@ -28,7 +28,8 @@ def train(model, x=KELVIN, policy="mixed_float16", epochs=1, keep=None):
 
 def wide(model, report):
     """The layers that compute in float32, and not by the plan."""
-    kept = {row.path for row in report.kept_float32}
+    moved = "needed float32 in training"
+    kept = {row.path for row in report.kept_float32 if row.reason != moved}
     own = [one for one in model.layers if not isinstance(one, layers.InputLayer)]
     return [one.name for one in own if one.compute_dtype == "float32" and one.name not in kept]
 
