@@ -88,7 +88,9 @@ class PrecisionPlan:
         layers = reverting.overflowed_layers(model)
         moved = {node.path for node in layer_tree.walk(model).within() if id(node.layer) in layers}
         rows = tuple(
-            replace(row, policy="float32", compute_dtype="float32", reason="needed float32 in training")
+            replace(
+                row, policy="float32", compute_dtype="float32", reason="needed float32 in training"
+            )
             if row.path in moved and row.compute_dtype in NARROW_DTYPES
             else row
             for row in self.rows
