@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
     from tfmp.shared.progress import Progress
 
 PRECISIONS = ("fp16", "bf16", "mixed", "fp32")
@@ -166,6 +166,10 @@ class Format(ABC):
         Raises:
             ConversionError: the model has a part that the format cannot express.
         """
+
+    @abstractmethod
+    def signatures(self, path: Path) -> "Mapping[str, tuple[tuple[TensorSpec, ...], ...]]":
+        """The inputs and outputs of each entry point of a file; raises as its runners do."""
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """Files that belong to a file, such as external weights; they may be missing."""

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from tfmp.shared.wording import alike_once
 
 if TYPE_CHECKING:
     from tfmp.converters.report import Artifact, DriftReport
+    from tfmp.converters.shared.tensors import TensorSpec
     from tfmp.converters.tflite.audit import Audit
 
 
@@ -192,11 +193,18 @@ def _print_for_people(
 ) -> None:
     from rich.console import Console
 
+    from tfmp.converters.shared.tensors import describe
+
     console = Console()
     for artifact in artifacts:
         size = f"{artifact.size_bytes / 1e3:,.1f} kB"
         line = printable(f"{artifact.path}  {artifact.precision}  {size}")
         console.print(line, highlight=False, markup=False)
+        signatures = _signatures(artifact)
+        for key, (inputs, outputs) in signatures.items():
+            of = f" of {key!r}" if len(signatures) > 1 else ""
+            line = f"  inputs{of} {describe(inputs)}, outputs {describe(outputs)}"
+            console.print(printable(line), highlight=False, markup=False)
         notes = alike_once(artifact.notes) if report is None else ()  # the report has them
         for note in notes:
             console.print(f"  {printable(note)}", highlight=False, markup=False)
@@ -221,9 +229,20 @@ def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> 
                 "precision": artifact.precision,
                 "size_bytes": artifact.size_bytes,
                 "sha256": artifact.sha256,
+                "signatures": {
+                    key: {"inputs": list(map(str, inputs)), "outputs": list(map(str, outputs))}
+                    for key, (inputs, outputs) in _signatures(artifact).items()
+                },
                 "notes": list(artifact.notes),
                 "overflows": list(artifact.known.overflows),
             }
             for artifact in artifacts
         ]
     return document
+
+
+def _signatures(artifact: "Artifact") -> "Mapping[str, tuple[tuple[TensorSpec, ...], ...]]":
+    """The inputs and outputs of each entry point of a file that was written."""
+    from tfmp.converters.formats import format_named
+
+    return format_named(artifact.format).signatures(artifact.path)

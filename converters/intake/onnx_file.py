@@ -1,5 +1,6 @@
 """ONNX files from anywhere, which need no export."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -65,12 +66,12 @@ def from_onnx(
         ) from error
     if not model.graph.outputs:
         raise InputError(f"{path}: has no outputs to compute. Export the model again.")
-    run = _run_in_time(session, path.stem, trusted)
+    run = _run_in_time(path, session, trusted)
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
-    declared = [_spec(value) for value in values]
-    axes = declared_axes(sample_axes or {}, [*declared, *map(_spec, model.graph.outputs)])
+    declared = [value_spec(value) for value in values]
+    axes = declared_axes(sample_axes or {}, [*declared, *map(value_spec, model.graph.outputs)])
     layout = Layout({**_sample_axes(values, model.graph.outputs), **axes})
     inputs = pin(declared, batch_size, input_shapes or {}, layout)
     for value, spec in zip(values, inputs, strict=True):
@@ -79,7 +80,7 @@ def from_onnx(
             for own, size in zip(value.shape or (), spec.shape, strict=True)
         )
     _open_false_sizes(model, run, inputs)
-    outputs = tuple(_spec(value) for value in model.graph.outputs)
+    outputs = tuple(value_spec(value) for value in model.graph.outputs)
 
     def forward(batch: Batch) -> Batch:
         names = [spec.name for spec in outputs]
@@ -174,13 +175,25 @@ def _check_links(path: Path, weights: Path) -> None:
     )
 
 
-def _run_in_time(session: OrtSession, name: str, trusted: bool) -> _Run:
-    """The session's `run`, which ends in time unless the model is trusted."""
+def _run_in_time(path: Path, session: OrtSession, trusted: bool) -> _Run:
+    """The session's `run`, which ends in time unless the model is trusted.
+
+    A run that fails is tried without reuse of buffers, which a file with false names of sizes needs.
+    """
+    sessions = [session]
 
     def run(names: Sequence[str], batch: Batch) -> list[np.ndarray]:
         samples = max((len(array) for array in batch.values() if array.ndim), default=1)
-        with nullcontext() if trusted else onnx_runtime_ends(name, samples) as options:
-            return session.run(names, batch, options)
+        with nullcontext() if trusted else onnx_runtime_ends(path.stem, samples) as options:
+            try:
+                return sessions[-1].run(names, batch, options)
+            except Exception:  # ONNX Runtime's exceptions share no base class
+                if len(sessions) > 1 or getattr(options, "terminate", False):
+                    raise
+                plain = cpu_session(path, reuse=False)
+                found = plain.run(names, batch, options)
+                sessions.append(plain)
+                return found
 
     return run
 
@@ -199,17 +212,21 @@ def _open_false_sizes(model: ir.Model, run: _Run, inputs: Sequence[TensorSpec]) 
     """Takes away names of sizes that an output gets wrong.
 
     A runtime that trusts such a name reuses a buffer of another size, and ends in an error: a
-    super-resolution model whose output is declared with its input's height and width.
+    super-resolution model whose output is declared with its input's height and width, or a detector
+    with one name for the numbers of boxes of three outputs.
     """
     supplied = {spec.name for spec in inputs}
     given = {str(value.name): value for value in model.graph.inputs if value.name in supplied}
-    named = {_name(size) for value in given.values() for size in value.shape or ()} - {None}
     outputs = {str(value.name): value for value in model.graph.outputs}
-    inner = [size for value in outputs.values() for size in list(value.shape or ())[1:]]
-    if named.isdisjoint(map(_name, inner)):
+    inside = [value for value in _made(model) if value.name not in outputs]
+    _open(inside, lambda size: _name(size) is not None)  # the inputs tell these sizes, too
+    named = [_name(size) for value in given.values() for size in value.shape or ()]
+    inner = [_name(size) for value in outputs.values() for size in list(value.shape or ())[1:]]
+    shared = Counter([*set(named), *inner]) - Counter({*named, *inner})
+    if shared.keys() <= {None}:
         return
     false = _false_names(run, inputs, given, outputs)
-    _open(_made(model), lambda size: _name(size) in false)
+    _open(outputs.values(), lambda size: _name(size) in false)
 
 
 def _false_names(
@@ -218,7 +235,7 @@ def _false_names(
     given: Mapping[str, ir.Value],
     outputs: Mapping[str, ir.Value],
 ) -> set[str]:
-    """The names of sizes that outputs share with inputs and do not keep in a run."""
+    """The names of sizes that outputs share with inputs or others and do not keep in a run."""
     for probed in _PROBED_SIZES:
         batch = synthetic_batch(inputs, samples=2, seed=0, open_size=probed)
         try:
@@ -229,7 +246,7 @@ def _false_names(
             continue
         sizes = dict(_actual_sizes(given, batch))
         received = _actual_sizes(outputs, dict(zip(outputs, arrays, strict=True)))
-        return {name for name, actual in received if sizes.get(name, actual) != actual}
+        return {name for name, actual in received if sizes.setdefault(name, actual) != actual}
     return set()
 
 
@@ -281,7 +298,7 @@ def _sample_axes(inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> dic
     return {name: axis for name, axis in axes.items() if axis}
 
 
-def _spec(value: ir.Value) -> TensorSpec:
+def value_spec(value: ir.Value) -> TensorSpec:
     if value.shape is None or value.dtype is None:
         raise InputError(
             f"ONNX value {value.name!r} has no shape or type. Run `onnx.shape_inference` on the "

@@ -2,7 +2,7 @@
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
 
 # Options that say something of FP16 files only.
 _ABOUT_FP16 = ("keep_fp32", "fp16_io", "fp16_edges", "target")
@@ -146,6 +146,13 @@ class OnnxFormat(Format):
         from tfmp.converters.onnx.graph import save_checked
 
         save_checked(export_onnx(source, None, SILENT), path)
+
+    def signatures(self, path: Path) -> "Mapping[str, tuple[tuple[TensorSpec, ...], ...]]":
+        from tfmp.converters.intake import value_spec
+        from tfmp.converters.shared.sessions import read_onnx
+
+        graph = read_onnx(path).graph
+        return {"": tuple(tuple(map(value_spec, side)) for side in (graph.inputs, graph.outputs))}
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         from tfmp.converters.onnx.graph import external_files

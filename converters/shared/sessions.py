@@ -110,6 +110,7 @@ def cpu_session(
     optimized: bool = True,
     alone: bool = True,
     disabled: Sequence[str] = (),
+    reuse: bool = True,
 ) -> OrtSession:
     """An `InferenceSession` of a file or a serialized model on the CPU provider.
 
@@ -120,6 +121,7 @@ def cpu_session(
         alone: False for a session whose runs alternate with another runtime's: its threads sleep
             between runs, where ONNX Runtime lets them wait busily for the next one.
         disabled: names of optimizers to leave out.
+        reuse: False to give each value memory of its own, whatever the names of sizes say.
 
     Raises:
         Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
@@ -127,6 +129,7 @@ def cpu_session(
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    options.enable_mem_reuse = reuse
     options.log_severity_level = 4  # what it would print is in the exception
     if weights:
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]

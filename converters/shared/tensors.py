@@ -30,8 +30,12 @@ class TensorSpec:
     alias: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
-        return f"{self.name}: {self.dtype}[{sizes}]"
+        return f"{self.name}: {self.dtype}{self.sizes}"
+
+    @property
+    def sizes(self) -> str:
+        """The shape in words, such as "[?, 8]"."""
+        return f"[{', '.join('?' if size is None else str(size) for size in self.shape)}]"
 
     def accepts(self, array: np.ndarray) -> bool:
         """Whether `array` has this rank and every fixed size beyond the batch axis."""

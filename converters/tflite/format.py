@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
     from tfmp.converters.shared.worker import Worker
     from tfmp.converters.tflite.file import HostScaling
     from tfmp.converters.tflite.rewriting import Change, Overflow, Repaired
@@ -155,6 +155,12 @@ class TFLiteFormat(Format):
         from tfmp.converters.tflite.export import export_tflite
 
         export_tflite(_traceable(source), path, "fp32")
+
+    def signatures(self, path: Path) -> "Mapping[str, tuple[tuple[TensorSpec, ...], ...]]":
+        from tfmp.converters.tflite.file import TFLiteModel
+
+        found = TFLiteModel(path).signatures
+        return {key: (one.inputs, one.outputs) for key, one in found.items()}
 
     def remedy(self, path: Path, overflows: bool) -> str:
         return _LOOK

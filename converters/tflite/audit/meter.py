@@ -170,7 +170,14 @@ class _Graph:
         return [self.value(index) for index in self._outputs]
 
     def value(self, index: int) -> np.ndarray:
-        return np.asarray(self._interpreter.get_tensor(index))
+        try:
+            return np.asarray(self._interpreter.get_tensor(index))
+        except ValueError:
+            # LiteRT hands out no tensor without elements, such as the steps before the first one.
+            shape = self._interpreter.get_tensor_details()[index]["shape"]
+            if 0 not in shape:
+                raise
+            return np.zeros(shape, self.dtype(index))
 
     def dtype(self, index: int) -> str:
         return self.file.tensors[self.number][index].spec.dtype

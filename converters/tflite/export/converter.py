@@ -99,8 +99,9 @@ _QUANTIZED = (
     "scales only. Convert the model as it was before it was quantized, or to ONNX"
 )
 _FIXED_BATCH = (
-    " A recurrent layer needs a fixed batch size: convert with `--batch 1` (`batch_size=1`). A "
-    "tf.TensorArray needs elements of a known shape: give it element_shape."
+    " A recurrent layer needs a fixed batch size: convert with `--batch 1` (`batch_size=1`), or "
+    "with `--input-shape NAME=SIZES` where the first axis is not the batch. A tf.TensorArray needs "
+    "elements of a known shape: give it element_shape."
 )
 _FLEX = (
     " Replace the layers that need it, or pass `--allow-flex` (`allow_flex=True`) to keep "

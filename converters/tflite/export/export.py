@@ -17,6 +17,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError, RunnerErr
 from tfmp.converters.shared.files import check_folder
 from tfmp.converters.shared.tensors import TEXT, Batch, TensorSpec, relative_l2
 from tfmp.converters.shared.worker import Worker
+from tfmp.converters.tflite.export.batches import batch_size as batch_size_of, fixed_axes
 from tfmp.converters.tflite.export.constants import (
     ConstantFinding,
     constant_findings,
@@ -104,7 +105,7 @@ def export_tflite(
     The batch size is fixed at 1 by default: phones run one sample at a time, GPU
     and NPU delegates take static shapes only, and recurrent layers with a dynamic batch need
     TensorFlow's own ops, which plain LiteRT lacks. The LiteRT runners feed larger batches sample
-    by sample. A model that fixes its batch itself keeps it.
+    by sample. A model that fixes its batch itself keeps it; a first axis that is none stays open.
 
     Args:
         source: the model; its inputs and outputs keep their names and order. Several sources by
@@ -127,7 +128,7 @@ def export_tflite(
     signatures = {SIGNATURE: source} if isinstance(source, Source) else dict(source)
     _check_options(signatures, precision, batch_size, accumulate)
     check_folder(output.parent)
-    batch_size = _batch_size(signatures, batch_size)
+    sizes = {key: batch_size_of(one, batch_size) for key, one in signatures.items()}
     _check_size(signatures, precision)
     with (
         _naming(signatures),
@@ -138,7 +139,7 @@ def export_tflite(
     ):
         progress("tracing the model for TFLite")
         filled = {key: without_gaps(one) for key, one in signatures.items()}
-        write_saved_model({key: one for key, (one, _) in filled.items()}, batch_size, folder)
+        write_saved_model({key: one for key, (one, _) in filled.items()}, sizes, folder)
         progress("converting to TFLite")
         whole = folder / "float32.tflite"
         with _dtypes_named([*signatures.values()]):
@@ -159,7 +160,11 @@ def export_tflite(
         pack(model, draft)
         result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
-        result = replace(result, notes=(*result.notes, *changed))
+        pairs = ((one, result.signatures[key].inputs) for key, one in signatures.items())
+        fixed = dict.fromkeys(fixed_axes(*pair) for pair in pairs)
+        told = [f"fixed: {one} (--dynamic keeps it open)" for one in fixed if one]
+        size, *others = result.notes
+        result = replace(result, notes=(size, *told, *others, *changed))
         if not result.flex_ops:
             progress("checking that LiteRT runs the file")
             far = _check_runs(draft, next(iter(signatures.values())), result)
@@ -255,28 +260,6 @@ def _check_options(
             f"batch_size: expected a whole number of at least 1, or None for a dynamic batch, "
             f"received {batch_size!r}."
         )
-
-
-def _batch_size(signatures: Mapping[str, Source], asked: int | None) -> int | None:
-    """The batch size of the file: the one that the models fix, else the one that was asked for."""
-    fixed = {
-        size
-        for source in signatures.values()
-        for spec in source.inputs
-        # States and scalars may have sizes of their own.
-        if spec.shape and spec.name not in source.layout.states
-        if (size := spec.shape[source.layout.axis(spec.name)]) is not None
-    }
-    whole = all(None not in spec.shape for source in signatures.values() for spec in source.inputs)
-    if not fixed or (whole and len(fixed) > 1 and asked in (None, 1)):
-        return asked
-    if len(fixed) > 1 or (asked not in (1, *fixed)):
-        sizes = ", ".join(map(str, sorted(fixed)))
-        raise InputError(
-            f"batch_size: the model's inputs fix the batch at {sizes}, received {asked}. Leave the "
-            "batch size out, or build the model with a free batch axis."
-        )
-    return fixed.pop()
 
 
 def _check_size(signatures: Mapping[str, Source], precision: str) -> None:

@@ -13,13 +13,14 @@ from tfmp.shared.backend import Tensor
 
 
 def write_saved_model(
-    signatures: Mapping[str, Source], batch_size: int | None, folder: Path
+    signatures: Mapping[str, Source], batch_sizes: Mapping[str, int | None], folder: Path
 ) -> None:
     """Writes the forward passes with safe names; weights that they share are written once.
 
     Args:
         signatures: sources by the names of their signatures.
-        batch_size: samples of the inputs that leave the number open; None keeps it open.
+        batch_sizes: samples of the inputs that leave the number open, by signature; None keeps it
+            open.
         folder: the folder to write to.
 
     Raises:
@@ -30,8 +31,8 @@ def write_saved_model(
     module = tf.Module()
     functions, variables = {}, {}
     for key, source in signatures.items():
-        pinned = not any(map(source.layout.any_samples, source.inputs))
-        graph = source.graph if pinned or batch_size is None else source.trace(batch_size)
+        size, pinned = batch_sizes[key], not any(map(source.layout.any_samples, source.inputs))
+        graph = source.graph if pinned or size is None else source.trace(size)
         # The variables themselves: behind Keras's own objects the converter does not see that
         # nothing writes to them, and exports empty ones.
         _refuse_tables(graph)

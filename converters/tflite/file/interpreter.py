@@ -336,7 +336,16 @@ class Interpreter:
         from ai_edge_litert.interpreter import Interpreter as AllocatingInterpreter
 
         plain = AllocatingInterpreter(str(self._path))
-        return dict(plain.get_signature_runner(self._key)(**chunk))
+        if plain.get_signature_list():
+            return dict(plain.get_signature_runner(self._key)(**chunk))
+        given, taken = plain.get_input_details(), plain.get_output_details()
+        for detail in given:
+            plain.resize_tensor_input(detail["index"], chunk[detail["name"]].shape)
+        plain.allocate_tensors()
+        for detail in given:
+            plain.set_tensor(detail["index"], chunk[detail["name"]])
+        plain.invoke()
+        return {detail["name"]: plain.get_tensor(detail["index"]) for detail in taken}
 
 
 def _memory(shape: list[int], dtype: np.dtype) -> np.ndarray:

@@ -97,6 +97,7 @@ def test_onnx_with_data_prints_the_drift_and_exits_0(folder):
     result = tfmp_convert("onnx", "dense.keras", "-o", "plain.onnx")
     assert result.exit_code == 0
     assert "Not validated" in result.stdout
+    assert "  inputs features: float32[?, 6], outputs " in result.stdout
     result = tfmp_convert("onnx", "dense.keras", "--data", "good.npz", "--report", "drift.html")
     assert result.exit_code == 0, result.output
     assert "PASS" in result.stdout
