@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size, pin
@@ -21,7 +22,7 @@ from tfmp.converters.shared.tensors import (
     synthetic_batch,
 )
 from tfmp.converters.shared.time_limits import OverTime, onnx_runtime_ends
-from tfmp.shared.wording import first_line
+from tfmp.shared.wording import first_line, listed
 
 # Runs a model: output names and arrays by input name, to arrays.
 _Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
@@ -46,6 +47,7 @@ def from_onnx(
     Raises:
         InputError: ONNX Runtime refuses the file, or a shape contradicts the model's.
     """
+    model = None
     try:
         model = read_onnx(path)
         _check_depth(path, model.graph)
@@ -55,6 +57,7 @@ def from_onnx(
     except InputError:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
+        _refuse_unknown(path, model)
         if _on_maps(error):
             raise InputError(
                 f"{path}: gives its results as maps, as classifiers of scikit-learn do, and not as "
@@ -89,6 +92,31 @@ def from_onnx(
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     return OnnxSource(origin, inputs, outputs, model, forward, layout)
+
+
+# Operators of ONNX Runtime's own, which `onnx` has no list of.
+_RUNTIME_DOMAINS = ("com.microsoft", "com.microsoft.nchwc", "com.microsoft.experimental")
+# Unknown operators that a message names.
+_MOST_UNKNOWN = 3
+
+
+def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
+    """Raises `InputError` where a file that cannot be loaded has operators that ONNX lacks."""
+    if model is None:
+        return
+    own = {(function.domain, function.name) for function in model.functions.values()}
+    foreign: dict[str, None] = {}
+    for node in model.graph.all_nodes():
+        version = model.opset_imports.get(node.domain, 1)
+        known = node.domain in _RUNTIME_DOMAINS or (node.domain, node.op_type) in own
+        if not known and not onnx.defs.has(node.op_type, version, node.domain):
+            foreign[f"{node.op_type} of {node.domain or f'opset {version}'}"] = None
+    if foreign:
+        raise InputError(
+            f"{path}: computes with {listed([*foreign], _MOST_UNKNOWN)}, which ONNX Runtime does "
+            "not have. Export the model with ONNX's own operators, or cut it before that one "
+            "(onnx.utils.extract_model)."
+        )
 
 
 # ONNX Runtime has hardly any kernels of older operators, whose attributes had other types, too.
@@ -178,7 +206,7 @@ def _check_links(path: Path, weights: Path) -> None:
 def _run_in_time(path: Path, session: OrtSession, trusted: bool) -> _Run:
     """The session's `run`, which ends in time unless the model is trusted.
 
-    A run that fails is tried without reuse of buffers, which a file with false names of sizes needs.
+    A run that fails is tried without reuse of buffers, as a file with false names of sizes needs.
     """
     sessions = [session]
 

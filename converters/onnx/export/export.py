@@ -24,6 +24,7 @@ from tfmp.converters.intake import (
     Source,
     probe,
 )
+from tfmp.converters.onnx.export.declared import without_false_sizes
 from tfmp.converters.onnx.export.deterministic_tf2onnx import reproducible
 from tfmp.converters.onnx.export.divergence import first_wrong
 from tfmp.converters.onnx.export.folding import fold_weights
@@ -126,7 +127,8 @@ def export_onnx(
         ConversionError: an op has no ONNX form, or the graph has other inputs than the model.
     """
     if isinstance(source, OnnxSource):
-        return to_opset(_with_weights_inside(source.model.clone()), opset)
+        own = _with_weights_inside(source.model.clone())
+        return to_opset(without_false_sizes(own, source.origin.path), opset)
     opset = DEFAULT_OPSET if opset is None else opset
     check_opset(opset)
     progress("tracing")
