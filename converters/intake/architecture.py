@@ -78,9 +78,15 @@ def _beside(path: Path) -> Path:
     )
 
 
+def _config(path: Path, longest: int | None = None) -> Any:
+    """What a JSON file holds; the result of `to_json()` is often dumped as JSON once more."""
+    held = read_json(path.read_text(encoding="utf-8"), longest)
+    return read_json(held) if isinstance(held, str) else held
+
+
 def _is_model(path: Path) -> bool:
     try:
-        config = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
+        config = _config(path, LONGEST_TEXT)
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and {"class_name", "config"} <= set(config)
@@ -92,7 +98,7 @@ def _from_json(archive: Archive, path: Path) -> Archive:
             f"architecture {path}: is not what `model.to_json()` writes. Save the model's "
             "architecture again, or name a function that builds the model."
         )
-    config = uncompiled(read_json(path.read_text(encoding="utf-8")))
+    config = uncompiled(_config(path))
     # Keras 3 names modules and no version.
     version = config.get("keras_version") or ("3" if "module" in config else archive.version)
     return replace(archive, config=config, version=version, alone=True)

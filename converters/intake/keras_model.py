@@ -244,3 +244,18 @@ def _named_leaves(
         name = "/".join(keys) if keys else name_of(index, leaf)
         leaves[f"{name}_{index}" if name in leaves or name in taken else name] = leaf
     return list(leaves.items())
+
+
+def cut_behind(source: Source, path: str) -> str:
+    """How to leave a layer out of a Functional model, as the end of a sentence; "" if unknown.
+
+    Args:
+        source: the model.
+        path: of the layer, or of one inside it.
+    """
+    layers = {layer.name: layer for layer in getattr(source.keras_model, "layers", ())}
+    found = next((layers[name] for name in path.split("/") if name in layers), None)
+    readers = [node.operation.name for node in getattr(found, "_outbound_nodes", ())]
+    if len(readers) != 1 or readers[0] not in layers:
+        return ""
+    return f": keras.Model(model.get_layer({readers[0]!r}).input, model.output)"

@@ -16,13 +16,15 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
+from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.arguments import is_keras2
 from tfmp.shared.framework_start import import_tensorflow
+from tfmp.shared.report_files import read_json
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
 Model: TypeAlias = Any
 
-KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
+KERAS_SUFFIXES = (".keras", ".h5", ".hdf5", ".h5f")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")
 
 # An address, as `Path` leaves it.
@@ -255,10 +257,37 @@ _NEXT = {
         "tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=''), [])"
         ".prune('INPUT:0', 'OUTPUT:0')`."
     ),
-    ".tflite": "It is converted already: compare it with its model by `tfmp-convert validate`.",
+    ".tflite": (
+        "It is converted already, and no reference: name the model that it was made from, as in "
+        "`tfmp-convert validate MODEL FILE.tflite`."
+    ),
     **dict.fromkeys((".ckpt", ".index", ".meta", ".json", ".yaml"), _REBUILD),
     **dict.fromkeys((".pt", ".pth"), "Export the PyTorch model with `torch.onnx.export`."),
 }
+
+
+# The next step by the "format" that a JSON file of TensorFlow.js gives.
+_FROM_JS = {
+    "layers-model": (
+        "It is a model of TensorFlow.js. Make it one of Keras: `tensorflowjs_converter "
+        "--input_format=tfjs_layers_model --output_format=keras model.json model.h5`."
+    ),
+    "graph-model": (
+        "It is a graph of TensorFlow.js, which has no way back: name the SavedModel or Keras file "
+        "that it was made from."
+    ),
+}
+
+
+def _next_step(path: Path) -> str:
+    """What to do with a file of another kind."""
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        with suppress(OSError, ValueError):
+            held = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
+            kind = held.get("format") if isinstance(held, dict) else None
+            return _FROM_JS.get(str(kind), _REBUILD)
+    return _NEXT.get(suffix, _SAVE)
 
 
 def check_model_file(path: Path) -> None:
@@ -289,7 +318,7 @@ def check_model_file(path: Path) -> None:
             raise InputError(f"{path}: is a part of a SavedModel. Name its folder, {path.parent}.")
         raise InputError(
             f"{path}: expected a model file ending in {', '.join(SUFFIXES)} or a SavedModel "
-            f"folder, received suffix {path.suffix!r}. {_NEXT.get(suffix, _SAVE)}"
+            f"folder, received suffix {path.suffix!r}. {_next_step(path)}"
         )
     if not path.is_file():
         raise InputError(f"{path}: is a device or a pipe. Write the model to a file.")

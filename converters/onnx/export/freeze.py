@@ -13,6 +13,7 @@ from tfmp.converters.intake import (
     Source,
     by_parts,
     choices_kept,
+    cut_behind,
     mend_returns,
     plain_forms,
     two_by_two,
@@ -135,7 +136,8 @@ def _refuse_captures(source: Source, graph_def: GraphDef, names: Sequence[str]) 
     raise ConversionError(
         f"model {source.name!r}: {', '.join(where) or 'a layer'} reads a table or tensor that is "
         "kept outside the model and cannot be a constant (inputs: "
-        f"{describe(source.inputs)}). Do that step before the model, in tf.data."
+        f"{describe(source.inputs)}). Do that step before the model, in tf.data"
+        f"{cut_behind(source, next(iter(where), ''))}."
     )
 
 

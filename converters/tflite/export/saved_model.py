@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from tfmp.converters.intake import Source
+from tfmp.converters.intake import Source, cut_behind
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import FunctionLibrary, NodeDef, TracedFunction
 from tfmp.converters.shared.scopes import variable_names
@@ -35,7 +35,7 @@ def write_saved_model(
         graph = source.graph if pinned or size is None else source.trace(size)
         # The variables themselves: behind Keras's own objects the converter does not see that
         # nothing writes to them, and exports empty ones.
-        _refuse_tables(graph)
+        _refuse_tables(graph, source)
         variables.update({id(variable): variable for variable in graph.graph.variables})
         functions[key] = _serving(graph, len(source.inputs))
     module.weights = list(variables.values())
@@ -100,7 +100,7 @@ def keep_activations(library: FunctionLibrary) -> None:
                 node.input[0] = f"{kept.name}:activations:0"
 
 
-def _refuse_tables(graph: TracedFunction) -> None:
+def _refuse_tables(graph: TracedFunction, source: Source) -> None:
     """Raises `ConversionError` for a lookup table, which is neither a variable nor a constant."""
     import tensorflow as tf
 
@@ -111,7 +111,8 @@ def _refuse_tables(graph: TracedFunction) -> None:
             layers = sorted({layer_of(name) or name for name in readers})
             raise ConversionError(
                 f"layer {', '.join(layers)} looks values up in a table, which TFLite cannot do for "
-                "these types. Look them up before the model, and convert the model without it."
+                "these types. Look them up before the model, and convert the model without it"
+                f"{cut_behind(source, layers[0])}."
             )
 
 
