@@ -1,5 +1,6 @@
 """Files of weights: told as such, and read with an architecture from elsewhere."""
 
+import json
 import logging
 import sys
 import warnings
@@ -166,3 +167,26 @@ def test_messages(name: str, architecture: str | None, message: str, tmp_path: P
         file["samples"] = X
     with pytest.raises(InputError, match=message):
         open_source(name, architecture=architecture)
+
+
+def test_json_within_json_is_read(tmp_path: Path):
+    model = of_keras_3()
+    model.save_weights(tmp_path / "m.weights.h5")
+    (tmp_path / "m.json").write_text(json.dumps(model.to_json()))
+    source = open_source(tmp_path / "m.weights.h5")
+    np.testing.assert_allclose(forward(source), forward(open_source(model)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "step"),
+    [
+        ("model.json", '{"format": "layers-model"}', "--output_format=keras"),
+        ("model.json", '{"format": "graph-model"}', "has no way back"),
+        ("model.json", "[", "load it into one in Python"),
+        ("model.tflite", "TFL3", "tfmp-convert validate MODEL FILE.tflite"),
+    ],
+)
+def test_files_of_other_kinds_name_the_way_back(name: str, text: str, step: str, tmp_path: Path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=step):
+        open_source(tmp_path / name)

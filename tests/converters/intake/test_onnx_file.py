@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 from onnx_graphs import parse
 
 from tfmp.converters import convert, validate
@@ -99,3 +100,39 @@ def test_a_file_of_an_opset_that_nothing_runs_says_how_to_renew_it(tmp_path: Pat
     onnx.save(parse("agraph (float[4] x) => (float[4] y) { y = Relu(x) }", opset=5), path)
     with pytest.raises(InputError, match=r"old\.onnx: is of opset 5, .*convert_version\(model, 13"):
         open_source(path)
+
+
+def test_one_name_for_sizes_that_differ_ends_in_no_buffer_of_another_size(tmp_path: Path):
+    names = [(f"{step}{level}", level) for step in "rsu" for level in (1, 2, 3)]
+    nodes, before = [], "x"
+    for level in (1, 2, 3):
+        nodes += [
+            f"p{level} = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> ({before})",
+            f"r{level} = Reshape (p{level}, rows)",
+            f"s{level} = Exp (r{level})",
+            f"u{level} = Mul (s{level}, half)",
+            f"o{level} = Sigmoid (u{level})",
+        ]
+        before = f"p{level}"
+    model = parse(
+        "agraph (float[1, 3, h, w] x) => (float[1, D, 3] o1, float[1, D, 3] o2, float[1, D, 3] o3) "
+        f"<int64[3] rows = {{1, -1, 3}}, float[1] half = {{0.5}}> {{ {chr(10).join(nodes)} }}"
+    )
+    kinds = (helper.make_tensor_value_info(name, 1, [1, "D", 3]) for name, _ in names)
+    model.graph.value_info.extend(kinds)
+    onnx.save(model, tmp_path / "heads.onnx")
+    data = {"x": np.ones((4, 3, 32, 32), np.float32)}
+    written = convert(tmp_path / "heads.onnx", output=tmp_path / "out.onnx", data=data)
+    assert written.report is not None
+    (candidate,) = written.report.candidates
+    assert not candidate.error
+
+
+def test_unknown_operators_are_named_with_their_domain(tmp_path: Path):
+    info = helper.make_tensor_value_info("x", 1, [2]), helper.make_tensor_value_info("y", 1, [2])
+    node = helper.make_node("Frobnicate", ["x"], ["y"], domain="com.acme")
+    graph = helper.make_graph([node], "g", [info[0]], [info[1]])
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("com.acme", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(InputError, match=r"computes with Frobnicate of com\.acme, which ONNX"):
+        open_source(tmp_path / "m.onnx")

@@ -24,7 +24,8 @@ from tfmp.converters.runners.litert import (
 )
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch
-from tfmp.converters.tflite.export.export import TFLiteFile
+from tfmp.converters.tflite.export.export import TFLiteFile, export_tflite
+from tfmp.converters.tflite.file import pack, unpacked
 
 # Enumerates an adapter and computes nothing.
 MOCK = next(
@@ -397,3 +398,16 @@ def test_both_kinds_of_cpu_have_words() -> None:
         "rounded",
         "holds for": "LiteRT on CPUs that add in FP32, such as this one with F16C",
     }
+
+
+def test_a_file_without_signatures_and_with_an_open_batch_runs(tmp_path: Path) -> None:
+    source = open_source(keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)]))
+    path = export_tflite(source, tmp_path / "open.tflite", "fp32", batch_size=None).path
+    model = unpacked(path)
+    model.signatureDefs = None
+    pack(model, path)
+    batch = {source.inputs[0].name: np.random.default_rng(0).normal(size=(5, 6)).astype("float32")}
+    (expected,) = source.forward(batch).values()
+    with LiteRTRunner(path, force_fp16=False) as runner:
+        (received,) = runner.run({runner.inputs[0].name: batch[source.inputs[0].name]}).values()
+    np.testing.assert_allclose(received, expected, rtol=1e-5, atol=1e-6)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 
@@ -166,3 +167,10 @@ def test_a_fixed_batch_is_filled_up(convert: Callable, models: ModuleType) -> No
     one.see({"x": rows})
     peaks = [[seen.peak for _, _, seen in m.ranges()] for m in (meter, one)]
     np.testing.assert_allclose(peaks[0], peaks[1], rtol=1e-5)
+
+
+def test_loops_that_collect_their_steps_are_followed(look: Look) -> None:
+    layers = [keras.Input((5, 3)), keras.layers.SimpleRNN(2, return_sequences=True, name="steps")]
+    source = open_source(keras.Sequential(layers))
+    result = look(source, [{source.inputs[0].name: np.ones((2, 5, 3), np.float32)}])
+    assert result.samples == 2
