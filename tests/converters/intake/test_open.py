@@ -115,7 +115,7 @@ def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
     [
         ("frozen.pb", r"pass `model` to .*prune\('INPUT:0', 'OUTPUT:0'\)"),
         ("saved_model.pb", r"part of a SavedModel\. Name its folder"),
-        ("model.tflite", "converted already: compare it with its model"),
+        ("model.tflite", "converted already, and no reference"),
         ("model.ckpt.index", "holds no model: load it into one"),
         ("model.pt", r"torch\.onnx\.export"),
     ],
