@@ -163,8 +163,7 @@ def export_tflite(
         pairs = ((one, result.signatures[key].inputs) for key, one in signatures.items())
         fixed = dict.fromkeys(fixed_axes(*pair) for pair in pairs)
         told = [f"fixed: {one} (--dynamic keeps it open)" for one in fixed if one]
-        size, *others = result.notes
-        result = replace(result, notes=(size, *told, *others, *changed))
+        result = replace(result, notes=(*result.notes, *told, *changed))
         if not result.flex_ops:
             progress("checking that LiteRT runs the file")
             far = _check_runs(draft, next(iter(signatures.values())), result)
