@@ -167,9 +167,9 @@ class Format(ABC):
             ConversionError: the model has a part that the format cannot express.
         """
 
-    @abstractmethod
     def signatures(self, path: Path) -> "Mapping[str, tuple[tuple[TensorSpec, ...], ...]]":
-        """The inputs and outputs of each entry point of a file; raises as its runners do."""
+        """The inputs and outputs of each entry point of a file that was written, to be printed."""
+        return {}
 
     def companions(self, path: Path) -> tuple[Path, ...]:
         """Files that belong to a file, such as external weights; they may be missing."""
