@@ -182,7 +182,8 @@ def _fusion(fused: onnx.NodeProto, makers: dict[str | None, ir.Node]) -> Fusion 
             if node not in region:
                 region.add(node)
                 waiting.append(node)
-    if len(region) == 1:
+    # An op of the file is none of the optimizer's, which only took an Identity away beside it.
+    if len(region) == 1 or fused.op_type in {node.op_type for node in region}:
         return None
     inner = (value for node in region - {last} for value in node.outputs)
     hidden = frozenset(

@@ -21,7 +21,10 @@ _PLAIN = frozenset(
 
 
 def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model as protobuf without its large initializers, and the arrays of these by name."""
+    """The model as protobuf without its large initializers, and the arrays of these by name.
+
+    Large ones that nothing reads are in neither: ONNX Runtime takes no arrays for them.
+    """
     graph = model.graph
     large = {
         name: value
@@ -44,7 +47,7 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
     weights = {
         name: value.const_value.numpy()
         for name, value in large.items()
-        if value.const_value is not None
+        if value.const_value is not None and (value.uses() or value.is_graph_output())
     }
     return proto, weights
 

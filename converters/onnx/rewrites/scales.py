@@ -123,7 +123,7 @@ def _taker(pattern: Pattern, node: ir.Node, factor: float) -> Callable[[], None]
 
     def scale_weights() -> None:
         scaled = (array.astype(np.float64) * factor).astype(array.dtype)
-        node.replace_input_with(1, pattern.constant(scaled, f"{weights.name}_scaled"))
+        node.replace_input_with(1, pattern.constant(scaled, f"{node.outputs[0].name}_weights"))
 
     return scale_weights
 

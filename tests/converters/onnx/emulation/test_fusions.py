@@ -134,3 +134,17 @@ def test_a_model_that_the_optimizer_refuses_has_none():
     prepare(model)
     next(node for node in model.graph if node.op_type == "Neg").domain = "nobody.knows"
     assert predicted(model, {"FusedMatMul"}) == ()
+
+
+def test_an_op_of_the_file_beside_an_identity_is_none_of_the_optimizers():
+    """The optimizer takes the Identity away, and its kernel would be another mean over all axes."""
+    mean = """
+    agraph (float[N, 49] x) => (float[N, 1] y) <int64[1] a = {1}> {
+        r = ReduceMean(x, a)
+        y = Identity(r)
+    }
+    """
+    assert found(mean) == set()
+    x = np.ones((4, 49), np.float32)
+    converted, _ = half(parse(mean), rewritten=[])
+    assert run_emulated(converted, {"x": x}, ORT)["y"].shape == (4, 1)
