@@ -23,8 +23,9 @@ BETWEEN_OUTPUTS = "between_outputs"
 WRONG_SAMPLES = "wrong_samples"
 NEAR_END = "near_end"
 
-# What varies by less of its size is float32's own rounding: four of its spacings.
-CONSTANT = 2.0**-21
+# What varies by less of its size is float32's own rounding: eight of its spacings, of which the
+# rounding of a result takes a thirtieth.
+CONSTANT = 2.0**-20
 
 # Fewer samples or places have no variation to speak of.
 _FEWEST = 10
@@ -212,7 +213,7 @@ def _between_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterat
         lambda each: (each.error, deviation(each), each.reference, each.step, each.known),
     )
     pooled = _Sums(*(np.array([each.mean()]) for each in vars(sums).values()))
-    if pooled.loss[0] or len(columns) > 1:
+    if pooled.loss[0]:
         yield pooled.view(BETWEEN_SAMPLES, "", 0, samples, 1)
     if len(columns) > 1:
         loss = np.where(_noise(sums, own), 0.0, sums.loss)

@@ -416,6 +416,6 @@ class TestViews:
         reference = np.random.default_rng(0).uniform(1, 3, (600, 2)).astype(np.float32)
         broken = reference.copy()
         broken[7] = 90
-        assert self.views("regression", reference, broken) == {"between_samples"}
+        assert self.views("regression", reference, broken) == set()
         broken[::20] = 90
         assert self.views("regression", reference, broken) >= {"between_samples", "wrong_samples"}
