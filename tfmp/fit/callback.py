@@ -56,7 +56,7 @@ class _Left:
         optimizer: that of the model.
         asked: arguments of the callback.
         every: the steps between measurements of gradients, which the function has in it.
-        layers: all layers, with their policies.
+        layers: all layers, each with its policy and whether it trains.
         plan: the plan.
         findings: what was found before the training.
     """
@@ -65,7 +65,7 @@ class _Left:
     optimizer: keras.optimizers.Optimizer
     asked: tuple[object, ...]
     every: int
-    layers: tuple[tuple[keras.layers.Layer, keras.DTypePolicy], ...]
+    layers: tuple[tuple[keras.layers.Layer, keras.DTypePolicy, bool], ...]
     plan: PrecisionPlan
     findings: tuple[Finding, ...]
 
@@ -276,7 +276,9 @@ class MixedPrecision(keras.callbacks.Callback):
         """What a `fit` with this callback leaves for the next one, as things are now."""
         asked = (self.policy, self.loss_scale, self.keep_float32, self.keep)
         every = interval_for(self._steps_of_fit())
-        layers = tuple((layer, layer.dtype_policy) for layer in model._flatten_layers())
+        layers = tuple(
+            (layer, layer.dtype_policy, layer.trainable) for layer in model._flatten_layers()
+        )
         return _Left(model.train_function, model.optimizer, asked, every, layers, plan, findings)
 
     def _check_is_the_only_one(self) -> None:
