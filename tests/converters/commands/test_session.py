@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import click
+import onnx
 import pytest
 from rich.console import Console
 
@@ -98,14 +99,17 @@ def test_a_library_that_does_not_load_is_the_machines_fault(capsys, name, status
     assert told in capsys.readouterr().err
 
 
-def test_notes_and_names_are_shown_plainly(capsys):
+def test_notes_and_names_are_shown_plainly(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a[").mkdir()
+    path = Path("a[/x]\x1b]0;evil\x07.onnx")
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "empty", [], [])), path)
     notes = tuple(f"kept in FP32: Exp in layer {i}" for i in range(16))
-    artifact = Artifact(Path("a.onnx"), "onnx", "fp16", 10, "ab", FileNotes(notes))
+    artifact = Artifact(path, "onnx", "fp16", 10, "ab", FileNotes(notes))
     print_results(None, [artifact], Asked(), Shown())
     told = capsys.readouterr().out
     assert (told.count("kept in FP32"), "and 15 notes more" in told) == (1, True)
     # Neither Rich's markup nor a terminal's escape sequences.
-    path = Path("a[/x]\x1b]0;evil\x07.onnx")
     artifact = Artifact(path, "onnx", "fp16", 10, "ab", FileNotes(("of \x1b[2J[bold]x",)))
     print_results(None, [artifact], Asked(), Shown())
     told = capsys.readouterr().out
