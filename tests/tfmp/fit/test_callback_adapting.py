@@ -6,8 +6,6 @@ import pytest
 
 from tfmp import MixedPrecision
 
-pytestmark = pytest.mark.slow
-
 X = np.random.default_rng(0).standard_normal((32, 8)).astype("float32")
 Y = (X.sum(axis=1, keepdims=True) * 0.1).astype("float32")
 
@@ -46,6 +44,7 @@ def test_freezing_without_compile_holds_from_the_next_fit_on():
     assert not np.array_equal(kernel(model, "second"), other)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The model does not have any trainable weights")
 def test_a_model_that_is_frozen_as_a_whole_fits_as_in_float32():
     inputs = keras.Input((8,))
