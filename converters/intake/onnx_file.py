@@ -327,6 +327,11 @@ def _sample_axes(inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> dic
 
 
 def value_spec(value: ir.Value) -> TensorSpec:
+    """Name, shape (None where a size is open) and dtype of an input or output of the graph.
+
+    Raises:
+        InputError: the file declares no shape or type for it.
+    """
     if value.shape is None or value.dtype is None:
         raise InputError(
             f"ONNX value {value.name!r} has no shape or type. Run `onnx.shape_inference` on the "

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from own_layer import Own
 
 from tfmp.converters import DriftBudget, convert
 
@@ -16,13 +17,8 @@ STEPS = np.random.default_rng(1).integers(0, 1000, (400, 1)).astype(np.float32)
 RATES = np.exp(-np.log(10000) * np.arange(16) / 16).astype(np.float32)
 
 
-class Own(keras.layers.Layer):
-    def __init__(self, function: Callable) -> None:
-        super().__init__(name="own")
-        self.function = function
-
-    def call(self, x):
-        return self.function(x)
+def own(function: Callable) -> Own:
+    return Own(function, name="own")
 
 
 def model(*stack: Callable, columns: int = 8) -> keras.Model:
@@ -39,14 +35,14 @@ def dense(columns: int, scale: float = 1.0, offset: float = 0.0) -> keras.layers
 
 
 def inner() -> Callable:
-    return Own(lambda x: ops.mean(ops.square(x * 500), -1, keepdims=True) / 1e5)
+    return own(lambda x: ops.mean(ops.square(x * 500), -1, keepdims=True) / 1e5)
 
 
 # The model, the options that its FAIL names, and what is said beside or instead of them.
 REMEDIES = {
     "overflow": (lambda: model(inner(), dense(2)), X, "--repair", "layer own then compute"),
     "angle": (
-        lambda: model(Own(lambda t: ops.sin(t * RATES)), dense(4), columns=1),
+        lambda: model(own(lambda t: ops.sin(t * RATES)), dense(4), columns=1),
         *(STEPS, "--repair", "layer own then compute"),
     ),
     "offset": (
@@ -63,15 +59,15 @@ REMEDIES = {
         *(X, "--host-output-scaling --repair", "then compute with numbers"),
     ),
     "floor": (
-        lambda: model(Own(lambda x: ops.log(ops.where(x < 1e-9, 1e-9, x)))),
+        lambda: model(own(lambda x: ops.log(ops.where(x < 1e-9, 1e-9, x)))),
         *(X, "", "layer own: FP16 makes 1e-09 0, and the samples reach it. Write a limit"),
     ),
     "fractions": (
-        lambda: model(Own(lambda t: ops.sin(t * 0.99 * RATES)), dense(4), columns=1),
+        lambda: model(own(lambda t: ops.sin(t * 0.99 * RATES)), dense(4), columns=1),
         *(STEPS + 0.123, "", "FP16 rounds the position"),
     ),
     "exponential output": (
-        lambda: model(dense(2, 2, 12), Own(ops.exp)),
+        lambda: model(dense(2, 2, 12), own(ops.exp)),
         *(X, "", "No rewrite makes layer own fit: keep this model in float32"),
     ),
     "large input": (

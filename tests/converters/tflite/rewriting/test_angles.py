@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from own_layer import Own
 
 from tfmp.converters import open_source
 from tfmp.converters.runners import LiteRTRunner
@@ -16,22 +17,13 @@ RATES = np.exp(-np.log(10000) * np.arange(16) / 16).astype(np.float32)
 STEPS = np.random.default_rng(0).integers(0, 1000, (64, 1))
 
 
-class Own(keras.layers.Layer):
-    def __init__(self, function: Callable) -> None:
-        super().__init__(name="own")
-        self.function = function
-
-    def call(self, x):
-        return self.function(x)
-
-
 def embedding(angle):
     return ops.concatenate([ops.sin(angle), ops.cos(angle)], -1)
 
 
 def model(function: Callable, dtype: str, columns: int = 1) -> keras.Model:
     x = keras.Input((columns,), name="x", dtype=dtype)
-    return keras.Model(x, {"y": Own(function)(x)}, name="m")
+    return keras.Model(x, {"y": Own(function, name="own")(x)}, name="m")
 
 
 @pytest.mark.parametrize(

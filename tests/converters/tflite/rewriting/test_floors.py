@@ -8,25 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from own_layer import Own
 
 from tfmp.converters import open_source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.tflite.rewriting.repair import Repaired, repair_model
 
 
-class Own(keras.layers.Layer):
-    def __init__(self, function: Callable) -> None:
-        super().__init__(name="own")
-        self.function = function
-
-    def call(self, x):
-        return self.function(x)
-
-
 def model(function: Callable) -> keras.Model:
     x = keras.Input((16,), name="x")
     kernel = keras.initializers.RandomNormal(seed=1)
-    y = keras.layers.Dense(4, kernel_initializer=kernel, name="y")(Own(function)(x))
+    y = keras.layers.Dense(4, kernel_initializer=kernel, name="y")(Own(function, name="own")(x))
     return keras.Model(x, {"y": y}, name="m")
 
 

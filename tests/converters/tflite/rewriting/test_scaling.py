@@ -7,21 +7,13 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from own_layer import Own
 
 from tfmp.converters import convert, open_source, validate
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.tflite.file import TFLiteModel, host_scaling
 from tfmp.converters.tflite.rewriting.scaling import leave_scaling
-
-
-class Own(keras.layers.Layer):
-    def __init__(self, function: Callable) -> None:
-        super().__init__(name="own")
-        self.function = function
-
-    def call(self, x):
-        return self.function(x)
 
 
 def head(columns: int, offset: float, spread: float) -> keras.layers.Layer:
