@@ -40,7 +40,8 @@ def errors(found: Sequence[Array], exact: Sequence[Array], least: Sequence[float
 
     Args:
         found: in 16 bits.
-        exact: in float32. Where it is not finite, nothing can be said: 0.
+        exact: in float32. An array that is not finite throughout has no deviation: only
+            whether `found` is finite where it is can be said.
         least: standard deviations that count at least.
 
     Returns:
@@ -50,10 +51,11 @@ def errors(found: Sequence[Array], exact: Sequence[Array], least: Sequence[float
         raise ValueError(f"expected {len(exact)} results, received {len(found)}")
     result = []
     for one, other, size in zip(found, exact, least, strict=True):
-        if not other.size or not np.isfinite(other).all():
-            result.append(0.0)
-        elif not np.isfinite(one).all():
+        finite = np.isfinite(other)
+        if not np.isfinite(one[finite]).all():
             result.append(np.inf)
+        elif not other.size or not finite.all():
+            result.append(0.0)
         else:
             axes = tuple(range(other.ndim - 1)) if other.ndim > 1 else None
             error = np.sqrt(np.mean(np.square(one - other, dtype="float64"), axis=axes))
