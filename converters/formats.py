@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
     from tfmp.shared.progress import Progress
 
 PRECISIONS = ("fp16", "bf16", "mixed", "fp32")
@@ -183,6 +183,10 @@ class Format(ABC):
             overflows: whether an output of it overflowed.
         """
         return ""
+
+    def sums_over_open_sizes(self, path: Path) -> "Found":
+        """Operations of a file that run over sizes that may change, see `tensors.Found`."""
+        return ()
 
     # Running
 

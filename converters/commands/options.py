@@ -57,6 +57,7 @@ class Asked:
     workers: int | None = None
     tasks: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -283,6 +284,14 @@ comparison = _options(
         multiple=True,
         help="Metric of your own, such as mAP or WER: a function of predictions and labels. The "
         "drift report compares its values for both models. Repeatable.",
+    ),
+    click.option(
+        "--sizes",
+        metavar="INPUT=SIZE,...",
+        multiple=True,
+        help="Sizes of samples to judge the files on, too, number of samples first, as in "
+        "tokens=4,6000. The samples are made of the data's values and can only make the verdict "
+        "FAIL. Repeatable, also for one input.",
     ),
     _budget,
     _reports,

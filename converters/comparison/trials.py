@@ -24,7 +24,7 @@ from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Trial:
             self._first_call = partial(its_own.first_call, runner.inputs)
             self._runner: Runner = laid_out(runner, its_own)
             known = self._known.notes or self._runner.notes
-            self._notes = (*fallen_back, *inputs.notes, *known)
+            self._notes = (*fallen_back, *inputs.notes, *known, *self._over_open_sizes(runner))
             self._comparison = self._compared(plan)
             if baselines is not None:
                 self._stages = DriftStages(
@@ -208,6 +208,14 @@ class Trial:
             metrics=plan.metrics,
             steps=bool(layout.states),
         )
+
+    def _over_open_sizes(self, runner: Runner) -> tuple[str, ...]:
+        """A note on operations that run over sizes which the file leaves open."""
+        if not are_open(runner.inputs):
+            return ()
+        inputs = self._layout.inputs(self._source.inputs)
+        note = open_sizes_note(inputs, self._file.format.sums_over_open_sizes(self._file.path))
+        return (note,) if note else ()
 
     @property
     def _unexplained(self) -> str:

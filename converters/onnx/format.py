@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
 
 # Options that say something of FP16 files only.
 _ABOUT_FP16 = ("keep_fp32", "fp16_io", "fp16_edges", "target")
@@ -163,6 +163,12 @@ class OnnxFormat(Format):
         from tfmp.converters.shared.sessions import onnx_metadata
 
         return _remedy(onnx_metadata(path).get("tfmp.precision", "fp16"))
+
+    def sums_over_open_sizes(self, path: Path) -> "Found":
+        from tfmp.converters.onnx.graph import sums_over_open_sizes
+        from tfmp.converters.runners import prepared_model
+
+        return sums_over_open_sizes(prepared_model(path))
 
     def open_runner(
         self,

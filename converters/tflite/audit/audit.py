@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.intake import AnySource, Source
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export import (
     ConstantFinding,
@@ -21,7 +21,12 @@ from tfmp.converters.tflite.export import (
     export_tflite,
     weight_bytes,
 )
-from tfmp.converters.tflite.file import FLATBUFFER_LIMIT_BYTES, TFLiteModel, layer_of
+from tfmp.converters.tflite.file import (
+    FLATBUFFER_LIMIT_BYTES,
+    TFLiteModel,
+    layer_of,
+    sums_over_open_sizes,
+)
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
@@ -163,7 +168,11 @@ def audit_model(
                     f"model {source.name!r}: its ranges cannot be measured ({error}) Leave "
                     "--data out to look at its constants only."
                 ) from error
-        return Audit(source.name, constants, activations, samples, _unknown(model, samples))
+        unknown = _unknown(model, samples)
+        if are_open(source.inputs):
+            note = open_sizes_note(source.inputs, sums_over_open_sizes(model))
+            unknown = (*unknown, *filter(None, [note]))
+        return Audit(source.name, constants, activations, samples, unknown)
 
 
 def _check_size(source: Source) -> None:

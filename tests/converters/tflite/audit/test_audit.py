@@ -174,3 +174,12 @@ def test_loops_that_collect_their_steps_are_followed(look: Look) -> None:
     source = open_source(keras.Sequential(layers))
     result = look(source, [{source.inputs[0].name: np.ones((2, 5, 3), np.float32)}])
     assert result.samples == 2
+
+
+def test_a_mean_over_an_open_size_is_told_with_the_way_to_longer_samples(look: Look) -> None:
+    x = keras.Input((None, 3), name="x")
+    pooled = keras.layers.GlobalAveragePooling1D(name="pool")(keras.layers.Softmax()(x))
+    told = look(open_source(keras.Model(x, pooled))).unknown[-1]
+    assert told.startswith("open sizes reach a mean in MEAN ")
+    assert "SOFTMAX" not in told
+    assert told.endswith("--sizes x=1,SIZE,3")
