@@ -184,6 +184,18 @@ class Format(ABC):
         """
         return ""
 
+    def mended(self, path: Path, profile: "Profile | None") -> "tuple[Profile | None, str] | None":
+        """An emulated runtime without a fault that touches a file, and how to run the file so.
+
+        Args:
+            path: of the file.
+            profile: the runtime with the fault; None for that of the file, or the default.
+
+        Returns:
+            The profile, and the way as a sentence without a full stop; None without such a fault.
+        """
+        return None
+
     def sums_over_open_sizes(self, path: Path) -> "Found":
         """Operations of a file that run over sizes that may change, see `tensors.Found`."""
         return ()

@@ -3,16 +3,19 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from tfmp.converters.comparison.devices import machine_failure, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.drift import Comparison, OutputDrift, match
+from tfmp.converters.drift.verdict import Verdict, judge
 from tfmp.converters.explain import Explainer
 from tfmp.converters.formats import Format, format_of
 from tfmp.converters.intake import AnySource, file_sha256
@@ -128,6 +131,41 @@ def _candidate_path(candidate: Any) -> Path:
     return path
 
 
+# Bytes of the inputs and outputs that are kept of the first samples.
+_KEPT_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class _First:
+    """The first samples, which another way to run a file is tried on.
+
+    Attributes:
+        inputs: by the file's names; empty before there were any.
+        expected: of the reference.
+        keys: see `SampleBatch.keys`.
+    """
+
+    inputs: Batch = field(default_factory=dict)
+    expected: Batch = field(default_factory=dict)
+    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
+
+    @classmethod
+    def of(cls, inputs: Batch, expected: Batch, batch: SampleBatch) -> Self:
+        """Copies as many samples as memory allows, at least one."""
+        size = sum(array.nbytes for array in (*inputs.values(), *expected.values()))
+        rows = max(1, min(len(batch), len(batch) * _KEPT_BYTES // max(size, 1)))
+        return cls(
+            *(
+                {
+                    name: np.array(array[:rows] if array.ndim else array)
+                    for name, array in each.items()
+                }
+                for each in (inputs, expected)
+            ),
+            batch.keys[:rows],
+        )
+
+
 class Trial:
     """One candidate: its runner, its comparison, and what stopped it, if anything did."""
 
@@ -157,6 +195,7 @@ class Trial:
         self._latency: Latency | None = None
         self._latencies: tuple[Latency, ...] = ()
         self._explainer: Explainer | None = None
+        self._plan, self._first = plan, _First()
         self._error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
@@ -181,7 +220,7 @@ class Trial:
             self._runner: Runner = laid_out(runner, its_own)
             known = self._known.notes or self._runner.notes
             self._notes = (*fallen_back, *inputs.notes, *known, *self._over_open_sizes(runner))
-            self._comparison = self._compared(plan)
+            self._comparison = self._compared()
             if baselines is not None:
                 self._stages = DriftStages(
                     *(file.path, file.format, self._info, source, layout, baselines, stack),
@@ -196,9 +235,9 @@ class Trial:
                     plan.explain.folder_of(file.name),
                 )
 
-    def _compared(self, plan: Plan) -> Comparison:
+    def _compared(self) -> Comparison:
         """A comparison of the file's outputs with the reference's."""
-        source, layout = self._source, self._layout
+        source, layout, plan = self._source, self._layout, self._plan
         return Comparison(
             self._file.name,
             layout.outputs(source.outputs),
@@ -248,6 +287,8 @@ class Trial:
         with self._surviving():
             fed = {self._input_names[name]: array for name, array in batch.inputs.items()}
             received = self._runner.run(fed)
+            if not self._first.inputs and self._info.fp16 == "emulated":
+                self._first = _First.of(fed, expected, batch)
             self._comparison.update(expected, received, batch.labels, batch.keys)
             named = {name: received[self._output_names[name]] for name in expected}
             if self._stages is not None:
@@ -326,8 +367,29 @@ class Trial:
             explanation=explained.explanation() if explained else None,
         )
 
+    def _fails(self, outputs: Sequence[OutputDrift]) -> bool:
+        return judge(outputs, budget=self._plan.budget).verdict is Verdict.FAIL
+
+    def _passes_first(self, profile: Profile | None) -> bool:
+        """Whether the first samples fail on the runtime that was emulated, and not on this one."""
+        signature = self._source.origin.signature
+        verdicts = []
+        for tried in (self._file.profile, profile):
+            compared = self._compared()
+            runner = self._file.format.open_runner(self._file.path, False, tried, signature)
+            names = (self._input_names, self._output_names)
+            with laid_out(runner, self._layout.renamed(*names)) as opened:
+                received = opened.run(self._first.inputs)
+            compared.update(self._first.expected, received, None, self._first.keys)
+            verdicts.append(self._fails(compared.outputs()))
+        return verdicts == [True, False]
+
     def _remedy(self, outputs: Sequence[OutputDrift]) -> str:
-        """A way to convert that a drift over budget calls for."""
+        """A way to convert, or to run the file, that a drift over budget calls for."""
+        if self._error is None and self._first.inputs and self._fails(outputs):
+            mended = self._file.format.mended(self._file.path, self._file.profile)
+            if mended is not None and self._passes_first(mended[0]):
+                return f"{mended[1]}: emulated so, the first {len(self._first.keys)} samples pass"
         if self._file.known is not None or self._info.fp16 is None or self._error is not None:
             return self._known.remedy
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)

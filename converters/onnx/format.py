@@ -164,6 +164,15 @@ class OnnxFormat(Format):
 
         return _remedy(onnx_metadata(path).get("tfmp.precision", "fp16"))
 
+    def mended(self, path: Path, profile: "Profile | None") -> "tuple[Profile | None, str] | None":
+        from tfmp.converters.onnx.emulation import fusions_of, profile_of
+        from tfmp.converters.onnx.fp16 import TARGET
+        from tfmp.converters.runners import prepared_model
+
+        model = prepared_model(path)
+        chosen = profile or profile_of(model.metadata_props.get(TARGET))
+        return chosen.mended({fusion.op_type for fusion in fusions_of(model, chosen)})
+
     def sums_over_open_sizes(self, path: Path) -> "Found":
         from tfmp.converters.onnx.graph import sums_over_open_sizes
         from tfmp.converters.runners import prepared_model
