@@ -274,8 +274,9 @@ comparison = _options(
         metavar="OUTPUT=KIND[:DETAILS]",
         multiple=True,
         help="Meaning of an output, where the model does not tell it: classification, multilabel, "
-        "binary, regression, embedding, detection, tokens, ids, reconstruction or other. DETAILS "
-        "are axis=A, the axis of the classes, or columns=0-3, the corners of boxes. Repeatable.",
+        "binary, regression, embedding, detection, tokens, ids, reconstruction, angle, quaternion "
+        "or other. DETAILS are axis=A, the axis of the classes, columns=0-3, the corners of boxes, "
+        "the numbers of a quaternion or angles, or period=360. Repeatable.",
     ),
     click.option(
         "--metric",

@@ -221,7 +221,8 @@ def meaning_text(output: OutputDrift) -> str:
     if task.axis != -1:
         where.append(f"along axis {task.axis}")
     if task.columns:
-        where.append(f"with boxes in the columns {', '.join(map(str, task.columns))}")
+        boxes = "with boxes " if task.kind is Kind.DETECTION else ""
+        where.append(f"{boxes}in the columns {', '.join(map(str, task.columns))}")
     text = " ".join([f"output {output.name!r} is read as {task.kind}", *where])
     return printable(f"{text}, {how}")
 
