@@ -118,6 +118,8 @@ def without_masks(
     if reference.ndim < 2 or not reference.size:
         return reference, candidate, None
     with np.errstate(invalid="ignore", over="ignore"):
+        if reference.min() >= _MASKED_BELOW:  # in a tenth of the time that rows take
+            return reference, candidate, None
         least = reference.min(axis=axis, keepdims=True)
         if not (least < _MASKED_BELOW).any():
             return reference, candidate, None
