@@ -3,8 +3,8 @@ from .classes import MOST_CLASSES as MOST_CLASSES, SUMS as SUMS, ClassTable as C
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
-    Counted as Counted,
     Decisions as Decisions,
+    count_decisions as count_decisions,
     values_of as values_of,
 )
 from .detection.boxes import MILLION as MILLION
@@ -14,6 +14,7 @@ from .distances import (
 from .exact import (
     Common as Common,
     Expansion as Expansion,
+    Expansions as Expansions,
     fold as fold,
     merge as merge,
     total as total,
@@ -23,10 +24,11 @@ from .labels.chance import no_better_than_chance as no_better_than_chance
 from .labels.custom import CustomMetric as CustomMetric, custom_metrics as custom_metrics
 from .labels.drift import (
     LabelDrift as LabelDrift,
+    kinds_of as kinds_of,
     label_drift as label_drift,
     with_metrics as with_metrics,
 )
-from .labels.metric import Metric as Metric
+from .labels.metric import Metric as Metric, difference_bounds as difference_bounds
 from .labels.reading import CUSTOM as CUSTOM
 from .labels.scores import ACCURACY as ACCURACY
 from .labels.totals import LabelTotals as LabelTotals, add_labels as add_labels
@@ -52,10 +54,8 @@ from .sketch import (
 from .statistics import (
     Clustered as Clustered,
     binomial_bounds as binomial_bounds,
-    drop_at_most as drop_at_most,
     fewest_samples as fewest_samples,
     mcnemar as mcnemar,
-    paired_difference as paired_difference,
 )
 from .tasks import (
     COMPILED as COMPILED,

@@ -15,7 +15,7 @@ from tfmp.converters.drift.detection import (
     in_order,
     pair_rows,
 )
-from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels
+from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels, kinds_of
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
 from tfmp.converters.drift.totals import is_floating
@@ -283,7 +283,7 @@ class Comparison:
     def outputs(self) -> tuple[OutputDrift, ...]:
         """The drift of every output so far, in the reference's order."""
         self._wait()
-        kinds = {label.output: label.kind for label in self.labels()}
+        kinds = kinds_of(self.labels())
         return tuple(
             accumulator.result(self._known(accumulator.name), kinds.get(accumulator.name))
             for accumulator in self._accumulators

@@ -70,10 +70,6 @@ class Decisions:
     near: int = 0
 
 
-# Decisions, and the share of them that changed in each sample.
-Counted = tuple[Decisions, np.ndarray]
-
-
 def by_argmax(
     reference: np.ndarray,
     candidate: np.ndarray,
@@ -81,7 +77,7 @@ def by_argmax(
     *,
     guess: bool = False,
     unread: np.ndarray | None = None,
-) -> Counted:
+) -> Decisions:
     """Decisions for the class with the largest score.
 
     Args:
@@ -155,7 +151,7 @@ def by_threshold(
     candidate: np.ndarray,
     threshold: float,
     unread: np.ndarray | None = None,
-) -> Counted:
+) -> Decisions:
     """Decisions for or against each value: one label for each place on the last axis.
 
     Args:
@@ -180,7 +176,7 @@ def by_threshold(
 
 def by_equality(
     reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
-) -> Counted:
+) -> Decisions:
     """Decisions for the very value: integers, booleans, texts, or ids written as floats.
 
     A run of equal values at the end of a sample, on both sides, is padding and counts once: beside
@@ -190,12 +186,8 @@ def by_equality(
     hot = np.asarray(_is_one_hot(reference).reshape(len(reference), -1).all(axis=1))
     if not hot.any() or unread is not None:
         return _by_value(reference, candidate, unread)
-    parts, shares = [], np.empty(len(hot))
-    for which, count in ((hot, _by_place), (~hot, _by_value)):
-        if which.any():
-            counted, shares[which] = count(reference[which], candidate[which])
-            parts.append(counted)
-    return merge(*parts), shares
+    places = _by_place(reference[hot], candidate[hot])
+    return places if hot.all() else merge(places, _by_value(reference[~hot], candidate[~hot]))
 
 
 def _is_one_hot(values: np.ndarray) -> np.ndarray:
@@ -206,7 +198,7 @@ def _is_one_hot(values: np.ndarray) -> np.ndarray:
     return np.asarray(flags & (np.count_nonzero(values, axis=-1) == 1))
 
 
-def _by_place(reference: np.ndarray, candidate: np.ndarray) -> Counted:
+def _by_place(reference: np.ndarray, candidate: np.ndarray) -> Decisions:
     """Decisions for the place of the 1 in one-hot rows; other rows name no place."""
     samples, places = len(reference), reference.shape[-1]
     changed = (reference != candidate).any(axis=-1).reshape(samples, -1)
@@ -219,7 +211,7 @@ def _by_place(reference: np.ndarray, candidate: np.ndarray) -> Counted:
 
 def _by_value(
     reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
-) -> Counted:
+) -> Decisions:
     """Decisions for each value that somebody reads."""
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     if one.dtype.kind == "f":
@@ -246,9 +238,8 @@ def _by_value(
         ]
     meant, heard = np.where(valid, place, -1)
     classes = count_classes(meant, heard, changed, names)
-    counted, shares = _counted(changed, changed, classes, valid)
     near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
-    return replace(counted, near=near), shares
+    return replace(_counted(changed, changed, classes, valid), near=near)
 
 
 def _is_answer(values: np.ndarray) -> np.ndarray:
@@ -286,23 +277,36 @@ def _name(value: object) -> str:
 
 def _counted(
     changed: np.ndarray, firm: np.ndarray, classes: ClassTable, valid: np.ndarray | None = None
-) -> Counted:
+) -> Decisions:
     samples, each = changed.shape
-    by_sample, firm_by_sample = (
-        np.count_nonzero(which, axis=1).astype(np.int64) for which in (changed, firm)
-    )
     made = np.full(samples, each) if valid is None else np.count_nonzero(valid, axis=1)
-    counted = Decisions(
+    return count_decisions(
+        np.count_nonzero(changed, axis=1), np.count_nonzero(firm, axis=1), made, classes
+    )
+
+
+def count_decisions(
+    changed: np.ndarray, firm: np.ndarray, made: np.ndarray, classes: ClassTable | None = None
+) -> Decisions:
+    """The sums over samples, from what each of them has.
+
+    Args:
+        changed: (samples,), its changed decisions.
+        firm: those of them that were no ties.
+        made: all of its decisions.
+        classes: the same by class, if decisions have one.
+    """
+    changed, firm, made = (each.astype(np.int64) for each in (changed, firm, made))
+    return Decisions(
         samples=int(np.count_nonzero(made)),
         decisions=int(made.sum()),
-        changed=int(by_sample.sum()),
-        changed_samples=int(np.count_nonzero(by_sample)),
-        changed_sq=int(by_sample @ by_sample),
-        changed_decisions=int(by_sample @ made),
+        changed=int(changed.sum()),
+        changed_samples=int(np.count_nonzero(changed)),
+        changed_sq=int(changed @ changed),
+        changed_decisions=int(changed @ made),
         decisions_sq=int(made @ made),
-        firm=int(firm_by_sample.sum()),
-        firm_sq=int(firm_by_sample @ firm_by_sample),
-        firm_decisions=int(firm_by_sample @ made),
-        classes=classes,
+        firm=int(firm.sum()),
+        firm_sq=int(firm @ firm),
+        firm_decisions=int(firm @ made),
+        classes=classes or ClassTable(),
     )
-    return counted, by_sample / np.maximum(made, 1)

@@ -6,7 +6,6 @@ import numpy as np
 
 from tfmp.converters.drift.distances import CHUNK, TotalsFields, scratch
 from tfmp.converters.drift.exact import fold
-from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.shared.numerics import FLOAT16
 
 # Upper edges of the reference's top-1 margin (best minus second score); the last bin is open.
@@ -18,30 +17,21 @@ TOP_K = 5
 _ROW_SUM_TOLERANCE = 1e-3
 
 
-def scores(reference: np.ndarray, candidate: np.ndarray, task: Task | None = None) -> TotalsFields:
-    """The fields of `totals.Totals` that read an output as scores or probabilities.
+def scores(reference: np.ndarray, candidate: np.ndarray, axis: int, unit: bool) -> TotalsFields:
+    """The fields of `totals.Totals` that read an output as scores of classes.
 
     Args:
         reference: floating values, batch axis first.
         candidate: values of the same shape.
-        task: what the output means, if that is known.
+        axis: the axis of the classes.
+        unit: whether all values lie in [0, 1].
     """
-    rows = len(reference)
-    may_be_classes = task is None or task.kind is Kind.CLASSIFICATION
-    found: TotalsFields = {
-        "class_scores": may_be_classes and reference.ndim == 2 and reference.shape[1] > 1,
-        "one_score": rows > 0 and reference.size == rows,
-        # The first sample tells most often, without a look at all the others.
-        "unit": _in_unit(reference[:1]) and _in_unit(reference),
-        "normalized": False,
-    }
-    if found["unit"]:
-        crossed = ((reference >= 0.5) != (candidate >= 0.5)).reshape(rows, -1).any(axis=1)
-        found["threshold_flips"] = int(np.count_nonzero(crossed))
-        if reference.ndim > 1 and reference.shape[-1] > 1:
-            found |= _divergence(reference, candidate)
-    if found["class_scores"]:
-        found |= ranks(reference, candidate)
+    found: TotalsFields = {"normalized": False}
+    if reference.ndim > 1 and reference.shape[axis] > 1:
+        if unit:
+            found |= _divergence(*(np.moveaxis(each, axis, -1) for each in (reference, candidate)))
+        if reference.ndim == 2:
+            found |= ranks(reference, candidate)
     return found
 
 
@@ -156,20 +146,11 @@ def without_nan(
     return found[0], found[1]
 
 
-def _in_unit(values: np.ndarray) -> bool:
-    return _least(values) >= 0 and _most(values) <= 1
-
-
-def _least(values: np.ndarray) -> float:
-    """The smallest value that is a number; 0 without one."""
-    least = values.min(initial=0)
-    return float(least if least == least else np.fmin.reduce(values, axis=None, initial=0))
-
-
-def _most(values: np.ndarray) -> float:
-    """The largest value that is a number; 1 without one."""
-    most = values.max(initial=1)
-    return float(most if most == most else np.fmax.reduce(values, axis=None, initial=1))
+def in_unit(values: np.ndarray) -> bool:
+    """Whether all values that are numbers lie in [0, 1]; the first sample tells most often."""
+    return all(
+        bool(((part >= 0) & (part <= 1) | np.isnan(part)).all()) for part in (values[:1], values)
+    )
 
 
 def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
@@ -214,7 +195,6 @@ def ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     index = np.searchsorted(MARGIN_EDGES, margins, side="right")
     bins = len(MARGIN_EDGES) + 1
     found: TotalsFields = {
-        "argmax_flips": int(np.count_nonzero(flipped)),
         "margin_samples": tuple(np.bincount(index, minlength=bins).tolist()),
         "margin_flips": tuple(np.bincount(index[flipped], minlength=bins).tolist()),
     }

@@ -38,58 +38,6 @@ def mcnemar(lost: int, gained: int) -> float:
     return min(1.0, 2 * float(bdtr(min(lost, gained), lost + gained, 0.5)))
 
 
-def paired_difference(
-    lost: float, gained: float, samples: int, confidence: float
-) -> tuple[float, float]:
-    """Bounds on the accuracy drop (lost - gained) / samples, each one-sided at `confidence`.
-
-    Tango's score interval for paired proportions ("Equivalence test and confidence interval for
-    the difference in proportions for the paired-sample design", Statistics in Medicine 17, 1998):
-    the drops that a score test does not reject. Unlike Wald's interval it has a width when no
-    answer changed: z**2 / (samples + z**2). The two bounds together are the interval of two
-    one-sided tests (TOST, Schuirmann 1987).
-    """
-    from scipy.optimize import brentq
-    from scipy.special import ndtri
-
-    z = float(ndtri(confidence))
-    observed = (lost - gained) / samples
-
-    def bound(side: int) -> float:
-        def excess(drop: float) -> float:
-            return side * _score(lost, gained, samples, drop) + z
-
-        edge = side * (1 - 1e-12)
-        if excess(observed) <= 0:  # at a confidence of one half
-            return observed
-        return float(brentq(excess, observed, edge, xtol=1e-12)) if excess(edge) < 0 else edge
-
-    lower = -1.0 if gained == samples else bound(-1)
-    return lower, (1.0 if lost == samples else bound(+1))
-
-
-def drop_at_most(lost: float, gained: float, samples: int, drop: float, confidence: float) -> bool:
-    """Whether the upper bound of `paired_difference` is at most `drop`, found without a search."""
-    from scipy.special import ndtri
-
-    return lost < samples and _score(lost, gained, samples, drop) <= -float(ndtri(confidence))
-
-
-def _score(lost: float, gained: float, samples: int, drop: float) -> float:
-    """Tango's statistic for the hypothesis that the true drop is `drop`."""
-    variation = drop * (1 - drop)
-    # The most likely rate of gained answers if the drop is `drop`: root of a x**2 + b x + c.
-    a = 2 * samples
-    b = (2 * samples - lost + gained) * drop - lost - gained
-    c = -gained * variation
-    gained_rate = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)
-    variance = samples * (2 * gained_rate + variation)
-    difference = lost - gained - samples * drop
-    if variance > 0:
-        return difference / math.sqrt(variance)
-    return math.copysign(math.inf, difference) if difference else 0.0
-
-
 def fewest_samples(decides: Callable[[int], bool], at_least: int) -> int | None:
     """The smallest number of samples for which `decides` holds, assuming it then goes on holding.
 

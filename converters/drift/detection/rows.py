@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tfmp.converters.drift import Decisions
-from tfmp.converters.drift.detection.boxes import MOST_PAIRS, counted_rows
+from tfmp.converters.drift import Decisions, count_decisions
+from tfmp.converters.drift.detection.boxes import MOST_PAIRS
 
 # Rows are the same if no value differs by more, in terms of its column's largest.
 _SAME_ROW = 0.1
@@ -18,7 +18,8 @@ def by_rows(reference: np.ndarray, candidate: np.ndarray, paired: int) -> Decisi
         paired: number of rows that have a counterpart, see `pair_rows`.
     """
     most = max(len(reference), len(candidate))
-    return counted_rows(np.array([most - paired], np.int64), np.array([most], np.int64))[0]
+    changed = np.array([most - paired])
+    return count_decisions(changed, changed, np.array([most]))
 
 
 def pair_rows(reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import Kept, Table
-from tfmp.converters.drift.labels.metric import SCORE, Metric, metric, worse
+from tfmp.converters.drift.labels.metric import Metric, metric, worse
 from tfmp.converters.shared.errors import InputError
 
 # Numbers of resamples, the first of which is made where the function is fast enough. Few steps,
@@ -47,7 +47,6 @@ def bootstrap(kept: Kept, clock: Callable[[], float] = time.perf_counter) -> Met
     facts = {
         "primary": True,
         "samples": distinct,
-        "law": SCORE,
         "own": True,
         "lower_is_better": function.lower_is_better,
     }

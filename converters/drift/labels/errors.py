@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from tfmp.converters.drift import Expansion, Sketch, total
-from tfmp.converters.drift.labels.metric import SCORE, STUDENT, Metric, metric
-from tfmp.converters.drift.labels.scores import repeats
+from tfmp.converters.drift import Expansion, total
+from tfmp.converters.drift.labels.metric import Metric, metric
 from tfmp.converters.drift.labels.totals import LabelTotals
 
 MEAN_ABSOLUTE_ERROR = "mean absolute error"
@@ -35,66 +34,39 @@ def mean_of_samples(
         lower_is_better: whether the number is an error.
         own: whether the metric is the user's.
     """
-    samples, rows = totals.samples, totals.errors
-    count = max(1, samples)
-    reference, candidate = total(totals.reference_error), total(totals.candidate_error)
-    change, change_sq = (candidate - reference) / count, total(totals.change_sq)
-    reach = 0.0
-    if len(rows):
-        one, other = rows.values[:, _ABSOLUTE].T
-        with np.errstate(invalid="ignore", over="ignore"):
-            changes = other - one if lower_is_better else one - other
-            reach = 1.0 if own and _are_shares(rows) else _UNSEEN * max(0.0, float(changes.max()))
-            if repeats(rows):
-                count = samples = len(rows)
-                change, change_sq = float(changes.mean()), float((changes**2).sum())
+    rows = totals.errors
+    one, other = rows.values[:, _ABSOLUTE].T if len(rows) else np.empty((2, 0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        changes = other - one if lower_is_better else one - other
+        shares = own and bool(((rows.values >= 0) & (rows.values <= 1)).all())
+        reach = 1.0 if shares else _UNSEEN * float(changes.max(initial=0.0))
     return metric(
         name,
-        reference / max(1, totals.samples),
-        candidate / max(1, totals.samples),
+        total(totals.reference_error) / max(1, totals.samples),
+        total(totals.candidate_error) / max(1, totals.samples),
         primary=True,
-        samples=samples,
-        law=SCORE if len(rows) else STUDENT,
+        samples=len(rows),
         reach=reach,
         lower_is_better=lower_is_better,
         own=own,
-        standard_error=_standard_error(change, change_sq, count),
-        degrees=float(count - 1),
-        deviation=None if own else deviation(totals),
-        scale=None if own else scale(totals),
+        standard_error=_standard_error(changes),
+        degrees=float(len(rows) - 1),
+        deviation=None if own else totals.spread.deviation,
+        scale=None if own else totals.spread.scale,
         rounded=None if own else _rounded(totals.rounded_error, totals),
     )
 
 
 def _rounded(sums: Expansion, totals: LabelTotals) -> float | None:
-    """The mean over samples; None in an old report, and where FP16 overflows."""
+    """The mean over samples; None where FP16 overflows."""
     mean = total(sums) / max(1, totals.samples)
-    return mean if sums and math.isfinite(mean) else None
+    return mean if math.isfinite(mean) else None
 
 
-def _are_shares(rows: Sketch) -> bool:
-    """Whether all numbers lie between 0 and 1, as ones and zeros for right and wrong do."""
-    values = rows.values
-    return bool(((values >= 0) & (values <= 1)).all()) and len(rows) > 0
-
-
-def _standard_error(mean: float, sum_of_squares: float, samples: int) -> float | None:
-    if samples < 2 or not math.isfinite(mean) or not math.isfinite(sum_of_squares):
+def _standard_error(changes: np.ndarray) -> float | None:
+    if len(changes) < 2 or not np.isfinite(changes).all():
         return None
-    variance = max(0.0, sum_of_squares - samples * mean * mean) / (samples - 1)
-    return math.sqrt(variance / samples)
-
-
-def deviation(totals: LabelTotals) -> float | None:
-    """The standard deviation of the labels; None if it is unknown."""
-    found = totals.spread.deviation
-    return found if math.isfinite(found) else None
-
-
-def scale(totals: LabelTotals) -> float | None:
-    """What errors of labels are seen beside, see `Spread.scale`; None if it is unknown."""
-    found = totals.spread.scale
-    return found if math.isfinite(found) else None
+    return float(changes.std(ddof=1)) / math.sqrt(len(changes))
 
 
 def root_mean_square(totals: LabelTotals) -> Metric | None:
@@ -106,28 +78,26 @@ def root_mean_square(totals: LabelTotals) -> Metric | None:
     rows = totals.errors
     if len(rows) < 2:
         return None
-    with np.errstate(invalid="ignore", over="ignore"):
-        one, other = rows.values[:, _SQUARED].T
-        roots = [math.sqrt(float(part.mean())) for part in (one, other)]
-        if not all(map(math.isfinite, roots)):
-            return None
-        moved = [
-            (part - root * root) / (2 * root) if root else np.zeros(len(part))
-            for part, root in zip((one, other), roots, strict=True)
-        ]
-        rounded = _rounded(totals.rounded_sq, totals)
-        error = float(np.std(moved[1] - moved[0], ddof=1)) / math.sqrt(len(rows))
+    one, other = rows.values[:, _SQUARED].T
+    roots = [math.sqrt(float(part.mean())) for part in (one, other)]
+    if not all(map(math.isfinite, roots)):
+        return None
+    moved = [
+        (part - root * root) / (2 * root) if root else np.zeros(len(part))
+        for part, root in zip((one, other), roots, strict=True)
+    ]
+    rounded = _rounded(totals.rounded_sq, totals)
     return metric(
         ROOT_MEAN_SQUARE_ERROR,
         roots[0],
         roots[1],
         primary=False,
         samples=len(rows),
-        law=STUDENT,
+        reach=0.0,
         lower_is_better=True,
-        standard_error=error,
+        standard_error=_standard_error(moved[1] - moved[0]),
         degrees=float(len(rows) - 1),
-        deviation=deviation(totals),
-        scale=scale(totals),
+        deviation=totals.spread.deviation,
+        scale=totals.spread.scale,
         rounded=None if rounded is None else math.sqrt(rounded),
     )

@@ -9,13 +9,12 @@ from tfmp.converters.drift import Sketch
 from tfmp.converters.drift.labels.counts import (
     CANDIDATE,
     CANDIDATE_RIGHT,
-    GROUPS,
     REFERENCE,
     REFERENCE_RIGHT,
     TRUE,
     Counts,
 )
-from tfmp.converters.drift.labels.metric import SCORE, STUDENT, TANGO, Metric, metric
+from tfmp.converters.drift.labels.metric import Metric, metric
 from tfmp.converters.drift.labels.totals import Answers
 
 ACCURACY = "accuracy"
@@ -24,7 +23,8 @@ MACRO_F1 = "macro F1"
 MEAN_IOU = "mean IoU"
 ROC_AUC = "ROC AUC"
 
-_LABELLED, _REFERENCE, _CANDIDATE, _TOP_REFERENCE, _TOP_CANDIDATE = range(5)
+# Columns of `Answers.rows`: the first ones are labelled and right answers.
+_TOP_REFERENCE, _COLUMNS = 3, 5
 
 # A class in fewer groups than that is seen too seldom for the jackknife, see `by_class`.
 _SCARCE = 30
@@ -40,82 +40,51 @@ _FEWEST = 10
 _Score = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def accuracy(found: Answers, samples: int, primary: bool) -> Metric:
-    """The share of answers that are right."""
-    if found.single:
-        reference, candidate = found.both + found.lost, found.both + found.gained
-        lost, gained, distinct = found.lost, found.gained, samples
-        if repeats(found.rows):
-            values = found.rows.values
-            lost, gained = _changed(values[:, _REFERENCE], values[:, _CANDIDATE])
-            distinct = len(values)
-        return metric(
-            ACCURACY,
-            reference / samples if samples else 0.0,
-            candidate / samples if samples else 0.0,
-            primary=primary,
-            samples=distinct,
-            law=TANGO,
-            lost=lost,
-            gained=gained,
-        )
-    labelled = max(1, found.labelled)
+def accuracy(found: Answers, samples: int) -> Metric:
+    """The share of answers that are right.
+
+    Pixels and tokens of one sample succeed and fail together: the samples are drawn, not they. So
+    the standard error of the drop is that of a ratio of sums over samples (Cochran 1977, "Sampling
+    Techniques", section 6.3).
+    """
+    labelled, reference, candidate = _columns(found, slice(_TOP_REFERENCE)).T
+    whole, count = labelled.sum(), len(labelled)
+    error = None
+    if count > 1 and whole:
+        lost = reference - candidate
+        residual = lost - labelled * (lost.sum() / whole)
+        error = float(math.sqrt((residual**2).sum() / (count - 1) * count) / whole)
     return metric(
         ACCURACY,
-        found.right_reference / labelled,
-        found.right_candidate / labelled,
-        primary=primary,
-        samples=len(found.rows) or samples,
-        law=SCORE,
-        standard_error=_error_by_sample(found.rows),
-        degrees=max(0.0, len(found.rows) - 1.0),
+        found.right_reference / max(1, found.labelled),
+        found.right_candidate / max(1, found.labelled),
+        primary=True,
+        samples=count or samples,
+        lost=found.lost if found.single else None,
+        gained=found.gained if found.single else None,
+        standard_error=error,
+        degrees=max(0.0, count - 1.0),
     )
 
 
-def repeats(rows: Sketch) -> bool:
-    """Whether some sample came more than once."""
-    return bool((rows.counts > 1).any())
-
-
-def _changed(reference: np.ndarray, candidate: np.ndarray) -> tuple[int, int]:
-    lost, gained = reference > candidate, candidate > reference
-    return int(np.count_nonzero(lost)), int(np.count_nonzero(gained))
-
-
-def _error_by_sample(rows: Sketch) -> float | None:
-    """Standard error of the drop, a ratio of sums over samples (Cochran 1977, section 6.3).
-
-    Pixels and tokens of one sample succeed and fail together: the samples are drawn, not they.
-    """
-    if len(rows) < 2:
-        return None
-    values = rows.values
-    labelled = values[:, _LABELLED]
-    lost = values[:, _REFERENCE] - values[:, _CANDIDATE]
-    whole = labelled.sum()
-    if not whole:
-        return None
-    residual = lost - labelled * (lost.sum() / whole)
-    count = len(values)
-    return float(math.sqrt((residual**2).sum() / (count - 1) * count) / whole)
+def _columns(found: Answers, which: slice) -> np.ndarray:
+    return found.rows.values[:, which] if len(found.rows) else np.empty((0, _COLUMNS))[:, which]
 
 
 def top_5(found: Answers) -> Metric | None:
     """The share of samples whose class is among the five largest scores; None up to 5 classes."""
-    if not (found.ranked and len(found.rows)):
+    one, other = _columns(found, slice(_TOP_REFERENCE, _COLUMNS)).T
+    if not (found.ranked and len(one)):
         return None
-    values = found.rows.values
-    one, other = values[:, _TOP_REFERENCE], values[:, _TOP_CANDIDATE]
-    lost, gained = _changed(one, other)
+    error = float(np.std(one - other, ddof=1)) / math.sqrt(len(one)) if len(one) > 1 else None
     return metric(
         TOP_5,
         float(one.mean()),
         float(other.mean()),
         primary=False,
-        samples=len(values),
-        law=TANGO,
-        lost=lost,
-        gained=gained,
+        samples=len(one),
+        standard_error=error,
+        degrees=len(one) - 1.0,
     )
 
 
@@ -136,9 +105,8 @@ def by_class(counts: Counts, samples: int, dense: bool) -> list[Metric]:
         samples: number of distinct samples.
         dense: whether a sample has many answers.
     """
-    classes, table = counts.by_class()
-    table = table[(table[:, :, TRUE] > 0).any(axis=1)]
-    if len(classes) == 0 or not len(table):
+    table = counts.table[(counts.table[:, :, TRUE] > 0).any(axis=1)]
+    if not len(table):
         return []
     found = [_by_class(MACRO_F1, _f1, table, samples)]
     return [_by_class(MEAN_IOU, _iou, table, samples), *found] if dense else found
@@ -173,9 +141,9 @@ def _by_class(name: str, score: _Score, table: np.ndarray, samples: int) -> Metr
         float(candidate.mean()),
         primary=False,
         samples=samples,
-        law=STUDENT,
+        reach=0.0,
         standard_error=None if math.isnan(variance) else float(math.sqrt(variance)),
-        degrees=float(min(count, GROUPS) - 1),
+        degrees=float(count - 1),
     )
 
 
@@ -201,7 +169,7 @@ def auc(scores: Sketch) -> Metric | None:
     ones, zeros = int(positive.sum()), int((~positive).sum())
     if min(ones, zeros) < 2 or np.isnan(reference).any():
         return None
-    facts = {"primary": False, "samples": len(truth), "law": STUDENT}
+    facts = {"primary": False, "samples": len(truth), "reach": 0.0}
     at_ones, at_zeros = _placements(reference, positive)
     if np.isnan(candidate).any():
         error = "its scores hold NaN, which has no rank"

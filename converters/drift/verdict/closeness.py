@@ -78,7 +78,7 @@ def _bad_samples(
         budget: its limits.
         limit: of a sample's error; `sample_rel_l2` if it is None.
     """
-    errors, _ = sample_errors(output.totals)
+    errors = sample_errors(output.totals)
     few = np.zeros(len(errors), bool)
     if budget.sample_rel_l2 is None or budget.flip_rate is None or not len(errors):
         return few
@@ -101,7 +101,7 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     limit, share = budget.sample_rel_l2, budget.flip_rate
     if limit is None or output.samples == 0:
         return []
-    errors, _ = sample_errors(output.totals)
+    errors = sample_errors(output.totals)
     if not len(errors):
         return _worst_sample(output, limit)
     bad, samples, worst = int(np.count_nonzero(errors > limit)), len(errors), float(errors.max())
