@@ -1,5 +1,5 @@
 from .budget import DriftBudget as DriftBudget
-from .classes import MOST_CLASSES as MOST_CLASSES, SUMS as SUMS, ClassTable as ClassTable
+from .classes import MILLION as MILLION, MOST_CLASSES as MOST_CLASSES
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
@@ -7,7 +7,6 @@ from .decisions import (
     count_decisions as count_decisions,
     values_of as values_of,
 )
-from .detection.boxes import MILLION as MILLION
 from .distances import (
     distances_of as distances_of,
 )
@@ -52,8 +51,8 @@ from .sketch import (
     unreadable as unreadable,
 )
 from .statistics import (
-    Clustered as Clustered,
     binomial_bounds as binomial_bounds,
+    binomial_p as binomial_p,
     fewest_samples as fewest_samples,
     mcnemar as mcnemar,
 )

@@ -13,6 +13,7 @@ import numpy as np
 from tfmp.converters.drift.classes import ClassTable, count_classes, count_labels
 from tfmp.converters.drift.distances import CHUNK
 from tfmp.converters.drift.exact import merge
+from tfmp.converters.drift.statistics import binomial_p, clustered_bounds
 from tfmp.shared.numerics import ulp
 
 # Two answers are a tie if their probabilities differ by less than 2 %, or their logits by 0.02,
@@ -38,20 +39,14 @@ _LITTLE = 0.005
 class Decisions:
     """Counted decisions of one output, and those that changed; they merge exactly.
 
-    Sums of squares and products run over samples, and let bounds respect that decisions of one
-    sample belong together: c and d are a sample's changed and all decisions.
-
     Attributes:
         samples: number of samples.
         decisions: number of decisions.
         changed: decisions that are others in the candidate.
         changed_samples: samples with such a decision.
-        changed_sq: sum of c * c.
-        changed_decisions: sum of c * d.
-        decisions_sq: sum of d * d.
+        changed_sq: sum over samples of the square of their changed decisions.
+        decisions_sq: sum over samples of the square of their decisions.
         firm: changed decisions that were no ties in the reference.
-        firm_sq: sum of the squares of their number in a sample.
-        firm_decisions: sum of the products of their number and d.
         classes: the firm changes by class.
         near: changed integers that are next to what they were, as far as FP16 tells them apart.
     """
@@ -61,13 +56,56 @@ class Decisions:
     changed: int = 0
     changed_samples: int = 0
     changed_sq: int = 0
-    changed_decisions: int = 0
     decisions_sq: int = 0
     firm: int = 0
-    firm_sq: int = 0
-    firm_decisions: int = 0
     classes: ClassTable = field(default_factory=ClassTable)
     near: int = 0
+
+    @property
+    def rate(self) -> float:
+        """The share of decisions that changed."""
+        return self.changed / max(1, self.decisions)
+
+    @property
+    def effective(self) -> float:
+        """The number of samples of one size that would tell as much (Kish 1965)."""
+        return self.decisions**2 / max(1, self.decisions_sq)
+
+    def bounds(self, confidence: float, repeated: float = 1.0) -> tuple[float, float]:
+        """Bounds on the rate, each one-sided; `repeated` is how often a sample occurs."""
+        return clustered_bounds(self.rate, self.share, self.effective / repeated, confidence)
+
+    def p_over(self, limit: float, repeated: float = 1.0) -> float:
+        """The p-value of the hypothesis that the rate is at most `limit`; see `bounds`."""
+        trials = self.effective / repeated
+        return binomial_p(self.rate * trials / self.share, trials, limit / self.share)
+
+    @property
+    def share(self) -> float:
+        """The share of their decisions that changed in samples with changes, as if it were one."""
+        if not self.changed:
+            return 1.0
+        spread = max(0.0, self.changed_sq - self.rate**2 * self.decisions_sq)
+        share = self.rate + spread * self.effective / self.decisions / self.changed
+        return min(1.0, max(share, self.rate))
+
+    @property
+    def without_ties(self) -> "Decisions":
+        """The decisions with only those changes that were no ties."""
+        if self.firm == self.changed:
+            return self
+        return replace(
+            self, changed=self.firm, changed_sq=self.changed_sq * self.firm // self.changed
+        )
+
+    def seen_on(self, samples: int) -> "Decisions":
+        """The same decisions, had they been seen on another number of samples."""
+        scale = samples / self.samples
+        counts = {
+            name: round(getattr(self, name) * scale)
+            for name in ("decisions", "changed", "changed_sq", "decisions_sq", "firm")
+        }
+        return replace(self, samples=samples, **counts)
 
 
 def by_argmax(
@@ -280,33 +318,23 @@ def _counted(
 ) -> Decisions:
     samples, each = changed.shape
     made = np.full(samples, each) if valid is None else np.count_nonzero(valid, axis=1)
-    return count_decisions(
-        np.count_nonzero(changed, axis=1), np.count_nonzero(firm, axis=1), made, classes
-    )
+    counted = count_decisions(np.count_nonzero(changed, axis=1), made)
+    return replace(counted, firm=int(np.count_nonzero(firm)), classes=classes)
 
 
-def count_decisions(
-    changed: np.ndarray, firm: np.ndarray, made: np.ndarray, classes: ClassTable | None = None
-) -> Decisions:
-    """The sums over samples, from what each of them has.
+def count_decisions(changed: np.ndarray, made: np.ndarray) -> Decisions:
+    """The sums over samples, none of them of ties.
 
     Args:
-        changed: (samples,), its changed decisions.
-        firm: those of them that were no ties.
+        changed: (samples,), the changed decisions of each.
         made: all of its decisions.
-        classes: the same by class, if decisions have one.
     """
-    changed, firm, made = (each.astype(np.int64) for each in (changed, firm, made))
     return Decisions(
         samples=int(np.count_nonzero(made)),
         decisions=int(made.sum()),
         changed=int(changed.sum()),
         changed_samples=int(np.count_nonzero(changed)),
-        changed_sq=int(changed @ changed),
-        changed_decisions=int(changed @ made),
-        decisions_sq=int(made @ made),
-        firm=int(firm.sum()),
-        firm_sq=int(firm @ firm),
-        firm_decisions=int(firm @ made),
-        classes=classes or ClassTable(),
+        changed_sq=int(np.square(changed.astype(np.int64)).sum()),
+        decisions_sq=int(np.square(made.astype(np.int64)).sum()),
+        firm=int(changed.sum()),
     )

@@ -10,7 +10,7 @@ from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.detection import Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
-from tfmp.converters.drift.tasks import DECLARED, Kind, Task
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import IDS, Totals, is_named_ids, measure
 from tfmp.converters.drift.views import Table, View, first_axis, near_end, tables_of, views_of
 from tfmp.shared.numerics import ulp
@@ -249,9 +249,7 @@ _OFF, _RARE, _CONFIDENCE = 0.1, 0.01, 0.95
 def _views(totals: Totals, task: Task) -> tuple[View, ...]:
     """What an output loses in each view that its task has a use for."""
     aside = _off(totals)
-    return output_views(
-        tables_of(totals.evidence, aside), task, first_axis(totals.evidence, aside)
-    )
+    return output_views(tables_of(totals.evidence, aside), task, first_axis(totals.evidence, aside))
 
 
 def output_views(
@@ -415,4 +413,3 @@ def _crosses_zero(totals: Totals) -> bool:
     """Whether values come near 0 from either side, or end at it, as far as ranges were measured."""
     ends = totals.ends
     return not math.isfinite(ends.reference) or -ends.below <= 0 <= ends.reference
-

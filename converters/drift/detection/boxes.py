@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.drift import Decisions, count_decisions, merge
+from tfmp.converters.drift import MILLION, Decisions, count_decisions, merge
 from tfmp.shared.numerics import ulp
 
 # Two boxes are the same object as far as their overlap says (intersection over union).
@@ -27,9 +27,6 @@ MOST_PAIRS = 500
 
 # Columns of rows as detectors give them that end with their own suppression.
 SCORE, CLASS = 4, 5
-
-# Errors of detections are summed in whole millionths, which merge exactly.
-MILLION = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ def by_boxes(
         for one, other in zip(reference, candidate, strict=True)
     ]
     changed, shown = (np.array([each[at] for each in found], np.int64) for at in (0, 1))
-    return count_decisions(changed, changed, shown), merge(Fit(), *(each[2] for each in found))
+    return count_decisions(changed, shown), merge(Fit(), *(each[2] for each in found))
 
 
 def are_boxes(values: np.ndarray) -> bool:

@@ -18,8 +18,7 @@ def by_rows(reference: np.ndarray, candidate: np.ndarray, paired: int) -> Decisi
         paired: number of rows that have a counterpart, see `pair_rows`.
     """
     most = max(len(reference), len(candidate))
-    changed = np.array([most - paired])
-    return count_decisions(changed, changed, np.array([most]))
+    return count_decisions(np.array([most - paired]), np.array([most]))
 
 
 def pair_rows(reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

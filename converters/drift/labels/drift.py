@@ -5,16 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfmp.converters.drift import mcnemar, total
-from tfmp.converters.drift.labels.bootstrap import bootstrap
 from tfmp.converters.drift.labels.errors import (
     MEAN_ABSOLUTE_ERROR,
     mean_of_samples,
     root_mean_square,
 )
 from tfmp.converters.drift.labels.metric import Metric
+from tfmp.converters.drift.labels.own import of_all_samples
 from tfmp.converters.drift.labels.reading import BINARY, CUSTOM, MULTI_LABEL, REGRESSION
 from tfmp.converters.drift.labels.scores import (
-    ACCURACY,
     accuracy,
     auc,
     by_class,
@@ -142,7 +141,7 @@ def _own(label: LabelDrift) -> Metric:
             f"metric {label.metric!r} has neither predictions nor numbers by sample; the document "
             "was cut or changed. Write the report again with tfmp-convert."
         )
-    return bootstrap(totals.kept)
+    return of_all_samples(totals.kept)
 
 
 def _with(label: LabelDrift, metrics: Sequence[Metric | None]) -> LabelDrift:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tfmp.converters.drift import Expansion, total
-from tfmp.converters.drift.labels.metric import Metric, metric
+from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
 from tfmp.converters.drift.labels.totals import LabelTotals
 
 MEAN_ABSOLUTE_ERROR = "mean absolute error"
@@ -38,6 +38,7 @@ def mean_of_samples(
     one, other = rows.values[:, _ABSOLUTE].T if len(rows) else np.empty((2, 0))
     with np.errstate(invalid="ignore", over="ignore"):
         changes = other - one if lower_is_better else one - other
+        error, degrees = jackknife(_without_each(changes))
         shares = own and bool(((rows.values >= 0) & (rows.values <= 1)).all())
         reach = 1.0 if shares else _UNSEEN * float(changes.max(initial=0.0))
     return metric(
@@ -49,12 +50,17 @@ def mean_of_samples(
         reach=reach,
         lower_is_better=lower_is_better,
         own=own,
-        standard_error=_standard_error(changes),
-        degrees=float(len(rows) - 1),
+        standard_error=error,
+        degrees=degrees,
         deviation=None if own else totals.spread.deviation,
         scale=None if own else totals.spread.scale,
         rounded=None if own else _rounded(totals.rounded_error, totals),
     )
+
+
+def _without_each(values: np.ndarray) -> np.ndarray:
+    """The mean of all samples but one, for each of them."""
+    return (values.sum() - values) / max(1, len(values) - 1)
 
 
 def _rounded(sums: Expansion, totals: LabelTotals) -> float | None:
@@ -63,40 +69,27 @@ def _rounded(sums: Expansion, totals: LabelTotals) -> float | None:
     return mean if math.isfinite(mean) else None
 
 
-def _standard_error(changes: np.ndarray) -> float | None:
-    if len(changes) < 2 or not np.isfinite(changes).all():
-        return None
-    return float(changes.std(ddof=1)) / math.sqrt(len(changes))
-
-
 def root_mean_square(totals: LabelTotals) -> Metric | None:
-    """The root mean square error of the distinct samples; None without rows.
-
-    The standard error of its change follows from how a sample's squares move the two roots (the
-    delta method).
-    """
+    """The root mean square error of the distinct samples; None without rows."""
     rows = totals.errors
     if len(rows) < 2:
         return None
-    one, other = rows.values[:, _SQUARED].T
-    roots = [math.sqrt(float(part.mean())) for part in (one, other)]
+    squares = rows.values[:, _SQUARED].T
+    roots = [math.sqrt(float(part.mean())) for part in squares]
     if not all(map(math.isfinite, roots)):
         return None
-    moved = [
-        (part - root * root) / (2 * root) if root else np.zeros(len(part))
-        for part, root in zip((one, other), roots, strict=True)
-    ]
+    one, other = (np.sqrt(np.maximum(0.0, _without_each(part))) for part in squares)
+    error, degrees = jackknife(other - one)
     rounded = _rounded(totals.rounded_sq, totals)
     return metric(
         ROOT_MEAN_SQUARE_ERROR,
-        roots[0],
-        roots[1],
+        *roots,
         primary=False,
         samples=len(rows),
         reach=0.0,
         lower_is_better=True,
-        standard_error=_standard_error(moved[1] - moved[0]),
-        degrees=float(len(rows) - 1),
+        standard_error=error,
+        degrees=degrees,
         deviation=totals.spread.deviation,
         scale=totals.spread.scale,
         rounded=None if rounded is None else math.sqrt(rounded),

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 # Of `Metric.lower` and `Metric.upper`; a verdict takes the budget's.
 CONFIDENCE = 0.95
 
@@ -74,6 +76,18 @@ class Metric:
             reach=self.reach,
         )
 
+    def p_over(self, limit: float) -> float:
+        """The p-value of the hypothesis that the candidate is worse by at most `limit`."""
+        from scipy.special import ndtr, stdtr
+
+        error, beyond = self.standard_error, self.worse - limit
+        if error is None or not beyond > 0 or self.degrees < 1:
+            return 1.0
+        if not error:
+            return 0.0
+        below = -beyond / error
+        return float(ndtr(below) if math.isinf(self.degrees) else stdtr(self.degrees, below))
+
     def seen_on(self, samples: int) -> "Metric":
         """The same metric, had it been seen on another number of samples."""
         scale = samples / self.samples
@@ -91,6 +105,27 @@ def metric(name: str, reference: float, candidate: float, **facts: object) -> Me
     plain = Metric(name, reference, candidate, math.nan, math.nan, **facts)  # type: ignore[arg-type]
     lower, upper = plain.bounds(CONFIDENCE) if plain.samples else (-math.inf, math.inf)
     return replace(plain, lower=lower, upper=upper)
+
+
+def jackknife(left_out: np.ndarray) -> tuple[float | None, float]:
+    """Standard error of a difference, and its degrees of freedom.
+
+    See Shao and Tu 1995, "The Jackknife and Bootstrap", section 2.3. For a mean it is the standard
+    deviation over the root of the number of samples, and for the area under a ROC curve DeLong's.
+
+    Args:
+        left_out: the difference without each sample, or without each group of samples; NaN where
+            it is undefined.
+
+    Returns:
+        The standard error; None where fewer than two differences, or most of them, are undefined.
+    """
+    found = left_out[np.isfinite(left_out)]
+    count = len(found)
+    if count < max(2, len(left_out) / 2):
+        return None, 0.0
+    spread = float(np.square(found - found.mean()).sum())
+    return math.sqrt((count - 1) / count * spread), count - 1.0
 
 
 def difference_bounds(

@@ -9,12 +9,13 @@ from tfmp.converters.drift import Sketch
 from tfmp.converters.drift.labels.counts import (
     CANDIDATE,
     CANDIDATE_RIGHT,
+    GROUPS,
     REFERENCE,
     REFERENCE_RIGHT,
     TRUE,
     Counts,
 )
-from tfmp.converters.drift.labels.metric import Metric, metric
+from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
 from tfmp.converters.drift.labels.totals import Answers
 
 ACCURACY = "accuracy"
@@ -43,27 +44,20 @@ _Score = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 def accuracy(found: Answers, samples: int) -> Metric:
     """The share of answers that are right.
 
-    Pixels and tokens of one sample succeed and fail together: the samples are drawn, not they. So
-    the standard error of the drop is that of a ratio of sums over samples (Cochran 1977, "Sampling
-    Techniques", section 6.3).
+    Pixels and tokens of one sample succeed and fail together: the samples are drawn, not they.
     """
     labelled, reference, candidate = _columns(found, slice(_TOP_REFERENCE)).T
-    whole, count = labelled.sum(), len(labelled)
-    error = None
-    if count > 1 and whole:
-        lost = reference - candidate
-        residual = lost - labelled * (lost.sum() / whole)
-        error = float(math.sqrt((residual**2).sum() / (count - 1) * count) / whole)
+    error, degrees = jackknife(_ratio_without_each(reference - candidate, labelled))
     return metric(
         ACCURACY,
         found.right_reference / max(1, found.labelled),
         found.right_candidate / max(1, found.labelled),
         primary=True,
-        samples=count or samples,
+        samples=len(labelled) or samples,
         lost=found.lost if found.single else None,
         gained=found.gained if found.single else None,
         standard_error=error,
-        degrees=max(0.0, count - 1.0),
+        degrees=degrees,
     )
 
 
@@ -71,12 +65,17 @@ def _columns(found: Answers, which: slice) -> np.ndarray:
     return found.rows.values[:, which] if len(found.rows) else np.empty((0, _COLUMNS))[:, which]
 
 
+def _ratio_without_each(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """The ratio of the sums of all samples but one, for each of them."""
+    return (part.sum() - part) / np.maximum(whole.sum() - whole, 1)
+
+
 def top_5(found: Answers) -> Metric | None:
     """The share of samples whose class is among the five largest scores; None up to 5 classes."""
     one, other = _columns(found, slice(_TOP_REFERENCE, _COLUMNS)).T
     if not (found.ranked and len(one)):
         return None
-    error = float(np.std(one - other, ddof=1)) / math.sqrt(len(one)) if len(one) > 1 else None
+    error, degrees = jackknife(_ratio_without_each(one - other, np.ones(len(one))))
     return metric(
         TOP_5,
         float(one.mean()),
@@ -84,17 +83,15 @@ def top_5(found: Answers) -> Metric | None:
         primary=False,
         samples=len(one),
         standard_error=error,
-        degrees=len(one) - 1.0,
+        degrees=degrees,
     )
 
 
 def by_class(counts: Counts, samples: int, dense: bool) -> list[Metric]:
     """Macro F1, and the mean IoU of dense answers, over the classes that the labels hold.
 
-    Their standard errors are from a jackknife that leaves out one of 64 groups of samples at a
-    time (Shao and Tu 1995, "The Jackknife and Bootstrap", section 2.3). Groups follow from the
-    samples' keys, so integer counts by class and group are all that it takes, they merge exactly
-    and hold any number of samples; a bootstrap would need each sample's answers for each class.
+    Their jackknife leaves out one of 64 groups of samples at a time. Groups follow from the
+    samples' keys, so integer counts by class and group are all that it takes, and merge exactly.
 
     A jackknife sees no uncertainty in a class of two samples that are both lost. Classes in fewer
     than 30 groups add the variance of a rate among as many groups, two successes and two failures
@@ -129,12 +126,11 @@ def _by_class(name: str, score: _Score, table: np.ndarray, samples: int) -> Metr
     held = rest[:, :, TRUE] > 0
     one, other = _each_model(score, rest)
     drops = ((one - other) * held).sum(axis=0) / np.maximum(held.sum(axis=0), 1)
-    count = len(used)
-    variance = (count - 1) / count * ((drops - drops.mean()) ** 2).sum() if count > 1 else math.nan
+    error, degrees = jackknife(drops)
     scarce = groups[groups < _SCARCE]
     lost = np.abs(reference - candidate)[groups < _SCARCE] * scarce
     rate = (lost + 2) / (scarce + 4)
-    variance += (rate * (1 - rate) / (scarce + 4)).sum() / len(table) ** 2
+    unsure = (rate * (1 - rate) / (scarce + 4)).sum() / len(table) ** 2
     return metric(
         name,
         float(reference.mean()),
@@ -142,8 +138,8 @@ def _by_class(name: str, score: _Score, table: np.ndarray, samples: int) -> Metr
         primary=False,
         samples=samples,
         reach=0.0,
-        standard_error=None if math.isnan(variance) else float(math.sqrt(variance)),
-        degrees=float(count - 1),
+        standard_error=None if error is None else math.sqrt(error**2 + unsure),
+        degrees=degrees,
     )
 
 
@@ -158,48 +154,48 @@ def _each_model(score: _Score, counts: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def auc(scores: Sketch) -> Metric | None:
     """The area under the ROC curve; None if the labels are all alike.
 
-    The standard error of the difference is DeLong's (DeLong, DeLong and Clarke-Pearson 1988,
-    "Comparing the areas under two or more correlated receiver operating characteristic curves").
-    Fewer than ten samples of either label leave it unknown.
+    Fewer than ten samples of either label leave its standard error unknown.
     """
     if len(scores) == 0:
         return None
     truth, reference, candidate = scores.values.T
     positive = truth > 0.5
-    ones, zeros = int(positive.sum()), int((~positive).sum())
-    if min(ones, zeros) < 2 or np.isnan(reference).any():
+    rarer = min(int(positive.sum()), int((~positive).sum()))
+    if rarer < 2 or np.isnan(reference).any():
         return None
     facts = {"primary": False, "samples": len(truth), "reach": 0.0}
-    at_ones, at_zeros = _placements(reference, positive)
     if np.isnan(candidate).any():
-        error = "its scores hold NaN, which has no rank"
-        return metric(ROC_AUC, float(at_ones.mean()), math.nan, error=error, **facts)
-    others = _placements(candidate, positive)
-    variance = float(
-        (at_ones - others[0]).var(ddof=1) / ones + (at_zeros - others[1]).var(ddof=1) / zeros
-    )
+        text = "its scores hold NaN, which has no rank"
+        return metric(ROC_AUC, _area(reference, positive), math.nan, error=text, **facts)
+    groups = (scores.keys % np.uint64(GROUPS)).astype(int)
+    kept = [groups != group for group in np.unique(groups)] if rarer >= _FEWEST else []
+    drops = [
+        _area(reference[some], positive[some]) - _area(candidate[some], positive[some])
+        for some in kept
+    ]
+    error, degrees = jackknife(np.array(drops))
     return metric(
         ROC_AUC,
-        float(at_ones.mean()),
-        float(others[0].mean()),
-        standard_error=math.sqrt(variance) if min(ones, zeros) >= _FEWEST else None,
-        degrees=float(min(ones, zeros) - 1),
+        _area(reference, positive),
+        _area(candidate, positive),
+        standard_error=error,
+        degrees=degrees,
         **facts,
     )
 
 
-def _placements(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each positive the share of negatives below it, for each negative of positives above.
+def _area(scores: np.ndarray, positive: np.ndarray) -> float:
+    """The share of pairs of either label in which the positive has the larger score.
 
-    Ties count by one half. Midranks give them in n log n (Sun and Xu 2014).
+    Ties count by one half. Midranks give it in n log n (Mann and Whitney 1947).
     """
     from scipy.stats import rankdata
 
-    ones, zeros = scores[positive], scores[~positive]
-    ranks = rankdata(scores)
-    below = (ranks[positive] - rankdata(ones)) / len(zeros)
-    above = 1 - (ranks[~positive] - rankdata(zeros)) / len(ones)
-    return below, above
+    ones = np.count_nonzero(positive)
+    zeros = len(positive) - ones
+    if not ones or not zeros:
+        return math.nan
+    return float((rankdata(scores)[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
 def hardly_crossed(scores: Sketch, threshold: float) -> bool:

@@ -8,6 +8,7 @@ from tfmp.converters.drift import (
     Kind,
     OutputDrift,
     binomial_bounds,
+    binomial_p,
     fewest_samples,
     sample_errors,
 )
@@ -17,7 +18,6 @@ from tfmp.converters.drift.verdict.check import (
     advice,
     against,
     number_beside,
-    p_over,
 )
 
 # An error is noise up to so many times the root mean square of the others without the worst tenth:
@@ -145,7 +145,7 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
             return against(low, high, share) is not Verdict.INCONCLUSIVE
 
         text += advice(fewest_samples(decides, samples), "share")
-    p = p_over(lambda confidence: binomial_bounds(lost, samples, confidence), share)
+    p = binomial_p(lost, samples, share)
     return [
         Check("sample_share", output.name, bad / samples, lower, upper, share, verdict, text, p)
     ]
