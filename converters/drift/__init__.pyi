@@ -5,7 +5,6 @@ from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
     Decisions as Decisions,
     count_decisions as count_decisions,
-    values_of as values_of,
 )
 from .distances import (
     distances_of as distances_of,

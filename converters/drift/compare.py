@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.converters.drift.detection import (
-    by_rank,
-    by_rows,
-    find_group,
-    find_ranking,
-    in_order,
-    pair_rows,
-)
+from tfmp.converters.drift.detection import by_rows, find_list, in_order, pair_rows
 from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels, kinds_of
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
@@ -242,11 +235,8 @@ class Comparison:
         self._labels.unread = {}
         single = keys is not None and len(keys) == 1
         given = {name: self._pair(name, reference, candidate, single) for name in self._names}
-        if len(given) > 1:
-            if (group := find_group(given)) is not None:
-                given = in_order(group, given)
-            elif (ranking := find_ranking(given)) is not None:
-                given = by_rank(ranking, given)
+        if found := find_list(given):
+            given = in_order(found, given)
         if labels is not None:
             self._labels.update(labels, given, keys)
             for accumulator in self._accumulators:

@@ -5,14 +5,12 @@ format could keep such an answer. So a change is *firm* if the reference itself 
 apart by more than `TIE`; the others are counted and judged more gently.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tfmp.converters.drift.classes import ClassTable, count_classes, count_labels
 from tfmp.converters.drift.distances import CHUNK
-from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.statistics import binomial_p, clustered_bounds
 from tfmp.shared.numerics import ulp
 
@@ -24,15 +22,15 @@ TIE, _MANY = 0.02, 16
 # A row is probabilities if it lies in [0, 1] and adds up to 1 within this.
 ROW_SUM_TOLERANCE = 1e-3
 
-_HALF, _SURE = 0.5, 0.99
+_HALF = 0.5
+
+# Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
+_LITTLE = 0.005
 
 # In so many columns, numbers below the second may be answers to questions of their own, such as the
 # attributes of a picture.
 _COLUMNS, _ANSWERS = 256, 16
 _IN = " in column "
-
-# Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
-_LITTLE = 0.005
 
 
 @dataclass(frozen=True)
@@ -112,9 +110,8 @@ def by_argmax(
     reference: np.ndarray,
     candidate: np.ndarray,
     axis: int,
-    *,
-    guess: bool = False,
     unread: np.ndarray | None = None,
+    guess: bool = False,
 ) -> Decisions:
     """Decisions for the class with the largest score.
 
@@ -122,18 +119,20 @@ def by_argmax(
         reference: scores, batch first.
         candidate: scores of the same shape.
         axis: the class axis.
+        unread: flags of decisions that nobody reads, with an axis of 1 for the classes.
         guess: whether nobody knows that these are scores. Then what is small beside the whole
             sample is a tie: the largest of the numbers at the edge of a picture decides nothing.
-        unread: flags of decisions that nobody reads, with an axis of 1 for the classes.
     """
     one, other = (_classes_last(scores, axis) for scores in (reference, candidate))
     best, chosen = one.argmax(axis=2), other.argmax(axis=2)
     changed = best != chosen
+    valid = None
+    if unread is not None:
+        valid = ~unread.reshape(best.shape)
+        changed &= valid
+        best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
     firm = np.zeros_like(changed)
     samples, places = np.nonzero(changed)
-    ranges = np.zeros(len(one))
-    for sample in np.flatnonzero(changed.any(axis=1)).tolist() if guess else ():
-        ranges[sample] = _range(one[sample])
     step = max(1, CHUNK // one.shape[2])
     for start in range(0, len(samples), step):
         where = samples[start : start + step], places[start : start + step]
@@ -146,36 +145,13 @@ def by_argmax(
             )
             # Scores that lie close together decide by less than logits do; a few never show it.
             many = rows.shape[1] >= _MANY
-            spread = np.minimum(1.0, high - _medians(rows)) if many else 1.0
-            apart = high - low > TIE * np.where(probabilities, high, spread)
-            # Behind a sigmoid or tanh, both are as good as certain.
-            apart &= ~((rows.max(axis=1) <= 1) & (low >= _SURE))
-            if guess:
-                apart &= high - low > _LITTLE * ranges[where[0]]
-            firm[where] = apart
-    valid = None
-    if unread is not None:
-        valid = ~unread.reshape(best.shape)
-        changed, firm = changed & valid, firm & valid
-        best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
-    classes = count_classes(best, chosen, firm, one.shape[2])
-    return _counted(changed, firm, classes, valid)
-
-
-def _medians(rows: np.ndarray) -> np.ndarray:
-    """The median of each row; of a few rows NumPy's own takes longer than all that is around it."""
-    middle = rows.shape[1] // 2, (rows.shape[1] - 1) // 2
-    halves = np.partition(rows, middle, axis=1)[:, middle]
-    return np.asarray(halves.mean(axis=1))
-
-
-def _range(values: np.ndarray) -> float:
-    """The largest less the smallest of those that are finite; 0 without one."""
-    low, high = values.min(), values.max()
-    if np.isfinite(low) and np.isfinite(high):
-        return float(high - low)
-    values = values[np.isfinite(values)]
-    return float(np.ptp(values)) if values.size else 0.0
+            spread = np.minimum(1.0, high - np.median(rows, axis=1)) if many else 1.0
+            firm[where] = high - low > TIE * np.where(probabilities, high, spread)
+        for sample in np.unique(where[0]).tolist() if guess else ():
+            seen = one[sample][np.isfinite(one[sample])]
+            here = where[0] == sample
+            firm[sample, where[1][here]] &= (high - low)[here] > _LITTLE * np.ptp(seen)
+    return _counted(changed, firm, count_classes(best, chosen, firm, one.shape[2]), valid)
 
 
 def _classes_last(scores: np.ndarray, axis: int) -> np.ndarray:
@@ -218,39 +194,8 @@ def by_equality(
     """Decisions for the very value: integers, booleans, texts, or ids written as floats.
 
     A run of equal values at the end of a sample, on both sides, is padding and counts once: beside
-    it the few values that mean something would not show. Nor do the zeros of one-hot rows count: in
-    a sample of these a row is one decision.
+    it the few values that mean something would not show.
     """
-    hot = np.asarray(_is_one_hot(reference).reshape(len(reference), -1).all(axis=1))
-    if not hot.any() or unread is not None:
-        return _by_value(reference, candidate, unread)
-    places = _by_place(reference[hot], candidate[hot])
-    return places if hot.all() else merge(places, _by_value(reference[~hot], candidate[~hot]))
-
-
-def _is_one_hot(values: np.ndarray) -> np.ndarray:
-    """Whether each row of the last axis holds a single 1 among zeros, of whole numbers or flags."""
-    if values.ndim < 2 or values.shape[-1] < 2 or values.dtype.kind not in "biu":
-        return np.zeros(values.shape[:1], bool)
-    flags = ((values == 0) | (values == 1)).all(axis=-1)
-    return np.asarray(flags & (np.count_nonzero(values, axis=-1) == 1))
-
-
-def _by_place(reference: np.ndarray, candidate: np.ndarray) -> Decisions:
-    """Decisions for the place of the 1 in one-hot rows; other rows name no place."""
-    samples, places = len(reference), reference.shape[-1]
-    changed = (reference != candidate).any(axis=-1).reshape(samples, -1)
-    meant = reference.argmax(axis=-1)
-    heard = np.where(_is_one_hot(candidate), candidate.argmax(axis=-1), -1)
-    names = [f"place {place}" for place in range(places)]
-    meant, heard = (chosen.reshape(samples, -1) for chosen in (meant, heard))
-    return _counted(changed, changed, count_classes(meant, heard, changed, names))
-
-
-def _by_value(
-    reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
-) -> Decisions:
-    """Decisions for each value that somebody reads."""
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     if one.dtype.kind == "f":
         one, other = np.rint(one), np.rint(other)
@@ -263,33 +208,9 @@ def _by_value(
     valid = ~_padding(place[0], changed)
     if unread is not None:
         valid &= ~unread.reshape(valid.shape)
-    width = one.shape[1]
-    if reference.ndim == 2 and 1 < width <= _COLUMNS:
-        # Answers to questions side by side: each small number has classes of its own.
-        own = _is_answer(values)
-        codes = place * width + np.where(own[place], np.arange(width), 0)
-        codes, place = np.unique(codes, return_inverse=True)
-        place = place.reshape(2, *one.shape)
-        names = [
-            f"{names[at]}{_IN}{column}" if own[at] else names[at]
-            for at, column in zip(*(each.tolist() for each in np.divmod(codes, width)), strict=True)
-        ]
-    meant, heard = np.where(valid, place, -1)
-    classes = count_classes(meant, heard, changed, names)
+    classes = count_classes(*np.where(valid, place, -1), changed, names)
     near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
     return replace(_counted(changed, changed, classes, valid), near=near)
-
-
-def _is_answer(values: np.ndarray) -> np.ndarray:
-    """Flags of values that may be answers to a question: flags and small numbers."""
-    if values.dtype.kind not in "biuf":
-        return np.zeros(len(values), bool)
-    return np.asarray((values >= 0) & (values < _ANSWERS))
-
-
-def values_of(classes: Iterable[str]) -> set[str]:
-    """The values that classes are of, whatever their columns."""
-    return {name.partition(_IN)[0] for name in classes}
 
 
 def _count_near(reference: np.ndarray, candidate: np.ndarray) -> int:

@@ -402,7 +402,7 @@ def _decisions(
     if kind in (Kind.CLASSIFICATION, None) and reference.ndim > 1 and reference.shape[axis] > 1:
         by_place = unread if unread is not None and unread.shape[axis] == 1 else None
         sides = reference, candidate, axis
-        decided["argmax"] = by_argmax(*sides, guess=kind is None, unread=by_place)
+        decided["argmax"] = by_argmax(*sides, by_place, guess=kind is None)
     if kind in _YES_OR_NO:
         each = unread if unread is not None and unread.shape == reference.shape else None
         decided["zero"] = by_threshold(reference, candidate, 0.0, each)

@@ -19,7 +19,6 @@ from tfmp.converters.drift import (
     binomial_bounds,
     binomial_p,
     fewest_samples,
-    values_of,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -58,7 +57,7 @@ _AMOUNTS, _NEAR = 10, 0.95
 
 def _are_amounts(output: OutputDrift, counted: Decisions) -> bool:
     """Whether undeclared integers look like amounts: those that change go to a neighbour."""
-    several = counted.classes.overfull or len(values_of(counted.classes.rows)) >= _AMOUNTS
+    several = counted.classes.overfull or len(counted.classes.rows) >= _AMOUNTS
     unknown = output.known is None or output.known.why == WHOLE
     return unknown and several and counted.near >= _NEAR * counted.changed > 0
 
