@@ -45,6 +45,7 @@ from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (
     UNREADABLE as UNREADABLE,
     Sketch as Sketch,
+    Written as Written,
     packed as packed,
     unpacked as unpacked,
     unreadable as unreadable,

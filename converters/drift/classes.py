@@ -5,12 +5,11 @@ and not their decisions: pixels of one photograph are not independent, and a cla
 one of them is as lost there as one that is large.
 """
 
-import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfmp.converters.drift.sketch import UNREADABLE, packed, unpacked, unreadable
+from tfmp.converters.drift.sketch import UNREADABLE, Written, packed, unpacked, unreadable
 from tfmp.shared.report_files import JsonObject
 
 # Sums over samples, for one class: the samples that hold it, its decisions in them, and the sum of
@@ -35,7 +34,7 @@ _CELLS = 2**22
 _COUNT = np.dtype("<i8")
 
 
-class ClassTable:
+class ClassTable(Written):
     """Counts by class; they merge exactly."""
 
     def __init__(self, rows: Mapping[str, np.ndarray] | None = None, overfull: bool = False):
@@ -54,15 +53,6 @@ class ClassTable:
         for name, counts in other._rows.items():
             rows[name] = rows[name] + counts if name in rows else counts
         return ClassTable(rows, self.overfull or other.overfull)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ClassTable) and self.to_json() == other.to_json()
-
-    def __repr__(self) -> str:
-        return f"ClassTable({len(self.rows)}, {zlib.crc32(repr(self.to_json()).encode()):08x})"
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.rows))
 
     def to_json(self) -> JsonObject:
         """The classes, and their counts as compressed bytes."""

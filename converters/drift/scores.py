@@ -1,10 +1,8 @@
 """Metrics of class scores and probabilities: flips, margins, top-k, KL."""
 
-import math
-
 import numpy as np
 
-from tfmp.converters.drift.distances import CHUNK, TotalsFields, scratch
+from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.exact import fold
 from tfmp.shared.numerics import FLOAT16
 
@@ -160,29 +158,15 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     otherwise one vanished probability would make the sum infinite. Values of the candidate that
     are not finite are left out: they are counted elsewhere and fail by themselves.
     """
-    classes = reference.shape[-1]
-    one, other = reference.reshape(-1, classes), candidate.reshape(-1, classes)
-    found = np.empty(len(one))
-    step = max(1, CHUNK // classes)
-    for start in range(0, len(one), step):
-        part = slice(start, start + step)
-        if classes > CHUNK:
-            expected, received, ratio = np.empty((3, 1, classes))
-        else:
-            expected, received, ratio = scratch(one[part].shape)
-        np.copyto(expected, one[part])
-        if (np.abs(expected.sum(axis=1) - 1) > _ROW_SUM_TOLERANCE).any():
-            return {"normalized": False}
-        np.copyto(received, other[part])
-        np.maximum(expected, FLOAT16.smallest_subnormal, out=expected)
-        np.maximum(received, FLOAT16.smallest_subnormal, out=received)
-        if not math.isfinite(received.sum()):
-            np.copyto(received, expected, where=~np.isfinite(received))
-        np.divide(expected, received, out=ratio)
-        np.log(ratio, out=ratio)
-        found[part] = np.multiply(expected, ratio, out=ratio).sum(axis=1)
-    by_sample = found.reshape(len(reference), -1).sum(axis=1)
-    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(one)}
+    one, other = (each.astype(np.float64) for each in (reference, candidate))
+    if (np.abs(one.sum(axis=-1) - 1) > _ROW_SUM_TOLERANCE).any():
+        return {"normalized": False}
+    one = np.maximum(one, FLOAT16.smallest_subnormal)
+    other = np.maximum(other, FLOAT16.smallest_subnormal)
+    other = np.where(np.isfinite(other), other, one)
+    by_sample = (one * np.log(one / other)).reshape(len(one), -1).sum(axis=1)
+    rows = reference.size // reference.shape[-1]
+    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": rows}
 
 
 def ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:

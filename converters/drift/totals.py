@@ -201,7 +201,7 @@ def is_named_ids(task: Task | None) -> bool:
 
 # Values of one output that are measured together: of more, what is computed from them in float64
 # would fill the memory rather than the caches.
-_TOGETHER = 2**20
+_TOGETHER = 2**18
 
 
 def measure(

@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from tfmp.converters.drift import MOST_CLASSES, UNREADABLE, packed, unpacked, unreadable
+from tfmp.converters.drift import (
+    MOST_CLASSES,
+    UNREADABLE,
+    Written,
+    packed,
+    unpacked,
+    unreadable,
+)
 from tfmp.shared.report_files import JsonObject
 
 # Samples fall into groups by their keys, whatever batch or shard they came in; leaving out one
@@ -17,7 +24,7 @@ _KINDS = 5
 _NUMBER = np.dtype("<i8")
 
 
-class Counts:
+class Counts(Written):
     """A table of counts by class, group and kind; empty without arguments.
 
     With a class beyond `MOST_CLASSES` nothing is kept, in whatever order the samples came.
@@ -52,15 +59,6 @@ class Counts:
         table = long.copy()
         table[: len(short)] += short
         return Counts(table, self._full or other._full)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Counts) and self.to_json() == other.to_json()
-
-    def __repr__(self) -> str:
-        return f"Counts({self.to_json()})"
-
-    def __hash__(self) -> int:
-        return hash(int(self.table.sum()))
 
     def to_json(self) -> JsonObject:
         """The places of the counts, and these, as compressed little-endian bytes in base 64."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.drift import UNREADABLE, unreadable
+from tfmp.converters.drift import UNREADABLE, Written, unreadable
 from tfmp.converters.drift.labels.custom import CustomMetric
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.report_files import JsonObject
@@ -48,7 +48,7 @@ class Table:
         return Table(self.keys[rows], *parts)
 
 
-class Kept:
+class Kept(Written):
     """The samples of all batches; empty without arguments. A report holds only their size.
 
     Attributes:
@@ -123,17 +123,8 @@ class Kept:
     def __len__(self) -> int:
         return sum(len(piece.keys) for piece in self._pieces)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kept) and self.to_json() == other.to_json()
-
     def __reduce__(self) -> tuple[object, ...]:
         return Kept, (self.metric, self._pieces, self.left_out)
-
-    def __repr__(self) -> str:
-        return f"Kept({self.to_json()})"
-
-    def __hash__(self) -> int:
-        return hash(len(self))
 
     def to_json(self) -> JsonObject:
         """The metric, and the size of the samples, which are left out."""

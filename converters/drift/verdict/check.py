@@ -1,6 +1,5 @@
 """One question that a verdict rests on, and how bounds and limits answer it."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -109,23 +108,6 @@ def advice(samples: int | None, what: str) -> str:
     if samples is None:
         return f". This {what} is so near the budget that more samples will not decide"
     return f". About {samples:,} samples at this {what} would decide"
-
-
-_ADVICE = re.compile(r"\. About ([\d,]+) samples at this \w+ would decide$")
-
-
-def advised_once(checks: Sequence[Check]) -> list[Check]:
-    """The checks, of which only the first one gives an `advice` that others would repeat."""
-    given: set[str] = set()
-    found = []
-    for check in checks:
-        advised = _ADVICE.search(check.text)
-        if advised and advised[1] in given:
-            check = replace(check, text=check.text[: advised.start()])
-        elif advised:
-            given.add(advised[1])
-        found.append(check)
-    return found
 
 
 def number_beside(measured: float, limit: float) -> str:
