@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.converters.drift.detection import by_rows, find_list, in_order, pair_rows
+from tfmp.converters.drift.decisions import count_decisions
+from tfmp.converters.drift.detection import find_list, in_order, in_pairs
 from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels, kinds_of
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
@@ -246,8 +247,10 @@ class Comparison:
             expected, received = given[accumulator.name]
             unmatched = None
             if expected.shape != received.shape and not _are_boxes(accumulator.task):
-                one, other = pair_rows(expected[0], received[0])
-                unmatched = by_rows(expected[0], received[0], len(one))
+                lengths = len(expected[0]), len(received[0])
+                missing, most = np.array([abs(lengths[1] - lengths[0])]), np.array([max(lengths)])
+                unmatched = count_decisions(missing, most)
+                one, other = in_pairs(expected[0], received[0])
                 expected, received = one[None], other[None]
             self._measured.append(
                 self._measuring.submit(

@@ -11,7 +11,7 @@ from tfmp.converters.drift.detection import Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
 from tfmp.converters.drift.tasks import Kind, Task
-from tfmp.converters.drift.totals import IDS, Totals, is_named_ids, measure
+from tfmp.converters.drift.totals import IDS, Totals, measure
 from tfmp.converters.drift.views import Table, View, first_axis, near_end, tables_of, views_of
 from tfmp.shared.numerics import ulp
 
@@ -196,9 +196,6 @@ def drift_of(
         totals = replace(totals, equality=Decisions())  # what some batches counted as names
     if not totals.detections:
         totals = replace(totals, boxes=Decisions(), fit=Fit())
-    if is_named_ids(known):
-        # Where some were no whole numbers, not all samples have decisions for a value itself.
-        known = known if totals.equality.samples == totals.samples else None
     by_equality = totals.equality.samples > 0 and not totals.measured
     known = known or (_WHOLE if totals.whole and totals.equality.samples else None)
     if known is None and labels == "regression":

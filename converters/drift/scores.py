@@ -170,39 +170,26 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
 
 
 def ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """Flips, margins and top-k hits of (samples, classes)."""
-    several = reference.shape[1] > TOP_K
-    top, highest = _largest(reference, TOP_K if several else 2)
+    """Flips by margin, and top-k hits, of (samples, classes)."""
     flipped = reference.argmax(axis=1) != candidate.argmax(axis=1)
     with np.errstate(invalid="ignore"):
-        margins = highest[:, 0].astype(np.float64) - highest[:, 1].astype(np.float64)
+        margins = -np.diff(_best(reference, 2)[1].astype(np.float64), axis=1)[:, 0]
     index = np.searchsorted(MARGIN_EDGES, margins, side="right")
     bins = len(MARGIN_EDGES) + 1
     found: TotalsFields = {
         "margin_samples": tuple(np.bincount(index, minlength=bins).tolist()),
         "margin_flips": tuple(np.bincount(index[flipped], minlength=bins).tolist()),
     }
-    if several:
+    if reference.shape[1] > TOP_K:
+        top, _ = _best(reference, TOP_K)
         # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.
-        bar = _largest(candidate, TOP_K)[1][:, -1:]
+        bar = _best(candidate, TOP_K)[1][:, -1:]
         hits = np.take_along_axis(candidate, top, axis=1) >= bar
         found |= {"top_k_hits": int(np.count_nonzero(hits)), "top_k_slots": top.size}
     return found
 
 
-def _largest(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of the largest values of each row, and those values in order; NaN is the largest.
-
-    For so few, looking again and again is several times faster than partitioning.
-    """
-    rest = values.copy()
-    rows = np.arange(len(rest))
-    columns = np.empty((len(rest), count), np.intp)
-    found = np.empty((len(rest), count), values.dtype)
-    for place in range(count):
-        columns[:, place] = at = rest.argmax(axis=1)
-        found[:, place] = rest[rows, at]
-        rest[rows, at] = -np.inf
-    if count > 2 and np.isneginf(found).any():  # what was taken and what is left look the same
-        columns = np.argpartition(values, -count, axis=1)[:, -count:]
-    return columns, found
+def _best(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of the largest values of each row, and those values in order; NaN is the largest."""
+    columns = np.argpartition(values, -count, axis=1)[:, -count:]
+    return columns, np.sort(np.take_along_axis(values, columns, axis=1), axis=1)[:, ::-1]

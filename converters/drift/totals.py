@@ -17,7 +17,7 @@ from tfmp.converters.drift.decisions import (
     by_equality,
     by_threshold,
 )
-from tfmp.converters.drift.detection import Fit, are_boxes, by_boxes, pair_rows
+from tfmp.converters.drift.detection import Fit, are_boxes, by_boxes, in_pairs
 from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import (
@@ -28,45 +28,26 @@ from tfmp.converters.drift.scores import (
     without_nan,
 )
 from tfmp.converters.drift.sketch import Sketch
-from tfmp.converters.drift.tasks import NAMED, Kind, Task
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.views import Evidence
 from tfmp.converters.drift.wrapping import aligned
 
 
-def _end(values: np.ndarray, pick: np.ufunc) -> float:
-    """The largest or the smallest of the values that are finite; infinite without one."""
-    none = -np.inf if pick is np.maximum else np.inf
-    found = float(pick.reduce(values, axis=None, initial=none))
-    if np.isfinite(found):
-        return found
-    return float(pick.reduce(values[np.isfinite(values)], axis=None, initial=none))
-
-
 @dataclass(frozen=True)
 class Ends:
-    """The largest values of both sides, and of their negatives; minus infinity without values.
-
-    Attributes:
-        reference: the largest value of the reference.
-        below: of its negative.
-        candidate: the largest value of the candidate.
-        candidate_below: of its negative.
-    """
+    """The largest value of the reference, and of its negative; minus infinity without values."""
 
     reference: float = -math.inf
     below: float = -math.inf
-    candidate: float = -math.inf
-    candidate_below: float = -math.inf
 
     @classmethod
-    def of(cls, reference: np.ndarray, candidate: np.ndarray) -> "Ends":
-        """The ends of what is finite on both sides."""
-        largest = [
-            sign * _end(each, pick)
-            for each in (reference, candidate)
-            for sign, pick in ((1, np.maximum), (-1, np.minimum))
-        ]
-        return cls(*largest)
+    def of(cls, reference: np.ndarray) -> "Ends":
+        """The ends of what is finite."""
+        low, high = reference.min(initial=np.inf), reference.max(initial=-np.inf)
+        if not (np.isfinite(low) and np.isfinite(high)):
+            finite = reference[np.isfinite(reference)]
+            low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
+        return cls(float(high), float(-low))
 
 
 @dataclass(frozen=True)
@@ -120,8 +101,7 @@ class Totals:
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
         whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
-        ends: the largest value of the reference, of its negative, of the candidate and of its
-            negative.
+        ends: the largest value of the reference, and of its negative.
         evidence: values of both sides, where a view reads them.
         rows: for each distinct sample its L2 error, and the L2 norm of its reference.
     """
@@ -192,11 +172,6 @@ IDS = frozenset({Kind.IDS, Kind.TOKENS})
 def is_floating(dtype: np.dtype) -> bool:
     """Whether values are compared by distance (float, bfloat16, complex) and not by equality."""
     return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
-
-
-def is_named_ids(task: Task | None) -> bool:
-    """Whether only an output's name says that it holds ids."""
-    return task is not None and task.kind in IDS and task.why.startswith(NAMED)
 
 
 # Values of one output that are measured together: of more, what is computed from them in float64
@@ -271,9 +246,6 @@ def _measure_numbers(
     unread: np.ndarray | None,
 ) -> Totals:
     """Compares real numbers of samples that have some; `dtype` is what they were before."""
-    # Floats that only their name calls ids may be scores, which all of them together will tell.
-    named_ids = is_named_ids(task)
-    task = None if named_ids else task
     kind, axis = (None, -1) if task is None else (task.kind, task.axis)
     masked = None
     if task is not None and kind in (Kind.ANGLE, Kind.QUATERNION):
@@ -289,7 +261,7 @@ def _measure_numbers(
         sides = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
         found["boxes"], found["fit"] = by_boxes(*sides, columns)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
-            one, other = pair_rows(reference[0], candidate[0])
+            one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
     found["unit"] = in_unit(reference)
     one, other = reference, candidate
@@ -308,7 +280,7 @@ def _measure_numbers(
             error_sq, reference_sq = centred(
                 reference, candidate, axis, error_sq, reference_sq, masked
             )
-    whole = (named_ids or task is None) and _are_whole(reference) and _are_whole(candidate)
+    whole = task is None and _are_whole(reference) and _are_whole(candidate)
     if reference.size:
         found |= _decisions(one, other, task, found["unit"], unread)
     if whole:
@@ -322,7 +294,7 @@ def _measure_numbers(
         **distances.fields,
         **found,
         whole=whole,
-        ends=Ends.of(reference, candidate),
+        ends=Ends.of(reference),
         evidence=_evidence(reference, candidate, task, keys),
         rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),
     )

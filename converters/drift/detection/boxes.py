@@ -193,3 +193,9 @@ def _agree(
         there = np.take_along_axis(expected, chosen[..., None], axis=-1)[..., 0]
         same &= (best == chosen) | (expected.max(axis=-1) - there <= _TIE)
     return same
+
+
+def in_pairs(reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of two lists of different lengths that have a counterpart in their place."""
+    fewest = min(len(reference), len(candidate))
+    return reference[:fewest], candidate[:fewest]
