@@ -15,9 +15,8 @@ from tfmp.converters.drift.statistics import binomial_p, clustered_bounds
 from tfmp.shared.numerics import ulp
 
 # Two answers are a tie if their probabilities differ by less than 2 %, or their logits by 0.02,
-# which is the same ratio; or by 2 % of the distance from the best to the middle one of many scores
-# if that is less than 1.
-TIE, _MANY = 0.02, 16
+# which is the same ratio.
+TIE = 0.02
 
 # A row is probabilities if it lies in [0, 1] and adds up to 1 within this.
 ROW_SUM_TOLERANCE = 1e-3
@@ -143,10 +142,7 @@ def by_argmax(
             probabilities = (rows.min(axis=1) >= 0) & (
                 np.abs(rows.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE
             )
-            # Scores that lie close together decide by less than logits do; a few never show it.
-            many = rows.shape[1] >= _MANY
-            spread = np.minimum(1.0, high - np.median(rows, axis=1)) if many else 1.0
-            firm[where] = high - low > TIE * np.where(probabilities, high, spread)
+            firm[where] = high - low > TIE * np.where(probabilities, high, 1.0)
         for sample in np.unique(where[0]).tolist() if guess else ():
             seen = one[sample][np.isfinite(one[sample])]
             here = where[0] == sample
@@ -191,11 +187,7 @@ def by_threshold(
 def by_equality(
     reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
 ) -> Decisions:
-    """Decisions for the very value: integers, booleans, texts, or ids written as floats.
-
-    A run of equal values at the end of a sample, on both sides, is padding and counts once: beside
-    it the few values that mean something would not show.
-    """
+    """Decisions for the very value: integers, booleans, texts, or ids written as floats."""
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     if one.dtype.kind == "f":
         one, other = np.rint(one), np.rint(other)
@@ -205,10 +197,11 @@ def by_equality(
     values, place = np.unique(np.concatenate([one.ravel(), other.ravel()]), return_inverse=True)
     place = place.reshape(2, *one.shape)
     names = [_name(value) for value in values.tolist()]
-    valid = ~_padding(place[0], changed)
+    valid = None
     if unread is not None:
-        valid &= ~unread.reshape(valid.shape)
-    classes = count_classes(*np.where(valid, place, -1), changed, names)
+        valid = ~unread.reshape(changed.shape)
+        place = np.where(valid, place, -1)
+    classes = count_classes(*place, changed, names)
     near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
     return replace(_counted(changed, changed, classes, valid), near=near)
 
@@ -217,15 +210,6 @@ def _count_near(reference: np.ndarray, candidate: np.ndarray) -> int:
     """Integers that differ by one, or by two spacings of FP16."""
     one, other = reference.astype(np.float64), candidate.astype(np.float64)
     return int(np.count_nonzero(np.abs(other - one) <= np.maximum(1.0, 2 * ulp(one))))
-
-
-def _padding(values: np.ndarray, changed: np.ndarray) -> np.ndarray:
-    """Where a sample only repeats its last value until its end, but for the first of these."""
-    same = (values == values[:, -1:]) & ~changed
-    run = np.logical_and.accumulate(same[:, ::-1], axis=1)[:, ::-1]
-    run[:, 1:] &= run[:, :-1]
-    run[:, :1] = False
-    return run
 
 
 def _name(value: object) -> str:

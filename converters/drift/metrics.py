@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.drift.decisions import Decisions
-from tfmp.converters.drift.detection import Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
 from tfmp.converters.drift.tasks import Kind, Task
@@ -195,7 +194,7 @@ def drift_of(
     if not totals.whole and not (known is not None and known.kind in IDS):
         totals = replace(totals, equality=Decisions())  # what some batches counted as names
     if not totals.detections:
-        totals = replace(totals, boxes=Decisions(), fit=Fit())
+        totals = replace(totals, boxes=Decisions())
     by_equality = totals.equality.samples > 0 and not totals.measured
     known = known or (_WHOLE if totals.whole and totals.equality.samples else None)
     if known is None and labels == "regression":
@@ -337,8 +336,8 @@ def _collapsed(totals: Totals, by_equality: bool) -> bool:
         return constant
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
     # A reference that varies by less than FP16 can show is constant to it, too.
-    largest = max(totals.ends.reference, totals.ends.below, 0.0)
-    step = float(ulp(np.array(largest)))
+    typical = math.sqrt(total(totals.reference_sq) / max(1, totals.measured))
+    step = float(ulp(np.array(typical)))
     return (constant or zeros) and (totals.max_abs > step or totals.nonfinite > 0)
 
 
@@ -346,7 +345,7 @@ def _unknown(totals: Totals, by_equality: bool) -> Task:
     """What an output means that nothing is known of."""
     if by_equality:
         return Task(Kind.IDS, why="its values are compared by equality")
-    if totals.detections and totals.boxes.samples > 0 and totals.ends.reference > 0:
+    if totals.detections and totals.boxes.samples > 0 and totals.reference_sq:
         return Task(Kind.DETECTION, why="its rows are a box, a score and a class")
     return OTHER
 
@@ -393,7 +392,7 @@ def sample_errors(totals: Totals) -> np.ndarray:
         return np.empty(0)
     error, norm = rows.values[:, 0], rows.values[:, 1]
     each = totals.values / max(1, totals.samples)
-    floor = (_CROSSING if each <= _FEW and _crosses_zero(totals) else _STEADY) * _median(norm)
+    floor = (_CROSSING if each <= _FEW else _STEADY) * _median(norm)
     if totals.half.samples > 0 or (totals.unit and totals.normalized):
         floor = max(floor, _NO_PROBABILITY)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -404,9 +403,3 @@ def sample_errors(totals: Totals) -> np.ndarray:
 def _median(norm: np.ndarray) -> float:
     typical = norm[np.isfinite(norm) & (norm > 0)]
     return float(np.median(typical)) if len(typical) else 0.0
-
-
-def _crosses_zero(totals: Totals) -> bool:
-    """Whether values come near 0 from either side, or end at it, as far as ranges were measured."""
-    ends = totals.ends
-    return not math.isfinite(ends.reference) or -ends.below <= 0 <= ends.reference

@@ -6,7 +6,6 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 """
 
 import hashlib
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +16,7 @@ from tfmp.converters.drift.decisions import (
     by_equality,
     by_threshold,
 )
-from tfmp.converters.drift.detection import Fit, are_boxes, by_boxes, in_pairs
+from tfmp.converters.drift.detection import are_boxes, by_boxes, in_pairs
 from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import (
@@ -31,23 +30,6 @@ from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.views import Evidence
 from tfmp.converters.drift.wrapping import aligned
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The largest value of the reference, and of its negative; minus infinity without values."""
-
-    reference: float = -math.inf
-    below: float = -math.inf
-
-    @classmethod
-    def of(cls, reference: np.ndarray) -> "Ends":
-        """The ends of what is finite."""
-        low, high = reference.min(initial=np.inf), reference.max(initial=-np.inf)
-        if not (np.isfinite(low) and np.isfinite(high)):
-            finite = reference[np.isfinite(reference)]
-            low, high = finite.min(initial=np.inf), finite.max(initial=-np.inf)
-        return cls(float(high), float(-low))
 
 
 @dataclass(frozen=True)
@@ -97,11 +79,9 @@ class Totals:
         equality: decisions for a value itself.
         boxes: detections, each with its counterpart or without, valid if `detections` holds.
         detections: whether all rows are detections, as declared or by `are_boxes`.
-        fit: how well detections fit their counterparts.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
         whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
-        ends: the largest value of the reference, and of its negative.
         evidence: values of both sides, where a view reads them.
         rows: for each distinct sample its L2 error, and the L2 norm of its reference.
     """
@@ -141,10 +121,8 @@ class Totals:
     equality: Decisions = field(default_factory=Decisions)
     boxes: Decisions = field(default_factory=Decisions)
     detections: bool = True
-    fit: Fit = field(default_factory=Fit)
     unmatched: Decisions = field(default_factory=Decisions)
     whole: bool = True
-    ends: Ends = field(default_factory=Ends)
     evidence: Evidence = field(default_factory=Evidence)
     rows: Sketch = field(default_factory=Sketch)
 
@@ -259,7 +237,7 @@ def _measure_numbers(
     if found["detections"] and reference.ndim > 1:
         columns = task.columns if task is not None else ()
         sides = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
-        found["boxes"], found["fit"] = by_boxes(*sides, columns)
+        found["boxes"] = by_boxes(*sides, columns)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
@@ -294,7 +272,6 @@ def _measure_numbers(
         **distances.fields,
         **found,
         whole=whole,
-        ends=Ends.of(reference),
         evidence=_evidence(reference, candidate, task, keys),
         rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),
     )

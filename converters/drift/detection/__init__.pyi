@@ -1,5 +1,4 @@
 from .boxes import (
-    Fit as Fit,
     are_boxes as are_boxes,
     by_boxes as by_boxes,
     in_pairs as in_pairs,

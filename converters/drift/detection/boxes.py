@@ -3,17 +3,15 @@
 A list of boxes has no order that means anything, and a box that no threshold lets through is none.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from tfmp.converters.drift import MILLION, Decisions, count_decisions, merge
+from tfmp.converters.drift import Decisions, count_decisions
 from tfmp.shared.numerics import ulp
 
 # Two boxes are the same object as far as their overlap says (intersection over union).
 SAME_BOX = 0.75
 
-# A score of a single detection may differ by less; see `Fit` for what all may differ by.
+# A score of a single detection may differ by less.
 SAME_SCORE = 0.1
 
 # Detections with smaller scores are shown to nobody.
@@ -29,24 +27,7 @@ MOST_PAIRS = 500
 SCORE, CLASS = 4, 5
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How well detections fit their counterparts; sums merge exactly.
-
-    Attributes:
-        matched: detections that have a counterpart.
-        gap: sum of 1 - intersection over union of their boxes, in millionths.
-        score_error: sum of the mean errors of their scores, in millionths.
-    """
-
-    matched: int = 0
-    gap: int = 0
-    score_error: int = 0
-
-
-def by_boxes(
-    reference: np.ndarray, candidate: np.ndarray, columns: tuple[int, ...]
-) -> tuple[Decisions, Fit]:
+def by_boxes(reference: np.ndarray, candidate: np.ndarray, columns: tuple[int, ...]) -> Decisions:
     """Detections as decisions: changed ones have no counterpart on the other side.
 
     Args:
@@ -63,8 +44,8 @@ def by_boxes(
         )
         for one, other in zip(reference, candidate, strict=True)
     ]
-    changed, shown = (np.array([each[at] for each in found], np.int64) for at in (0, 1))
-    return count_decisions(changed, shown), merge(Fit(), *(each[2] for each in found))
+    changed, shown = np.array(found, np.int64).reshape(-1, 2).T
+    return count_decisions(changed, shown)
 
 
 def are_boxes(values: np.ndarray) -> bool:
@@ -89,38 +70,28 @@ def are_boxes(values: np.ndarray) -> bool:
     )
 
 
-def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[int, int, Fit]:
-    """Detections of one sample without a counterpart, detections in all, and how others fit."""
+def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[int, int]:
+    """Detections of one sample without a counterpart, and detections in all."""
     rest = [column for column in range(one.shape[1]) if column not in columns]
     telling = one if one.any() else other  # rows of zeros are padding
     scores = [c for c in rest if len(telling) and _is_score(telling[:, c])]
     one, other = (rows[_is_shown(rows, scores)] for rows in (one, other))
     most = max(len(one), len(other))
-    if not most:
-        return 0, 1, Fit()
-    pairs, box, other_box = _paired(one, other, columns, rest, scores)
-    if not len(pairs):
-        return most, most, Fit()
-    i, j = pairs.T
-    gap = 1 - overlap(box[i], other_box[j])
-    error = np.abs(one[i][:, scores] - other[j][:, scores]).mean(axis=1) if scores else 0 * gap
-    fit = Fit(len(pairs), int(np.rint(gap * MILLION).sum()), int(np.rint(error * MILLION).sum()))
-    return most - len(pairs), most, fit
+    return (most - _count_pairs(one, other, columns, rest, scores), most) if most else (0, 1)
 
 
-def _paired(
+def _count_pairs(
     one: np.ndarray, other: np.ndarray, columns: list[int], rest: list[int], scores: list[int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Places of detections that are the same on both sides, and the boxes of either."""
+) -> int:
+    """The number of detections that are the same on both sides."""
     telling = one if len(one) else other
     centred = not (telling[:, columns[2:4]] >= telling[:, columns[:2]]).all(axis=1).mean() >= 0.5
     box, other_box = (corners(rows[:, columns], centred) for rows in (one, other))
-    pairs: list[tuple[int, int]] = []
     free_one, free_other = np.arange(len(one)), np.arange(len(other))
-    spread = np.std(telling, axis=0)
+    spread, pairs = np.std(telling, axis=0), 0
     if len(one) == len(other):  # nearly always each is where it was
         same = _agree(one, other, box, other_box, rest, scores, spread)
-        pairs += [(i, i) for i in np.flatnonzero(same).tolist()]
+        pairs = int(np.count_nonzero(same))
         free_one = free_other = np.flatnonzero(~same)
     if len(free_one) and len(free_other) and max(len(free_one), len(free_other)) <= MOST_PAIRS:
         from scipy.optimize import linear_sum_assignment
@@ -128,10 +99,8 @@ def _paired(
         left, right = np.meshgrid(free_one, free_other, indexing="ij")
         sides = one[left], other[right], box[left], other_box[right]
         same = _agree(*sides, rest, scores, spread)
-        for i, j in zip(*linear_sum_assignment(same, maximize=True), strict=True):
-            if same[i, j]:
-                pairs.append((int(free_one[i]), int(free_other[j])))
-    return np.array(pairs, np.int64).reshape(-1, 2), box, other_box
+        pairs += int(np.count_nonzero(same[linear_sum_assignment(same, maximize=True)]))
+    return pairs
 
 
 def _is_score(values: np.ndarray) -> bool:

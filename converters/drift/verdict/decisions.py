@@ -43,7 +43,6 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         if budget.flip_rate is not None:
             found = [_rate(output, counted, budget, budget.flip_rate), *found]
         checks += map(_amounts, found) if _are_amounts(output, counted) else found
-    checks += _fit(output)
     unmatched = output.totals.unmatched
     if unmatched.changed and budget.flip_rate is not None:
         checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
@@ -240,31 +239,6 @@ def _testable(trials: Sequence[float], limit: float, alpha: float) -> int:
         if np.count_nonzero(least <= alpha / count) <= count:
             return count
     return max(1, len(least))
-
-
-# Mean of 1 - intersection over union, and mean error of scores, that detections may have together:
-# FP16 moves a corner by a pixel in a thousand, and a score by 0.001.
-_GAP, _SCORE_ERROR = 0.1, 0.02
-
-
-def _fit(output: OutputDrift) -> list[Check]:
-    """Whether all detections are a little wrong together, which no single one of them shows."""
-    fit = output.totals.fit
-    checks = []
-    for name, total, limit, what in (
-        ("box_gap", fit.gap, _GAP, "boxes miss their counterparts by"),
-        ("score_error", fit.score_error, _SCORE_ERROR, "scores are off by"),
-    ):
-        if not fit.matched:
-            continue
-        mean = total / MILLION / fit.matched
-        verdict = Verdict.PASS if mean <= limit else Verdict.FAIL
-        text = (
-            f"output {output.name!r}: {what} {mean:.3g} on average over {fit.matched:,} "
-            f"detections, limit {limit:.3g}"
-        )
-        checks.append(Check(name, output.name, mean, None, None, limit, verdict, text))
-    return checks
 
 
 def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:

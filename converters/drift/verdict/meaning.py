@@ -1,12 +1,8 @@
 """Checks of meaning: whether an output would fail if it meant something else than it seems to."""
 
 from tfmp.converters.drift import DECLARED, DriftBudget, Kind, OutputDrift, reads_ratios
-from tfmp.converters.drift.verdict.check import Check, Verdict, doubt, fault
+from tfmp.converters.drift.verdict.check import Check, Verdict, doubt
 from tfmp.converters.drift.verdict.decisions import class_checks
-
-# An output fails whatever it means if this many times as many decisions change as may, and its
-# samples are off by more than this share of their standard deviation.
-_MANY, _MUCH = 10, 0.1
 
 # Of five classes, one may be another; of ten that are shuffled behind the first, two are.
 _TOP_K = 0.8
@@ -46,13 +42,6 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
         f"output {output.name!r}: no declaration tells what it means, and if its last axis held "
         f"scores of classes, {what}. "
     )
-    moved = max((v.loss for v in output.views if v.view == "between_samples"), default=0.0)
-    if lower > _MANY * limit and moved > _MUCH:
-        text += (
-            f"As numbers, its values are off by {moved:.3g} of their standard deviation between "
-            "samples, so no declaration helps"
-        )
-        return [fault("meaning", output.name, text, firm.rate)]
     text += (
         f"Declare it: --task {output.name}=classification, or regression, embedding or other if "
         "its values are no scores"
