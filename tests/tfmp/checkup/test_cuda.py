@@ -6,7 +6,6 @@ import nvidia_machines as machines
 import pytest
 
 from tfmp.checkup.cuda import (
-    check_cards,
     check_cuda_generations,
     check_cuda_libraries,
     check_cuda_majors,
@@ -29,18 +28,6 @@ def on(recorded, **facts):
 
 def statuses(check, machine):
     return [diagnosis.status for diagnosis in check(machine)]
-
-
-def test_mig_without_an_instance_is_a_problem():
-    found = [d for d in check_cards(on(machines.A100_MIG_WITHOUT_INSTANCES)) if d.status != "ok"]
-    assert [d.status for d in found] == ["problem"]
-    assert "nvidia-smi mig -cgi" in found[0].fix
-
-
-def test_no_card_says_nothing():
-    machine = on(machines.NONE)
-    for check in (check_cards, check_driver, check_cuda_libraries, check_memory_growth):
-        assert list(check(machine)) == []
 
 
 @pytest.mark.parametrize(
@@ -76,12 +63,6 @@ def test_cuda_and_cudnn_built_for_against_found(packages, expected):
     found = list(check_cuda_libraries(on(machines.T4, cuda=cuda)))
     assert [(d.check, d.status) for d in found] == expected
     assert all(bool(d.fix) is (d.status == "problem") for d in found)
-
-
-def test_a_cuda_of_the_system_counts_where_there_is_no_package():
-    cuda = from_packages({}, "12.5.1", "9", system="12.4.1", system_cudnn="9.1.0")
-    assert (cuda.found, cuda.where) == ("12.4.1", "/usr/local/cuda")
-    assert statuses(check_cuda_libraries, on(machines.T4, cuda=cuda)) == ["ok", "ok"]
 
 
 @pytest.mark.parametrize(("devices", "status"), [((A100, CPU), "problem"), ((CPU,), "warning")])
@@ -152,16 +133,6 @@ def test_providers_that_load_and_one_that_should():
     assert missing.fix == 'Run: pip install "tfmp[cuda]"'
 
 
-def test_the_build_without_cuda_on_a_machine_with_a_card():
-    machine = on(
-        machines.T4,
-        providers={CPU_PROVIDER: ""},
-        packages={"onnxruntime": "1.26.0"},
-        devices=(A100, CPU),
-    )
-    assert statuses(check_providers, machine) == ["ok", "warning"]
-
-
 @pytest.mark.parametrize(
     ("facts", "status"),
     [
@@ -175,8 +146,3 @@ def test_the_build_without_cuda_on_a_machine_with_a_card():
 def test_memory_growth(facts, status):
     machine = on(machines.H100, devices=(A100, CPU), **facts)
     assert statuses(check_memory_growth, machine) == [status]
-
-
-def test_memory_growth_matters_more_beside_others():
-    machine = on(machines.GTX_1660, devices=(A100, CPU), memory_growth=False)
-    assert statuses(check_memory_growth, machine) == ["warning"]

@@ -130,15 +130,6 @@ def test_several_outputs_have_labels_of_their_own(own_code, data):
     assert "has 'labels' and 'labels.left': keep the array of all outputs" in result.stderr
 
 
-def test_several_inputs_are_told_apart_by_name(data):
-    inputs = [keras.layers.Input((4,), name=name) for name in ("left", "right")]
-    net = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Dense(3)(sum(inputs))))
-    net.compile("sgd", "mse")
-    net.save("two.keras")
-    np.savez("two.npz", right=X, left=X, labels=Y)
-    assert run("two.keras", "--data", "two.npz").exit_code == 0
-
-
 def test_arrays_have_the_names_that_keras_gives_them(model):
     np.savez("xy.npz", x=X, y=Y)
     assert run(model, "--data", "xy.npz").exit_code == 0

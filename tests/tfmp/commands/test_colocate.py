@@ -14,8 +14,6 @@ from tfmp import Job, colocate
 from tfmp.colocation.modes import run_in_process
 from tfmp.commands.cli import main
 
-HEADING = "job     policy"
-
 
 def run(*arguments: str):
     return CliRunner().invoke(main, ["colocate", *arguments])
@@ -58,14 +56,6 @@ def test_one_json_document(two_jobs):
     assert (document["schema"], document["mode"]) == ("tfmp.colocate/1", "threads")
     assert [job["steps"] for job in document["run"]["jobs"]] == [8, 6]
     assert document["measured"] == []
-
-
-@pytest.mark.slow
-def test_measuring_only(two_jobs):
-    result = run("jobs_of_test:two", "--mode", "fused", "--measure-only", "--json", "--quiet")
-    document = json.loads(result.stdout)
-    assert document["run"] is None
-    assert document["measured"][0]["mode"] == "sequential"
 
 
 def test_a_job_that_ends_early_is_status_1(two_jobs):

@@ -55,35 +55,12 @@ def test_a_table_and_an_answer(model):
     assert result.stdout.splitlines()[-1].startswith("Whether mixed_float16 is worth it on")
 
 
-@pytest.mark.slow
-def test_progress_is_on_stderr_and_can_be_silent(model):
-    arguments = (model, "--data", "d.npz", *FAST, "--policy", "float32")
-    assert run(*arguments).stderr.splitlines() == [
-        "compiling a step in float32 ...",
-        "timing 1 rounds of 1 steps in float32 ...",
-    ]
-    assert run(*arguments, "--quiet").stderr == ""
-
-
 def test_one_json_document_and_the_options(model):
     result = run(model, "--data", "d.npz", "--json", *FAST, "--policy", "mixed_bfloat16")
     document = json.loads(result.stdout)
     assert [row["policy"] for row in document["variants"]] == ["mixed_bfloat16"]
     assert document["variants"][0]["batch_size"] == 4
     assert (document["rounds"], document["steps_per_round"], document["layers"]) == (1, 1, [])
-
-
-@pytest.mark.slow
-def test_pages_are_written_and_kept_without_force(model, tmp_path):
-    arguments = (model, "--data", "d.npz", *FAST, "--policy", "float32", "--report", "p.html")
-    arguments += ("--report", "p.json")
-    assert run(*arguments).exit_code == 0
-    before = (tmp_path / "p.html").read_bytes()
-    assert before.startswith(b"<!doctype html>")
-    result = run(*arguments)
-    assert (result.exit_code, "'p.html' exists. Pass --force" in result.stderr) == (2, True)
-    assert (tmp_path / "p.html").read_bytes() == before
-    assert run(*arguments, "--force").exit_code == 0
 
 
 def test_a_model_from_a_function(model, tmp_path):
@@ -192,10 +169,3 @@ def test_amounts_of_memory(text, count):
 def test_amounts_that_no_computer_has(text):
     with pytest.raises(click.BadParameter, match="expected an amount of memory above 0"):
         parse_bytes(None, None, text)
-
-
-def test_a_model_that_no_policy_can_train_ends_with_status_2(model):
-    np.savez("wrong.npz", features=X, labels=np.ones((12, 3, 3, 3), "float32"))
-    result = run(model, "--data", "wrong.npz", *FAST, "--json")
-    assert result.exit_code == 2
-    assert json.loads(result.stdout)["answer"] == "Nothing could be measured: no variant ran"

@@ -92,13 +92,6 @@ def test_a_process_whose_tensorflow_has_decided_is_left_alone(monkeypatch) -> No
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("switch", ["0", "1"])
-def test_tensorflow_itself_says_whether_it_uses_onednn(switch: str) -> None:
-    code = "from tfmp.shared import framework_start as start; print(start.tensorflow_uses_onednn())"
-    assert printed(code, {**os.environ, SWITCH: switch}) == f"{switch == '1'}"
-
-
 def printed(code: str, environment: dict[str, str]) -> str:
     run = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True

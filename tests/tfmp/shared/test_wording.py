@@ -2,11 +2,7 @@
 
 import pytest
 
-from tfmp.shared.wording import alike_once, first_line, listed, shown, table
-
-
-def test_a_value_is_shown_with_its_type():
-    assert shown("7") == "'7' of type str"
+from tfmp.shared.wording import alike_once, first_line, listed, table
 
 
 @pytest.mark.parametrize(
