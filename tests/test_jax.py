@@ -25,7 +25,7 @@ WHOLE = (
 IN_PART = (
     "calibration/test_measure colocation/test_run fit/test_large_inputs precision/test_policy "
     "precision/measuring/test_needs profiling/test_limits profiling/test_profile "
-    "roofline/test_lowering roofline/test_peaks roofline/test_pipeline sweep/test_conductor"
+    "roofline/test_lowering roofline/test_peaks roofline/test_pipeline profiling/test_sweep"
 ).split()
 
 # Of these, what JAX traces in another way than TensorFlow.

@@ -16,7 +16,8 @@ from tfmp.machine.devices import CPU
 from tfmp.machine.measuring import Timing
 from tfmp.precision.tensor_cores import TensorCorePath
 from tfmp.profiling.layers import LayerCost, LayerProfile
-from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.profiling.report import ProfileReport
+from tfmp.profiling.steps import StepProfile
 from tfmp.shared.packages import processor_name
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")

@@ -14,7 +14,8 @@ from tfmp.precision.tensor_cores import TensorCorePath
 from tfmp.profiling.baseline import WRONG_ALARMS, Baseline, _longer, check_run, read_baseline
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerCost, LayerProfile
-from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.profiling.report import ProfileReport
+from tfmp.profiling.steps import StepProfile
 
 GIB = 2**30
 CARD = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))

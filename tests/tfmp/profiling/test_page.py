@@ -14,7 +14,8 @@ from tfmp.profiling.baseline import Baseline
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.layers import LayerCost, LayerProfile
 from tfmp.profiling.page import to_html
-from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.profiling.report import ProfileReport
+from tfmp.profiling.steps import StepProfile
 from tfmp.roofline import InputPipeline, Peaks, Roofline, Setting, Work, place
 from tfmp.roofline.cards import datasheet
 from tfmp.roofline.verdict import Placement

@@ -17,9 +17,9 @@ from tfmp.precision.tensor_cores import TensorCorePath
 from tfmp.profiling.copies import copy_of
 from tfmp.profiling.kernels import kernel_use, parse_kernel_stats
 from tfmp.profiling.layers import LayerCost, LayerProfile
-from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.runs import TrainingRun, Variant, variants_of
-from tfmp.profiling.tables import layer_cells
+from tfmp.profiling.steps import StepProfile
 from tfmp.shared.batches import TrainingBatch
 
 RNG = np.random.default_rng(0)
@@ -390,7 +390,7 @@ def test_what_kernels_used_is_told_by_layer():
     use = kernel_use(kernels, ["hidden", "stem", "stem/conv"])
     wide, narrow = report.variants
     report = replace(report, variants=(wide, replace(narrow, kernels=use)))
-    first, second = (row[-1] for row in layer_cells(report)[1:])
+    first, second = (row[-1] for row in report.layer_cells()[1:])
     assert first == "used 63% of its time"
     assert second == "used 100% of its time; units 10 (padded: 16)"
     slow = replace(use, missed_seconds=0.9 * use.seconds)
