@@ -54,14 +54,11 @@ def test_an_unmet_requirement_is_a_problem_with_the_command_that_fixes_it():
     ("machine", "status", "text"),
     [
         (Machine(), "ok", "CPU only: policy='auto' trains in float32"),
-        (Machine(devices=(T4, CPU)), "ok", "Tesla T4 (Turing, compute capability 7.5): Tensor"),
-        (Machine(devices=(GTX_1650, CPU)), "warning", "has no Tensor Cores: FP16 saves memory"),
         (
             Machine(devices=(A100, CPU), tf32_in_use=True),
             "ok",
             "Tensor Cores, bfloat16, float32 products in TF32",
         ),
-        (Machine(devices=(A100, CPU), tf32_in_use=False), "ok", "TF32 switched off"),
         (Machine(nvidia_driver="550.54"), "problem", "550.54 is installed, but tensorflow sees"),
     ],
 )
@@ -75,9 +72,7 @@ def test_devices(machine, status, text):
     ("name", "value", "status"),
     [
         ("NVIDIA_TF32_OVERRIDE", "0", "note"),
-        ("NVIDIA_TF32_OVERRIDE", "1", None),
         ("TF_FP16_CONV_USE_FP32_COMPUTE", "false", "warning"),
-        ("ONEDNN_DEFAULT_FPMATH_MODE", "BF16", "warning"),
         ("JAX_DEFAULT_MATMUL_PRECISION", "bfloat16", "note"),
         ("HOME", "/root", None),
     ],

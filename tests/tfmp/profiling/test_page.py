@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 
 import pytest
 from browser import browse, measured, needs_chromium, requested
-from notebook_cells import headline_and_page
 
 from tfmp.machine.devices import Device
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
@@ -157,9 +156,3 @@ def test_nothing_is_cut_off_and_no_number_is_broken(report, tmp_path, width):
     assert 0 < found["verdict"] < 200
     assert len(found["heights"]) > 20
     assert max(found["heights"]) < 30  # one line
-
-
-def test_a_notebook_shows_the_page(report):
-    headline, page = headline_and_page(report._repr_html_())
-    assert headline == report.answer
-    assert "resnet &lt;50&gt; &amp; more" in page

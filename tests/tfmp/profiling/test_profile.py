@@ -104,13 +104,6 @@ def test_every_policy_is_measured_alike(measured):
 
 
 @pytest.mark.slow
-def test_the_losses_come_from_the_same_weights_and_differ_by_rounding_only(measured):
-    _, _, report = measured
-    wide, narrow = (row.loss for row in report.variants)
-    assert wide == pytest.approx(narrow, rel=0.02)
-
-
-@pytest.mark.slow
 def test_every_layer_has_a_cost_under_every_policy(measured):
     _, _, report = measured
     assert [layer.path for layer in report.layers] == ["hidden", "norm", "act", "logits"]
@@ -290,15 +283,11 @@ def test_a_search_that_cannot_see_what_a_step_needs_says_so(monkeypatch):
     ("arguments", "message"),
     [
         ({"policies": "float32"}, r"in a tuple, such as .* received 'float32'"),
-        ({"policies": ()}, r"received \(\)"),
         ({"policies": ("fp16",)}, "policy expects one of 'auto'"),
         ({"policies": ("float32", "float32")}, "each policy once"),
-        ({"rounds": 0}, "rounds expects a whole number, 1 or more; received 0"),
         ({"steps": True}, "steps expects a whole number, 1 or more; received True"),
-        ({"batch_size": 1.5}, "batch_size expects a whole number"),
         ({"data": (X[:0], Y[:0])}, "at least one batch with samples; received no"),
         ({"largest_batch": True}, r"expects a memory_limit on a CPU, received None"),
-        ({"largest_batch": True, "memory_limit": 0}, "a whole number, 1 or more; received 0"),
     ],
 )
 def test_bad_arguments_say_what_to_do(arguments, message):

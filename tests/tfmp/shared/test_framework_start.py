@@ -72,7 +72,8 @@ def test_a_command_starts_without_the_packages_that_keras_wraps():
     assert (run.returncode, run.stdout.strip()) == (0, ""), run.stderr
 
 
-@pytest.mark.parametrize("given", [None, pytest.param("0", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [None, "0"])
 def test_a_process_that_converts_has_the_kernels_of_onednn(given: str | None) -> None:
     code = (
         "from tfmp.shared import framework_start as start; start.start_converting();"
