@@ -96,18 +96,6 @@ def test_one_json_document_and_the_options(model, data):
     assert wider["recommended_scale"] == plain["recommended_scale"] / 2
 
 
-def test_reports_are_written_and_kept_without_force(model, data, tmp_path):
-    arguments = (model, "--data", data, "--report", "r.json", "--report", "r.svg")
-    assert run(*arguments).exit_code == 0
-    before = (tmp_path / "r.svg").read_bytes()
-    assert before.startswith(b"<?xml")
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert "'r.json' exists. Pass --force to overwrite it." in result.stderr
-    assert (tmp_path / "r.svg").read_bytes() == before
-    assert run(*arguments, "--force").exit_code == 0
-
-
 def test_data_from_a_function_and_sample_weights(model, tmp_path):
     (tmp_path / "batches_of_test.py").write_text(
         "import numpy as np\ndef make():\n    yield np.ones((3, 4)), np.zeros((3, 1))\n"
@@ -180,10 +168,3 @@ def test_bad_input_is_one_message_and_status_2(model, data, own_code, arguments,
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert result.stdout == ""
-
-
-def test_a_model_that_is_not_compiled(data):
-    keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)]).save("plain.keras")
-    result = run("plain.keras", "--data", data)
-    assert result.exit_code == 2
-    assert "is not compiled, so it has no training step. Call model.compile" in result.stderr

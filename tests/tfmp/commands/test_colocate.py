@@ -35,18 +35,6 @@ def two_jobs():
     )
 
 
-@pytest.mark.slow
-def test_tables_progress_and_a_recommendation(two_jobs):
-    result = run("jobs_of_test:two", "--mode", "interleaved", "--measure-steps", "1")
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert lines[0].startswith("mode ")
-    assert any(line.startswith("half ") and "mixed_float16" in line for line in lines)
-    assert lines[-1].startswith("interleaved: asked for by name")
-    assert "half: 8/8 steps" in result.stderr
-    assert "brain: 6/6 steps" in result.stderr
-
-
 def test_one_json_document(two_jobs):
     result = run(
         "jobs_of_test:two", "--mode", "threads", "--measure-steps", "0", "--json", "--quiet"

@@ -65,21 +65,6 @@ def test_one_json_document_and_the_options(model):
     assert (document["rounds"], document["steps_per_round"], document["layers"]) == (1, 1, [])
 
 
-def test_a_model_from_a_function(model, tmp_path):
-    (tmp_path / "profiled_models.py").write_text(
-        "import keras\n"
-        "def build():\n"
-        "    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
-        "    net.compile('sgd', 'mse')\n"
-        "    return net\n"
-        "number = 3\n"
-    )
-    result = run("profiled_models:build", "--data", "d.npz", *FAST, "--policy", "float32")
-    assert result.exit_code == 0, result.output
-    result = run("profiled_models:number", "--data", "d.npz")
-    assert "builds and compiles a model; it is 3 of type int" in " ".join(result.stderr.split())
-
-
 @pytest.mark.parametrize(
     ("seconds", "cores", "times", "status"),
     [

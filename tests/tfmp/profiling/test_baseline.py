@@ -232,11 +232,6 @@ def test_damaged_files(tmp_path, text, message):
     assert str(caught.value).endswith("Make it again with `tfmp profile --save`.")
 
 
-def test_no_file(tmp_path):
-    with pytest.raises(ValueError, match=r"absent.json': No such file or directory"):
-        read_baseline(tmp_path / "absent.json")
-
-
 def test_what_save_writes_is_a_baseline(tmp_path):
     report = profile([0.01] * 6)
     found = report.compared_with(report.save(tmp_path / "base.json"))

@@ -12,7 +12,7 @@ from tfmp.machine.child_process import ApartError
 from tfmp.machine.devices import CPU, Device
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
 from tfmp.profiling import sweep
-from tfmp.profiling.sweep import Measured, look, measure
+from tfmp.profiling.sweep import Measured, look
 
 DATA = (np.ones((6, 4), np.float32), np.ones((6, 1), np.float32))
 LIMIT = 100
@@ -189,14 +189,3 @@ def test_real_processes_measure_and_tell_of_sizes_that_fail():
         assert row.parameters == 8 * 4 + 8 + 8 + 1
         assert row.memory.bytes > 4 * row.parameters
     assert failed.error == same.error == "13 brings bad luck"
-
-
-@pytest.mark.slow
-def test_the_work_of_a_process(machine):
-    """In this process, which has loaded the frameworks already."""
-    profile_sweep(sized_models.small, DATA, batch_sizes=(4,), rounds=1, steps=1)
-    train, predict = machine.jobs
-    for job in (train, predict):
-        rows = measure(job).rows
-        assert [row.error for row in rows] == ["", ""]
-        assert all(len(row.step.seconds) == 1 and row.steps == 1 for row in rows)
