@@ -1,7 +1,6 @@
 from .constants import (
     ConstantFinding as ConstantFinding,
     clamped as clamped,
-    constant_findings as constant_findings,
     findings_in as findings_in,
 )
 from .export import (
