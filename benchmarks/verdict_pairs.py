@@ -26,7 +26,8 @@ from fp16_pairs import PAIRS
 from pair_models import BROKEN, SAMPLES, SOUND, Built, built
 
 from tfmp.converters import convert, open_source
-from tfmp.converters.drift import VIEWS, Comparison, DriftBudget, OutputDrift
+from tfmp.converters.drift import Comparison, DriftBudget, OutputDrift
+from tfmp.converters.drift.budget import VIEWS
 from tfmp.converters.drift.verdict import Verdict, judge
 from tfmp.converters.drift.verdict.judgement import Judgement
 from tfmp.converters.onnx.emulation import GPU

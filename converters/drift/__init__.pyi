@@ -1,4 +1,4 @@
-from .budget import VIEWS as VIEWS, DriftBudget as DriftBudget
+from .budget import DriftBudget as DriftBudget
 from .classes import MILLION as MILLION, MOST_CLASSES as MOST_CLASSES
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
