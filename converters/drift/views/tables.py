@@ -117,7 +117,8 @@ def _stand_ins(reference: np.ndarray, candidate: np.ndarray, known: np.ndarray) 
     values = np.where(others, reference, 0.0)
     mean = values.sum(axis=axes, keepdims=True) / count
     squares = np.square(np.where(others, values - mean, 0.0)).sum(axis=axes, keepdims=True)
-    gap = np.where(others, reference, np.inf).min(axis=axes, keepdims=True) - lowest
+    with np.errstate(invalid="ignore"):  # a column without numbers
+        gap = np.where(others, reference, np.inf).min(axis=axes, keepdims=True) - lowest
     repeated = at.sum(axis=axes, keepdims=True) > 1
     same = (~at | (candidate == reference)).all(axis=axes, keepdims=True)
     apart = (squares > 0) & (gap > np.sqrt(squares / count))
