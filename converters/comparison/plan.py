@@ -14,6 +14,9 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_folder
 from tfmp.converters.shared.options import check_choice, check_count, check_flag
 
+# Fields of a plan that ask for more than a plain comparison.
+_ASKING = "device emulate split explain latency ray workers tasks metrics sizes".split()
+
 
 @dataclass(frozen=True)
 class Explain:
@@ -140,19 +143,9 @@ class Plan:
 
     def asked(self) -> tuple[str, ...]:
         """The keywords that ask for more than a plain comparison."""
-        asked = {
-            "device": self.device != "auto",
-            "emulate": self.emulate,
-            "split": self.split,
-            "explain": self.explain is not None,
-            "latency": self.latency,
-            "ray": self.ray is not None,
-            "workers": self.workers is not None,
-            "tasks": bool(self.tasks),
-            "metric": bool(self.metrics),
-            "sizes": bool(self.sizes),
-        }
-        return tuple(name for name, is_asked in asked.items() if is_asked)
+        default = Plan()
+        given = [name for name in _ASKING if getattr(self, name) != getattr(default, name)]
+        return tuple("metric" if name == "metrics" else name for name in given)
 
 
 def _profiles(target: str | Sequence[str], emulate: str | None) -> tuple[Profile, ...]:

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -135,35 +135,17 @@ def _candidate_path(candidate: Any) -> Path:
 _KEPT_BYTES = 2**26
 
 
-@dataclass(frozen=True)
-class _First:
-    """The first samples, which another way to run a file is tried on.
-
-    Attributes:
-        inputs: by the file's names; empty before there were any.
-        expected: of the reference.
-        keys: see `SampleBatch.keys`.
-    """
-
-    inputs: Batch = field(default_factory=dict)
-    expected: Batch = field(default_factory=dict)
-    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
-
-    @classmethod
-    def of(cls, inputs: Batch, expected: Batch, batch: SampleBatch) -> Self:
-        """Copies as many samples as memory allows, at least one."""
-        size = sum(array.nbytes for array in (*inputs.values(), *expected.values()))
-        rows = max(1, min(len(batch), len(batch) * _KEPT_BYTES // max(size, 1)))
-        return cls(
-            *(
-                {
-                    name: np.array(array[:rows] if array.ndim else array)
-                    for name, array in each.items()
-                }
-                for each in (inputs, expected)
-            ),
-            batch.keys[:rows],
-        )
+def _first_of(
+    inputs: Batch, expected: Batch, batch: SampleBatch
+) -> tuple[Batch, Batch, np.ndarray]:
+    """Copies of as many first samples as memory allows, at least one, and their keys."""
+    size = sum(array.nbytes for array in (*inputs.values(), *expected.values()))
+    rows = max(1, min(len(batch), len(batch) * _KEPT_BYTES // max(size, 1)))
+    kept = [
+        {name: np.array(array[:rows] if array.ndim else array) for name, array in each.items()}
+        for each in (inputs, expected)
+    ]
+    return kept[0], kept[1], batch.keys[:rows]
 
 
 class Trial:
@@ -195,7 +177,8 @@ class Trial:
         self._latency: Latency | None = None
         self._latencies: tuple[Latency, ...] = ()
         self._explainer: Explainer | None = None
-        self._plan, self._first = plan, _First()
+        self._plan = plan
+        self._first: tuple[Batch, Batch, np.ndarray] | None = None
         self._error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
@@ -287,8 +270,8 @@ class Trial:
         with self._surviving():
             fed = {self._input_names[name]: array for name, array in batch.inputs.items()}
             received = self._runner.run(fed)
-            if not self._first.inputs and self._info.fp16 == "emulated":
-                self._first = _First.of(fed, expected, batch)
+            if self._first is None and self._info.fp16 == "emulated":
+                self._first = _first_of(fed, expected, batch)
             self._comparison.update(expected, received, batch.labels, batch.keys)
             named = {name: received[self._output_names[name]] for name in expected}
             if self._stages is not None:
@@ -370,8 +353,10 @@ class Trial:
     def _fails(self, outputs: Sequence[OutputDrift]) -> bool:
         return judge(outputs, budget=self._plan.budget).verdict is Verdict.FAIL
 
-    def _passes_first(self, profile: Profile | None) -> bool:
-        """Whether the first samples fail on the runtime that was emulated, and not on this one."""
+    def _passes(
+        self, profile: Profile | None, inputs: Batch, expected: Batch, keys: np.ndarray
+    ) -> bool:
+        """Whether samples fail on the runtime that was emulated, and not on this one."""
         signature = self._source.origin.signature
         verdicts = []
         for tried in (self._file.profile, profile):
@@ -379,17 +364,17 @@ class Trial:
             runner = self._file.format.open_runner(self._file.path, False, tried, signature)
             names = (self._input_names, self._output_names)
             with laid_out(runner, self._layout.renamed(*names)) as opened:
-                received = opened.run(self._first.inputs)
-            compared.update(self._first.expected, received, None, self._first.keys)
+                received = opened.run(inputs)
+            compared.update(expected, received, None, keys)
             verdicts.append(self._fails(compared.outputs()))
         return verdicts == [True, False]
 
     def _remedy(self, outputs: Sequence[OutputDrift]) -> str:
         """A way to convert, or to run the file, that a drift over budget calls for."""
-        if self._error is None and self._first.inputs and self._fails(outputs):
+        if self._error is None and self._first is not None and self._fails(outputs):
             mended = self._file.format.mended(self._file.path, self._file.profile)
-            if mended is not None and self._passes_first(mended[0]):
-                return f"{mended[1]}: emulated so, the first {len(self._first.keys)} samples pass"
+            if mended is not None and self._passes(mended[0], *self._first):
+                return f"{mended[1]}: emulated so, the first {len(self._first[2])} samples pass"
         if self._file.known is not None or self._info.fp16 is None or self._error is not None:
             return self._known.remedy
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)
