@@ -50,6 +50,8 @@ def _added(
         axes = tensors[operator.inputs[1]]
         return [] if axes.buffer is None else (model.constant(axes).reshape(-1) % rank).tolist()
     if operator.name == "BATCH_MATMUL":
-        turned = model.options(operator, schema.BatchMatMulOptions).AdjX()
-        return [rank - 2 if turned else rank - 1]
+        table = model.root.Subgraphs(operator.subgraph).Operators(operator.index).BuiltinOptions()
+        options = schema.BatchMatMulOptions()
+        options.Init(table.Bytes, table.Pos)
+        return [rank - 2 if options.AdjX() else rank - 1]
     return [rank - 1]
