@@ -22,7 +22,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
 
 import backend_nodes
 import fp16_passes
@@ -32,6 +32,7 @@ import onnx
 import onnx_ir as ir
 from corpus import Case, corpus
 from fp16_passes import Pass, Sample, copied
+from pages import write_page
 from quiet import quiet
 
 from tfmp.converters.intake import open_source
@@ -273,18 +274,6 @@ def summary(rows: list[Row], names: list[str]) -> list[str]:
     return lines
 
 
-def behind(rows: list[Row], names: list[str]) -> list[str]:
-    """Where a peer with a valid model has less than this pass."""
-    lines = []
-    for row in rows:
-        for column in COLUMNS:
-            ahead = [n for n in names[2:] if not leads(row, "tfmp", column, [n])]
-            if ahead:
-                results = "; ".join(f"{name}: {row.results[name]}" for name in ahead)
-                lines.append(f"- {row.name}, {column}: tfmp: {row.results['tfmp']}; {results}")
-    return lines or ["Nowhere."]
-
-
 def sizes(rows: list[Row]) -> list[str]:
     """FP16 files of models that are nearly all weights, as shares of their float32 files."""
     lines = ["| model | FP32 kB | weights | FP16 of FP32 |", "| --- | ---: | ---: | ---: |"]
@@ -306,10 +295,6 @@ def page(rows: list[Row], names: list[str], command: str) -> list[str]:
         f"Written by `{command}` with onnx {onnx.__version__}. {_INTRODUCTION}",
         "",
         *summary(rows, names),
-        "",
-        "## Where a peer's valid model has less",
-        "",
-        *behind(rows, names),
         "",
         "## Model by model",
         "",
@@ -371,7 +356,7 @@ def main() -> None:
     lines += node_lines() if options.nodes else []
     text = "\n".join(lines) + "\n"
     if not wanted:
-        PAGE.write_text(text)
+        write_page(PAGE, text)
     print(text)
 
 
