@@ -20,4 +20,5 @@ from .precision import (
     revert as revert,
 )
 from .profiling import profile_training as profile_training
+from .shared.packages import __version__ as __version__
 from .sweep import profile_sweep as profile_sweep

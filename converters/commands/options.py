@@ -12,7 +12,7 @@ from tfmp.converters.commands.guard import set_limit
 from tfmp.converters.commands.kinds import Choices, Number
 from tfmp.converters.formats import PRECISIONS, Format
 from tfmp.converters.shared.options import Option, options_of
-from tfmp.shared.help import GroupedCommand
+from tfmp.shared.commands import GroupedCommand
 from tfmp.shared.wording import joined
 
 Decorator = Callable[[Any], Any]

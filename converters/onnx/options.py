@@ -43,8 +43,7 @@ class OnnxOptions:
     )
     fp16_io: bool = option(
         False,
-        "Make float32 inputs and outputs float16: beside an offset of 1000, values below 0.25 are "
-        "lost.",
+        "Make float32 inputs and outputs float16.",
     )
     fp16_edges: bool = option(
         False,

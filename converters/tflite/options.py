@@ -19,7 +19,7 @@ class TFLiteOptions:
     )
     allow_flex: bool = option(
         False,
-        "Keep ops that TFLite lacks: the file then needs the Flex delegate, and no GPU takes it.",
+        "Keep ops that TFLite lacks, for the Flex delegate.",
     )
     repair: bool = option(
         False,
@@ -27,6 +27,5 @@ class TFLiteOptions:
     )
     host_output_scaling: bool = option(
         False,
-        "Leave the offset of outputs to the application: the file gives (y - offset) / scale, with "
-        "both in its metadata. Needs --data.",
+        "Leave offset and scale of outputs on --data to the application.",
     )

@@ -18,7 +18,7 @@ from tfmp.commands.options import (
 if TYPE_CHECKING:
     from tfmp.colocation import Job
 
-_FORM = "package.module:function, which returns a list of tfmp.Job"
+_FORM = "FILE.py:function, which returns a list of tfmp.Job"
 
 
 @click.command("colocate")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tfmp.commands.options import (
+    Command,
     check_reports,
     count_option,
     deliver,
@@ -30,6 +31,7 @@ def _tasks() -> str:
 
 @click.command(
     "compare",
+    cls=Command,
     help=cleandoc(f"""Train TASK in several precisions, make FP16 files, and say which to ship.
 
     All arms begin with the same weights and see the same batches, seed by seed; each runs apart

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfmp.commands.options import (
+    Command,
     check_reports,
     count_option,
     data_option,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import keras
 
 
-@click.command("sweep")
+@click.command("sweep", cls=Command)
 @click.argument("model", metavar="MODEL")
 @data_option
 @click.option(
@@ -80,7 +81,7 @@ def command(
 ) -> None:
     """Time MODEL over batch sizes and model sizes under several policies.
 
-    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
     builds and compiles a model, and takes a size with --model-sizes. Each size runs in a process of
     its own: one that runs out of memory costs its own row.
 
@@ -125,7 +126,7 @@ def _builder(text: str, sized: bool) -> "Callable[..., keras.Model]":
     if function_name(text) is None:
         if sized:
             raise click.UsageError(
-                "--model-sizes expects MODEL to be package.module:function, a function that takes "
+                "--model-sizes expects MODEL to be FILE.py:function, a function that takes "
                 f"a size; received {text!r}."
             )
         check_model_file(text)
