@@ -44,7 +44,7 @@ _FAR = 3.0
 Document = Mapping[str, Any]
 
 INTRO = """\
-# On a GPU
+# On a GPU, measured
 
 {state}
 
