@@ -36,7 +36,8 @@ BAR = "&#124;"
 
 # Hides the rows of all tables that do not have the words of the field.
 _SEARCH = """
-<input id="search-rows" type="search" placeholder="Search in all rows, such as Conv2D" aria-label="Search in all rows">
+<input id="search-rows" type="search" aria-label="Search in all rows"
+  placeholder="Search in all rows, such as Conv2D">
 <script>
 document.getElementById("search-rows").addEventListener("input", (event) => {
   const words = event.target.value.toLowerCase().split(" ");
