@@ -270,9 +270,10 @@ def _outside_lines(rows: Sequence[Row], oracles: Sequence[str]) -> list[str]:
         "",
         "Where a ratio is below 0.6, the oracle rounds what the profile `gpu` holds in FP32. "
         "Running totals (cumsum) and, in TensorFlow and IREE, sums, means, squares and lengths "
-        "(conv, long_mean, group_norm, variances, distances, cosines, entropy) are FP16 there, as "
-        "in the profile `webgpu`, which `any` also asks; softmax (dense, visual_wake_words) and the gates "
-        "of recurrent ops (bidirectional, counting_lstm) are rounded at every step.",
+        "(conv, long_mean, group_norm, variances, distances, cosines, entropy) are FP16 there, "
+        "as in the profile `webgpu`, which `any` also asks; softmax (dense, visual_wake_words) "
+        "and the gates of recurrent ops (bidirectional, counting_lstm) are rounded at every "
+        "step.",
         "",
     ]
 

@@ -148,7 +148,7 @@ def run(path: Path, mode: str, batch: Batch, expected: Batch) -> tuple[str, dict
         with open_mode(path, mode) as runner:
             return cell(distance(expected, runner.run(batch))), runner.info.details
     except RunnerError as error:
-        if "told apart" in str(error):
+        if "cannot be separated" in str(error):
             raise OneByOne from error
         return first_words(str(error)), {}
 

@@ -92,7 +92,7 @@ def test_other_cards(monkeypatch):
             {"failure": Fails(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)},
             "the use of the GPU was not watched: NVIDIA's driver is not installed",
         ),
-        (H100, {}, "the use of the GPU was not watched: its driver shows this process none"),
+        (H100, {}, "the use of the GPU was not watched: its driver shows no GPU to this process"),
     ],
 )
 def test_nothing_to_watch_costs_no_thread_and_is_said(monkeypatch, device, driver, text):
@@ -118,4 +118,4 @@ def test_the_beginning_does_not_count(monkeypatch):
 
 
 def test_a_silent_driver():
-    assert str(GpuUse("card", 1.0, 1)) == "its driver tells nothing about its use"
+    assert str(GpuUse("card", 1.0, 1)) == "its driver does not report its use"
