@@ -19,6 +19,8 @@ from .precision import (
     policy_scope as policy_scope,
     revert as revert,
 )
-from .profiling import profile_training as profile_training
+from .profiling import (
+    profile_sweep as profile_sweep,
+    profile_training as profile_training,
+)
 from .shared.packages import __version__ as __version__
-from .sweep import profile_sweep as profile_sweep
