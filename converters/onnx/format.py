@@ -56,6 +56,11 @@ _RUNS_ON = (
     "the file is judged by emulation"
 )
 
+_ROUNDED_IO = (
+    "fp16_io (--fp16-io) rounds inputs and outputs to FP16, next to nodes that are FP32 for their "
+    "digits: leave it out to keep these"
+)
+
 _FROM_FP32 = "Convert the float32 model that this FP16 file was made from"
 
 
@@ -132,6 +137,7 @@ class OnnxFormat(Format):
             )
             fault = fault_of(model)
             notes += [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
+            notes += [_ROUNDED_IO] if options.fp16_io and report.at_edges() else []
             notes += [_RUNS_ON] if low == BF16 and report.half_nodes else []
         describe_origin(model, target.precision, source.origin.sha256, report, options.kernels)
         progress("checking and writing the result")
