@@ -12,7 +12,7 @@ from tfmp.converters.comparison.devices import machine_failure, opened_where_pos
 from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
-from tfmp.converters.drift import Comparison, OutputDrift, match
+from tfmp.converters.drift import Comparison, Kind, OutputDrift, match
 from tfmp.converters.explain import Explainer
 from tfmp.converters.formats import Format, format_of
 from tfmp.converters.intake import AnySource, file_sha256
@@ -299,6 +299,8 @@ class Trial:
         explained = self._explainer if self._error is None else None
         compared = self._comparison if self._error is None else None
         outputs = compared.outputs() if compared else ()
+        remedy, flags = self._remedy(outputs)
+        classes = [one.name for one in outputs if one.task.kind is Kind.CLASSIFICATION]
         return CandidateEvidence(
             name=self._file.name,
             format=self._file.format.name,
@@ -310,17 +312,18 @@ class Trial:
             size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
             overflows=self._known.overflows,
-            remedy=self._remedy(outputs),
+            remedy=remedy,
+            remedy_flags=flags,
             error=self._error,
             latency=self._latency,
             latencies=self._latencies,
             stages=self._stages.stages() if self._stages and self._error is None else (),
-            explanation=explained.explanation() if explained else None,
+            explanation=explained.explanation(classes) if explained else None,
         )
 
-    def _remedy(self, outputs: Sequence[OutputDrift]) -> str:
-        """A way to convert that a drift over budget calls for."""
+    def _remedy(self, outputs: Sequence[OutputDrift]) -> tuple[str, str | None]:
+        """A way to convert that a drift over budget calls for, and its options."""
         if self._file.known is not None or self._info.fp16 is None or self._error is not None:
-            return self._known.remedy
+            return self._known.remedy, self._known.remedy_flags
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)
         return self._file.format.remedy(self._file.path, lost)

@@ -3,10 +3,12 @@
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Explanation, LayerError
-from tfmp.converters.report.summary import number, printable
+from tfmp.converters.report.sections import Picture, Table, table_of
+from tfmp.converters.report.summary import number
+from tfmp.shared.html_page import NONE, Bar
 from tfmp.shared.wording import listed
 
 # Errors below this are float32's own; the scale begins here.
@@ -21,41 +23,6 @@ _MOST_ROWS = 200
 
 # Types of operations, and nodes, that are named; of a layer with more, the number of the others.
 _MOST_NAMED = 4
-
-
-@dataclass(frozen=True)
-class LayerBar:
-    """One row of the picture.
-
-    Attributes:
-        label: name of the layer.
-        text: its errors in words.
-        length: length of the bar, which shows the error at this layer with the whole model in
-            FP16, as a share of the track.
-        alone: place of the error with only this layer in FP16; 0 without an error.
-        culprit: whether this is the layer to look at first.
-    """
-
-    label: str
-    text: str
-    length: float
-    alone: float
-    culprit: bool
-
-
-@dataclass(frozen=True)
-class LayerPicture:
-    """A picture of the error by layer.
-
-    Attributes:
-        bars: the bars in the order of execution.
-        scale: "linear" or "logarithmic".
-        more: number of layers that are left out.
-    """
-
-    bars: list[LayerBar]
-    scale: str
-    more: int
 
 
 class ErrorScale:
@@ -84,44 +51,49 @@ class ErrorScale:
         return math.log(error / _SMALLEST_ERROR) / math.log(self._largest / _SMALLEST_ERROR)
 
 
-def layer_bars(explanation: Explanation) -> LayerPicture:
+def layer_picture(explanation: Explanation, failed: bool) -> Picture:
     """The layers that matter most, in the order of execution."""
     shown = _most_telling(explanation, _MOST_BARS)
-    scale = ErrorScale([error for layer in shown for error in (layer.cumulative, layer.local)])
+    scale = ErrorScale(layer.cumulative for layer in shown)
     named = explanation.culprit.layer if explanation.culprit else None
-    bars = [
-        LayerBar(
-            label=layer.layer,
-            text=_text(layer),
-            length=scale.share(layer.cumulative),
-            alone=scale.share(layer.local),
-            culprit=layer.layer == named,
+    bars = tuple(
+        Bar(
+            f"{layer.layer} ← {'look here first' if failed else 'largest step'}"
+            if layer.layer == named
+            else layer.layer,
+            _text(layer),
+            scale.share(layer.cumulative),
+            verdict=Verdict.FAIL if layer.layer == named and failed else None,
         )
         for layer in shown
-    ]
-    name = "logarithmic" if scale.logarithmic else "linear"
-    return LayerPicture(bars, name, _left_out(explanation, shown))
+    )
+    kind = "logarithmic" if scale.logarithmic else "linear"
+    more = len(explanation.layers) - len(shown)
+    caption = f"Relative L2 error by layer in the order of execution, on a {kind} scale"
+    return Picture(caption + (f"; {more} layers that change less: in the table" * bool(more)), bars)
 
 
-def table_rows(explanation: Explanation) -> tuple[list[LayerError], int]:
-    """The layers of the table in the order of execution, and the number of further layers."""
+def layer_table(explanation: Explanation) -> Table:
+    """The numbers of the layers that matter most, in the order of execution."""
     shown = _most_telling(explanation, _MOST_ROWS)
-    return shown, _left_out(explanation, shown)
-
-
-def ops_text(layer: LayerError) -> str:
-    """The types of a layer's operations."""
-    return printable(listed(list(dict.fromkeys(layer.ops)), _MOST_NAMED))
-
-
-def nodes_text(layer: LayerError) -> str:
-    """The names that viewers of graphs have for a layer's nodes."""
-    return printable(listed(layer.nodes, _MOST_NAMED))
-
-
-def places(explanation: Explanation) -> dict[str, int]:
-    """The place of each layer in the order of execution, by its name, which is its only one."""
-    return {layer.layer: place for place, layer in enumerate(explanation.layers)}
+    more = len(explanation.layers) - len(shown)
+    return table_of(
+        "All numbers by layer" + f"; the JSON report has {more} more layers" * bool(more),
+        shown,
+        {
+            "Layer": lambda one: one.layer,
+            "Operations": lambda one: listed(list(dict.fromkeys(one.ops)), _MOST_NAMED),
+            "Error": lambda one: number(one.cumulative),
+            "Jump": lambda one: number(one.jump),
+            "Alone": lambda one: number(one.local),
+            "Not finite": lambda one: f"{one.nonfinite:,}",
+            "Not finite alone": lambda one: f"{one.local_nonfinite:,}",
+            "Peak in FP32": lambda one: number(one.peak),
+            "Nodes in viewers of graphs": lambda one: listed(one.nodes, _MOST_NAMED) or NONE,
+        },
+        ("Layer", "Operations", "Nodes in viewers of graphs"),
+        folded=True,
+    )
 
 
 def _most_telling(explanation: Explanation, count: int) -> list[LayerError]:
@@ -137,14 +109,12 @@ def _most_telling(explanation: Explanation, count: int) -> list[LayerError]:
     return [layers[index] for index in sorted(order[:count])]
 
 
-def _left_out(explanation: Explanation, shown: list[LayerError]) -> int:
-    return len(explanation.layers) - len(shown)
-
-
 def _text(layer: LayerError) -> str:
-    whole, alone = number(layer.cumulative), number(layer.local)
-    if layer.nonfinite:
-        whole = f"{layer.nonfinite:,} not finite"
-    if layer.local_nonfinite:
-        alone = f"{layer.local_nonfinite:,} not finite"
-    return f"{whole} (alone {alone})"
+    whole, alone = (
+        f"{lost:,} not finite" if lost else number(error)
+        for lost, error in (
+            (layer.nonfinite, layer.cumulative),
+            (layer.local_nonfinite, layer.local),
+        )
+    )
+    return f"{whole} ({alone} with only this layer in FP16)"
