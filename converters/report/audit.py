@@ -131,7 +131,7 @@ def _share(value: float) -> float:
 
 def to_html(audit: Audit) -> str:
     """The audit as a page with inline style and pictures, without scripts or other files."""
-    from tfmp.converters.report.html import page
+    from tfmp.converters.report.sections import page
 
     drawn = audit.activations[:_MOST_DRAWN]
     caption = (

@@ -9,18 +9,21 @@ from tfmp.converters.report.figures import (
     BUDGET_LINE,
     budget_bars,
     latency_bars,
+    layer_picture,
+    layer_table,
     lost_bars,
     size_bars,
     stage_bars,
 )
-from tfmp.converters.report.findings import decided_by, findings
-from tfmp.converters.report.layers import layer_picture, layer_table
 from tfmp.converters.report.model import CandidateReport, DriftReport
-from tfmp.converters.report.sections import Picture, Sample, Section, Table, table_of
+from tfmp.converters.report.sections import Picture, Sample, Section, Table, page, table_of
 from tfmp.converters.report.summary import (
     STAGES,
     asked_texts,
     data_notes,
+    decided_by,
+    findings,
+    headline,
     meaning_texts,
     number,
     number_of_ms,
@@ -32,7 +35,7 @@ from tfmp.converters.report.summary import (
     value_text,
     worst_rel_l2,
 )
-from tfmp.shared.html_page import NONE, SIGNS
+from tfmp.shared.html_page import NONE, SIGNS, framed
 from tfmp.shared.wording import alike_once
 
 _READING = (
@@ -296,3 +299,16 @@ def _evidence(report: DriftReport) -> tuple[Section, ...]:
         Section("Budget, declared before the run", facts=tuple(declared)),
         Section("Environment", facts=tuple(report.environment.items())),
     )
+
+
+def to_html(report: DriftReport) -> str:
+    """The report as a page with inline style and pictures, without scripts or other files."""
+    name = report.reference.name
+    title = f"{report.verdict}: drift of {name}"
+    return page(title, f"Drift of {name}", headline(report), sections(report), report.verdict)
+
+
+def to_cell(report: DriftReport) -> str:
+    """The page in the output of a notebook's cell."""
+    text = f"{SIGNS[report.verdict]} {report.verdict}: {headline(report)}"
+    return framed(text, to_html(report))

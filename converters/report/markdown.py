@@ -6,10 +6,16 @@ import re
 
 from tfmp.converters.drift import Kind
 from tfmp.converters.report.contents import latency_table, verdict_table
-from tfmp.converters.report.findings import findings
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.sections import VERDICTS, Table
-from tfmp.converters.report.summary import asked_texts, data_notes, headline, number, scope
+from tfmp.converters.report.summary import (
+    asked_texts,
+    data_notes,
+    findings,
+    headline,
+    number,
+    scope,
+)
 from tfmp.shared.html_page import SIGNS, printable
 from tfmp.shared.wording import alike_once
 

@@ -279,7 +279,7 @@ class DriftReport:
 
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
-        from tfmp.converters.report.html import to_cell
+        from tfmp.converters.report.contents import to_cell
 
         return to_cell(self)
 
@@ -389,7 +389,7 @@ def render(report: DriftReport, suffix: str) -> str:
 
         return to_node_data(report, suffix)
     if suffix == ".html":
-        from tfmp.converters.report.html import to_html as rendering
+        from tfmp.converters.report.contents import to_html as rendering
     elif suffix == ".md":
         from tfmp.converters.report.markdown import to_markdown as rendering
     elif suffix == ".card.md":

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tfmp.converters.drift.verdict import Verdict
-from tfmp.shared.html_page import NONE, SIGNS, Bar, printable
+from tfmp.shared.html_page import NONE, SIGNS, Bar, page_environment, printable
 
 # A cell with a verdict, as every rendering writes it in colour.
 VERDICTS = {f"{SIGNS[verdict]} {verdict}": verdict for verdict in Verdict}
@@ -104,3 +104,30 @@ def table_of(
     cells = {name: column for name, column in cells.items() if set(column) != {NONE}}
     rows = tuple(zip(*cells.values(), strict=True))
     return Table(tuple(cells), rows, caption, tuple(words), folded)
+
+
+def page(
+    title: str, heading: str, headline: str, parts: Sequence[Section], verdict: str = ""
+) -> str:
+    """Sections as a page.
+
+    Args:
+        title: of the window.
+        heading: of the page.
+        headline: the conclusion.
+        parts: the sections; the first belongs to the conclusion.
+        verdict: PASS, FAIL or INCONCLUSIVE; "" for a page without a verdict.
+    """
+    environment = page_environment("tfmp.converters.report")
+    template = environment.get_template("report.html.j2")
+    return (
+        template.render(
+            title=title,
+            heading=heading,
+            headline=headline,
+            sections=parts,
+            verdict=verdict,
+            verdicts=VERDICTS,
+        )
+        + "\n"
+    )

@@ -7,12 +7,12 @@ from rich.text import Text
 
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.contents import latency_table, verdict_table
-from tfmp.converters.report.findings import findings
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.sections import VERDICTS, Table
 from tfmp.converters.report.summary import (
     asked_texts,
     data_notes,
+    findings,
     headline,
     meaning_texts,
     printable,

@@ -7,8 +7,14 @@ import pytest
 
 from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.report.explanation import Explanation, LayerError
-from tfmp.converters.report.figures import BUDGET_LINE, budget_bars, lost_bars, size_bars
-from tfmp.converters.report.layers import layer_picture, layer_table
+from tfmp.converters.report.figures import (
+    BUDGET_LINE,
+    budget_bars,
+    layer_picture,
+    layer_table,
+    lost_bars,
+    size_bars,
+)
 from tfmp.converters.report.model import CandidateReport
 from tfmp.converters.runners import RunnerInfo
 from tfmp.shared.html_page import Bar

@@ -11,7 +11,7 @@ import pytest
 from browser import browse, measured, needs_chromium, requested
 from notebook_cells import headline_and_page
 
-from tfmp.converters.report.html import to_html
+from tfmp.converters.report.contents import to_html
 
 _VOID = {"meta", "link", "br", "img", "input", "hr"}
 

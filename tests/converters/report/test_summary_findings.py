@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tfmp.converters.drift.verdict.check import Check, Verdict
-from tfmp.converters.report.findings import cause, decided_by, findings, value_of
+from tfmp.converters.report.summary import cause, decided_by, findings, value_of
 
 
 def check(name="rel_l2", measured=0.005, limit=0.01, lower=None, upper=None, verdict="PASS"):
