@@ -50,10 +50,14 @@ _READING = (
     "which the candidate decides anything differently. Lost, gained: labelled samples that only "
     "the reference, or only the candidate, has right.",
     "FP16 spacing: distance between neighbouring FP16 numbers; correct rounding is off by half of "
-    "one at most. FP32 noise floor: distance of the float32 reference from the same model in "
-    "float64; drift of that size is not FP16's doing.",
+    "one at most.",
     "FP16 weights only: the runner computed in FP32, so the report says nothing about overflow "
     "inside the model. FP16 emulated: every FP16 tensor was rounded as a GPU would.",
+)
+
+_FLOOR = (
+    "FP32 noise floor: distance of the float32 reference from the same model in float64; drift of "
+    "that size is not FP16's doing."
 )
 
 
@@ -103,11 +107,12 @@ def latency_table(report: DriftReport) -> Table:
 
 def sections(report: DriftReport) -> list[Section]:
     """The whole report."""
+    floor = (_FLOOR,) if report.reference.noise_floor else ()
     return [
         conclusion(report),
         *(_candidate(report, candidate) for candidate in report.candidates),
         Section(
-            "Size and latency",
+            "Size and latency" if latency_bars(report) else "Size",
             pictures=(
                 Picture("Files beside each other", size_bars(report)),
                 Picture(
@@ -117,7 +122,7 @@ def sections(report: DriftReport) -> list[Section]:
             ),
             tables=(latency_table(report),),
         ),
-        Section("How to read this", quiet=(statements_text(report), *_READING)),
+        Section("How to read this", quiet=(statements_text(report), *_READING, *floor)),
         *_evidence(report),
     ]
 
@@ -148,7 +153,9 @@ def conclusion(report: DriftReport) -> Section:
 def _candidate(report: DriftReport, candidate: CandidateReport) -> Section:
     """Every check of a candidate, and its distances."""
     pictures, tables = [], [*_outputs_tables(candidate), _labels_table(candidate)]
-    caption = "Relative L2 error that each step added, on a logarithmic scale"
+    caption = (
+        "Where the drift comes from: relative L2 error that each step added, on a logarithmic scale"
+    )
     pictures.append(Picture(caption, stage_bars(report, candidate)))
     lines = [*candidate.reasons, *meaning_texts(candidate)]
     lines += [

@@ -85,12 +85,8 @@ def worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
 def culprit_text(candidate: CandidateReport) -> str:
     """The place to look at first, in a sentence; "" unless a drift was explained."""
     explanation = candidate.explanation
-    if explanation is None:
-        return ""
-    if explanation.error is not None:
-        return f"layers not measured: {printable(explanation.error)}"
-    culprit = explanation.culprit
-    if culprit is None:
+    culprit = explanation.culprit if explanation is not None else None
+    if explanation is None or culprit is None:
         return ""
     text = f"layer {culprit.layer!r}: {culprit.why}{_growth_text(explanation, culprit)}"
     if culprit.node:
@@ -124,6 +120,8 @@ def asked_texts(report: DriftReport, candidate: CandidateReport) -> list[str]:
         found.append(f"Rel. L2 by step: {steps}")
     if candidate.verdict is not Verdict.FAIL and (text := culprit_text(candidate)):
         found.append(f"Most of the drift comes from {text}")
+    if candidate.explanation is not None and candidate.explanation.error is not None:
+        found.append(f"Layers not measured: {printable(candidate.explanation.error)}")
     return found
 
 
@@ -375,7 +373,8 @@ def _place(report: DriftReport, candidate: CandidateReport) -> str:
         return text
     # The same model overflows in the same layer, whatever the format.
     overflows = [found for one in (candidate, *report.candidates) for found in one.overflows]
-    return overflows[0] if overflows else "--explain finds the layer"
+    unknown = "--explain finds the layer" if candidate.explanation is None else ""
+    return overflows[0] if overflows else unknown
 
 
 def _step(report: DriftReport, candidate: CandidateReport) -> str:
