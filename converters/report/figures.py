@@ -21,6 +21,7 @@ from tfmp.converters.report.summary import (
     share_of_limit,
     size_text,
     stage_values,
+    upper_bound,
     value_of,
 )
 from tfmp.shared.html_page import NONE, Bar
@@ -99,13 +100,13 @@ def _budget_bar(check: Check, label: str) -> Bar:
     limit = check.limit or 0.0
     used, bound = (
         _clip(value / (limit * _TRACK_END) if limit else float(value > 0))
-        for value in (check.measured or 0.0, check.upper or 0.0)
+        for value in (check.measured or 0.0, upper_bound(check) or 0.0)
     )
     return Bar(
         label=label,
         text=value_of(check),
         length=used,
-        bound=bound if check.upper is not None else None,
+        bound=bound if upper_bound(check) is not None else None,
         cut=share_of_limit(check) > _TRACK_END,
         verdict=check.verdict,
     )

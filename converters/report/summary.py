@@ -277,11 +277,19 @@ def name_of(check: Check) -> str:
     return printable(" ".join([first[:1].upper() + first[1:], *words]))
 
 
+def upper_bound(check: Check) -> float | None:
+    """The upper bound, unless a check passes because nothing proves that it is over its limit."""
+    if check.upper is None or check.limit is None:
+        return None
+    return None if check.verdict is Verdict.PASS and check.upper > check.limit else check.upper
+
+
 def share_of_limit(check: Check) -> float:
     """Share of the limit used; with a bound, of the bound, for it decides."""
     if check.limit is None or check.measured is None:
         return float("inf")
-    value = check.measured if check.upper is None else max(check.measured, check.upper)
+    bound = upper_bound(check)
+    value = check.measured if bound is None else max(check.measured, bound)
     if value <= 0:
         return 0.0
     return value / check.limit if value == value and check.limit > 0 else float("inf")
@@ -328,8 +336,11 @@ def value_of(check: Check) -> str:
         return f"{check.measured:,.0f}" if check.measured >= 1 else number(check.measured)
     if check.upper is None:
         return f"{number(check.measured)} (limit {number(check.limit)})"
+    limit = f"(limit {number(100 * check.limit)}%)"
+    if upper_bound(check) is None:
+        return f"{percent(check.measured)}, not proven to be over {limit}"
     side, bound = ("≥", check.lower) if check.verdict is Verdict.FAIL else ("≤", check.upper)
-    return f"{side} {percent(bound)} (limit {number(100 * check.limit)}%)"
+    return f"{side} {percent(bound)} {limit}"
 
 
 def findings(report: DriftReport) -> list[tuple[str, list[tuple[str, str]]]]:

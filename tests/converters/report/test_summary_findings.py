@@ -20,6 +20,7 @@ def check(name="rel_l2", measured=0.005, limit=0.01, lower=None, upper=None, ver
         (check(), "0.005 (limit 0.01)"),
         (check("flip_rate", 0.0, 0.01, 0.0, 0.0066), "≤ 0.66% (limit 1%)"),
         (check("flip_rate", 0.9, 0.01, 0.88, 0.92, "FAIL"), "≥ 88.00% (limit 1%)"),
+        (check("f1_drop", 0.0, 0.01, 0.0, 0.09), "0.00%, not proven to be over (limit 1%)"),
         (check("nonfinite", 7970.0, None, verdict="FAIL"), "7,970"),
         (check("meaning", 0.4375, None, verdict="INCONCLUSIVE"), "0.438"),
         (check("collapsed", 1.0, None, verdict="FAIL"), ""),
