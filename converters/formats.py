@@ -175,14 +175,16 @@ class Format(ABC):
         """Files that belong to a file, such as external weights; they may be missing."""
         return ()
 
-    def remedy(self, path: Path, overflows: bool) -> str:
-        """A way to convert an FP16 file again that may mend its drift; "" if there is none.
+    def remedy(self, path: Path, overflows: bool) -> tuple[str, str | None]:
+        """A way to convert an FP16 file again that may mend its drift, and the options for it.
+
+        The way is "" if there is none, and the options are None if no command is the way.
 
         Args:
             path: of the file.
             overflows: whether an output of it overflowed.
         """
-        return ""
+        return "", None
 
     def mended(self, path: Path, profile: "Profile | None") -> "tuple[Profile | None, str] | None":
         """An emulated runtime without a fault that touches a file, and how to run the file so.

@@ -67,6 +67,7 @@ class Shown:
 
     as_json: bool = False
     quiet: bool = False
+    verbose: bool = False
     save_config: str | None = None
     force: bool = False
 
@@ -414,7 +415,13 @@ shown = _options(
         "--quiet",
         "-q",
         is_flag=True,
-        help="Print no progress and no table.",
+        help="Print the verdict only, and no progress.",
+    ),
+    click.option(
+        "--verbose",
+        "-v",
+        is_flag=True,
+        help="Also print every check, the meaning of each output, and notes on the files.",
     ),
     click.option(
         "--config",

@@ -14,7 +14,7 @@ from tfmp.converters.comparison.devices import machine_failure, opened_where_pos
 from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
-from tfmp.converters.drift import Comparison, OutputDrift, match
+from tfmp.converters.drift import Comparison, Kind, OutputDrift, match
 from tfmp.converters.drift.verdict import Verdict, judge
 from tfmp.converters.explain import Explainer
 from tfmp.converters.formats import Format, format_of
@@ -333,6 +333,8 @@ class Trial:
         explained = self._explainer if self._error is None else None
         compared = self._comparison if self._error is None else None
         outputs = compared.outputs() if compared else ()
+        remedy, flags = self._remedy(outputs)
+        classes = [one.name for one in outputs if one.task.kind is Kind.CLASSIFICATION]
         return CandidateEvidence(
             name=self._file.name,
             format=self._file.format.name,
@@ -344,12 +346,13 @@ class Trial:
             size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
             overflows=self._known.overflows,
-            remedy=self._remedy(outputs),
+            remedy=remedy,
+            remedy_flags=flags,
             error=self._error,
             latency=self._latency,
             latencies=self._latencies,
             stages=self._stages.stages() if self._stages and self._error is None else (),
-            explanation=explained.explanation() if explained else None,
+            explanation=explained.explanation(classes) if explained else None,
         )
 
     def _fails(self, outputs: Sequence[OutputDrift]) -> bool:
@@ -371,13 +374,16 @@ class Trial:
             verdicts.append(self._fails(compared.outputs()))
         return verdicts == [True, False]
 
-    def _remedy(self, outputs: Sequence[OutputDrift]) -> str:
-        """A way to convert, or to run the file, that a drift over budget calls for."""
+    def _remedy(self, outputs: Sequence[OutputDrift]) -> tuple[str, str | None]:
+        """A way to convert that a drift over budget calls for, and its options."""
         if self._error is None and self._first is not None and self._fails(outputs):
             mended = self._file.format.mended(self._file.path, self._file.profile)
             if mended is not None and self._passes(mended[0], *self._first):
-                return f"{mended[1]}: emulated so, the first {len(self._first[2])} samples pass"
+                return (
+                    f"{mended[1]}: emulated so, the first {len(self._first[2])} samples pass",
+                    None,
+                )
         if self._file.known is not None or self._info.fp16 is None or self._error is not None:
-            return self._known.remedy
+            return self._known.remedy, self._known.remedy_flags
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)
         return self._file.format.remedy(self._file.path, lost)

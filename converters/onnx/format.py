@@ -144,8 +144,8 @@ class OnnxFormat(Format):
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
         notes += save_checked(model, target.path, options.external_data, keep=own)
-        remedy = _FROM_FP32 if already else _remedy(target.precision)
-        return FileNotes(tuple(notes), remedy=remedy)
+        remedy, flags = (_FROM_FP32, None) if already else _remedy(target.precision)
+        return FileNotes(tuple(notes), remedy=remedy, remedy_flags=flags)
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.onnx.export import export_onnx
@@ -165,7 +165,7 @@ class OnnxFormat(Format):
 
         return external_files(path)
 
-    def remedy(self, path: Path, overflows: bool) -> str:
+    def remedy(self, path: Path, overflows: bool) -> tuple[str, str | None]:
         from tfmp.converters.shared.sessions import onnx_metadata
 
         return _remedy(onnx_metadata(path).get("tfmp.precision", "fp16"))
@@ -251,9 +251,10 @@ class OnnxFormat(Format):
         return _problem_of(check_onnx_gpu)
 
 
-def _remedy(precision: str) -> str:
-    """A way to convert a file of a precision again that may mend its drift; "" if there is none."""
-    return {"fp16": _REMEDY, "bf16": _MORE_DIGITS}.get(precision, "")
+def _remedy(precision: str) -> tuple[str, str | None]:
+    """A way to convert a file of a precision again that may mend its drift, and its options."""
+    ways = {"fp16": (_REMEDY, "--precision mixed"), "bf16": (_MORE_DIGITS, "--precision fp16")}
+    return ways.get(precision, ("", None))
 
 
 def _check_bf16(options: OnnxOptions) -> None:

@@ -115,6 +115,7 @@ class CandidateEvidence:
         notes: facts that a reader should know, such as outputs matched by order.
         overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
         remedy: a way to convert that a drift over budget calls for, if there is another one.
+        remedy_flags: the options of `tfmp-convert` that it takes; None if it is none of its own.
         error: reason why it could not be run or compared; None if it was.
         stages: drift that each step from the reference added; empty if it was not asked for.
         latency: time of one call of the file; None if it was not measured.
@@ -135,6 +136,7 @@ class CandidateEvidence:
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
     remedy: str = ""
+    remedy_flags: str | None = None
     error: str | None = None
     stages: tuple[Stage, ...] = ()
     latency: Latency | None = None
@@ -287,7 +289,7 @@ class DriftReport:
 
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
-        from tfmp.converters.report.html import to_cell
+        from tfmp.converters.report.contents import to_cell
 
         return to_cell(self)
 
@@ -316,11 +318,13 @@ class FileNotes:
         notes: what a user should know: layers kept in FP32, constants that lost precision.
         overflows: layers with values past FP16 on the samples, in words.
         remedy: another way to convert, for a drift over budget; "" if there is no other one.
+        remedy_flags: the options that it takes; None if no command does it.
     """
 
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
     remedy: str = ""
+    remedy_flags: str | None = None
 
 
 @dataclass(frozen=True)
@@ -395,7 +399,7 @@ def render(report: DriftReport, suffix: str) -> str:
 
         return to_node_data(report, suffix)
     if suffix == ".html":
-        from tfmp.converters.report.html import to_html as rendering
+        from tfmp.converters.report.contents import to_html as rendering
     elif suffix == ".md":
         from tfmp.converters.report.markdown import to_markdown as rendering
     elif suffix == ".card.md":
