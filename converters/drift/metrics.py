@@ -392,7 +392,8 @@ def sample_errors(totals: Totals) -> np.ndarray:
         return np.empty(0)
     error, norm = rows.values[:, 0], rows.values[:, 1]
     each = totals.values / max(1, totals.samples)
-    floor = (_CROSSING if each <= _FEW else _STEADY) * _median(norm)
+    crosses = -totals.ends.below <= 0 <= totals.ends.reference
+    floor = (_CROSSING if each <= _FEW and crosses else _STEADY) * _median(norm)
     if totals.half.samples > 0 or (totals.unit and totals.normalized):
         floor = max(floor, _NO_PROBABILITY)
     with np.errstate(divide="ignore", invalid="ignore"):
