@@ -70,6 +70,8 @@ class Decisions:
 
     def bounds(self, confidence: float, repeated: float = 1.0) -> tuple[float, float]:
         """Bounds on the rate, each one-sided; `repeated` is how often a sample occurs."""
+        if not 0 <= self.changed <= self.decisions:  # of a document that was changed
+            raise ValueError(f"{self.changed} of {self.decisions} decisions changed")
         return clustered_bounds(self.rate, self.share, self.effective / repeated, confidence)
 
     def p_over(self, limit: float, repeated: float = 1.0) -> float:

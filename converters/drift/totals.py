@@ -34,7 +34,12 @@ from tfmp.converters.drift.wrapping import aligned
 
 @dataclass(frozen=True)
 class Ends:
-    """The largest value of the reference, and of its negative; minus infinity without values."""
+    """The ends of the reference's values; minus infinity without values.
+
+    Attributes:
+        reference: the largest value.
+        below: the largest of their negatives.
+    """
 
     reference: float = -np.inf
     below: float = -np.inf

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.metrics import OutputAccumulator
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.report.figures import (
     BUDGET_LINE,
@@ -86,7 +87,7 @@ class TestBudget:
 
 
 def test_margins_with_their_share_of_flips() -> None:
-    accumulator = OutputAccumulator("y")
+    accumulator = OutputAccumulator("y", task=Task(Kind.CLASSIFICATION))
     accumulator.update(
         np.array([[0, 5.0], [0, 5.0], [0, 0.5]]), np.array([[9, 5.0], [0, 5.0], [0, 0.5]])
     )
