@@ -203,7 +203,7 @@ def by_equality(
     if unread is not None:
         valid = ~unread.reshape(changed.shape)
         place = np.where(valid, place, -1)
-    classes = count_classes(*place, changed, names)
+    classes = count_classes(place[0], place[1], changed, names)
     near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
     return replace(_counted(changed, changed, classes, valid), near=near)
 

@@ -257,8 +257,8 @@ def _measure_numbers(
     }
     if found["detections"] and reference.ndim > 1:
         columns = task.columns if task is not None else ()
-        sides = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
-        found["boxes"] = by_boxes(*sides, columns)
+        one, other = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
+        found["boxes"] = by_boxes(one, other, columns)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
