@@ -63,7 +63,6 @@ from .tasks import (
     Task as Task,
     read_tasks as read_tasks,
     reads_ratios as reads_ratios,
-    words_of as words_of,
 )
 from .totals import (
     Totals as Totals,
