@@ -40,6 +40,7 @@ from .metrics import (
     drift_of as drift_of,
     output_views as output_views,
     sample_errors as sample_errors,
+    set_aside as set_aside,
 )
 from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (

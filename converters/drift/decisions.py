@@ -26,11 +26,6 @@ _HALF = 0.5
 # Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
 _LITTLE = 0.005
 
-# In so many columns, numbers below the second may be answers to questions of their own, such as the
-# attributes of a picture.
-_COLUMNS, _ANSWERS = 256, 16
-_IN = " in column "
-
 
 @dataclass(frozen=True)
 class Decisions:
