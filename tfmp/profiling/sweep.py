@@ -112,7 +112,7 @@ def measure(job: Job, floatx: str = "float32") -> Measured:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     keras.config.set_floatx(floatx)
-    bench = Bench()
+    bench: Bench[Run] = Bench()
     with without_retracing_advice():
         for variant in job.variants:
             bench.add(job.row(variant), partial(_run, job, variant))
