@@ -130,9 +130,9 @@ def test_rows_that_are_something_else(column, value):
 
 
 def test_an_angle_is_seen_beside_what_it_varies_by():
-    turned = np.insert(FOUND, 4, [0.5, -1.2, 1.5], axis=2)
+    turned = np.insert(FOUND, 4, [30.5, -70.2, 90.1], axis=2)
     other = turned.copy()
-    other[0, 1, 4] += 0.05
+    other[0, 1, 4] += 3
     assert changed(other, turned) == (0, 3)
     other[0, 1, 4] = 0
     assert changed(other, turned) == (1, 3)
