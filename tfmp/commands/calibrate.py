@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """Measure the gradients of MODEL and recommend a static loss scale.
 
-    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
     builds and compiles a model. The file is not changed.
 
     Exit status: 0 if the gradients were measured, 2 if the model or the data cannot be used.

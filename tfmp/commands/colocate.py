@@ -11,7 +11,7 @@ from tfmp.commands import options as common
 if TYPE_CHECKING:
     from tfmp.colocation import Job
 
-_FORM = "package.module:function, which returns a list of tfmp.Job"
+_FORM = "FILE.py:function, which returns a list of tfmp.Job"
 
 
 @click.command("colocate")

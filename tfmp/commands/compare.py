@@ -22,6 +22,7 @@ def _tasks() -> str:
 
 @click.command(
     "compare",
+    cls=common.Command,
     help=cleandoc(f"""Train TASK in several precisions, make FP16 files, and say which to ship.
 
     All arms begin with the same weights and see the same batches, seed by seed; each runs apart

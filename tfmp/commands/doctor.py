@@ -14,7 +14,7 @@ from tfmp.commands.session import import_keras
 def command(model: str | None, as_json: bool) -> None:
     """Check hardware, drivers, versions and settings, and MODEL if it is given.
 
-    MODEL is a Keras model file (.keras, .h5), or package.module:function, which builds a model.
+    MODEL is a Keras model file (.keras, .h5), or FILE.py:function, which builds a model.
 
     Exit status: 0 without a problem, 1 with a problem, 2 if the model cannot be used.
     """

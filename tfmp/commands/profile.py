@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _REPEATS = 2
 
 
-@click.command("profile")
+@click.command("profile", cls=common.Command)
 @click.argument("model", metavar="MODEL")
 @common.data_option
 @common.policies_option
@@ -78,7 +78,7 @@ def command(
 ) -> None:
     """Time the training step of MODEL under several policies, and say whether 16 bits pay.
 
-    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
     builds and compiles a model. The file is not changed.
 
     Exit status: 0 if the step was measured, 1 if it became worse than --against, 2 if the model,

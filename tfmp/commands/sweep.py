@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import keras
 
 
-@click.command("sweep")
+@click.command("sweep", cls=common.Command)
 @click.argument("model", metavar="MODEL")
 @common.data_option
 @click.option(
@@ -68,7 +68,7 @@ def command(
 ) -> None:
     """Time MODEL over batch sizes and model sizes under several policies.
 
-    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
     builds and compiles a model, and takes a size with --model-sizes. Each size runs in a process of
     its own: one that runs out of memory costs its own row.
 
@@ -113,7 +113,7 @@ def _builder(text: str, sized: bool) -> "Callable[..., keras.Model]":
     if function_name(text) is None:
         if sized:
             raise click.UsageError(
-                "--model-sizes expects MODEL to be package.module:function, a function that takes "
+                "--model-sizes expects MODEL to be FILE.py:function, a function that takes "
                 f"a size; received {text!r}."
             )
         check_model_file(text)

@@ -417,7 +417,9 @@ def _sizes(name: str, sizes: Sequence[int], least: int) -> tuple[int, ...]:
         raise TypeError(f"{name} expects whole numbers, such as (8, 32), received {shown(sizes)}.")
     found = tuple(sorted({check_count(name, size) for size in sizes}))
     if len(found) < least:
-        raise ValueError(f"{name} expects at least one size, such as (8, 32), received none.")
+        raise ValueError(
+            f"{name} expects at least one size, such as (8, 32), received an empty list."
+        )
     return found
 
 
