@@ -45,9 +45,7 @@ def yes(labels, quality) -> np.ndarray:
 def test_labels_that_the_reference_does_not_predict(labels, output, sentence) -> None:
     task = "binary" if labels is SHUFFLED else None
     assert sentence in told(labels, output, task)
-    assert told(labels, output, task).startswith(
-        "the labels of output 'y' do not measure drift"
-    )
+    assert told(labels, output, task).startswith("the labels of output 'y' do not measure drift")
 
 
 @pytest.mark.parametrize(
