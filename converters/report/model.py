@@ -120,6 +120,8 @@ class CandidateEvidence:
         latency: time of one call of the file; None if it was not measured.
         latencies: time and memory of calls with each batch size; empty if they were not asked for.
         explanation: layers and samples that the drift comes from; None if it was not asked for.
+        synthetic_sizes: sizes of the samples that were made for it, such as "tokens=4,6000"; "" if
+            it ran on the data.
     """
 
     name: str
@@ -138,6 +140,7 @@ class CandidateEvidence:
     latency: Latency | None = None
     explanation: Explanation | None = None
     latencies: tuple[Latency, ...] = ()
+    synthetic_sizes: str = ""
 
     def judged(self, data: DataReport, budget: DriftBudget) -> "CandidateReport":
         """The evidence with the verdict that follows from it; see `verdict.judge`."""
@@ -146,7 +149,7 @@ class CandidateEvidence:
             self.outputs,
             labels,
             budget,
-            synthetic=data.synthetic,
+            synthetic=data.synthetic or bool(self.synthetic_sizes),
             nonfinite_inputs=data.nonfinite_values,
             fp16=self.runner.fp16,
             overflows=self.overflows,
@@ -205,7 +208,8 @@ class DriftReport:
     """Evidence and verdict on all candidates of one reference.
 
     Attributes:
-        verdict: FAIL if any candidate is FAIL, else INCONCLUSIVE if any is, else PASS.
+        verdict: FAIL if any candidate is FAIL, else INCONCLUSIVE if any is, else PASS. A candidate
+            on samples of made sizes can only make it FAIL.
         reference: the FP32 original.
         candidates: the candidates in the order given.
         data: the samples.
@@ -227,7 +231,13 @@ class DriftReport:
         """The verdict that follows from evidence under a budget."""
         candidates = [candidate.judged(evidence.data, budget) for candidate in evidence.candidates]
         return cls(
-            verdict=overall([candidate.verdict for candidate in candidates]),
+            verdict=overall(
+                [
+                    candidate.verdict
+                    for candidate in candidates
+                    if candidate.verdict is Verdict.FAIL or not candidate.synthetic_sizes
+                ]
+            ),
             reference=evidence.reference,
             candidates=tuple(candidates),
             data=evidence.data,

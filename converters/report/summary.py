@@ -178,8 +178,11 @@ def holds_text(report: DriftReport, candidate: CandidateReport) -> str:
     return printable(f"{text}.")
 
 
-def sizes_text(report: DriftReport) -> str:
+def sizes_text(report: DriftReport, candidate: CandidateReport) -> str:
     """The open sizes that the samples had, in a sentence; "" if the model fixes all."""
+    if candidate.synthetic_sizes:
+        sizes = candidate.synthetic_sizes
+        return printable(f"Sizes judged: {sizes} (synthetic: the data's values repeated or cut).")
     seen = [
         f"{axis}: {low:,} to {high:,}" if low != high else f"{axis}: {low:,} only"
         for axis, (low, high) in sorted(report.data.sizes.items())
@@ -189,7 +192,7 @@ def sizes_text(report: DriftReport) -> str:
 
 def scope_texts(report: DriftReport, candidate: CandidateReport) -> list[str]:
     """The runtime and the sizes that a verdict holds for, in a sentence each."""
-    return [text for text in (holds_text(report, candidate), sizes_text(report)) if text]
+    return [text for text in (holds_text(report, candidate), sizes_text(report, candidate)) if text]
 
 
 def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
@@ -218,7 +221,8 @@ def meaning_text(output: OutputDrift) -> str:
     if task.axis != -1:
         where.append(f"along axis {task.axis}")
     if task.columns:
-        where.append(f"with boxes in the columns {', '.join(map(str, task.columns))}")
+        boxes = "with boxes " if task.kind is Kind.DETECTION else ""
+        where.append(f"{boxes}in the columns {', '.join(map(str, task.columns))}")
     text = " ".join([f"output {output.name!r} is read as {task.kind}", *where])
     return printable(f"{text}, {how}")
 
@@ -240,12 +244,15 @@ def statements_text(report: DriftReport) -> str:
 
 def headline(report: DriftReport) -> str:
     """The report in one sentence."""
-    count = len(report.candidates)
-    passed = sum(candidate.verdict is Verdict.PASS for candidate in report.candidates)
+    judged = [each for each in report.candidates if not each.synthetic_sizes]
+    count, made = len(judged), len(report.candidates) - len(judged)
+    passed = sum(candidate.verdict is Verdict.PASS for candidate in judged)
     kind = "synthetic samples" if report.data.synthetic else "samples"
+    failed = sum(each.verdict is Verdict.FAIL for each in report.candidates if each.synthetic_sizes)
+    sizes = f"; {failed} of {made} failed on samples of made sizes" if made else ""
     return (
         f"{passed} of {count} candidate{'' if count == 1 else 's'} passed against "
-        f"{printable(report.reference.name)}, on {report.data.samples:,} {kind}."
+        f"{printable(report.reference.name)}, on {report.data.samples:,} {kind}{sizes}."
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
     from tfmp.converters.shared.worker import Worker
     from tfmp.converters.tflite.export import TFLiteFile
     from tfmp.converters.tflite.file import HostScaling
@@ -167,6 +167,11 @@ class TFLiteFormat(Format):
 
     def remedy(self, path: Path, overflows: bool) -> str:
         return _LOOK
+
+    def sums_over_open_sizes(self, path: Path) -> "Found":
+        from tfmp.converters.tflite.file import TFLiteModel, sums_over_open_sizes
+
+        return sums_over_open_sizes(TFLiteModel(path))
 
     def open_runner(
         self,
