@@ -17,7 +17,7 @@ import numpy as np
 import verdict_coverage
 from pages import write_page
 
-from tfmp.converters.drift import CustomMetric, with_metrics
+from tfmp.converters.drift import CustomMetric, Task, with_metrics
 from tfmp.converters.drift.labels.book import LabelBook
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.sketch import MOST_ROWS
@@ -40,6 +40,7 @@ class Scene:
         reference: outputs on the population.
         candidate: outputs of the candidate.
         own: a metric of the user's own.
+        task: what is known of the output.
         sizes: numbers of samples of a run.
     """
 
@@ -50,6 +51,7 @@ class Scene:
     reference: np.ndarray
     candidate: np.ndarray
     own: Callable[..., float] | None = None
+    task: Task | None = None
     sizes: tuple[int, ...] = (100, 300, 1000)
 
 
@@ -122,7 +124,8 @@ def scenes() -> Iterator[Scene]:
             yield Scene(f"pixels, {name}", metric, metric == "accuracy", *run)
     for share, step in ((0.3, 1.0), (0.05, 0.5)):
         run = binary(rng, share, step)
-        yield Scene(f"scores, {share:.0%} positive", "ROC AUC", True, *run)
+        known = Task.of("binary", "y")
+        yield Scene(f"scores, {share:.0%} positive", "ROC AUC", True, *run, task=known)
     for tail in (5, 3):
         run = numbers(rng, tail, 0.3)
         name = f"numbers, t of {tail} degrees"
@@ -134,7 +137,7 @@ def scenes() -> Iterator[Scene]:
 def measured(scene: Scene, rows: np.ndarray) -> Metric | None:
     """The metric on some samples of the population; None where it is undefined on them."""
     own = (CustomMetric.of(scene.own),) if scene.own else ()
-    book = LabelBook({"y": None}, own)
+    book = LabelBook({"y": scene.task}, own)
     keys = np.random.default_rng(rows[:4]).integers(0, 2**63, len(rows)).astype(np.uint64)
     pair = scene.reference[rows], scene.candidate[rows]
     book.update(scene.labels[rows], {"y": pair}, keys)
@@ -212,7 +215,7 @@ def page(found: Sequence[Outcome], command: str) -> str:
         [
             "# How often bounds on metrics of labels are wrong",
             "",
-            f"Written by `{command}`. Each row is of {runs:,} runs ({runs // _BOOTSTRAP:,} of them",
+            f"Written by `{command}`. Each row is of {runs:,} runs ({runs // _FEWER:,} of them",
             f"for your own metrics), drawn from {POPULATION:,} samples whose true drop, or growth",
             "of an error, is known. A wrong PASS has an upper bound below the truth, and a wrong",
             "FAIL a lower bound above it. Reports state that each of them happens in at most",
@@ -230,8 +233,8 @@ def page(found: Sequence[Outcome], command: str) -> str:
     )
 
 
-# A bootstrap makes a thousand resamples of each run, so there are fewer runs by this factor.
-_BOOTSTRAP = 5
+# A metric of one number is computed again for each group of samples: fewer runs by this factor.
+_FEWER = 5
 
 
 def main() -> None:
@@ -244,7 +247,7 @@ def main() -> None:
     for scene in scenes():
         if asked.metrics and scene.metric not in asked.metrics:
             continue
-        runs = asked.runs if scene.own is None else max(1, asked.runs // _BOOTSTRAP)
+        runs = asked.runs if scene.own is None else max(1, asked.runs // _FEWER)
         for size in scene.sizes:
             found.append(outcome_of(scene, size, runs))
             print(found[-1].row(), "over" if found[-1].over else "", flush=True)

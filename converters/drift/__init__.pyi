@@ -39,6 +39,7 @@ from .metrics import (
     drift_of as drift_of,
     output_views as output_views,
     sample_errors as sample_errors,
+    set_aside as set_aside,
 )
 from .sketch import (
     UNREADABLE as UNREADABLE,
@@ -61,7 +62,6 @@ from .tasks import (
     Task as Task,
     read_tasks as read_tasks,
     reads_ratios as reads_ratios,
-    words_of as words_of,
 )
 from .totals import (
     Totals as Totals,

@@ -26,11 +26,6 @@ _HALF = 0.5
 # Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
 _LITTLE = 0.005
 
-# In so many columns, numbers below the second may be answers to questions of their own, such as the
-# attributes of a picture.
-_COLUMNS, _ANSWERS = 256, 16
-_IN = " in column "
-
 
 @dataclass(frozen=True)
 class Decisions:
@@ -70,6 +65,8 @@ class Decisions:
 
     def bounds(self, confidence: float, repeated: float = 1.0) -> tuple[float, float]:
         """Bounds on the rate, each one-sided; `repeated` is how often a sample occurs."""
+        if not 0 <= self.changed <= self.decisions:  # of a document that was changed
+            raise ValueError(f"{self.changed} of {self.decisions} decisions changed")
         return clustered_bounds(self.rate, self.share, self.effective / repeated, confidence)
 
     def p_over(self, limit: float, repeated: float = 1.0) -> float:
@@ -201,7 +198,7 @@ def by_equality(
     if unread is not None:
         valid = ~unread.reshape(changed.shape)
         place = np.where(valid, place, -1)
-    classes = count_classes(*place, changed, names)
+    classes = count_classes(place[0], place[1], changed, names)
     near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
     return replace(_counted(changed, changed, classes, valid), near=near)
 

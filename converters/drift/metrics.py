@@ -242,9 +242,18 @@ def drift_of(
 _OFF, _RARE, _CONFIDENCE = 0.1, 0.01, 0.95
 
 
+def set_aside(totals: Totals) -> np.ndarray:
+    """Flags of the few rows of samples that are judged by themselves; none if they are not few."""
+    error, norm = totals.rows.values[:, :2].T if len(totals.rows) else np.empty((2, 0))
+    off = error > _OFF * norm
+    if not off.any() or binomial_bounds(int(off.sum()), len(off), _CONFIDENCE)[1] > _RARE:
+        return np.zeros(len(off), bool)
+    return np.asarray(off)
+
+
 def _views(totals: Totals, task: Task) -> tuple[View, ...]:
     """What an output loses in each view that its task has a use for."""
-    aside = _off(totals)
+    aside = totals.rows.keys[set_aside(totals)]
     return output_views(tables_of(totals.evidence, aside), task, first_axis(totals.evidence, aside))
 
 
@@ -270,18 +279,6 @@ def output_views(
 
 
 _TURNING, _MIDDLE = (Kind.ANGLE, Kind.QUATERNION), "half of the columns"
-
-
-def _off(totals: Totals) -> np.ndarray | None:
-    """Keys of the few samples that are judged by themselves; None if they are not few."""
-    rows = totals.rows
-    if not len(rows):
-        return None
-    error, norm = rows.values[:, :2].T
-    off = error > _OFF * norm
-    if not off.any() or binomial_bounds(int(off.sum()), len(off), _CONFIDENCE)[1] > _RARE:
-        return None
-    return np.asarray(rows.keys[off])
 
 
 def _distances(totals: Totals) -> dict[str, float]:
@@ -392,7 +389,8 @@ def sample_errors(totals: Totals) -> np.ndarray:
         return np.empty(0)
     error, norm = rows.values[:, 0], rows.values[:, 1]
     each = totals.values / max(1, totals.samples)
-    floor = (_CROSSING if each <= _FEW else _STEADY) * _median(norm)
+    crosses = -totals.ends.below <= 0 <= totals.ends.reference
+    floor = (_CROSSING if each <= _FEW and crosses else _STEADY) * _median(norm)
     if totals.half.samples > 0 or (totals.unit and totals.normalized):
         floor = max(floor, _NO_PROBABILITY)
     with np.errstate(divide="ignore", invalid="ignore"):

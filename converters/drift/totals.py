@@ -33,6 +33,25 @@ from tfmp.converters.drift.wrapping import aligned
 
 
 @dataclass(frozen=True)
+class Ends:
+    """The ends of the reference's values; minus infinity without values.
+
+    Attributes:
+        reference: the largest value.
+        below: the largest of their negatives.
+    """
+
+    reference: float = -np.inf
+    below: float = -np.inf
+
+    @classmethod
+    def of(cls, reference: np.ndarray) -> "Ends":
+        """The ends of what is finite."""
+        finite = reference[np.isfinite(reference)]
+        return cls(float(finite.max(initial=-np.inf)), float(-finite.min(initial=np.inf)))
+
+
+@dataclass(frozen=True)
 class Totals:
     """Everything counted about one output of a candidate, over some set of samples.
 
@@ -82,6 +101,7 @@ class Totals:
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
         whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
+        ends: the largest value of the reference, and of its negative.
         evidence: values of both sides, where a view reads them.
         rows: for each distinct sample its L2 error, and the L2 norm of its reference.
     """
@@ -123,6 +143,7 @@ class Totals:
     detections: bool = True
     unmatched: Decisions = field(default_factory=Decisions)
     whole: bool = True
+    ends: Ends = field(default_factory=Ends)
     evidence: Evidence = field(default_factory=Evidence)
     rows: Sketch = field(default_factory=Sketch)
 
@@ -236,8 +257,8 @@ def _measure_numbers(
     }
     if found["detections"] and reference.ndim > 1:
         columns = task.columns if task is not None else ()
-        sides = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
-        found["boxes"] = by_boxes(*sides, columns)
+        one, other = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
+        found["boxes"] = by_boxes(one, other, columns)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
@@ -272,6 +293,7 @@ def _measure_numbers(
         **distances.fields,
         **found,
         whole=whole,
+        ends=Ends.of(reference),
         evidence=_evidence(reference, candidate, task, keys),
         rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),
     )

@@ -73,15 +73,6 @@ def _(rng):
     return Outputs({"logits": logits}, {"logits": rounded}, truth)
 
 
-@harmful("a classifier that gives the class frequencies to every sample", **SOFTMAX)
-def _(rng):
-    """The hidden layers underflow, only the bias is left, and every photograph is of a cat."""
-    logits, _ = classify(rng, rng.integers(0, 4, 500), 4)
-    probabilities = softmax(logits)
-    constant = np.broadcast_to(half(probabilities.mean(axis=0)), probabilities.shape)
-    return Outputs({"animal": probabilities}, {"animal": constant})
-
-
 @benign("a softmax whose small classes round to zero", **SOFTMAX)
 def _(rng):
     """The answer is the same each time; a probability of 1e-9 became 0, and no screen shows it."""

@@ -1,7 +1,7 @@
 """Verdict cases: pictures, texts, sounds and series."""
 
 import numpy as np
-from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, flushed, half, lost, one, sigmoid
+from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, flushed, half, one, sigmoid
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -14,13 +14,6 @@ def street(
     frequency = [0.5, 0.3, 0.198, 0.002]
     truth = rng.choice(4, (samples, 16, 16), p=frequency)
     return truth, *classify(rng, truth, 4, 4, frequency)
-
-
-@harmful("logits of 60 and a rare class of a segmentation that vanishes, with labels")
-def _(rng):
-    """Pixel accuracy falls by 0.2 points, and the mean IoU by a quarter."""
-    truth, logits, rounded = street(rng)
-    return Outputs({"logits": logits + 60}, {"logits": lost(rounded + 60, 3)}, truth)
 
 
 @harmful("a class of channels first that vanishes", tasks={"Identity": "classification:axis=1"})
@@ -54,13 +47,6 @@ def words(rng: np.random.Generator, samples: int = 400) -> tuple[np.ndarray, np.
     """Logits of 32 words of each text for nine tags, the first of them "no entity"."""
     frequency = [0.76, *[0.03] * 8]
     return classify(rng, rng.choice(9, (samples, 32), p=frequency), 9, 3, frequency)
-
-
-@harmful("a token classifier that lost one of its nine tags")
-def _(rng):
-    """No place name is found any more; one word in thirty was one."""
-    logits, rounded = words(rng)
-    return Outputs({"logits": logits + 60}, {"logits": lost(rounded + 60, 5)})
 
 
 def offset_logits(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -186,13 +172,6 @@ def _(rng):
     return Outputs({"anomaly_score": score}, {"anomaly_score": half(score)})
 
 
-@benign("magnitude spectrograms over five powers of ten", loss="mae", activation="relu")
-def _(rng):
-    """Right to 0.3 % each."""
-    exact = np.exp(rng.normal(-3, 2, (200, 30, 40)))
-    return one("spec", exact, half(exact * (1 + 3e-3 * rng.standard_normal(exact.shape))))
-
-
 @benign("cumulative counts that rise to 40,000")
 def _(rng):
     """Right to 16 of 40,000."""
@@ -209,15 +188,6 @@ def _(rng):
     """Each country has its total of 2000 to 60,000 and grows by 5 a day: weeks stand still."""
     exact = rng.uniform(3000, 60000, (400, 1)) + np.cumsum(rng.gamma(3, 2, (400, 14)), axis=1)
     return one("cumulative", exact, half(exact))
-
-
-@harmful("a sensor of four that repeats its first hour")
-def _(rng):
-    """The last sensor's forecast is flat; it is a thousandth of the third."""
-    exact = rng.standard_normal((300, 24, 4)) * [1, 10, 100, 0.1] + np.array([0, 50, 200, 0.5])
-    rounded = half(exact)
-    rounded[:, :, 3] = rounded[:, :1, 3]
-    return one("tcn", exact, rounded)
 
 
 @harmful("log-likelihoods of -20,000 that differ by 3", DOUBT)
@@ -281,11 +251,3 @@ def _(rng):
     ) + 0.3 * rng.standard_normal((200, 12, 12, 3))
     exact = np.tanh(z) * 0.9995
     return one("img", exact, half(np.tanh(z + 4e-3 * rng.standard_normal(z.shape)) * 0.9995))
-
-
-@benign("features of a deep network of which many hardly fire")
-def _(rng):
-    """Right to 0.5 % of the typical one; a feature that fires once in 300 samples may not fire."""
-    before = rng.standard_normal((300, 512)) * rng.lognormal(-1, 1, 512) - 0.5
-    noise = 2e-3 * rng.standard_normal(before.shape)
-    return one("pool", np.maximum(before, 0), half(np.maximum(before + noise, 0)))

@@ -50,37 +50,6 @@ def _(rng):
     return Outputs(*matched(rng))
 
 
-@harmful("pictures and texts whose logits lost their scale")
-def _(rng):
-    """Probabilities from these logits are all alike."""
-    exact, received = matched(rng)
-    received["logits_per_image"] = half(exact["logits_per_image"] / 100)
-    return Outputs(exact, received)
-
-
-def greeks(rng: np.random.Generator) -> np.ndarray:
-    """Price, delta, gamma and vega of options."""
-    price = rng.lognormal(3, 1, (900, 1))
-    delta, gamma = rng.uniform(0.02, 0.98, (900, 1)), rng.lognormal(-6, 0.7, (900, 1))
-    return np.concatenate([price, delta, gamma, rng.lognormal(2, 0.8, (900, 1))], axis=1)
-
-
-@benign("prices and sensitivities of options")
-def _(rng):
-    """Rounded."""
-    exact = greeks(rng)
-    return one("greeks", exact, half(exact))
-
-
-@harmful("prices and sensitivities of options without their curvature")
-def _(rng):
-    """Gamma of 0.002 is zero, and nobody hedges it."""
-    exact = greeks(rng)
-    received = half(exact)
-    received[:, 2] = 0
-    return one("greeks", exact, received)
-
-
 def mattes(rng: np.random.Generator) -> np.ndarray:
     """Opacity, 0 or 1 but at the edges."""
     return sigmoid(12 * smooth(rng, 300, 16, 1))
@@ -109,18 +78,6 @@ def _(rng):
     received = half(exact)
     received[:, 2] = 65504
     return one("flow", exact, received)
-
-
-def rotations(rng: np.random.Generator) -> np.ndarray:
-    """Matrices of rotation."""
-    return np.linalg.qr(rng.standard_normal((500, 3, 3)))[0]
-
-
-@harmful("matrices of rotation that are transposed")
-def _(rng):
-    """Everything turns the other way."""
-    exact = rotations(rng)
-    return one("rotation", exact, half(exact.transpose(0, 2, 1)))
 
 
 @benign("maps of wind directions that wrap at north", UNSURE)
@@ -208,15 +165,6 @@ def _(rng):
     )
 
 
-@harmful("undeclared class numbers of 40 of which 3 % are any other")
-def _(rng):
-    """Three parcels in a hundred go anywhere."""
-    values = rng.integers(0, 40, 1000)
-    w = values.copy()
-    w[::33] = rng.integers(0, 40, len(w[::33]))
-    return Outputs({"output_0": values}, {"output_0": w})
-
-
 @benign("proportions of sand, silt and clay", loss="mse", activation="softmax")
 def _(rng):
     """Right to 0.1 point; the largest is another one where two are equal."""
@@ -235,26 +183,10 @@ def _(rng):
     )
 
 
-@harmful("undeclared counts that are a tenth too small")
-def _(rng):
-    """Crowds are smaller by a tenth."""
-    values = rng.integers(20, 900, 800)
-    return Outputs({"people": values}, {"people": (values * 0.9).astype(np.int64)})
-
-
 def returns(rng: np.random.Generator) -> np.ndarray:
     """Distributions over 21 returns, for each of four actions."""
     centre = rng.uniform(5, 15, (500, 4, 1))
     return softmax(-0.5 * ((np.arange(21) - centre) / 1.5) ** 2)
-
-
-@harmful("distributions of returns of which one action is a step too high")
-def _(rng):
-    """The fourth action looks better than it is, by one step of 21."""
-    exact = returns(rng)
-    received = half(exact)
-    received[:, 3] = np.roll(received[:, 3], 1, axis=-1)
-    return one("returns", exact, received)
 
 
 @benign("hours of the day that wrap at midnight", UNSURE)

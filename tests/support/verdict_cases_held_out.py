@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from verdict_case import (
-    FAIL,
     INCONCLUSIVE,
     SIGMOID,
     UNSURE,
@@ -21,16 +20,6 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 EXACT = "verdict_cases_held_out:exact_match"
-
-
-@harmful("scores of key points that are dead beside coordinates in pixels")
-def _(rng):
-    """Each joint is where it was, and none is shown: its score is 0."""
-    places = rng.uniform(20, 600, (300, 17, 3)).astype(np.float32)
-    places[..., 2] = rng.uniform(0.2, 0.95, (300, 17))
-    received = half(places)
-    received[..., 2] = 0
-    return Outputs({"keypoints": places}, {"keypoints": received})
 
 
 @benign("values of actions that are trained as numbers", loss="huber")
@@ -49,13 +38,6 @@ def _(rng):
     forbidden = logits < np.sort(logits, axis=1)[:, 4:5]
     logits[forbidden], rounded[forbidden] = -1e9, -65504
     return Outputs({"moves": logits}, {"moves": rounded})
-
-
-@harmful("bits of a hash of which 3 % flip")
-def _(rng):
-    """Duplicates of a photograph are not found: two bits of 64 differ on each."""
-    bits = rng.random((400, 64)) < 0.5
-    return Outputs({"hash": bits}, {"hash": bits ^ (rng.random(bits.shape) < 0.03)})
 
 
 def plates(rng: np.random.Generator, samples: int) -> np.ndarray:
@@ -158,21 +140,6 @@ def found(
     return [row.astype(np.float32) for row in boxes], [row.astype(np.float32) for row in scores]
 
 
-@harmful("lists of boxes that miss half of them, without declared columns", FAIL | INCONCLUSIVE)
-def _(rng):
-    """One photograph in ten loses its best detections."""
-    boxes, scores = found(rng)
-
-    def kept(rows: list[np.ndarray]) -> list[np.ndarray]:
-        cut = [half(row) for row in rows]
-        cut[::10] = [row[len(row) // 2 :] for row in cut[::10]]
-        return cut
-
-    return Outputs(
-        {"boxes": boxes, "scores": scores}, {"boxes": kept(boxes), "scores": kept(scores)}
-    )
-
-
 @benign(
     "photographs on which neither file finds anything", tasks={"found": "detection:columns=0-3"}
 )
@@ -230,23 +197,3 @@ def _(rng):
     other = ids.copy()
     other[np.flatnonzero(wrong)[:2], 4] = 0
     return Outputs({"output_ids": ids}, {"output_ids": other}, truth)
-
-
-def stems(rng: np.random.Generator) -> np.ndarray:
-    """Four instruments [300, 4, 256]; the third one is soft."""
-    level = np.array([0.4, 0.3, 0.003, 0.2])[:, None]
-    return (level * rng.standard_normal((300, 4, 256))).astype(np.float32)
-
-
-@benign("four separated instruments, one of them soft")
-def _(rng):
-    """Each track sounds as before."""
-    sound = stems(rng)
-    return Outputs({"stems": sound}, {"stems": half(sound)})
-
-
-@harmful("a constant hum under every sound")
-def _(rng):
-    """Each recording has an offset of two hundredths, and loudspeakers crack at its start."""
-    sound = (0.3 * rng.standard_normal((400, 512))).astype(np.float32)
-    return Outputs({"waveform": sound}, {"waveform": half(sound + 0.02)})

@@ -63,14 +63,6 @@ def _(rng):
     return one("word", values, half(q))
 
 
-@harmful("forecasts that become flat lines, declared as regression", tasks={"load": "regression"})
-def _(rng):
-    """Each town's wave of 0.5 % is gone; the user declared what the report asked for."""
-    level = rng.uniform(300, 3000, (500, 1))
-    wave = 0.005 * np.sin(np.arange(24) / 4 + rng.uniform(0, 6, (500, 1)))
-    return one("load", level * (1 + wave), half(level).repeat(24, 1))
-
-
 @harmful("latitude and longitude within a town", DOUBT)
 def _(rng):
     """The taxi is anywhere in a square of 3.5 kilometres: the town is 0.2 degrees wide, FP16 has
@@ -109,37 +101,7 @@ def _(rng):
     )
 
 
-@harmful("tracks in world coordinates that stand still", loss="mse")
-def _(rng):
-    """Each vehicle stays where it is: steps of 1 metre at 500 to 1500 metres are gone."""
-    values = rng.uniform(500, 1500, (400, 1, 2))
-    exact = values + np.cumsum(rng.normal(1, 0.5, (400, 10, 2)), 1)
-    return one("trajectory", exact, half(values.repeat(10, 1)))
-
-
 MSE = {"loss": "mse"}
-
-
-def knees(rng: np.random.Generator) -> np.ndarray:
-    """Angles of eight joints, two of them alike."""
-    angles = rng.normal(60, 25, (800, 8))
-    angles[:, 1] = angles[:, 0] + rng.normal(0, 1, 800)
-    return angles
-
-
-@harmful("angles of eight joints, two of them alike, lost", DOUBT, **MSE)
-def _(rng):
-    """The left knee is the right one."""
-    exact = knees(rng)
-    return one("angles", exact, half(exact[:, [1, 0, *range(2, 8)]]))
-
-
-@benign("angles of eight joints, two of them alike, with noise", **MSE)
-def _(rng):
-    """The knees differ by a degree, and noise is far below that."""
-    exact = knees(rng)
-    noise = 1e-3 * exact.std(axis=0) * rng.standard_normal(exact.shape)
-    return one("angles", exact, half(exact + noise))
 
 
 @benign("grey pictures in three colours", **MSE)

@@ -28,13 +28,6 @@ def _(rng):
     return turning(rng, "output_0", 1)
 
 
-@harmful("pictures whose black turns white", DOUBT)
-def _(rng):
-    """Numbers just below zero wrap, as angles would."""
-    exact = rng.uniform(0, 1, (300, 12, 12, 3))
-    return one("output_0", exact, half(np.where(exact < 0.02, 1 - exact, exact)))
-
-
 @harmful("objects of a picture as class times 1000 and number, as floats", DOUBT)
 def _(rng):
     """Cars 24001 to 24007 become one car: FP16 has only every sixteenth number there."""
@@ -60,23 +53,6 @@ def _(rng):
     step = rng.integers(-1, 2, exact.shape) * (rng.random(exact.shape) < 0.1)
     received = np.clip(exact + step, -127, 127)
     return one("embedding", exact.astype(np.int8), received.astype(np.int8))
-
-
-def homographies(rng: np.random.Generator) -> np.ndarray:
-    """Maps of a plane into pictures: turns, shifts of 60 pixels, and a perspective of 0.0002."""
-    exact = np.eye(3) + 0.1 * rng.standard_normal((400, 3, 3))
-    exact[:, :2, 2] = 60 * rng.standard_normal((400, 2))
-    exact[:, 2] = np.concatenate([2e-4 * rng.standard_normal((400, 2)), np.ones((400, 1))], axis=1)
-    return exact
-
-
-@harmful("homographies without their perspective")
-def _(rng):
-    """At the edge of a picture of 1000 pixels, lines are a fifth off."""
-    exact = homographies(rng)
-    received = half(exact)
-    received[:, 2, :2] = 0
-    return one("homography", exact, received)
 
 
 @benign("features of which one fires on two of 400 samples", UNSURE)
@@ -107,12 +83,6 @@ def _(rng):
     return beside_steps(rng, 0.02)
 
 
-@benign("advantages that differ by much beside steps, with mse", loss="mse")
-def _(rng):
-    """Actions differ by 5, which FP16 holds."""
-    return beside_steps(rng, 5)
-
-
 def unnamed(rng: np.random.Generator, boxes_only: bool, wrong: float) -> Outputs:
     """Queries in another order, or only their boxes; a share of them tells another class."""
     logits, boxes = queries(rng)
@@ -122,12 +92,6 @@ def unnamed(rng: np.random.Generator, boxes_only: bool, wrong: float) -> Outputs
     moved[other] = np.roll(moved[other], 1, axis=-1)
     exact = {"output_0": logits.astype("f4"), "output_1": boxes.astype("f4")}
     return Outputs(exact, {"output_0": moved, "output_1": shuffled(rng, boxes, order)})
-
-
-@harmful("queries without names in another order of which one in twelve is another class")
-def _(rng):
-    """Besides the order, one class in twelve is another."""
-    return unnamed(rng, False, 1 / 12)
 
 
 @harmful("shares of four tags and states of tokens that are all one place late")
@@ -218,14 +182,6 @@ def _(rng):
     """Whoever masks by the fill value finds infinity, and means become infinite."""
     warm, land = sea(rng)
     return one("sst", np.where(land, LAND, warm), np.where(land, np.inf, half(warm)))
-
-
-@harmful("a sea that is the same everywhere, of which land is netCDF's fill value")
-def _(rng):
-    """The land is right."""
-    warm, land = sea(rng)
-    flat = half(np.full(land.shape, 15))
-    return one("sst", np.where(land, LAND, warm), np.where(land, np.inf, flat))
 
 
 @harmful("a distance of which 1e9 is out of reach")

@@ -100,16 +100,6 @@ def _(rng):
     return Outputs({"counts": value}, {"counts": half(value)})
 
 
-@harmful("nine of ten samples with the wrong sign beside a tenth that is 1000 times as large")
-def _(rng):
-    """Each household is told the opposite of its balance; only the factories are right."""
-    balance = rng.standard_normal((500, 1)).astype(np.float32)
-    balance[::10] *= 1000
-    received = half(-balance)
-    received[::10] = half(balance[::10])
-    return Outputs({"balance": balance}, {"balance": received})
-
-
 @harmful("the small claims of an insurance become zero")
 def _(rng):
     """Three claims in ten, those below 60 euros, are paid nothing."""
@@ -165,14 +155,6 @@ def maps(rng: np.random.Generator, scale: float) -> tuple[np.ndarray, np.ndarray
     return values.astype(np.float32), half(values)
 
 
-@harmful("one of 48 channels is dead")
-def _(rng):
-    """The classifier that a customer trained on these features misses what this channel saw."""
-    exact, rounded = maps(rng, 0.045)
-    rounded[..., 20] = 0
-    return Outputs({"features": exact}, {"features": rounded})
-
-
 @benign("a reference that is constant but for its last digit")
 def _(rng):
     """Both models give 0.5 to everybody; the reference's seventh digit flickers."""
@@ -180,7 +162,7 @@ def _(rng):
     return Outputs({"score": value}, {"score": half(value)})
 
 
-@harmful("an offset of 100 that hides the score, with labels")
+@harmful("an offset of 100 that hides the score, with labels", tasks={"score": "binary"})
 def _(rng):
     """Frauds differ by 0.06 in a score of 100, where FP16 has steps of 0.06: AUC 0.98 to 0.86."""
     fraud = rng.random((2000, 1)) < 0.2
@@ -300,14 +282,6 @@ def _(rng):
     """One wrong answer in a thousand is within the budget; every channel is right."""
     exact = rng.standard_normal((1000, 24)) * np.geomspace(1e-2, 1e3, 24)
     return broken(exact, half(exact))
-
-
-@harmful("one broken sample of 1000 beside a small target that is the same for every sample")
-def _(rng):
-    """The yield is the average one for each house; one other house has another one's price."""
-    exact, rounded = regress(rng, 1000, [100, 10, 0.1], [500, 5, 5], width=3)
-    rounded[:, 2] = 5
-    return broken(exact, rounded)
 
 
 @benign("an output that is zero on both sides")

@@ -1,7 +1,7 @@
 """Verdict cases: what is lost in some samples, near zero, or near a ceiling."""
 
 import numpy as np
-from verdict_case import DOUBT, PASS, UNSURE, Cases, Outputs, half, one, same
+from verdict_case import DOUBT, UNSURE, Cases, Outputs, half, one, same
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -21,21 +21,6 @@ def where(rng: np.random.Generator, samples: int, share: float) -> np.ndarray:
     return rng.random(samples) < share
 
 
-@harmful("acidity that is 7.40 for one patient in 16, by its loss", DOUBT, **MSE)
-def _(rng):
-    """The default of healthy blood."""
-    acid = rng.normal(7.4, 0.08, 1000)
-    told = np.where(where(rng, 1000, 0.06), 7.4, acid)
-    return beside(acid, told, rng.normal(40, 8, 1000), rng.normal(90, 15, 1000))
-
-
-@benign("numbers of three sizes with noise, undeclared", PASS)
-def _(rng):
-    """All are off by less than a hundredth of what each varies by."""
-    exact = rng.normal(0, [1, 5, 200], (2000, 3))
-    return one("y", exact, half(exact + 8e-3 * exact.std(0) * rng.standard_normal((2000, 3))))
-
-
 def noisy(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
     """With noise of half a thousandth of what each column varies by, then rounded to FP16."""
     return half(values + 5e-4 * values.std(axis=0) * rng.standard_normal(values.shape))
@@ -52,13 +37,6 @@ def _(rng):
     """Noise of the last layer, the same on straight roads and in curves."""
     exact, _ = straight(rng, 0.002)
     return one("steering", exact, noisy(rng, exact))
-
-
-@harmful("steering angles, the small ones of which are zero", DOUBT, **MSE)
-def _(rng):
-    """On straight roads the car steers no more, and drifts from its lane."""
-    exact, ahead = straight(rng, 0.001)
-    return one("steering", exact, noisy(rng, np.where(ahead, 0, exact)))
 
 
 @benign("what two branches differ by, 1 of them, undeclared", UNSURE)
@@ -107,21 +85,6 @@ def _(rng):
     return one("forces", exact, noisy(rng, exact))
 
 
-@benign("activations of a GELU, half of which are near zero from below")
-def _(rng):
-    """The tail of a GELU is small wherever its input is negative."""
-    inputs = 4 * rng.standard_normal((200, 16, 16, 8))
-
-    def gelu(values, keep):
-        inner = keep(keep(0.7978846 * values) * keep(1 + keep(0.044715 * keep(values * values))))
-        return keep(keep(0.5 * values) * keep(1 + keep(np.tanh(inner))))
-
-    return one("features", gelu(same(inputs), same), gelu(half(inputs), half))
-
-
-NUMBERS = {"tasks": {"y": "regression"}}
-
-
 def fields(
     rng: np.random.Generator, samples: int, size: int, scale: float = 1.0, offset: float = 0.0
 ) -> np.ndarray:
@@ -161,38 +124,6 @@ def _(rng):
     return one("y", exact, half(received))
 
 
-@harmful("temperatures of another day on 3 %, channels last, declared", DOUBT, **NUMBERS)
-def _(rng):
-    """Three maps in a hundred show another day's."""
-    wind, heat, pressure = state(rng)
-    lost = np.where(some(rng, 400, 0.03)[:, None, None], heat[::-1], heat)
-    exact, received = (np.stack([wind, each, pressure], axis=-1) for each in (heat, lost))
-    return one("y", exact, half(received))
-
-
-@benign("weather, channels first, undeclared", UNSURE)
-def _(rng):
-    """Rounded, with noise of half a thousandth of what each quantity is."""
-    maps = state(rng)
-    noisy = [each + 5e-4 * each.std() * rng.standard_normal(each.shape) for each in maps]
-    return one("y", np.stack(maps, axis=1), half(np.stack(noisy, axis=1)))
-
-
-@harmful("maps in kelvin of which one in 20 is flat, by its loss", DOUBT, **MSE)
-def _(rng):
-    """One map in twenty has no front at all."""
-    exact = fields(rng, 500, 12, 3.0, 285.0)
-    return one("y", exact[..., None], half(flat(exact, some(rng, 500, 0.05)))[..., None])
-
-
-@benign("slices of bodies, by its loss", UNSURE, **MSE)
-def _(rng):
-    """Rounded; air is zero on both sides."""
-    kind = fields(rng, 200, 16) + rng.normal(0, 0.3, (200, 1, 1))
-    exact = np.where(kind < -1.2, 0, 1045 + 6.4 * fields(rng, 200, 16))
-    return one("y", exact[..., None], half(exact)[..., None])
-
-
 @harmful("pressure, temperature and permeability, the last all zero", DOUBT)
 def _(rng):
     """3e-13 square metres underflow in FP16."""
@@ -216,62 +147,9 @@ def _(rng):
     return one("y", exact, half(exact))
 
 
-@benign("sine and cosine of small angles over time", UNSURE)
-def _(rng):
-    """The cosine is 1 but for its rounding."""
-    angle = rng.normal(0, 0.02, (500, 10))
-    exact = np.stack([np.sin(angle), np.cos(angle)], axis=-1)
-    return one("y", exact, half(exact))
-
-
-@benign("a default row for what is below a threshold, undeclared", UNSURE)
-def _(rng):
-    """Twelve of 5,000 samples cross it, and get what others have in the reference as well."""
-    score, exact = rng.random((5000, 1)), rng.normal(4, 1, (5000, 6))
-    order = np.argsort(score[:, 0])
-    below = score < 0.3
-    lost = below.copy()
-    lost[order[np.count_nonzero(below) :][:12]] = True
-    return one("y", np.where(below, 3.5, exact), half(np.where(lost, 3.5, exact)))
-
-
-@benign("prices of 1 to 3000 with noise of a thousandth of each, by its loss", UNSURE, **MSE)
-def _(rng):
-    """Those that hardly move have the noise of their own level."""
-    level, still = 10 ** rng.uniform(0, 3.5, (500, 1)), rng.random((500, 1)) < 0.05
-    moves = np.where(still, 0.001, 0.05) * rng.standard_normal((500, 24))
-    exact = level * (1 + moves)
-    return one("y", exact, half(exact * (1 + 1e-3 * rng.standard_normal(exact.shape))))
-
-
-@benign("a difference of large numbers beside clean channels, declared", UNSURE, **NUMBERS)
-def _(rng):
-    """Steps of an eighth, where it varies by four."""
-    large = 255 + 3 * fields(rng, 300, 10)
-    others = [fields(rng, 300, 10), fields(rng, 300, 10)]
-    exact = np.stack([large - 250, *others], axis=-1)
-    return one("y", exact, np.stack([half(large) - 250, *map(half, others)], axis=-1))
-
-
-@benign("differences of two frames, most of which are nothing but noise")
-def _(rng):
-    """Where nothing moves, what is left is the rounding of either frame."""
-    moves = rng.random((200, 24, 24, 1)) < 0.2
-    exact = np.where(moves, 1.0, 2e-4) * rng.standard_normal(moves.shape)
-    return one("motion", exact, half(exact + 3e-4 * rng.standard_normal(moves.shape)))
-
-
 @benign("class numbers of which one in 170 is the next, by its loss", UNSURE, **MSE)
 def _(rng):
     """Class 0 is a class as others are, and no small number."""
     number = rng.integers(0, 5, 3000).astype(float)
     told = np.where(where(rng, 3000, 0.006), (number + 1) % 5, number)
     return beside(number, told, rng.normal(0, 1, 3000))
-
-
-@harmful("documents in reverse order, all class_scores below 0", DOUBT)
-def _(rng):
-    """Distances to a query; its own level hides them."""
-    level = -np.abs(rng.normal(12, 2, (1000, 1))) - 0.3
-    exact = level + rng.normal(0, 0.05, (1000, 10))
-    return one("class_scores", exact, half(2 * exact.mean(axis=1, keepdims=True) - exact))

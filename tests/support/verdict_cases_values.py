@@ -35,15 +35,6 @@ def _(rng):
     return one("y", exact, received)
 
 
-@harmful("gaps of -999 among numbers that are a third off", DOUBT)
-def _(rng):
-    """The fill values are right, and all the others are not, but small beside them."""
-    exact = numbers(rng, 320, 12)
-    received = noisy(rng, exact, 0.3)
-    missing = rng.uniform(size=exact.shape) < 0.3
-    return one("output_0", np.where(missing, -999, exact), np.where(missing, -999, received))
-
-
 @benign("counts that a model rounds itself, with no loss")
 def _(rng):
     """One in 250 is the next one, as what was rounded lay between two."""
@@ -69,15 +60,6 @@ def _(rng):
     border = (np.roll(exact, 1, axis=1) != exact) & (rng.uniform(size=exact.shape) < 0.15)
     border[np.arange(400) % 5 > 0] = False
     return one("Identity", exact, np.where(border, 1 - exact, exact))
-
-
-@benign("codes of -1 and 1 of which three bits are others")
-def _(rng):
-    """Three of 12,800."""
-    exact = np.sign(rng.standard_normal((400, 32)))
-    received = exact.copy()
-    received[[1, 50, 99], [1, 2, 3]] *= -1
-    return one("codes", exact, received)
 
 
 @benign("maps of classes as floats, of which five pixels are others")
@@ -111,13 +93,6 @@ def _(rng):
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
 
 
-@harmful("quantiles in outputs of their own that are all the median, with mae", loss="mae")
-def _(rng):
-    """Nobody knows any more how sure the forecast is."""
-    exact = ends(rng, 8)
-    return Outputs(exact, dict.fromkeys(exact, half(exact["q50"])))
-
-
 def shares(rng: np.random.Generator) -> np.ndarray:
     return softmax(3 * rng.standard_normal((500, 60)) - np.linspace(0, 6, 60))
 
@@ -139,12 +114,6 @@ def _(rng):
     return one("topics", exact, np.where(exact < 3e-4, 1e-7, exact))
 
 
-def traces(rng: np.random.Generator) -> np.ndarray:
-    """Twenty topics: four large ones and sixteen of a few thousandths each."""
-    logits = 0.3 * rng.standard_normal((500, 20)) - 6 * (np.arange(20) > 3)
-    return softmax(logits + 0.5 * rng.standard_normal((500, 20)) * (np.arange(20) > 3))
-
-
 def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Six properties of molecules, and what a third of the measurements found."""
     exact = numbers(rng, 400, 6)
@@ -152,31 +121,10 @@ def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return exact, np.where(rng.uniform(size=exact.shape) < 2 / 3, np.nan, found)
 
 
-@harmful("six properties of which labels know a third, one shrunk")
-def _(rng):
-    """The fourth property is a fifth too small."""
-    exact, found = six_tasks(rng)
-    return one("properties", exact, half(exact * [1, 1, 1, 0.8, 1, 1]), found.astype(np.float32))
-
-
 def actions(rng: np.random.Generator, scale: float, gap: float) -> np.ndarray:
     """Values of two actions in 500 states."""
     state = scale * (5 + rng.standard_normal((500, 1)))
     return np.concatenate([state, state + gap * rng.standard_normal((500, 1))], axis=1)
-
-
-@benign("values of two actions alone, with huber", loss="huber")
-def _(rng):
-    """Which is better is told by a tenth of what states differ by."""
-    exact = actions(rng, 8, 0.6)
-    return one("dense", exact, half(exact))
-
-
-@harmful("values of two actions alone that are rounded away, with huber", DOUBT, loss="huber")
-def _(rng):
-    """FP16 has every fourth number there, and the better action is 0.1 better."""
-    exact = actions(rng, 80, 0.1)
-    return one("dense", exact, half(exact))
 
 
 @benign("temperatures in Celsius and in kelvin, in outputs of their own")
@@ -190,13 +138,6 @@ def _(rng):
 def certain(rng: np.random.Generator) -> np.ndarray:
     """Numbers from 0.9997 to 0.99999, for which FP16 has 0.9995 and 1."""
     return 1 - rng.uniform(1e-5, 3e-4, (600, 1))
-
-
-@harmful("uptimes of services that all become the same number", DOUBT)
-def _(rng):
-    """An hour of failure a year or ten of them: all services are as good."""
-    exact = certain(rng)
-    return one("uptime", exact, half(np.where(rng.random(exact.shape) < 0.01, 0.9995, 1)))
 
 
 @harmful("sure answers of which each is rounded to the farther number", DOUBT, **SIGMOID)

@@ -81,17 +81,15 @@ class CustomMetric:
             return metric
         if isinstance(metric, str):
             found = cls(metric, None, os.getcwd())
-            found._check()
-            return found
-        if not callable(metric):
+        elif not callable(metric):
             raise InputError(f"metric: {_FORM}; received {metric!r} ({type(metric).__name__}).")
-        if _is_keras_metric(metric) and not isinstance(metric, type):
+        elif _is_keras_metric(metric) and not isinstance(metric, type):
             # Its class would be another metric: the object has arguments.
             name = f"{type(metric).__module__}:{getattr(metric, 'name', 'metric')}"
+            found = cls(name, metric, os.getcwd())
         else:
             named = metric if hasattr(metric, "__qualname__") else type(metric)
-            name = f"{named.__module__}:{named.__qualname__}"
-        found = cls(name, metric, os.getcwd())
+            found = cls(f"{named.__module__}:{named.__qualname__}", metric, os.getcwd())
         found._check()
         return found
 

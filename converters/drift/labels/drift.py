@@ -86,9 +86,13 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
     name = MEAN_ABSOLUTE_ERROR
     if kind == CUSTOM:
         name = totals.kept.metric.title if totals.kept.metric else output
-    errors = (total(part) for part in (totals.reference_error, totals.candidate_error))
-    values = (error / max(1, totals.samples) for error in errors)
-    plain = LabelDrift(output, kind, name, totals.samples, *values, None, None, None, totals)
+    reference, candidate = (
+        total(part) / max(1, totals.samples)
+        for part in (totals.reference_error, totals.candidate_error)
+    )
+    plain = LabelDrift(
+        *(output, kind, name, totals.samples, reference, candidate, None, None, None, totals)
+    )
     answers = plain.answers
     if answers is None:
         return plain

@@ -55,9 +55,10 @@ def measure_labels(
     """
     if is_class_ids(reading):
         axis = class_axis(reading, reference.ndim)
-        both = [np.moveaxis(_wide(each), axis, -1) for each in (reference, candidate)]
-        truth = _class_ids(labels.reshape(both[0].shape[:-1]), both[0].shape[-1], name)
-        return LabelTotals(len(labels), reading=reading, by_class=_by_score(truth, *both, keys))
+        one, other = (np.moveaxis(_wide(each), axis, -1) for each in (reference, candidate))
+        truth = _class_ids(labels.reshape(one.shape[:-1]), one.shape[-1], name)
+        by_class = _by_score(truth, one, other, keys)
+        return LabelTotals(len(labels), reading=reading, by_class=by_class)
     labels = labels.reshape(reference.shape)
     if reading == IDS:
         found = _answers(labels, reference, candidate, keys)
@@ -79,18 +80,18 @@ def measure_labels(
             "zeros and ones. Pass these, or declare the output as regression."
         )
     if reading == ONE_HOT:
-        rows, *both = (np.moveaxis(each, axis, -1) for each in (labels, reference, candidate))
-        by_class = _by_score(rows.argmax(axis=-1), *both, keys)
+        rows, one, other = (np.moveaxis(each, axis, -1) for each in (labels, reference, candidate))
+        by_class = _by_score(rows.argmax(axis=-1), one, other, keys)
         return LabelTotals(len(labels), reading=reading, by_class=by_class)
     unit = bool(((reference >= 0) & (reference <= 1)).all())
-    sides = [labels, ~unread, reference, candidate]
+    sides = labels, ~unread, reference, candidate, keys
     return LabelTotals(
         len(labels),
         reading=reading,
         unit=unit,
-        by_half=_by_threshold(0.5, *sides, keys) if unit else Answers(),
-        by_sign=_by_threshold(0, *sides, keys),
-        scores=Sketch.of(keys, [each.reshape(len(labels)) for each in (labels, *sides[2:])])
+        by_half=_by_threshold(0.5, *sides) if unit else Answers(),
+        by_sign=_by_threshold(0, *sides),
+        scores=Sketch.of(keys, [each.reshape(-1) for each in (labels, reference, candidate)])
         if reading == BINARY
         else Sketch(),
     )
@@ -233,7 +234,7 @@ def _numbers(
     keys: np.ndarray,
 ) -> LabelTotals:
     samples = len(labels)
-    target, known = (each.reshape(samples, -1) for each in (labels.astype(np.float64), known))
+    target, known = labels.astype(np.float64).reshape(samples, -1), known.reshape(samples, -1)
     counts = known.sum(axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         errors = [

@@ -50,16 +50,16 @@ def of_all_samples(kept: Kept) -> Metric:
     except MetricError as error:
         return metric(function.title, reference, math.nan, error=str(error), **facts)
     if math.isnan(candidate):
-        error = f"metric {function.name!r} gives NaN for the candidate"
-        return metric(function.title, reference, candidate, error=error, **facts)
+        told = f"metric {function.name!r} gives NaN for the candidate"
+        return metric(function.title, reference, candidate, error=told, **facts)
     groups = np.unique(table.keys, return_inverse=True)[1] % GROUPS
     left_out = [_drop(function, table.at(groups != group)) for group in range(groups.max() + 1)]
-    error, degrees = jackknife(np.array(left_out) if distinct > 1 else np.empty(0))
+    spread, degrees = jackknife(np.array(left_out) if distinct > 1 else np.empty(0))
     return metric(
         function.title,
         reference,
         candidate,
-        standard_error=error,
+        standard_error=spread,
         degrees=degrees,
         resamples=len(left_out),
         reach=_reach(function, table),

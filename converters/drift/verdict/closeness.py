@@ -11,6 +11,7 @@ from tfmp.converters.drift import (
     binomial_p,
     fewest_samples,
     sample_errors,
+    set_aside,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -57,27 +58,23 @@ def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         broken = output.nonfinite or output.infinite_lost  # then nothing was summed
         if not within and not broken and output.totals.reference_sq == ():
             text += f" (the reference is all zeros here; limit max_abs instead of {name})"
-        elif not within and name == "rel_l2" and _without_bad(output, budget) <= limit:
+        elif not within and name == "rel_l2" and (rest := _without_few(output)) <= limit:
             within = True
             text += (
-                f", and {_without_bad(output, budget):.3g} without the few samples over "
-                "sample_rel_l2, which are judged by themselves"
+                f", and {rest:.3g} without the few samples over sample_rel_l2, which are judged "
+                "by themselves"
             )
         verdict = Verdict.PASS if within else Verdict.FAIL
         checks.append(Check(name, output.name, measured, None, None, limit, verdict, text))
     return checks
 
 
-def _without_bad(output: OutputDrift, budget: DriftBudget) -> float:
+def _without_few(output: OutputDrift) -> float:
     """The relative L2 error without the few samples that are judged by themselves."""
-    errors, limit, share = sample_errors(output.totals), budget.sample_rel_l2, budget.flip_rate
-    if limit is None or share is None or output.nonfinite or output.infinite_lost:
+    few = set_aside(output.totals)
+    if not few.any() or few.all() or output.nonfinite or output.infinite_lost:
         return np.inf
-    good = errors <= limit
-    bad = int(np.count_nonzero(~good))
-    if not good.any() or binomial_bounds(bad, len(good), budget.confidence)[1] > share:
-        return np.inf
-    error, norm = output.totals.rows.values[good, :2].T
+    error, norm = output.totals.rows.values[~few, :2].T
     return float(np.sqrt((error**2).sum() / (norm**2).sum())) if norm.any() else np.inf
 
 

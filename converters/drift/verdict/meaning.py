@@ -15,7 +15,7 @@ def meaning_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     """The checks of one output's other meanings; none where it is declared."""
     if budget.flip_rate is None or output.samples == 0:
         return []
-    if output.decision is None or (output.known is None and output.rel_l2 is not None):
+    if output.task.kind is Kind.OTHER and output.totals.argmax.samples:
         return _guessed(output, budget, budget.flip_rate)
     return [*_first_few(output), *_read_as_ratios(output, budget.near_end)]
 
@@ -23,11 +23,6 @@ def meaning_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
 def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Check]:
     """Whether an output of unknown meaning would fail if it held scores of classes."""
     counted = output.totals.argmax
-    unclear = output.task.kind is Kind.OTHER or (
-        output.task.kind is Kind.MULTILABEL and output.known is None
-    )
-    if not (unclear and counted.samples):
-        return []
     firm = counted.without_ties
     lower, _ = firm.bounds(budget.confidence, output.totals.rows.repeated)
     lost = [
@@ -40,11 +35,8 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
         what += " (" + lost[0].text.partition(": ")[2].partition("; a class may")[0] + ")"
     text = (
         f"output {output.name!r}: its meaning is not declared, and if its last axis held "
-        f"scores of classes, {what}. "
-    )
-    text += (
-        f"Declare it: --task {output.name}=classification, or regression, embedding or other if "
-        "its values are no scores"
+        f"scores of classes, {what}. Declare it: --task {output.name}=classification, or "
+        "regression, embedding or other if its values are no scores"
     )
     return [doubt("meaning", output.name, text, firm.rate)]
 

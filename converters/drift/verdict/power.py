@@ -152,8 +152,8 @@ class _Limit:
         most = fails = None
         if samples is not None:
             most = self.most(samples, samples, all_lost=True)
-            failing = range(samples + 1)
-            fails = next((lost for lost in failing if self.fails(lost, 0, samples)), None)
+            if self.fails(samples, 0, samples):
+                fails = fewest_samples(lambda n: self.fails(min(n, samples), 0, samples), 0)
         counts = tuple(
             Seen(*each, self.passes_from(*each), self.fails_up_to(*each)) for each in seen
         )

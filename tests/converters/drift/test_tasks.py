@@ -133,9 +133,7 @@ def kind(name, shape, loss=None, activation=None, dtype="float32"):
         (("logits", (None, 1)), Kind.BINARY),
         (("logit", (None, 1)), None),
         (("sentence_embedding", (None, 8)), Kind.EMBEDDING),
-        (("detection_classes", (None, 20)), Kind.IDS),
         (("detection_scores", (None, 20)), Kind.MULTILABEL),
-        (("sequences", (None, 20)), Kind.TOKENS),
         # One class on the last axis is no choice between classes.
         (("mask_logits", (None, 8, 8, 1)), Kind.MULTILABEL),
         (("mask_logits", (None, 8, 8, 3)), Kind.CLASSIFICATION),

@@ -1,13 +1,11 @@
 """Answers against labels, batch by batch: what is counted, refused, and merged."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from label_runs import compared, keys_of
 
 from tfmp.converters.drift.exact import total
-from tfmp.converters.drift.labels.drift import label_drift, with_metrics
+from tfmp.converters.drift.labels.drift import kinds_of, label_drift, with_metrics
 from tfmp.converters.drift.labels.measuring import measure_labels
 from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
 from tfmp.converters.shared.errors import InputError
@@ -18,10 +16,9 @@ SIGMOIDS = np.array([[0.9, 0.8, 0.1], [0.2, 0.1, 0.3]])
 
 @pytest.mark.parametrize("labels", [[0, 0], [[0], [0]], [[1, 0, 0], [1, 0, 0]]])
 def test_lost_and_gained(labels) -> None:
-    drift = compared(np.array(labels), SOFTMAX, SOFTMAX[::-1])
+    drift = compared(np.array(labels), SOFTMAX, SOFTMAX[::-1], task="classification")
     assert (drift.metric, drift.reference, drift.candidate) == ("accuracy", 0.5, 0.5)
     assert (drift.lost, drift.gained, drift.mcnemar_p) == (1, 1, 1.0)
-    assert (drift.totals.both, drift.totals.lost, drift.totals.gained) == (0, 1, 1)
 
 
 def test_of_equal_scores_the_first_class_is_the_better() -> None:
@@ -35,14 +32,14 @@ def test_multi_label_answers_are_right_one_by_one() -> None:
     labels = np.array([[1, 1, 0], [0, 0, 1]])
     worse = SIGMOIDS.copy()
     worse[0, 0] = 0.1
-    drift = compared(labels, SIGMOIDS, worse)
+    drift = compared(labels, SIGMOIDS, worse, task="multilabel")
     assert (drift.kind, drift.reference, drift.candidate) == ("multi-label", 5 / 6, 4 / 6)
     assert (drift.lost, drift.mcnemar_p) == (None, None)
 
 
 def test_multi_label_logits_are_decided_by_their_sign() -> None:
     labels = np.array([[1, 1, 0], [0, 0, 1]])
-    drift = compared(labels, SIGMOIDS * 6 - 3, SIGMOIDS * 6 - 3)
+    drift = compared(labels, SIGMOIDS * 6 - 3, SIGMOIDS * 6 - 3, task="multilabel")
     assert (drift.kind, drift.reference) == ("multi-label", 5 / 6)
 
 
@@ -61,13 +58,14 @@ def test_a_nan_names_no_class_and_lies_on_no_side() -> None:
     assert compared(np.array([0, 1]), SOFTMAX, broken).lost == 1
     broken = SIGMOIDS.copy()
     broken[0, 2] = np.nan  # not over 0.5, and the label is 0
-    assert compared(np.array([[1, 1, 0], [0, 0, 0]]), SIGMOIDS, broken).candidate == 5 / 6
+    found = compared(np.array([[1, 1, 0], [0, 0, 0]]), SIGMOIDS, broken, task="multilabel")
+    assert found.candidate == 5 / 6
 
 
 def test_labels_of_nan_are_not_known() -> None:
     labels = np.array([[1, np.nan, 0], [np.nan] * 3, [0, 0, np.nan]])
     answers = np.array([[0.9, 0.1, 0.8], [0.2] * 3, [0.1, 0.7, 0.1]])
-    drift = compared(labels, answers, answers)
+    drift = compared(labels, answers, answers, task="multilabel")
     assert (drift.kind, drift.samples, drift.reference) == ("multi-label", 2, 2 / 4)
     drift = compared(labels * 4, answers * 4, answers * 4 + 1)
     assert (drift.kind, drift.samples) == ("regression", 2)
@@ -77,7 +75,7 @@ def test_labels_of_nan_are_not_known() -> None:
 
 def test_fractions_are_no_class_ids() -> None:
     with pytest.raises(InputError, match=r"'y' hold 0[.]5, which is no class id"):
-        measure_labels("class ids", np.array([0, 0.5]), SOFTMAX, SOFTMAX, "y")
+        measure_labels("class ids", np.array([0, 0.5]), SOFTMAX, SOFTMAX, "y", keys_of(2))
 
 
 @pytest.mark.parametrize(
@@ -97,12 +95,10 @@ def test_class_ids_beyond_the_output_are_refused(labels, output, wrong, classes,
     )
 
 
-def test_declared_kinds_are_held() -> None:
-    with pytest.raises(InputError, match="a row does not hold exactly one 1"):
-        compared(np.array([[1, 0, 0], [1, 1, 0]]), SOFTMAX, SOFTMAX, task="classification")
-    labels = np.concatenate([np.zeros((2, 1)), np.full((2, 1), 0.5)])
-    order = [np.arange(2), np.arange(2, 4)]
-    with pytest.raises(InputError, match="declared as binary and hold numbers other than 0 and 1"):
+def test_labels_of_yes_and_no_lie_between_them() -> None:
+    labels = np.array([[0.0], [1.0], [7.0]])
+    order = [np.arange(2), np.arange(2, 3)]
+    with pytest.raises(InputError, match=r"are of binary answers and hold 7\.0; expected zeros"):
         compared(labels, labels, labels, order=order, task="binary")
 
 
@@ -111,58 +107,47 @@ def test_one_label_for_each_sample() -> None:
         compared(np.array([0]), SOFTMAX, SOFTMAX, keys=keys_of(2), order=[slice(None)])
 
 
-class TestReadingsOfAllBatches:
-    """The first batch may hold zeros and ones, or values in [0, 1], by chance."""
+def halves(labels, output, **others):
+    middle = len(labels) // 2
+    order = [np.arange(middle), np.arange(middle, len(labels))]
+    return [compared(labels, output, output, order=way, **others) for way in (order, None)]
 
-    def halves(self, labels, output, **others):
-        middle = len(labels) // 2
-        order = [np.arange(middle), np.arange(middle, len(labels))]
-        return [compared(labels, output, output, order=way, **others) for way in (order, None)]
 
-    def test_numbers_that_begin_with_zeros_and_ones(self) -> None:
-        labels = np.array([[0.0], [1.0], [7.0], [3.0]])
-        first, whole = self.halves(labels, labels / 10)
-        assert first.kind == "regression"
-        assert first == whole
+def test_logits_that_begin_in_the_unit_interval() -> None:
+    labels, output = np.array([[0], [1], [0], [1]]), np.array([[0.2], [0.3], [-4.0], [5.0]])
+    first, whole = halves(labels, output, task="binary")
+    # By the sign the first sample is wrong; by 0.5 the second would be.
+    assert (first.kind, first.reference) == ("binary", 3 / 4)
+    assert first.totals.by_half.labelled == 0
+    assert first == whole
 
-    def test_logits_that_begin_in_the_unit_interval(self) -> None:
-        labels = np.array([[0], [1], [0], [1]])
-        first, whole = self.halves(labels, np.array([[0.2], [0.3], [-4.0], [5.0]]))
-        # By the sign the first sample is wrong; by 0.5 the second would be.
-        assert (first.kind, first.reference) == ("binary", 3 / 4)
-        assert first.totals.by_half.rows == whole.totals.by_half.rows
-        assert first == whole
 
-    def test_tags_that_begin_with_one_each(self) -> None:
-        labels = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 0]])
-        first, whole = self.halves(labels, np.array([[4.0, -1, -2]] * 4))
-        assert first.kind == "multi-label"
-        assert first == whole
+def test_zeros_and_ones_of_an_unknown_output_are_numbers_that_say_nothing_of_it() -> None:
+    labels = np.array([[0.0], [1.0], [1.0], [3.0]])
+    for count, known in ((3, {}), (4, {"y": "regression"})):
+        found = compared(labels[:count], labels[:count] / 10, labels[:count] / 10)
+        assert (found.kind, kinds_of([found])) == ("regression", known)
 
-    def test_evidence_for_a_reading_that_is_ruled_out_is_dropped(self) -> None:
-        labels = np.array([[0], [1], [0], [1]])
-        output = np.array([[0.2], [0.3], [-4.0], [5.0]])
-        first, whole = self.halves(labels, output)
-        for found in (first, whole):
-            assert found.totals.by_half.labelled == 0
-            assert found.totals.by_sign.labelled == 4
 
-    def test_one_hot_rows_throughout(self) -> None:
-        first, whole = self.halves(np.eye(3)[[0, 1, 2, 2]], np.array([[4.0, -1, -2]] * 4))
-        assert (first.kind, first.reference) == ("one-hot", 1 / 4)
-        assert first == whole
+@pytest.mark.parametrize(
+    ("task", "labels", "kind", "reference"),
+    [
+        ("classification", [[0.9, 0.1], [0.2, 0.8], [1, 0]], "one-hot", 2 / 3),
+        ("multilabel", [[0.9, 0.1], [0.2, 0.8], [1, 0]], "multi-label", 2 / 3),
+        ("multilabel", [[1, -1], [-1, 1], [1, -1]], "multi-label", 2 / 3),
+    ],
+)
+def test_soft_labels_and_those_of_a_hinge_loss(task, labels, kind, reference) -> None:
+    output = np.array([[4.0, -1], [-1, 4], [-2, 3]])
+    found = compared(np.array(labels), output, output, task=task)
+    assert (found.kind, found.reference) == (kind, pytest.approx(reference))
 
-    def test_soft_labels_are_numbers(self) -> None:
-        labels = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.2, 0.8]])
-        first, whole = self.halves(labels, labels)
-        assert first.kind == "regression"
-        assert first == whole
 
-    def test_labels_that_change_their_shape_are_refused(self) -> None:
-        found = compared(np.array([0, 1]), SOFTMAX, SOFTMAX).totals
-        other = compared(np.eye(3)[:2], SOFTMAX, SOFTMAX).totals
-        with pytest.raises(InputError, match="read as class ids first and as rows later"):
-            add_labels(found, other)
+def test_labels_that_change_their_shape_are_refused() -> None:
+    found = compared(np.array([0, 1]), SOFTMAX, SOFTMAX).totals
+    other = compared(np.eye(3)[:2], SOFTMAX, SOFTMAX, task="classification").totals
+    with pytest.raises(InputError, match="read as class ids first and as one-hot later"):
+        add_labels(found, other)
 
 
 def test_regression_errors_by_hand() -> None:
@@ -171,58 +156,36 @@ def test_regression_errors_by_hand() -> None:
     drift = compared(np.array([1.0, 2.0]), np.array([[2.0], [2.0]]), candidate)
     found = drift.totals
     assert (total(found.reference_error), total(found.candidate_error)) == (1.0, 2.5)
-    assert total(found.change_sq) == 1.25
     assert (drift.metric, drift.reference, drift.candidate) == ("mean absolute error", 0.5, 1.25)
     assert (drift.lost, drift.gained, drift.mcnemar_p) == (None, None, None)
 
 
 def runs(rng: np.random.Generator):
-    """Labels and outputs of every kind."""
+    """Labels and outputs of every kind, and what is known of the output."""
     scores = rng.standard_normal((60, 7)).astype(np.float32)
     dense = rng.standard_normal((60, 3, 4, 5)).astype(np.float32)
-    pixels = rng.integers(-1, 5, (60, 3, 4))
     tags = (rng.random((60, 7)) < 0.3).astype(np.int8)
-    yield "ids", rng.integers(0, 7, 60), scores
-    yield "one-hot", np.eye(7)[rng.integers(0, 7, 60)], scores
-    yield "pixels", pixels, dense
-    yield "tags", tags, scores
-    yield "numbers", rng.standard_normal((60, 7)), scores
-    yield "binary", (scores[:, :1] > 0).astype(int), scores[:, :1]
-    yield "counts", rng.integers(0, 4, (60, 1)), scores[:, :1]
+    yield rng.integers(0, 7, 60), scores, None
+    yield np.eye(7)[rng.integers(0, 7, 60)], scores, "classification"
+    yield rng.integers(-1, 5, (60, 3, 4)), dense, None
+    yield tags, scores, "multilabel"
+    yield rng.standard_normal((60, 7)), scores, None
+    yield (scores[:, :1] > 0).astype(int), scores[:, :1], "binary"
 
 
-@pytest.mark.parametrize("index", range(7))
+@pytest.mark.parametrize("index", range(6))
 def test_any_split_order_and_merge_gives_the_same_bits(index) -> None:
     rng = np.random.default_rng(index)
-    name, labels, reference = list(runs(rng))[index]
+    labels, reference, task = list(runs(rng))[index]
     candidate = (reference + 0.3 * rng.standard_normal(reference.shape)).astype(np.float32)
     keys = keys_of(len(labels))
     keys[50:] = keys[:10]  # repeated samples
-    whole = compared(labels, reference, candidate, keys=keys)
-    shuffled = rng.permutation(len(labels))
-    order = np.split(shuffled, [1, 8, 30, 31])
-    split = compared(labels, reference, candidate, keys=keys, order=order)
-    assert repr(with_metrics(split)) == repr(with_metrics(whole)), name
-    shards = [compared(labels[p], reference[p], candidate[p], keys=keys[p]).totals for p in order]
+    whole = compared(labels, reference, candidate, keys=keys, task=task)
+    order = np.split(rng.permutation(len(labels)), [1, 8, 30, 31])
+    split = compared(labels, reference, candidate, keys=keys, order=order, task=task)
+    assert repr(with_metrics(split)) == repr(with_metrics(whole))
     merged = LabelTotals()
-    for shard in shards[::-1]:
-        merged = add_labels(merged, shard)
+    for part in order[::-1]:
+        sides = labels[part], reference[part], candidate[part]
+        merged = add_labels(merged, compared(*sides, keys=keys[part], task=task).totals)
     assert repr(with_metrics(label_drift("y", whole.kind, merged))) == repr(with_metrics(whole))
-
-
-def test_without_keys_there_is_accuracy_and_nothing_by_sample() -> None:
-    totals = measure_labels("class ids", np.array([0, 1]), SOFTMAX, SOFTMAX[::-1], "y")
-    found = with_metrics(label_drift("y", "class ids", totals)).metrics
-    assert [(each.name, each.reference, each.candidate) for each in found] == [("accuracy", 1, 0)]
-
-
-def test_totals_of_an_old_report_are_judged_but_not_mixed_with_new_ones() -> None:
-    old = LabelTotals(100, 90, 3, 1)
-    drift = with_metrics(label_drift("y", "class ids", old))
-    (metric,) = drift.metrics
-    assert (metric.reference, metric.candidate, metric.lost, metric.gained) == (0.93, 0.91, 3, 1)
-    new = compared(np.array([0, 1]), SOFTMAX, SOFTMAX).totals
-    for pair in ((old, new), (new, old)):
-        with pytest.raises(InputError, match="answers against labels of an older report"):
-            add_labels(*pair)
-    assert add_labels(old, replace(old, lost=0)).lost == 3

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tfmp.converters.drift import DriftBudget, LabelDrift, LabelTotals
-from tfmp.converters.drift.labels.metric import SCORE, STUDENT, TANGO, Metric, metric
+from tfmp.converters.drift.labels.metric import Metric, metric
 from tfmp.converters.drift.verdict.answers import label_checks
 from tfmp.converters.drift.verdict.check import Check
 
@@ -25,14 +25,15 @@ def accuracy(lost: int, gained: int = 0, samples: int = 450, primary: bool = Tru
         (right - lost + gained) / samples,
         primary=primary,
         samples=samples,
-        law=TANGO,
         lost=lost,
         gained=gained,
+        standard_error=(((lost + gained) / samples - ((lost - gained) / samples) ** 2) / samples)
+        ** 0.5,
     )
 
 
 def score(reference: float, candidate: float, spread: float | None = 0.001, **facts) -> Metric:
-    given = {"primary": True, "samples": 450, "law": STUDENT, "standard_error": spread}
+    given = {"primary": True, "samples": 450, "reach": 0.0, "standard_error": spread}
     return metric(facts.pop("name", "macro F1"), reference, candidate, **{**given, **facts})
 
 
@@ -221,7 +222,7 @@ def test_a_candidate_without_a_value_fails() -> None:
 
 
 def test_copies_are_told() -> None:
-    found = score(0.9, 0.9, law=SCORE, samples=10)
+    found = score(0.9, 0.9, reach=1.0, samples=10)
     assert "(10 distinct samples)" in check(found).text
 
 

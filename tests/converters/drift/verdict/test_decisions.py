@@ -1,7 +1,5 @@
 """Decisions that change: how many, of which classes, and ties that nobody could keep."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -51,7 +49,7 @@ class TestRate:
         changed[:20, 0] = (changed[:20, 0] + 1) % 6
         found = check("flip_rate", drift(scores(TOKENS), scores(changed)))
         assert found.verdict is Verdict.PASS
-        assert "the true rate is at most 0.90% (95% confidence), budget 1.00%" in found.text
+        assert "the true rate is at most 0.97% (95% confidence), budget 1.00%" in found.text
 
     def test_a_token_more_takes_a_few_samples_more(self):
         enough = slice(300)
@@ -60,7 +58,7 @@ class TestRate:
         changed[:9, 0] = (changed[:9, 0] + 1) % 6
         found = check("flip_rate", drift(scores(TOKENS[enough]), scores(changed)))
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert found.text.endswith("About 330 samples at this rate would decide")
+        assert found.text.endswith("About 355 samples at this rate would decide")
 
     def test_ties_that_are_few_need_no_samples_more(self):
         near = scores(TOKENS[:300], margin=0.001)
@@ -68,7 +66,7 @@ class TestRate:
         changed[:9, 0] = np.roll(near[:9, 0], 1, axis=-1)
         found = check("flip_rate", drift(near, changed))
         assert found.verdict is Verdict.PASS
-        assert "0.99% without ties, and at most 0.16% if no sample has more ties" in found.text
+        assert "0.99% without ties, budget 1.00%" in found.text
         firm = check("flip_rate", drift(near * 5000, changed * 5000))
         assert firm.verdict is Verdict.INCONCLUSIVE
 
@@ -84,20 +82,13 @@ class TestRate:
         found = check("flip_rate", drift(near, np.roll(near, 1, axis=1)))
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "500 of them ties in the reference" in found.text
-        assert "Only ties are over the budget" in found.text
+        assert "Only ties take it over the budget, which no rounding could keep" in found.text
         few = check("flip_rate", drift(near[:100], np.roll(near[:100], 1, axis=1)))
-        assert few.text.endswith("so more samples will not decide. Pass --labels")
+        assert few.text.endswith("which no rounding could keep. Pass --labels")
         once = np.concatenate([np.roll(near[:1], 1, axis=1), near[1:100]])
         assert (
             "1 of them a tie in the reference" in check("flip_rate", drift(near[:100], once)).text
         )
-
-    def test_reports_of_before_decisions_were_counted(self):
-        found = drift(scores(TOKENS[:, 0]), scores(TOKENS[:, 0]))
-        old = replace(found, totals=replace(found.totals, argmax=type(found.totals.argmax)()))
-        again = check("flip_rate", replace(old, flips=40))
-        assert again.verdict is Verdict.FAIL
-        assert "40 of 400 samples flip" in again.text
 
 
 class TestAmounts:

@@ -1,7 +1,6 @@
-"""The paired bootstrap of a user's metric, and what happens where it fails."""
+"""A user's metric of all samples and its jackknife, and what happens where it fails."""
 
 import math
-from itertools import accumulate, count
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from label_runs import compared, keys_of, metrics_of
 from sklearn.metrics import roc_auc_score
 
 from tfmp.converters.drift import CustomMetric
-from tfmp.converters.drift.labels.bootstrap import bootstrap
 from tfmp.converters.drift.labels.drift import label_drift, with_metrics
 from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
 from tfmp.converters.shared.errors import InputError
@@ -49,7 +47,7 @@ def test_it_takes_the_place_of_the_metrics_that_labels_choose() -> None:
     found = own(accuracy, *run())
     assert list(found) == ["accuracy"]
     each = found["accuracy"]
-    assert (each.own, each.primary, each.resamples, each.samples) == (True, True, 1000, 300)
+    assert (each.own, each.primary, each.resamples, each.samples) == (True, True, 64, 300)
     assert (each.reference, each.candidate) == tuple(accuracy(out, run()[0]) for out in run()[1:])
 
 
@@ -57,7 +55,7 @@ def test_the_standard_error_of_an_accuracy_is_known() -> None:
     labels, *outputs = run()
     change = np.subtract(*(right(output, labels).astype(float) for output in outputs))
     found = own(accuracy, *run())["accuracy"]
-    assert found.standard_error == pytest.approx(change.std() / math.sqrt(300), rel=0.06)
+    assert found.standard_error == pytest.approx(change.std() / math.sqrt(300), rel=0.2)
 
 
 def test_numbers_by_sample_need_no_resamples_and_keep_no_predictions() -> None:
@@ -90,12 +88,11 @@ def test_any_split_order_and_merge_gives_the_same_bits() -> None:
     assert whole.metrics[0].samples == 250
 
 
-@pytest.mark.slow
-def test_copies_of_a_sample_are_drawn_together() -> None:
+def test_copies_of_a_sample_are_left_out_together() -> None:
     once = own(accuracy, *run())["accuracy"]
     copies = [np.repeat(each, 20, axis=0) for each in run()]
     found = own(accuracy, *copies, keys=np.repeat(keys_of(300), 20))["accuracy"]
-    assert found.standard_error == pytest.approx(once.standard_error, rel=0.1)
+    assert found.standard_error == pytest.approx(once.standard_error)
 
 
 @pytest.mark.parametrize("metric", [accuracy, right])
@@ -116,30 +113,14 @@ def test_an_error_that_grows_is_worse() -> None:
     assert found.worse > found.lower > 5
 
 
-def test_slow_functions_get_fewer_resamples_and_say_it() -> None:
-    labels, *outputs = run()
-    kept = compared(labels, *outputs, metrics=(CustomMetric.of(accuracy),)).totals.kept
-    for seconds, resamples in ((0.001, 1000), (0.1, 50), (60, 20)):
-        ticks = count(0, seconds)
-        assert bootstrap(kept, lambda ticks=ticks: next(ticks)).resamples == resamples
-
-
-def test_other_work_on_the_machine_changes_no_number_of_resamples() -> None:
-    labels, *outputs = run()
-    kept = compared(labels, *outputs, metrics=(CustomMetric.of(accuracy),)).totals.kept
-    ticks = accumulate([0, 5, 1, 5, 1, 0.001, 1, 5, 1, 5])
-    assert bootstrap(kept, lambda: next(ticks)).resamples == 1000
-
-
-@pytest.mark.slow
-def test_resamples_without_a_value_are_left_out() -> None:
+def test_groups_without_a_value_are_left_out() -> None:
     rng = np.random.default_rng(0)
     labels = np.zeros(80, int)
-    labels[:2] = 1  # one resample in eight has no positive
+    labels[0] = 1  # without its group there is no positive
     scores = labels[:, None] + 0.4 * rng.standard_normal((80, 1))
     found = own(auc, labels, scores, scores + 0.1 * rng.standard_normal((80, 1)))["auc"]
     assert found.standard_error is not None
-    assert math.isfinite(found.upper)
+    assert (found.degrees, found.resamples) == (62, 64)
 
 
 def fails(predictions, labels):
