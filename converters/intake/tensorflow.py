@@ -23,7 +23,7 @@ from tfmp.converters.intake.source import (
     unique_name,
 )
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
-from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
@@ -104,19 +104,21 @@ def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]
     }
     if not parsed[name]:
         return
-    told = f"{path}: signature {name!r} parses texts (tf.Example), which no file format can. "
+    told = Refusal(f"signature {name!r} parses texts (tf.Example), which no format can", str(path))
     on_tensors = [key for key, parsers in parsed.items() if not parsers]
     if on_tensors:
         listed = ", ".join(map(repr, on_tensors))
-        raise InputError(f"{told}Choose one that takes tensors with --signature: {listed}.")
+        way = f"Choose one that takes tensors with --signature: {listed}"
+        raise InputError(replace(told, remedy=way))
     values = [value for one in parsed[name] for value in one.outputs if value.dtype.is_floating]
     results = [value for value in functions[name].outputs if value.dtype.is_floating]
     features, outputs = (str([value.name for value in some]) for some in (values, results))
-    raise InputError(
-        f"{told}Take the part behind them in Python, and pass `model` to tfmp.converters.convert: "
-        f"`model = tf.saved_model.load({str(path)!r}).signatures[{name!r}].prune({features}, "
-        f"{outputs})`."
+    way = (
+        "Take the part behind them in Python, and pass `model` to tfmp.converters.convert: "
+        f"`loaded = tf.saved_model.load({str(path)!r}); model = loaded.signatures[{name!r}]"
+        f".prune({features}, {outputs})`"
     )
+    raise InputError(replace(told, remedy=way))
 
 
 def _require_dense(path: Path, function: TfFunction) -> None:

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from tfmp.converters.intake import (
+    FILLINGS,
     AnySource,
     Float64Model,
     OnnxSource,
@@ -462,7 +463,9 @@ def _require_onnx_ops(model: ir.Model) -> None:
                 "cannot be compared with the model. Let the model take the random numbers as an "
                 "input, or convert the part of it before they are drawn."
             )
+        sized = any(op in FILLINGS for op, _ in places)
+        fix = "Fix the sizes of the inputs with --input-shape, or replace" if sized else "Replace"
         raise ConversionError(
-            f"no ONNX form for: {listed}. Replace the layer by one made of standard ops"
+            f"no ONNX form for: {listed}. {fix} the layer by one made of standard ops"
             f"{_or_tflite(op for op, _ in places)}."
         )

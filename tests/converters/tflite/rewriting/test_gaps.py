@@ -107,6 +107,12 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
+def residual() -> keras.Model:
+    """Attention over one feature, with the residual round it."""
+    x = keras.Input((6, 1))
+    return keras.Model(x, x + layers.MultiHeadAttention(2, 3)(x, x))
+
+
 CASES: dict[str, Callable[[], keras.Model]] = {
     "max pool": lambda: model(layers.MaxPooling3D(2), 5, 6, 4, 2),
     "max pool, same": lambda: model(layers.MaxPooling3D(3, 2, padding="same"), 5, 6, 4, 2),
@@ -162,6 +168,7 @@ CASES: dict[str, Callable[[], keras.Model]] = {
         layers.Lambda(second_after_first, output_shape=(None, 3)), None, 3
     ),
     "counts": lambda: model(layers.CategoryEncoding(4, output_mode="count"), 3, dtype="int32"),
+    "residual of one feature": residual,
     "marks": lambda: model(layers.CategoryEncoding(4, output_mode="multi_hot"), 3, dtype="int32"),
 }
 
