@@ -27,7 +27,8 @@ class Refusal:
     def __str__(self) -> str:
         """The refusal as text, for the command line and Python."""
         finding = f"{self.where}: {self.what}" if self.where else self.what
-        return " ".join(f"{part.rstrip('.')}." for part in (finding, self.why, self.remedy) if part)
+        rest = [part for part in (self.why, self.remedy) if part]
+        return " ".join(f"{part.rstrip('.')}." for part in (finding, *rest)) if rest else finding
 
     def at(self, where: object) -> "Refusal":
         """The same refusal at a place, such as the file that a part of it was found in."""
