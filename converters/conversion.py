@@ -171,7 +171,7 @@ def _written(
     if failures:
         told = " ".join(dict.fromkeys(map(str, failures)))
         files = ", ".join(str(artifact.path) for artifact in artifacts)
-        left = f" Converted all the same, and not compared: {files}." if files else ""
+        left = f" Converted, but not compared: {files}." if files else ""
         raise ConversionError(told + left) from failures[0]
     return tuple(artifacts)
 

@@ -55,7 +55,7 @@ def validate(
         reference: a Keras model, the path of one, or an open `Source`.
         candidates: a path, an `Artifact`, or a list of them.
         data: a dict of arrays by input name, an array, `(x, y)`, an iterable of batches, or a
-            path (`.npz`, `.npy`, a folder of images, "package.module:function"). None for inputs
+            path (`.npz`, `.npy`, a folder of images, "FILE.py:function"). None for inputs
             made up from the signature, on which the verdict is INCONCLUSIVE at best.
         labels: class ids, one-hot rows or regression targets, if `data` has none.
         budget: the allowed drift, declared before the run; `DriftBudget()` if None.
@@ -82,7 +82,7 @@ def validate(
             embedding, detection, tokens, ids, reconstruction or other. Outputs that are not named
             are judged by their meaning as labels, the compiled loss, the last operator or names
             tell it.
-        metric: a metric of your own, such as mAP or WER: "package.module:function" or a function
+        metric: a metric of your own, such as mAP or WER: "FILE.py:function" or a function
             of predictions and labels that gives a number, higher is better; or several in a list.
         progress: called with a short text when a stage begins. In a notebook, a bar shows progress
             unless `progress` or `count` is given.

@@ -177,7 +177,9 @@ def _batches(latency: bool | Sequence[int]) -> tuple[int, ...]:
         check_flag("latency", latency)
         return ()
     if not latency:
-        raise InputError("latency: expected one batch size or more, such as (1, 8), received none.")
+        raise InputError(
+            "latency: expected one batch size or more, such as (1, 8), received an empty list."
+        )
     for size in latency:
         check_count("latency", size)
     return tuple(sorted(set(latency)))

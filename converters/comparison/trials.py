@@ -215,7 +215,9 @@ class Trial:
         if self._info.fp16 is None:
             return "the file computes in FP32: no layer rounds to FP16"
         if self._layout != PLAIN:
-            return "layers are told for models without states, with the samples on the first axis"
+            return (
+                "layers are explained for models without states and with samples on the first axis"
+            )
         return ""
 
     @contextmanager

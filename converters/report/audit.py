@@ -62,7 +62,7 @@ def headline(audit: Audit) -> str:
     dangers = len(audit.dangers)
     if not audit.samples:
         found = f"{dangers} of its constants" if dangers else "none of its constants"
-        return f"{audit.model}: FP16 destroys {found}; its activations were not looked at"
+        return f"{audit.model}: FP16 loses {found}; activations were not measured"
     found = f"{dangers} values that FP16 cannot hold" if dangers else "no value that FP16 loses"
     if dangers == 1:
         found = "1 value that FP16 cannot hold"

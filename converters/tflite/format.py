@@ -40,16 +40,15 @@ _ON_SAMPLES = {
     "host_output_scaling": "the offsets of outputs",
 }
 _REPAIR = "{} then compute with numbers that FP16 holds"
-_LOOK = (
-    "Convert the model again with --data: the report then names what FP16 loses, and what mends it"
-)
+_LOOK = "Convert the model again with --data: the report then names what FP16 loses, and the remedy"
 _NO_WAY = (
-    "These samples show nothing that a rewrite could mend: keep this model in float32, or convert "
+    "No rewrite helps on these samples: keep this model in float32, or convert "
     "it to ONNX with --precision mixed"
 )
 _SCALING = "the host then puts the offset of {} back in float32"
 _NOTHING_TO_SCALE = (
-    "host_output_scaling changed nothing: no output stands far from zero beside what it varies by"
+    "host_output_scaling changed nothing: no output has an offset that is large beside its "
+    "standard deviation"
 )
 _KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"

@@ -429,3 +429,8 @@ def test_color_is_for_terminals_that_want_it(folder, shards, monkeypatch, plain)
         monkeypatch.setenv("TERM", "xterm-256color")
     shown = tfmp_convert("report", shards[0]).output
     assert ("\x1b[1;3" in shown) is not plain
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_a_help_is_read_at_a_glance(name: str) -> None:
+    assert len(tfmp_convert(name, "--help").stdout.splitlines()) <= 100

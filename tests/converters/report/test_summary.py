@@ -80,7 +80,7 @@ def test_size(size, text) -> None:
             Task(Kind.DETECTION, columns=(0, 1, 2, 3)),
             "output 'y' is read as detection with boxes in the columns 0, 1, 2, 3, as declared",
         ),
-        (OTHER, "output 'y' is judged by distances, because nothing tells what it means"),
+        (OTHER, "output 'y' is judged by distances, because its meaning is unknown"),
         (Task(Kind.OTHER), "output 'y' is judged by distances, as declared"),
     ],
 )
@@ -130,7 +130,7 @@ def test_labels_that_the_reference_does_not_predict_are_told_once(report) -> Non
     label = with_metrics(compared(classes, scores, scores))
     candidates = tuple(replace(each, labels=(label,)) for each in report.candidates)
     _, note = data_notes(replace(report, candidates=candidates))
-    assert note.startswith("the labels of output 'y' hardly tell candidates apart")
+    assert note.startswith("the labels of output 'y' do not measure drift")
 
 
 @pytest.mark.parametrize("suffix", [".md", ".html", ".json"])
