@@ -107,12 +107,6 @@ FUNCTIONS: dict[str, Callable] = {
 }
 
 
-def residual() -> keras.Model:
-    """Attention over one feature, with the residual round it."""
-    x = keras.Input((6, 1))
-    return keras.Model(x, x + layers.MultiHeadAttention(2, 3)(x, x))
-
-
 CASES: dict[str, Callable[[], keras.Model]] = {
     "max pool": lambda: model(layers.MaxPooling3D(2), 5, 6, 4, 2),
     "max pool, same": lambda: model(layers.MaxPooling3D(3, 2, padding="same"), 5, 6, 4, 2),
@@ -168,7 +162,6 @@ CASES: dict[str, Callable[[], keras.Model]] = {
         layers.Lambda(second_after_first, output_shape=(None, 3)), None, 3
     ),
     "counts": lambda: model(layers.CategoryEncoding(4, output_mode="count"), 3, dtype="int32"),
-    "residual of one feature": residual,
     "marks": lambda: model(layers.CategoryEncoding(4, output_mode="multi_hot"), 3, dtype="int32"),
 }
 
@@ -259,6 +252,17 @@ def test_grouped_volumes_are_convolved_group_by_group(export: Callable, tmp_path
     with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
         received = runner.run({"x": x})["y"]
     np.testing.assert_allclose(received, np.concatenate(halves, -1), atol=1e-5)
+
+
+def test_attention_over_one_feature_with_a_residual(export: Callable, tmp_path: Path) -> None:
+    """By itself, the converter makes a BiasAdd of a wrong rank of it."""
+    attention = layers.MultiHeadAttention(2, 3)
+    source = open_source(model(lambda x: x + attention(x, x), 6, 1))
+    export(source, tmp_path / "model.tflite", precision="fp32")
+    x = np.random.default_rng(0).normal(size=(1, 6, 1)).astype(np.float32)
+    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
+        received = runner.run({"x": x})["y"]
+    np.testing.assert_allclose(received, source.forward({"x": x})["y"], atol=1e-5)
 
 
 def test_a_model_without_gaps_is_left_alone() -> None:
