@@ -58,6 +58,7 @@ class Asked:
     workers: int | None = None
     tasks: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Shown:
 
     as_json: bool = False
     quiet: bool = False
+    verbose: bool = False
     save_config: str | None = None
     force: bool = False
 
@@ -289,7 +291,8 @@ comparison = _options(
         metavar="OUTPUT=KIND",
         multiple=True,
         help="Meaning of an output: classification[:axis=A], multilabel, binary, regression, "
-        "embedding, detection[:columns=0-3], tokens, ids, reconstruction or other. Repeatable.",
+        "embedding, detection[:columns=0-3], tokens, ids, reconstruction, angle[:period=360], "
+        "quaternion[:columns=0-3] or other. Repeatable.",
     ),
     click.option(
         "--metric",
@@ -298,6 +301,14 @@ comparison = _options(
         multiple=True,
         help="Metric of your own, FILE.py:function: a function of predictions and labels. "
         "Repeatable.",
+    ),
+    click.option(
+        "--sizes",
+        metavar="INPUT=SIZE,...",
+        multiple=True,
+        help="Sizes of samples to judge the files on, too, number of samples first, as in "
+        "tokens=4,6000. The samples are made of the data's values and can only make the verdict "
+        "FAIL. Repeatable, also for one input.",
     ),
     _budget,
     _reports,
@@ -404,7 +415,13 @@ shown = _options(
         "--quiet",
         "-q",
         is_flag=True,
-        help="Print no progress and no table.",
+        help="Print the verdict only, and no progress.",
+    ),
+    click.option(
+        "--verbose",
+        "-v",
+        is_flag=True,
+        help="Also print every check, the meaning of each output, and notes on the files.",
     ),
     click.option(
         "--config",

@@ -134,7 +134,7 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
     if synthetic:
         text = (
             "the inputs were synthetic: they can show that a model is broken, but not that it is "
-            "sound. Pass real data with --data"
+            "sound. Pass real samples of these sizes with --data"
         )
         checks.append(doubt("synthetic", "", text))
     return checks

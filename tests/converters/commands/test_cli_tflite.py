@@ -51,6 +51,7 @@ def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
         "--force",
         "--budget",
         "flip_rate=0.02",
+        "-v",
     )
     assert result.exit_code == 0, result.output
     assert "PASS" in result.stdout
