@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,8 @@ def session(shown: Shown) -> Iterator[Progress]:
         )
         sys.exit(EXIT_BAD_INPUT)
     except (Exception, KeyboardInterrupt) as error:
+        if shown.as_json and isinstance(error, InputError):
+            click.echo(json.dumps({"refusal": asdict(error.refusal)}, indent=2))
         sys.exit(status_of(error))
 
 

@@ -18,12 +18,16 @@ from .saved.branches import (
 from .saved.complex_numbers import by_parts as by_parts
 from .saved.fillings import (
     FILLINGS as FILLINGS,
-    Filling as Filling,
-    Gap as Gap,
-    running as running,
     segments as segments,
 )
-from .saved.graph import Edits as Edits, Graph as Graph, Node as Node, Rewrite as Rewrite
+from .saved.graph import (
+    Edits as Edits,
+    Filling as Filling,
+    Gap as Gap,
+    Graph as Graph,
+    Node as Node,
+    Rewrite as Rewrite,
+)
 from .saved.plain_forms import plain_forms as plain_forms
 from .source import (
     AnySource as AnySource,

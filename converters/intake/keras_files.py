@@ -64,7 +64,7 @@ def from_keras_file(
     except ConversionError:
         raise
     except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+        raise InputError(error.refusal.at(path)) from error
     except Exception as error:  # Keras raises every kind of exception here
         raise InputError(f"{path}: {_reason(error)}") from error
 

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
 from tfmp.converters.intake.hints import compiled_loss
-from tfmp.converters.intake.integers import with_integers
+from tfmp.converters.intake.probing import with_integers
 from tfmp.converters.intake.source import Origin, Source, Specs
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from tfmp.converters.intake.old_operators import with_plain_operators
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size, pin
-from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.errors import InputError, Refusal
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.layout import Layout, declared_axes
 from tfmp.converters.shared.sessions import cpu_session, holds_bfloat16, read_onnx
@@ -65,10 +65,11 @@ def from_onnx(
                 f"{path}: gives its results as maps, as classifiers of scikit-learn do, and not as "
                 "tensors. Export it with the option zipmap=False."
             ) from error
-        raise InputError(
-            f"{path}: not a usable ONNX model ({first_line(error)}). It may be truncated, "
-            "or its external data may be missing beside it; export it again."
-        ) from error
+        way = "It may be truncated: copy or export it again"
+        if model is not None:
+            way = "Mend what is named there, or export the model again with all of its files"
+        found = f"not a usable ONNX model ({first_line(error)})"
+        raise InputError(Refusal(found, str(path), remedy=way)) from error
     if not model.graph.outputs:
         raise InputError(f"{path}: has no outputs to compute. Export the model again.")
     run = _run_in_time(path, session, trusted)
@@ -114,10 +115,14 @@ def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
         if not known and not onnx.defs.has(node.op_type, version, node.domain):
             foreign[f"{node.op_type} of {node.domain or f'opset {version}'}"] = None
     if foreign:
+        named = listed([*foreign], _MOST_UNKNOWN)
         raise InputError(
-            f"{path}: computes with {listed([*foreign], _MOST_UNKNOWN)}, which ONNX Runtime does "
-            "not have. Export the model with ONNX's own operators, or cut it before that one "
-            "(onnx.utils.extract_model)."
+            Refusal(
+                f"computes with {named}, which ONNX Runtime does not have",
+                str(path),
+                remedy="Export the model with ONNX's own operators, or cut it before that one "
+                "(onnx.utils.extract_model)",
+            )
         )
 
 

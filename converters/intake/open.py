@@ -12,7 +12,7 @@ from tfmp.converters.intake.architecture import Architecture, architecture_file,
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source, Specs, pin
 from tfmp.converters.intake.trust import check_sizes, code_in_trace
-from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.errors import InputError, Refusal
 from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
@@ -39,18 +39,22 @@ class ModelRequest:
     """A model that is not open yet, and the arguments for opening it.
 
     Attributes:
-        model: the model; for all attributes, see `open_source`.
-        signature: name of a SavedModel's signature.
+        model: the model; see `open_source`.
+        signature: name of a SavedModel's signature; see `from_saved_model`.
         all_signatures: also take a SavedModel whose signatures all have unusual names.
         custom_objects: classes and functions that a Keras file names.
         custom_modules: names of modules whose public classes and functions are taken, too.
         unsafe_load: run Python code that a Keras file brings along, and graphs of a SavedModel that
             do more than compute.
-        architecture: builds the model for a file of weights, see `open_source`.
+        architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
+            "FILE.py:function" or a function; None for the JSON file of the same name.
         batch_size: fixes the first axis of every input.
         input_shapes: whole shapes, batch axis included, by input name.
-        sample_axes: axis of the samples, by input or output.
-        states: outputs that carry a state to the next call, by the name of its input.
+        sample_axes: axis of the samples, by the name of an input or output whose first axis it is
+            not, such as {"state": 1}.
+        states: outputs that carry a state to the next call, by the name of the state's input. Data
+            then holds sequences, (samples, steps, ...), without the states, which begin as zeros.
+        lean: start TensorFlow without what conversion does not need.
         whole_numbers: the dtypes of those inputs that the data holds as integers or Booleans.
     """
 
@@ -155,55 +159,20 @@ class ModelRequest:
         return pin(typed, None, self.input_shapes or {}, PLAIN)
 
 
-def open_source(
-    model: Model,
-    *,
-    signature: str | None = None,
-    all_signatures: bool = False,
-    custom_objects: Mapping[str, Any] | None = None,
-    unsafe_load: bool = False,
-    architecture: Architecture | None = None,
-    batch_size: int | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    sample_axes: Mapping[str, int] | None = None,
-    states: Mapping[str, str] | None = None,
-) -> AnySource:
+def open_source(model: Model, **options: Any) -> AnySource:
     """Opens a model.
 
     Args:
         model: a built model of Keras or tf_keras, a `tf.function` with an input signature, or the
             path of a `.keras`, `.h5`, `.hdf5` or `.onnx` file or of a SavedModel folder.
-        signature: name of a SavedModel's signature; see `from_saved_model`.
-        all_signatures: also take a SavedModel whose signatures all have unusual names.
-        custom_objects: classes and functions that a Keras file names.
-        unsafe_load: run Python code that a Keras file brings along (Lambda layers), and graphs of a
-            SavedModel that do more than compute (read a file).
-        architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
-            "FILE.py:function" or a function; None for the JSON file of the same name.
-        batch_size: fixes the first axis of every input.
-        input_shapes: whole shapes, batch axis included, by input name.
-        sample_axes: axis of the samples, by the name of an input or output whose first axis it is
-            not, such as {"state": 1}.
-        states: outputs that carry a state to the next call, by the name of the state's input. Data
-            then holds sequences, (samples, steps, ...), without the states, which begin as zeros.
+        **options: the other fields of `ModelRequest`.
 
     Raises:
         InputError: missing, unreadable, of an unknown kind, of unknown input shapes, or an option
             that does not go with it.
         ConversionError: the model's code fails while it is traced.
     """
-    return ModelRequest(
-        model,
-        signature=signature,
-        all_signatures=all_signatures,
-        custom_objects=custom_objects,
-        unsafe_load=unsafe_load,
-        architecture=architecture,
-        batch_size=batch_size,
-        input_shapes=input_shapes,
-        sample_axes=sample_axes,
-        states=states,
-    ).open()
+    return ModelRequest(model, **options).open()
 
 
 def is_open(model: object) -> TypeGuard[AnySource]:
@@ -300,28 +269,31 @@ def check_model_file(path: Path) -> None:
     check_name(path, "Rename it.")
     if not path.exists():
         step = "Download it first" if _URL.match(str(path)) else "Check the path of the model"
-        raise InputError(f"{path}: no such file. {step}.")
+        raise InputError(Refusal("no such file", str(path), remedy=step))
     if path.is_dir():
         if not (path / "saved_model.pb").is_file():
-            raise InputError(
-                f"{path}: a folder without saved_model.pb is no SavedModel. Name a SavedModel "
-                f"folder, or a file ending in {', '.join(SUFFIXES)}."
-            )
+            found = "a folder without saved_model.pb is no SavedModel"
+            ways = f"Name a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}"
+            raise InputError(Refusal(found, str(path), remedy=ways))
         for part in (path / "saved_model.pb", *path.glob("variables/*")):
             check_no_pointer(part)
         if not (path / "saved_model.pb").stat().st_size:
-            raise InputError(f"{path}: its saved_model.pb is empty. Save the model again.")
+            found = "its saved_model.pb is empty"
+            raise InputError(Refusal(found, str(path), remedy="Save the model again"))
         return
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         if path.name == "saved_model.pb":
-            raise InputError(f"{path}: is a part of a SavedModel. Name its folder, {path.parent}.")
-        raise InputError(
-            f"{path}: expected a model file ending in {', '.join(SUFFIXES)} or a SavedModel "
-            f"folder, received suffix {path.suffix!r}. {_next_step(path)}"
+            way = f"Name its folder, {path.parent}"
+            raise InputError(Refusal("is a part of a SavedModel", str(path), remedy=way))
+        found = (
+            f"expected a model file ending in {', '.join(SUFFIXES)} or a SavedModel folder, "
+            f"received suffix {path.suffix!r}"
         )
+        raise InputError(Refusal(found, str(path), remedy=_next_step(path)))
     if not path.is_file():
-        raise InputError(f"{path}: is a device or a pipe. Write the model to a file.")
+        way = "Write the model to a file"
+        raise InputError(Refusal("is a device or a pipe", str(path), remedy=way))
     check_no_pointer(path)
     try:
         with path.open("rb") as file:
@@ -330,13 +302,9 @@ def check_model_file(path: Path) -> None:
         raise InputError(f"{path}: cannot be read ({error.strerror}). Check its rights.") from error
     # People rename files: whatever Keras format a file has, it is opened as that.
     if not head or (suffix in KERAS_SUFFIXES and not head.startswith(_KERAS_MAGIC)):
-        found = f"starts with {head!r}" if head else "is empty"
-        raise InputError(
-            f"{path}: not a {suffix} model: it {found}. It may be truncated or misnamed; "
-            "save the model again."
-        )
+        found = f"not a {suffix} model: it {f'starts with {head!r}' if head else 'is empty'}"
+        ways = "It may be truncated or misnamed; save the model again"
+        raise InputError(Refusal(found, str(path), remedy=ways))
     if head.startswith(_ZIP_MAGIC) and suffix in KERAS_SUFFIXES and not is_zipfile(path):
-        raise InputError(
-            f"{path}: not a .keras model: its end, with the list of its contents, is missing. Copy "
-            "or save the model again."
-        )
+        found = "not a .keras model: its end, with the list of its contents, is missing"
+        raise InputError(Refusal(found, str(path), remedy="Copy or save the model again"))

@@ -23,7 +23,7 @@ from tfmp.converters.intake.source import (
     unique_name,
 )
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
-from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
@@ -104,19 +104,21 @@ def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]
     }
     if not parsed[name]:
         return
-    told = f"{path}: signature {name!r} parses texts (tf.Example), which no file format can. "
+    told = Refusal(f"signature {name!r} parses texts (tf.Example), which no format can", str(path))
     on_tensors = [key for key, parsers in parsed.items() if not parsers]
     if on_tensors:
         listed = ", ".join(map(repr, on_tensors))
-        raise InputError(f"{told}Choose one that takes tensors with --signature: {listed}.")
+        way = f"Choose one that takes tensors with --signature: {listed}"
+        raise InputError(replace(told, remedy=way))
     values = [value for one in parsed[name] for value in one.outputs if value.dtype.is_floating]
     results = [value for value in functions[name].outputs if value.dtype.is_floating]
     features, outputs = (str([value.name for value in some]) for some in (values, results))
-    raise InputError(
-        f"{told}Take the part behind them in Python, and pass `model` to tfmp.converters.convert: "
-        f"`model = tf.saved_model.load({str(path)!r}).signatures[{name!r}].prune({features}, "
-        f"{outputs})`."
+    way = (
+        "Take the part behind them in Python, and pass `model` to tfmp.converters.convert: "
+        f"`loaded = tf.saved_model.load({str(path)!r}); model = loaded.signatures[{name!r}]"
+        f".prune({features}, {outputs})`"
     )
+    raise InputError(replace(told, remedy=way))
 
 
 def _require_dense(path: Path, function: TfFunction) -> None:
@@ -130,10 +132,11 @@ def _require_dense(path: Path, function: TfFunction) -> None:
                 f"{path}: output {name!r} is {kind}, which neither ONNX nor TFLite knows. Give a "
                 "padded tensor (to_tensor() of a RaggedTensor, tf.sparse.to_dense) instead."
             )
-    parts = function.structured_input_signature[1]
-    for name, spec in parts.items():
-        kind = _kind_of_parts(spec, *(parts.get(f"{name}_{index}") for index in (1, 2)))
-        if kind and kind in _kinds_taken(path):
+    parts, kinds = function.structured_input_signature[1], _kinds_taken(path)
+    for name in parts if kinds else ():
+        # It is taken apart into values and places: x, x_1, and for a sparse one x_2.
+        kind = "sparse" if f"{name}_2" in parts and "sparse" in kinds else "ragged"
+        if f"{name}_1" in parts and kind in kinds:
             raise InputError(
                 f"{path}: input {name!r} is {kind}, which neither ONNX nor TFLite knows. Save the "
                 "model with a signature that takes a padded tensor, and make it "
@@ -145,21 +148,6 @@ _MAKERS = {
     "ragged": "tf.RaggedTensor.from_tensor with the lengths as a second input, or padding=...",
     "sparse": "tf.sparse.from_dense",
 }
-
-
-def _kind_of_parts(
-    spec: "tf.TensorSpec", first: "tf.TensorSpec | None", second: "tf.TensorSpec | None"
-) -> str:
-    """Which tensor a signature may have taken apart into these inputs; "" for none."""
-
-    def is_index(part: "tf.TensorSpec | None", rank: int) -> bool:
-        return part is not None and part.dtype.name == "int64" and part.shape.rank == rank
-
-    if first is None:
-        return ""
-    if second is not None and is_index(spec, 2) and is_index(second, 1):
-        return "sparse"
-    return "ragged" if first.dtype.name in ("int32", "int64") and first.shape.rank == 1 else ""
 
 
 def _kinds_taken(path: Path) -> set[str]:

@@ -3,16 +3,48 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from tfmp.shared.framework_start import tensorflow_uses_onednn
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something cannot be used as given: a sentence each, without the full stop.
+
+    Attributes:
+        what: the finding, such as "is a pointer of Git LFS".
+        where: the file, layer or option; "" where `what` says it.
+        why: the reason; "" where `what` is enough.
+        remedy: the next step, a command or an argument.
+    """
+
+    what: str
+    where: str = ""
+    why: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """The refusal as text, for the command line and Python."""
+        finding = f"{self.where}: {self.what}" if self.where else self.what
+        rest = [part for part in (self.why, self.remedy) if part]
+        return " ".join(f"{part.rstrip('.')}." for part in (finding, *rest)) if rest else finding
+
+    def at(self, where: object) -> "Refusal":
+        """The same refusal at a place, such as the file that a part of it was found in."""
+        return replace(self, where=f"{where}: {self.where}" if self.where else str(where))
 
 
 class InputError(ValueError):
     """A model, data file, option or output path that cannot be used as given.
 
-    The text names the file or value, says what was expected and what was received, and ends with
-    the next step.
+    Attributes:
+        refusal: its parts. An error of one text has all of it as `what`.
     """
+
+    def __init__(self, told: "str | Refusal") -> None:
+        super().__init__(str(told))
+        self.refusal = told if isinstance(told, Refusal) else Refusal(told)
 
 
 class ConversionError(InputError):

@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.errors import InputError, Refusal
 from tfmp.shared.report_files import check_is_path
 
 
@@ -68,10 +68,13 @@ def check_no_pointer(path: Path) -> None:
     except OSError:
         return  # whoever opens it says why it cannot be read
     if pointer:
+        fetch = f"`git lfs pull --include={path.name!r}` in its repository"
         raise InputError(
-            f"{path}: is a pointer of Git LFS, and the file itself is not here. Download it with "
-            f"`git lfs pull --include={path.name!r}` in its repository, or by the site's download "
-            "link."
+            Refusal(
+                "is a pointer of Git LFS, and the file itself is not here",
+                str(path),
+                remedy=f"Download it with {fetch}, or by the site's download link",
+            )
         )
 
 

@@ -2,18 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
-from tfmp.converters.intake.saved.graph import Edits, Graph, Node
+from tfmp.converters.intake.saved.graph import Edits, Filling, Gap, Graph, Node
+from tfmp.converters.intake.saved.pictures import PICTURES
 from tfmp.converters.shared.frameworks import TracedFunction
 from tfmp.shared.backend import Tensor
-
-# TensorFlow code that takes the inputs of a node and gives its output.
-Filling: TypeAlias = Callable[..., Tensor]
-# A function of a node and its graph that gives the replacement, or None.
-Gap = Callable[[Node, Graph], Filling | None]
 
 # Stands for minus infinity, which times zero would be no number; FP16's least.
 _LEAST = -65504.0
@@ -164,7 +159,20 @@ def segments(node: Node, graph: Graph, reduce: str, of_none: float) -> Filling |
     return reduced
 
 
+def _cross(node: Node, graph: Graph) -> Filling:
+    """The vector that stands upright on two others."""
+    import tensorflow as tf
+
+    def turned(x: Tensor, first: int) -> Tensor:
+        return tf.gather(x, [(first + step) % 3 for step in range(3)], axis=-1)
+
+    return lambda a, b: turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
+
+
 FILLINGS: dict[str, Gap] = {
+    **PICTURES,
+    "Cross": _cross,
+    "Cumprod": partial(running, combine=lambda one, other: one * other, neutral=1.0),
     "CumulativeLogsumexp": _running_logsumexp,
     "Dilation2D": _dilation,
     "HistogramFixedWidth": _fixed_histogram,

@@ -6,6 +6,7 @@ traced, with any batch size, it traces the original again and rewrites the trace
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -223,6 +224,10 @@ class Edits:
 
 
 Rewrite = Callable[[Graph, Edits], None]
+# TensorFlow code that takes the inputs of a node and gives its output.
+Filling: TypeAlias = Callable[..., Tensor]
+# A function of a node and its graph that gives the replacement, or None.
+Gap = Callable[[Node, Graph], Filling | None]
 
 
 def inserted(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:

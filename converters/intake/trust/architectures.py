@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from tfmp.converters.intake.trust.graphs import ALLOW
-from tfmp.converters.intake.trust.names import FUNCTIONS, OPERATIONS
+from tfmp.converters.intake.trust.names import CLASSES, FUNCTIONS, METHODS, OPERATIONS
 
 LAMBDA = (
     "the model holds a Lambda layer, which is Python code that would run here. If you trust the "
@@ -18,76 +18,16 @@ LAMBDA = (
 
 SAVED_MODEL = (
     "the model holds a TFSMLayer, which runs a SavedModel from outside of this file. Convert the "
-    "SavedModel folder itself, or rebuild the model around layers of Keras and save it again."
+    "SavedModel folder itself, or if you trust both, allow it with --unsafe-load "
+    "(unsafe_load=True)."
 )
 
-# Layers, feature columns without files, and values of TensorFlow that are no plain JSON.
-_CLASSES = frozenset(
-    """
-    _RNNCellWrapper AbstractRNNCell Activation ActivityRegularization Add AdditiveAttention
-    AddLoss AddMetric AlphaDropout Attention Average AveragePooling1D AveragePooling2D
-    AveragePooling3D AvgPool1D AvgPool2D AvgPool3D BaseRandomLayer BatchNormalization
-    BatchNormalizationBase BatchNormalizationV1 BatchNormalizationV2 Bidirectional
-    CategoryEncoding CenterCrop Concatenate Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D
-    Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM3D Convolution1D Convolution1DTranspose
-    Convolution2D Convolution2DTranspose Convolution3D Convolution3DTranspose Cropping1D
-    Cropping2D Cropping3D CuDNNGRU CuDNNLSTM Dense DenseFeatures DepthwiseConv1D DepthwiseConv2D
-    DeviceWrapper Discretization Dot Dropout DropoutWrapper EinsumDense ELU Embedding Flatten
-    Functional GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D
-    GlobalAveragePooling3D GlobalAvgPool1D GlobalAvgPool2D GlobalAvgPool3D GlobalMaxPool1D
-    GlobalMaxPool2D GlobalMaxPool3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D
-    GroupNormalization GRU GRUCell GRUCellV1 GRUCellV2 GRUV1 GRUV2 HashedCrossing Hashing
-    Identity InputLayer InputSpec IntegerLookup Layer LayerNormalization LeakyReLU LinearModel
-    LocallyConnected1D LocallyConnected2D LSTM LSTMCell LSTMCellV1 LSTMCellV2 LSTMV1 LSTMV2
-    Masking Maximum MaxPool1D MaxPool2D MaxPool3D MaxPooling1D MaxPooling2D MaxPooling3D Minimum
-    Model MultiHeadAttention Multiply Normalization Permute PReLU RandomBrightness
-    RandomContrast RandomCrop RandomFlip RandomHeight RandomRotation RandomTranslation
-    RandomWidth RandomZoom ReLU RepeatVector Rescaling Reshape ResidualWrapper Resizing RNN
-    SeparableConv1D SeparableConv2D SeparableConvolution1D SeparableConvolution2D
-    SequenceFeatures Sequential SimpleRNN SimpleRNNCell Softmax SpatialDropout1D
-    SpatialDropout2D SpatialDropout3D StackedRNNCells StringLookup Subtract
-    SyncBatchNormalization TextVectorization ThresholdedReLU TimeDistributed UnitNormalization
-    UpSampling1D UpSampling2D UpSampling3D WideDeepModel Wrapper ZeroPadding1D ZeroPadding2D
-    ZeroPadding3D
-    CustomScaleLayer LayerScale StochasticDepth
-
-    BucketizedColumn CrossedColumn HashedCategoricalColumn IdentityCategoricalColumn
-    IndicatorColumn NumericColumn VocabularyListCategoricalColumn
-
-    __bytes__ __ellipsis__ __numpy__ __tensor__ __tuple__ CompositeTensor Policy TensorShape
-    TypeSpec
-
-    Constant constant ConstantV2 Constraint glorot_normal glorot_normalV2 glorot_uniform
-    glorot_uniformV2 GlorotNormal GlorotNormalV2 GlorotUniform GlorotUniformV2 he_normal
-    he_normalV2 he_uniform he_uniformV2 HeNormal HeNormalV2 HeUniform HeUniformV2 identity
-    Identity IdentityV2 initializer Initializer l1 L1 L1L2 L2 l2 lecun_normal lecun_normalV2
-    lecun_uniform lecun_uniformV2 LecunNormal LecunNormalV2 LecunUniform LecunUniformV2 max_norm
-    MaxNorm min_max_norm MinMaxNorm non_neg NonNeg normal one ones Ones OnesV2 Orthogonal
-    orthogonal orthogonal_regularizer OrthogonalRegularizer OrthogonalV2 radial_constraint
-    RadialConstraint random_normal random_uniform RandomNormal RandomNormalV2 RandomUniform
-    RandomUniformV2 Regularizer truncated_normal TruncatedNormal TruncatedNormalV2 uniform
-    unit_norm UnitNorm variance_scaling VarianceScaling VarianceScalingV2 zero zeros Zeros
-    ZerosV2
-    """.split()
-)
 _OWN_MODULES = ("keras", "tf_keras", "builtins")
 _ACTIVATIONS = frozenset(
     name.removeprefix("keras.activations.")
     for name in FUNCTIONS
     if name.startswith("keras.activations.")
 ) | {"relu6"}
-
-# What layers call on ragged and sparse tensors; Keras 2 writes no other.
-_METHODS = frozenset(
-    """
-    bounding_shape dense_shape flat_values from_nested_row_lengths from_nested_row_splits
-    from_nested_value_rowids from_row_lengths from_row_limits from_row_splits from_row_starts
-    from_sparse from_tensor from_uniform_row_length from_value_rowids indices merge_dims
-    nested_row_lengths nested_row_splits nested_value_rowids nrows row_lengths row_limits row_splits
-    row_starts to_sparse to_tensor value_rowids values with_flat_values with_row_splits_dtype
-    with_values
-    """.split()
-)
 
 
 def code_in_architecture(config: Any, given: Container[str]) -> str | None:
@@ -150,7 +90,7 @@ def _unknown(config: dict[str, Any], given: Container[str]) -> str | None:
     if config["class_name"] == "function":
         names, known = [str(config.get("config"))], _ACTIVATIONS
     else:
-        names, known = [str(config["class_name"])], _CLASSES
+        names, known = [str(config["class_name"])], CLASSES
         if config.get("registered_name"):
             names.append(str(config["registered_name"]))
     module = config.get("module")
@@ -158,7 +98,7 @@ def _unknown(config: dict[str, Any], given: Container[str]) -> str | None:
     for name in reversed(names):
         if name not in given and not (own and name.rpartition(">")[2] in known):
             return name
-    if not own and len(names) == 1 and known is _CLASSES:
+    if not own and len(names) == 1 and known is CLASSES:
         return names[0]
     return None
 
@@ -184,7 +124,7 @@ def _method(inner: dict[str, Any]) -> str | None:
     name, owner = str(inner.get("method_name", inner.get("attr_name"))), inner.get("cls_symbol")
     if owner not in (None, "RaggedTensor"):
         return f"{owner}.{name}"
-    return None if name in _METHODS else name
+    return None if name in METHODS else name
 
 
 def _operation(inner: dict[str, Any]) -> str | None:

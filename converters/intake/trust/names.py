@@ -10,3 +10,5 @@ def _read(name: str) -> frozenset[str]:
 
 OPERATIONS = _read("operations.txt")
 FUNCTIONS = _read("functions.txt")
+CLASSES = _read("classes.txt")
+METHODS = _read("methods.txt")

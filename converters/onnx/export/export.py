@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import InlinePass
 
 from tfmp.converters.intake import (
+    FILLINGS,
     AnySource,
     Float64Model,
     OnnxSource,
@@ -26,7 +27,6 @@ from tfmp.converters.intake import (
 )
 from tfmp.converters.onnx.export.declared import without_false_sizes
 from tfmp.converters.onnx.export.deterministic_tf2onnx import reproducible
-from tfmp.converters.onnx.export.divergence import first_wrong
 from tfmp.converters.onnx.export.folding import fold_weights
 from tfmp.converters.onnx.export.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.export.layers import layer_of, name_layers, with_layers
@@ -384,9 +384,8 @@ def check_export(model: ir.Model, source: Source) -> float:
                 )
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
-                f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding)"
-                f"{_first_wrong(model, source, batch)}. Replace that layer by one made of standard "
-                "ops, or convert to TFLite (`tfmp-convert tflite`), and report the model."
+                f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding). Convert "
+                "to TFLite (`tfmp-convert tflite`), and report the model."
             )
         worst = max(worst, difference)
     return worst
@@ -425,14 +424,6 @@ def _reference(source: Source, batch: Batch) -> Batch:
             f"model {source.name!r}: TensorFlow itself cannot run this model here ({reason}), so "
             f"the export cannot be checked. {way_out}"
         ) from error
-
-
-def _first_wrong(model: ir.Model, source: Source, batch: dict[str, np.ndarray]) -> str:
-    try:
-        found = first_wrong(model, source, batch)
-    except Exception:  # it explains an error, which must be told in any case
-        return ""
-    return f"; the first wrong result comes from {found}" if found else ""
 
 
 def _as_near_to_float64(source: Source, run: Run, name: str) -> bool:
@@ -481,7 +472,9 @@ def _require_onnx_ops(model: ir.Model) -> None:
                 "cannot be compared with the model. Let the model take the random numbers as an "
                 "input, or convert the part of it before they are drawn."
             )
+        sized = any(op in FILLINGS for op, _ in places)
+        fix = "Fix the sizes of the inputs with --input-shape, or replace" if sized else "Replace"
         raise ConversionError(
-            f"no ONNX form for: {listed}. Replace the layer by one made of standard ops"
+            f"no ONNX form for: {listed}. {fix} the layer by one made of standard ops"
             f"{_or_tflite(op for op, _ in places)}."
         )

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from tfmp.converters.intake import (
     FILLINGS,
     Edits,
@@ -20,12 +18,10 @@ from tfmp.converters.intake import (
     Source,
     by_parts,
     plain_forms,
-    running,
     segments,
 )
 from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.converters.tflite.file import layer_of
-from tfmp.converters.tflite.rewriting.colours import COLOURS
 from tfmp.converters.tflite.rewriting.integers import INTEGERS
 from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
 from tfmp.converters.tflite.rewriting.spectra import SPECTRA
@@ -166,86 +162,6 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
     if graph.specs[node.outputs[0]].dtype != tf.float32:
         return None
     return lambda x: function(x)
-
-
-def _resizing(node: Node, graph: Graph) -> Filling | None:
-    """Resizing is linear along each axis: a product with the matrix of weights, found by trying."""
-    import tensorflow as tf
-
-    size, *placed = (_known(name, graph) for name in node.inputs[1:])
-    shape = graph.specs[node.inputs[0]].shape
-    if size is None or shape[1] is None or shape[2] is None or any(one is None for one in placed):
-        return None
-    options: dict[str, bool | str] = {
-        name: node.attributes[name].b
-        for name in ("align_corners", "half_pixel_centers", "antialias")
-        if name in node.attributes
-    }
-    if "kernel_type" in node.attributes:
-        options["kernel_type"] = node.attributes["kernel_type"].s.decode()
-    function = getattr(tf.raw_ops, node.op)
-
-    def weights(axis: int, before: int, after: int) -> np.ndarray:
-        basis = np.eye(before, dtype=np.float32).reshape(before, before, 1, 1)
-        known = [one for one in placed if one is not None]
-        names = zip(("scale", "translation"), known, (1.0, 0.0), strict=False)
-        along = {name: [float(values[axis]), across] for name, values, across in names}
-        with tf.init_scope():
-            resized = function(images=basis, size=(after, 1), **along, **options)
-        return np.asarray(resized)[:, :, 0, 0]
-
-    rows, columns = (weights(axis, shape[1 + axis], int(size[axis])) for axis in (0, 1))
-
-    def resized(images: Tensor, *_: Tensor) -> Tensor:
-        tall = tf.einsum("nhwc,hy->nywc", tf.cast(images, tf.float32), rows)
-        return tf.einsum("nywc,wx->nyxc", tall, columns)
-
-    return resized
-
-
-def _known(name: str, graph: Graph) -> np.ndarray | None:
-    """The value of a tensor, also where it is computed of sizes that do not vary."""
-    value, node = graph.static(name), graph.makers[name]
-    if value is not None or node.op not in ("Cast", "RealDiv", "StridedSlice"):
-        return value
-    if node.op == "StridedSlice":
-        whole, *bounds = (graph.static(one) for one in node.inputs)
-        maker = graph.makers[node.inputs[0]]
-        sizes = graph.specs[maker.inputs[0]].shape.as_list() if maker.op == "Shape" else whole
-        if sizes is None or any(one is None or one.size != 1 for one in bounds):
-            return None
-        taken = list(sizes)[slice(*(int(one.item()) for one in bounds if one is not None))]
-        return None if None in taken else np.array(taken)
-    operands = [_known(one, graph) for one in node.inputs]
-    known = [one.astype(np.float32) for one in operands if one is not None]
-    if len(known) < len(operands):
-        return None
-    return known[0] if node.op == "Cast" else known[0] / known[1]
-
-
-def _patches(node: Node, graph: Graph) -> Filling | None:
-    """Each pixel of a patch becomes a channel: a convolution with kernels of a single one."""
-    import tensorflow as tf
-
-    shape = graph.specs[node.inputs[0]].shape
-    if graph.specs[node.inputs[0]].dtype != tf.float32 or None in shape[1:]:
-        return None
-    names = ("ksizes", "strides", "rates")
-    size, steps, rates = (list(node.attributes[name].list.i)[1:3] for name in names)
-    padding = node.attributes["padding"].s.decode()
-    height, width, channels = shape[1:]
-    count = size[0] * size[1]
-    kernel = np.eye(count, dtype=np.float32).reshape(*size, 1, count)
-
-    def cut(images: Tensor) -> Tensor:
-        planes = tf.reshape(tf.transpose(images, (0, 3, 1, 2)), (-1, height, width, 1))
-        found = tf.nn.conv2d(planes, kernel, steps, padding, dilations=rates)
-        rows, columns = found.shape[1:3]
-        found = tf.reshape(found, (-1, channels, rows, columns, count))
-        found = tf.transpose(found, (0, 2, 3, 4, 1))
-        return tf.reshape(found, (-1, rows, columns, count * channels))
-
-    return cut
 
 
 def _grouped_conv_3d(node: Node, graph: Graph) -> Filling | None:
@@ -407,16 +323,6 @@ def _one_bias(node: Node, graph: Graph) -> Filling | None:
     return lambda x, bias: x + tf.reshape(bias, ())
 
 
-def _cross(node: Node, graph: Graph) -> Filling:
-    """The vector that stands upright on two others."""
-    import tensorflow as tf
-
-    def turned(x: Tensor, first: int) -> Tensor:
-        return tf.gather(x, [(first + step) % 3 for step in range(3)], axis=-1)
-
-    return lambda a, b: turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
-
-
 def _dense_bincount(node: Node, graph: Graph) -> Filling | None:
     """Counts, or marks, how often each number is in a row, by comparing with all of them."""
     import tensorflow as tf
@@ -454,7 +360,6 @@ def _clamped(name: str, graph: Graph) -> int | None:
 
 GAPS: dict[str, Gap] = {
     **FILLINGS,
-    **COLOURS,
     **INTEGERS,
     **SPECTRA,
     **dict.fromkeys(
@@ -463,16 +368,12 @@ GAPS: dict[str, Gap] = {
     "AddV2": _one_bias,
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BiasAdd": _bias_in_front,
-    "Cross": _cross,
-    "Cumprod": partial(running, combine=lambda one, other: one * other, neutral=1.0),
     "Conv2DBackpropInput": _dilated_transpose,
     "Conv3D": _grouped_conv_3d,
     "DenseBincount": _dense_bincount,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
-    "ExtractImagePatches": _patches,
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
-    **dict.fromkeys(("ResizeArea", "ResizeBicubic", "ScaleAndTranslate"), _resizing),
     **{
         f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
         for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()

@@ -49,6 +49,16 @@ def tfmp_convert(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
+def test_a_refusal_is_json_in_its_parts(folder):
+    (folder / "pointer.h5").write_text("version https://git-lfs.github.com/spec/v1\n")
+    result = tfmp_convert("onnx", "pointer.h5", "--json")
+    assert result.exit_code == 2
+    refusal = json.loads(result.stdout)["refusal"]
+    assert refusal["where"] == "pointer.h5"
+    assert refusal["remedy"].startswith("Download it with `git lfs pull --include='pointer.h5'`")
+    assert f"Error: pointer.h5: {refusal['what']}" in result.stderr
+
+
 def test_all_converts_and_validates_both_and_prints_one_json_document(folder):
     result = tfmp_convert("all", "dense.keras", "-o", ".", "--data", "good.npz", "--json")
     assert result.exit_code == 0, result.output

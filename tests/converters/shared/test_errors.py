@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tfmp.converters.shared import errors
-from tfmp.converters.shared.errors import InputError, running_on_samples
+from tfmp.converters.shared.errors import ConversionError, InputError, Refusal, running_on_samples
 
 NHWC = "The Conv2D op currently only supports the NHWC tensor format on the CPU."
 INDEX = "indices[0,2] = 99 is not in [0, 10)"
@@ -21,3 +21,13 @@ def test_a_kernel_that_onednn_has_is_told(monkeypatch, text: str, onednn: bool, 
     with pytest.raises(InputError) as caught, running_on_samples("m"):
         raise tf.errors.UnimplementedError(None, None, text)
     assert str(caught.value) == f"model 'm' cannot run on these samples: {text.rstrip('.')}. {step}"
+
+
+def test_a_refusal_has_its_parts_and_one_text():
+    refusal = Refusal("is empty", "config.json", "nothing was written", "Save it again").at(
+        "m.keras"
+    )
+    error = ConversionError(refusal)
+    assert str(error) == "m.keras: config.json: is empty. nothing was written. Save it again."
+    assert error.refusal.remedy == "Save it again"
+    assert InputError("all of it").refusal == Refusal("all of it")

@@ -72,12 +72,6 @@ class Builder:
         """A sum over one axis, which goes away."""
         return self._builder.make_reduce_sum({"data": value, "axes": [axis], "keepdims": 0})
 
-    def reduce(self, op_type: str, value: str, axis: int) -> str:
-        """A reduction over one axis, which stays with size 1."""
-        if self.graph.opset >= 18:
-            return self.op(op_type, value, self.const([axis], np.int64), keepdims=1)
-        return self.op(op_type, value, axes=[axis], keepdims=1)
-
     def slice(self, value: str, axis: int, start: int, end: int, step: int = 1) -> str:
         """Part of one axis."""
         return self._builder.make_slice(

@@ -141,17 +141,3 @@ def right_shift(b: Builder, node: Node) -> None:
     moved = b.cast(moved, TensorProto.INT64)
     restored = b.op("Sub", b.const(-1, "int64"), moved)
     b.finish("Cast", b.op("Where", negative, restored, moved), to=dtype)
-
-
-@handler("Cross", opset=13)
-def cross(b: Builder, node: Node) -> None:
-    """Cross product over the last axis, of size 3."""
-
-    def turned(value: str, first: int) -> str:
-        order = b.const([first % 3, (first + 1) % 3, (first + 2) % 3], "int64")
-        return b.op("Gather", value, order, axis=-1)
-
-    left, right = node.input
-    forward = b.op("Mul", turned(left, 1), turned(right, 2))
-    backward = b.op("Mul", turned(left, 2), turned(right, 1))
-    b.finish("Sub", forward, backward)

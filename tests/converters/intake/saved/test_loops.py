@@ -109,6 +109,6 @@ class Doubled(tf.Module):
 def test_a_file_that_cannot_run_is_refused_and_not_written(tmp_path: Path):
     module = Doubled()
     tf.saved_model.save(module, str(tmp_path / "saved"), signatures=module.serve)
-    with pytest.raises(ConversionError, match=r"LiteRT loads the converted file and cannot run"):
+    with pytest.raises(ConversionError, match="TensorListReserve"):
         convert(tmp_path / "saved", "tflite", tmp_path / "out.tflite")
     assert not (tmp_path / "out.tflite").exists()

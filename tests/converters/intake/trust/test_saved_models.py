@@ -16,6 +16,7 @@ from tensorflow.core.framework.op_def_pb2 import OpList
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.python.client import pywrap_tf_session
 
+from tfmp.converters import convert
 from tfmp.converters.intake import open_source
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
 from tfmp.converters.intake.trust.names import OPERATIONS
@@ -229,19 +230,27 @@ def test_what_may_never_end_at_load_is_refused(change: Any, told: str, tmp_path:
 
 
 def old_saved_model(
-    folder: Path, name: str, initial: Callable[[], Any], change: Callable[[Any], Any] = tf.identity
+    folder: Path,
+    name: str,
+    initial: Callable[[], Any],
+    change: Callable[[Any], Any] = tf.identity,
+    resource: bool = True,
+    texts: tuple[str, ...] = (),
 ) -> Path:
     """A SavedModel of TensorFlow 1, with an operation that runs when it is loaded."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         x = tf.compat.v1.placeholder(tf.float32, (None, 3), "x")
-        weight = tf.compat.v1.get_variable("weight", (3, 2), use_resource=True)
+        weight = tf.compat.v1.get_variable("weight", (3, 2), use_resource=resource)
         y = change(x @ weight)
+        signature = tf.compat.v1.saved_model.predict_signature_def
+        signatures = {"serving_default": signature({"x": x}, {"y": y})}
+        for key in texts:
+            given = tf.compat.v1.placeholder(tf.string, (None,), f"{key}_texts")
+            read = tf.io.parse_example(given, {"x": tf.io.FixedLenFeature((3,), tf.float32)})["x"]
+            signatures[key] = signature({"texts": given}, {"y": read @ weight})
         session.run(tf.compat.v1.global_variables_initializer())
         builder = tf.compat.v1.saved_model.Builder(str(folder / name))
-        signature = tf.compat.v1.saved_model.predict_signature_def({"x": x}, {"y": y})
-        builder.add_meta_graph_and_variables(
-            session, ["serve"], {"serving_default": signature}, main_op=initial()
-        )
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures, main_op=initial())
         builder.save()
     return folder / name
 
@@ -286,6 +295,35 @@ def old_loop(y: tf.Tensor) -> tf.Tensor:
 def test_graphs_of_tensorflow_1_are_exported(change: Callable[[Any], Any], tmp_path: Path):
     source = open_source(old_saved_model(tmp_path, "old", tf.no_op, change))
     assert check_export(export_onnx(source), source) < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_reference_variables_and_signatures_of_texts_become_tflite(tmp_path: Path):
+    """A signature that no format can express leaves the others."""
+    path = old_saved_model(tmp_path, "old", tf.no_op, resource=False, texts=("regress",))
+    source = open_source(path)
+    assert [variable.name for variable in source.variables] == ["weight:0"]
+    artifact = convert(path, "tflite", tmp_path / "out.tflite", "fp32", data=X)
+    assert artifact.report is not None
+    assert artifact.report.candidates[0].outputs[0].rel_l2 < 1e-6
+    assert any("'regress' is left out" in note for note in artifact.notes)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_texts_of_features_are_told_with_the_part_behind_them(tmp_path: Path):
+    """As Estimators' SavedModels take them."""
+    texts = ("serving_default", "predict")
+    path = old_saved_model(tmp_path, "estimator", tf.no_op, texts=texts)
+    with pytest.raises(InputError, match=r"parses texts \(tf\.Example\)") as caught:
+        open_source(path)
+    names: dict = {"tf": tf}
+    exec(re.search(r"`(loaded = .*)`", str(caught.value))[1], names)
+    source = open_source(names["model"])
+    (received,) = source.forward({source.inputs[0].name: X["x"]}).values()
+    assert received.shape == (2, 2)
+    both = old_saved_model(tmp_path, "both", tf.no_op, texts=("predict",))
+    with pytest.raises(InputError, match=r"--signature: 'serving_default'"):
+        open_source(both, signature="predict")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -254,6 +254,17 @@ def test_grouped_volumes_are_convolved_group_by_group(export: Callable, tmp_path
     np.testing.assert_allclose(received, np.concatenate(halves, -1), atol=1e-5)
 
 
+def test_attention_over_one_feature_with_a_residual(export: Callable, tmp_path: Path) -> None:
+    """By itself, the converter makes a BiasAdd of a wrong rank of it."""
+    attention = layers.MultiHeadAttention(2, 3)
+    source = open_source(model(lambda x: x + attention(x, x), 6, 1))
+    export(source, tmp_path / "model.tflite", precision="fp32")
+    x = np.random.default_rng(0).normal(size=(1, 6, 1)).astype(np.float32)
+    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
+        received = runner.run({"x": x})["y"]
+    np.testing.assert_allclose(received, source.forward({"x": x})["y"], atol=1e-5)
+
+
 def test_a_model_without_gaps_is_left_alone() -> None:
     source = open_source(model(layers.Dense(2), 3))
     assert without_gaps(source) == (source, ())
