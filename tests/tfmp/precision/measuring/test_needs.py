@@ -122,3 +122,59 @@ def test_a_residual_stream_needs_one_float32_operand():
     rows = rows_of(model_of(blocks))
     wide = {path for path, row in rows.items() if row.compute_dtype == "float32"}
     assert wide & {"before", "first", "second"} == {"second"}
+
+
+class Chosen(layers.Layer):
+    """A mask meets products of layers and a lookup, which operators join."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.query, self.key = layers.Dense(8, name="query"), layers.Dense(8, name="key")
+        self.bias = layers.Embedding(8, 8)
+
+    def call(self, x):
+        scores = self.query(x) * self.key(x) + self.bias(ops.arange(8))
+        mask = 1.0 - ops.cast(ops.tril(ops.ones((8, 8))), scores.dtype)
+        return ops.softmax(scores + mask * -1e9)
+
+
+def test_parts_whose_dtypes_do_not_meet_alone_hide_no_harm():
+    inputs = keras.Input((8, 8))
+    model = keras.Model(inputs, layers.Dense(8)(Chosen(name="own")(inputs)))
+    reasons = [row.reason for row in plan(model, "mixed_float16").rows]
+    assert any("is infinite or NaN in float16" in one and "test_needs.py:" in one for one in reasons)
+
+
+class Repeated(layers.Layer):
+    """Hands the results of a layer through a loop, whose state has one dtype."""
+
+    def __init__(self, function, **options):
+        super().__init__(**options)
+        self.function, self.dense = function, layers.Dense(8, name="dense")
+
+    def build(self, shape):
+        self.dense.build(shape)
+
+    def call(self, x):
+        return ops.fori_loop(0, 2, lambda _, state: self.function(self.dense(state)), x)
+
+
+def test_code_in_loops_is_measured_and_runs_as_planned():
+    unit = HARMFUL["root_mean_square"]
+    inputs = keras.Input((8,))
+    model = keras.Model(inputs, layers.Dense(8)(Repeated(unit, name="loop")(inputs)))
+    made = plan(model, "mixed_float16")
+    assert made.rows[2].reason.startswith("feeds loop, which loses ")
+    made.apply()
+    assert np.isfinite(model.predict(np.ones((2, 8)), verbose=0)).all()
+
+
+def test_an_exported_model_as_a_layer_keeps_its_dtype(tmp_path):
+    if keras.backend.backend() != "tensorflow":
+        pytest.skip("Keras has the layer on TensorFlow only")
+    keras.Sequential([keras.Input((8,)), layers.Dense(8)]).export(tmp_path / "m", verbose=False)
+    exported = layers.TFSMLayer(str(tmp_path / "m"), call_endpoint="serve", name="exported")
+    inputs = keras.Input((8,))
+    model = keras.Model(inputs, layers.Dense(8)(exported(layers.Dense(8)(inputs))))
+    rows = {row.path: row for row in plan(model, "mixed_float16").rows}
+    assert rows["exported"].policy == "float32"
