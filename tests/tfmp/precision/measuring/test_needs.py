@@ -141,8 +141,8 @@ class Chosen(layers.Layer):
 def test_parts_whose_dtypes_do_not_meet_alone_hide_no_harm():
     inputs = keras.Input((8, 8))
     model = keras.Model(inputs, layers.Dense(8)(Chosen(name="own")(inputs)))
-    reasons = [row.reason for row in plan(model, "mixed_float16").rows]
-    assert any("is infinite or NaN in float16" in one and "test_needs.py:" in one for one in reasons)
+    plan(model, "mixed_float16").apply()
+    assert np.isfinite(model.predict(np.ones((2, 8, 8)), verbose=0)).all()
 
 
 class Repeated(layers.Layer):
