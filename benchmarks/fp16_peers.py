@@ -4,7 +4,7 @@ Each model of `tests/support/corpus.py` is brought to float32 ONNX once. Every p
 file; what comes out is checked with ONNX's full check, loaded and run in ONNX Runtime, its casts
 counted and its FP16 arithmetic emulated.
 
-Run: pip install onnxconverter-common; python benchmarks/fp16_peers.py --nodes --resnet
+Run: pip install onnxconverter-common; python benchmarks/fp16_peers.py --nodes
 AutoCast joins where `--modelopt` (or MODELOPT_PYTHON) names the Python of an environment with
 `nvidia-modelopt[onnx]`.
 """
@@ -13,7 +13,6 @@ import argparse
 import os
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -26,19 +25,17 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import backend_nodes
 import fp16_passes
-import keras
 import numpy as np
 import onnx
 import onnx_ir as ir
 from corpus import Case, corpus
-from fp16_passes import Pass, Sample, copied
+from fp16_passes import Pass, Sample
 from quiet import quiet
 
-from tfmp.converters.intake import open_source
 from tfmp.converters.intake.source import OnnxSource
 from tfmp.converters.onnx.emulation.emulate import emulated
 from tfmp.converters.onnx.export.export import export_onnx
-from tfmp.converters.onnx.fp16.rewriter import computes_in_half, prepare, to_fp16
+from tfmp.converters.onnx.fp16.rewriter import computes_in_half, prepare
 from tfmp.converters.shared.sessions import cpu_session
 
 PAGE = ROOT / "docs" / "fp16-onnx-peers.md"
@@ -87,14 +84,10 @@ class Row:
 
     Attributes:
         name: of the model.
-        size: bytes of the float32 file.
-        weights: share of them that are weights.
         results: by the name of the pass.
     """
 
     name: str
-    size: int
-    weights: float
     results: dict[str, Result]
 
     def valid(self, name: str) -> Result | None:
@@ -213,24 +206,6 @@ def node_counts() -> dict[str, Counter]:
     return counts
 
 
-def resnet_seconds() -> dict[str, float]:
-    """The best of three passes over ResNet50."""
-    keras.utils.set_random_seed(0)
-    exported = export_onnx(open_source(keras.applications.ResNet50(weights=None)))
-    proto = ir.to_proto(exported)
-    best: dict[str, float] = {}
-    for name in ("tfmp", *fp16_passes.PEERS):
-        for _ in range(3):
-            copy, clone = copied(proto), exported.clone()
-            with quiet():
-                start = time.perf_counter()
-                # As in a conversion: ours works on the graph in memory, the peers on protobuf.
-                to_fp16(clone, edges={}) if name == "tfmp" else fp16_passes.PEERS[name](copy)
-                seconds = time.perf_counter() - start
-            best[name] = min(seconds, best.get(name, seconds))
-    return best
-
-
 # What a reader compares, as a number that should be small.
 COLUMNS = {
     "casts": lambda result: result.casts,
@@ -273,31 +248,6 @@ def summary(rows: list[Row], names: list[str]) -> list[str]:
     return lines
 
 
-def behind(rows: list[Row], names: list[str]) -> list[str]:
-    """Where a peer with a valid model has less than this pass."""
-    lines = []
-    for row in rows:
-        for column in COLUMNS:
-            ahead = [n for n in names[2:] if not leads(row, "tfmp", column, [n])]
-            if ahead:
-                results = "; ".join(f"{name}: {row.results[name]}" for name in ahead)
-                lines.append(f"- {row.name}, {column}: tfmp: {row.results['tfmp']}; {results}")
-    return lines or ["Nowhere."]
-
-
-def sizes(rows: list[Row]) -> list[str]:
-    """FP16 files of models that are nearly all weights, as shares of their float32 files."""
-    lines = ["| model | FP32 kB | weights | FP16 of FP32 |", "| --- | ---: | ---: | ---: |"]
-    for row in rows:
-        own = row.valid("tfmp")
-        if row.weights >= 0.99 and own:
-            lines.append(
-                f"| {row.name} | {row.size / 1e3:,.0f} | {row.weights:.1%} | "
-                f"{own.size / row.size:.3f} |"
-            )
-    return lines
-
-
 def page(rows: list[Row], names: list[str], command: str) -> list[str]:
     """The part of the page that is about the corpus."""
     return [
@@ -306,25 +256,6 @@ def page(rows: list[Row], names: list[str], command: str) -> list[str]:
         f"Written by `{command}` with onnx {onnx.__version__}. {_INTRODUCTION}",
         "",
         *summary(rows, names),
-        "",
-        "## Where a peer's valid model has less",
-        "",
-        *behind(rows, names),
-        "",
-        "## Model by model",
-        "",
-        "| model | " + " | ".join(names) + " |",
-        "| --- |" + " --- |" * len(names),
-        *(
-            f"| {row.name} | " + " | ".join(str(row.results[name]) for name in names) + " |"
-            for row in rows
-        ),
-        "",
-        "## Size",
-        "",
-        "Models of which at least 99 % are weights.",
-        "",
-        *sizes(rows),
     ]
 
 
@@ -342,7 +273,6 @@ def main() -> None:
     """Measures and writes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", action="store_true", help="also the backend node tests")
-    parser.add_argument("--resnet", action="store_true", help="also time the passes on ResNet50")
     parser.add_argument("--modelopt", default=os.environ.get("MODELOPT_PYTHON"))
     parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
     parser.add_argument("--models", default="", help="only these, separated by commas; no page")
@@ -357,17 +287,11 @@ def main() -> None:
             if not count:  # what loads on first use is no part of any pass
                 for way in passes.values():
                     measure(way, sample)
-            size = sample.model.ByteSize()
-            weights = sum(tensor.ByteSize() for tensor in sample.model.graph.initializer) / size
             results = {key: measure(way, sample) for key, way in passes.items()}
-            rows.append(Row(name, size, weights, results))
+            rows.append(Row(name, results))
             print(name, *(f"{key}: {result}" for key, result in results.items()), sep=" | ")
             sys.stdout.flush()
         lines = page(rows, list(passes), " ".join(["python", *sys.argv]))
-    if options.resnet:
-        lines += ["", "## Time on ResNet50", "", "| pass | seconds, best of three |"]
-        lines += ["| --- | ---: |"]
-        lines += [f"| {name} | {seconds:.2f} |" for name, seconds in resnet_seconds().items()]
     lines += node_lines() if options.nodes else []
     text = "\n".join(lines) + "\n"
     if not wanted:
@@ -376,23 +300,15 @@ def main() -> None:
 
 
 _INTRODUCTION = (
-    "The tables have a row for each model of `tests/support/corpus.py`, and for the trained "
-    "models if `TFMP_ZOO` names their folder. A model is valid if it passes ONNX's full check "
-    "with strict types, and ONNX Runtime loads and runs it. A cell has the number of casts, "
-    "the size, the time, and the emulated drift from float32 (relative L2 of the worst "
-    "output; inf: finite values were lost). Times are the best of three. The first time is "
-    "the pass itself, on the model in memory in the pass's own form (a protobuf, for tfmp an "
-    "onnx_ir graph). The time in brackets is the way from the float32 file to an FP16 file "
-    "that is known to be valid: loading, the pass, ONNX's full check, opening the file in "
-    "ONNX Runtime without optimizations, writing. tfmp never writes an unchecked file. The "
-    "peers do not check their results: the same steps are added to their times, and passes "
-    "whose model fails one of the steps have no time. †: the pass changed constants beyond "
-    "rounding, such as an epsilon of 1e-12 to 1e-7, which saves the casts that keep them. A "
-    "pass leads on a model if no rival's valid model has less. Casts are compared with FP16 "
-    f"models of the same constants, drift up to {SOUND_REL_L2:g} counts as zero, and times "
-    f"within {CLOCK_SECONDS * 1e3:g} ms are equal. `tfmp mixed` and AutoCast (NVIDIA ModelOpt) "
-    "see eight samples; the other passes see no samples. onnxruntime.transformers puts casts "
-    "behind the nodes that read them, which ONNX's check refuses as not topologically sorted."
+    "The models are those of `tests/support/corpus.py`, and trained ones if `TFMP_ZOO` names their "
+    "folder. A model is valid if it passes ONNX's full check with strict types, and ONNX Runtime "
+    "loads and runs it. A pass leads on a model if no rival's valid model has less; the time to a "
+    "valid file includes loading, the check and writing, and is the best of three. Drift is the "
+    f"emulated relative L2 of the worst output; up to {SOUND_REL_L2:g} counts as zero, and times "
+    f"within {CLOCK_SECONDS * 1e3:g} ms are equal. Constants changed: beyond rounding, such as an "
+    "epsilon of 1e-12 to 1e-7. `tfmp mixed` and AutoCast (NVIDIA ModelOpt) see eight samples. "
+    "onnxruntime.transformers puts casts behind the nodes that read them, which ONNX's check "
+    "refuses."
 )
 
 _NODES = (

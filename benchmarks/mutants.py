@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("tfmp", "converters")
 _BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp, ast.comprehension, ast.Try)
 _VARIABLE = "TFMP_MUTANT"
+_LONGEST_SECONDS = 300
 _OTHER = {
     ast.Lt: ast.GtE,
     ast.GtE: ast.Lt,
@@ -133,15 +134,19 @@ def seen(path: Path, line: int, seed: str, tests: Path) -> str:
             [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         ),
     }
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"),
-            *("-p", "mutants", "-p", "no:cacheprovider", *files),
-        ],
-        cwd=tests.parent,
-        env=environment,
-        capture_output=True,
-    )
+    try:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"),
+                *("-p", "mutants", "-p", "no:cacheprovider", *files),
+            ],
+            cwd=tests.parent,
+            env=environment,
+            capture_output=True,
+            timeout=_LONGEST_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return "seen"  # a loop without an end
     return "unseen" if done.returncode in (0, 5) else "seen"
 
 

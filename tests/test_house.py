@@ -148,8 +148,7 @@ RENDERED = {
     ],
     "tfmp.experiment.report": ["page"],
     "tfmp.fit.report": ["page"],
-    "tfmp.profiling.report": ["page", "tables"],
-    "tfmp.sweep.report": ["page"],
+    "tfmp.profiling.steps": ["page"],
 }
 
 

@@ -19,5 +19,7 @@ from .precision import (
     policy_scope as policy_scope,
     revert as revert,
 )
-from .profiling import profile_training as profile_training
-from .sweep import profile_sweep as profile_sweep
+from .profiling import (
+    profile_sweep as profile_sweep,
+    profile_training as profile_training,
+)

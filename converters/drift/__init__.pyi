@@ -1,19 +1,18 @@
 from .budget import DriftBudget as DriftBudget
-from .classes import MOST_CLASSES as MOST_CLASSES, SUMS as SUMS, ClassTable as ClassTable
+from .classes import MILLION as MILLION, MOST_CLASSES as MOST_CLASSES
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
-    Counted as Counted,
     Decisions as Decisions,
-    values_of as values_of,
+    count_decisions as count_decisions,
 )
-from .detection.boxes import MILLION as MILLION
 from .distances import (
     distances_of as distances_of,
 )
 from .exact import (
     Common as Common,
     Expansion as Expansion,
+    Expansions as Expansions,
     fold as fold,
     merge as merge,
     total as total,
@@ -23,10 +22,11 @@ from .labels.chance import no_better_than_chance as no_better_than_chance
 from .labels.custom import CustomMetric as CustomMetric, custom_metrics as custom_metrics
 from .labels.drift import (
     LabelDrift as LabelDrift,
+    kinds_of as kinds_of,
     label_drift as label_drift,
     with_metrics as with_metrics,
 )
-from .labels.metric import Metric as Metric
+from .labels.metric import Metric as Metric, difference_bounds as difference_bounds
 from .labels.reading import CUSTOM as CUSTOM
 from .labels.scores import ACCURACY as ACCURACY
 from .labels.totals import LabelTotals as LabelTotals, add_labels as add_labels
@@ -45,17 +45,16 @@ from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (
     UNREADABLE as UNREADABLE,
     Sketch as Sketch,
+    Written as Written,
     packed as packed,
     unpacked as unpacked,
     unreadable as unreadable,
 )
 from .statistics import (
-    Clustered as Clustered,
     binomial_bounds as binomial_bounds,
-    drop_at_most as drop_at_most,
+    binomial_p as binomial_p,
     fewest_samples as fewest_samples,
     mcnemar as mcnemar,
-    paired_difference as paired_difference,
 )
 from .tasks import (
     COMPILED as COMPILED,

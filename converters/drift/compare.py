@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.converters.drift.detection import (
-    by_rank,
-    by_rows,
-    find_group,
-    find_ranking,
-    in_order,
-    pair_rows,
-)
-from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels
+from tfmp.converters.drift.decisions import count_decisions
+from tfmp.converters.drift.detection import find_list, in_order, in_pairs
+from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels, kinds_of
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
 from tfmp.converters.drift.totals import is_floating
@@ -242,11 +236,8 @@ class Comparison:
         self._labels.unread = {}
         single = keys is not None and len(keys) == 1
         given = {name: self._pair(name, reference, candidate, single) for name in self._names}
-        if len(given) > 1:
-            if (group := find_group(given)) is not None:
-                given = in_order(group, given)
-            elif (ranking := find_ranking(given)) is not None:
-                given = by_rank(ranking, given)
+        if found := find_list(given):
+            given = in_order(found, given)
         if labels is not None:
             self._labels.update(labels, given, keys)
             for accumulator in self._accumulators:
@@ -256,8 +247,10 @@ class Comparison:
             expected, received = given[accumulator.name]
             unmatched = None
             if expected.shape != received.shape and not _are_boxes(accumulator.task):
-                one, other = pair_rows(expected[0], received[0])
-                unmatched = by_rows(expected[0], received[0], len(one))
+                lengths = len(expected[0]), len(received[0])
+                missing, most = np.array([abs(lengths[1] - lengths[0])]), np.array([max(lengths)])
+                unmatched = count_decisions(missing, most)
+                one, other = in_pairs(expected[0], received[0])
                 expected, received = one[None], other[None]
             self._measured.append(
                 self._measuring.submit(
@@ -283,7 +276,7 @@ class Comparison:
     def outputs(self) -> tuple[OutputDrift, ...]:
         """The drift of every output so far, in the reference's order."""
         self._wait()
-        kinds = {label.output: label.kind for label in self.labels()}
+        kinds = kinds_of(self.labels())
         return tuple(
             accumulator.result(self._known(accumulator.name), kinds.get(accumulator.name))
             for accumulator in self._accumulators

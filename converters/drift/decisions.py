@@ -5,53 +5,45 @@ format could keep such an answer. So a change is *firm* if the reference itself 
 apart by more than `TIE`; the others are counted and judged more gently.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tfmp.converters.drift.classes import ClassTable, count_classes, count_labels
 from tfmp.converters.drift.distances import CHUNK
-from tfmp.converters.drift.exact import merge
+from tfmp.converters.drift.statistics import binomial_p, clustered_bounds
 from tfmp.shared.numerics import ulp
 
 # Two answers are a tie if their probabilities differ by less than 2 %, or their logits by 0.02,
-# which is the same ratio; or by 2 % of the distance from the best to the middle one of many scores
-# if that is less than 1.
-TIE, _MANY = 0.02, 16
+# which is the same ratio.
+TIE = 0.02
 
 # A row is probabilities if it lies in [0, 1] and adds up to 1 within this.
 ROW_SUM_TOLERANCE = 1e-3
 
-_HALF, _SURE = 0.5, 0.99
+_HALF = 0.5
+
+# Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
+_LITTLE = 0.005
 
 # In so many columns, numbers below the second may be answers to questions of their own, such as the
 # attributes of a picture.
 _COLUMNS, _ANSWERS = 256, 16
 _IN = " in column "
 
-# Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
-_LITTLE = 0.005
-
 
 @dataclass(frozen=True)
 class Decisions:
     """Counted decisions of one output, and those that changed; they merge exactly.
-
-    Sums of squares and products run over samples, and let bounds respect that decisions of one
-    sample belong together: c and d are a sample's changed and all decisions.
 
     Attributes:
         samples: number of samples.
         decisions: number of decisions.
         changed: decisions that are others in the candidate.
         changed_samples: samples with such a decision.
-        changed_sq: sum of c * c.
-        changed_decisions: sum of c * d.
-        decisions_sq: sum of d * d.
+        changed_sq: sum over samples of the square of their changed decisions.
+        decisions_sq: sum over samples of the square of their decisions.
         firm: changed decisions that were no ties in the reference.
-        firm_sq: sum of the squares of their number in a sample.
-        firm_decisions: sum of the products of their number and d.
         classes: the firm changes by class.
         near: changed integers that are next to what they were, as far as FP16 tells them apart.
     """
@@ -61,45 +53,85 @@ class Decisions:
     changed: int = 0
     changed_samples: int = 0
     changed_sq: int = 0
-    changed_decisions: int = 0
     decisions_sq: int = 0
     firm: int = 0
-    firm_sq: int = 0
-    firm_decisions: int = 0
     classes: ClassTable = field(default_factory=ClassTable)
     near: int = 0
 
+    @property
+    def rate(self) -> float:
+        """The share of decisions that changed."""
+        return self.changed / max(1, self.decisions)
 
-# Decisions, and the share of them that changed in each sample.
-Counted = tuple[Decisions, np.ndarray]
+    @property
+    def effective(self) -> float:
+        """The number of samples of one size that would tell as much (Kish 1965)."""
+        return self.decisions**2 / max(1, self.decisions_sq)
+
+    def bounds(self, confidence: float, repeated: float = 1.0) -> tuple[float, float]:
+        """Bounds on the rate, each one-sided; `repeated` is how often a sample occurs."""
+        return clustered_bounds(self.rate, self.share, self.effective / repeated, confidence)
+
+    def p_over(self, limit: float, repeated: float = 1.0) -> float:
+        """The p-value of the hypothesis that the rate is at most `limit`; see `bounds`."""
+        trials = self.effective / repeated
+        return binomial_p(self.rate * trials / self.share, trials, limit / self.share)
+
+    @property
+    def share(self) -> float:
+        """The share of their decisions that changed in samples with changes, as if it were one."""
+        if not self.changed:
+            return 1.0
+        spread = max(0.0, self.changed_sq - self.rate**2 * self.decisions_sq)
+        share = self.rate + spread * self.effective / self.decisions / self.changed
+        return min(1.0, max(share, self.rate))
+
+    @property
+    def without_ties(self) -> "Decisions":
+        """The decisions with only those changes that were no ties."""
+        if self.firm == self.changed:
+            return self
+        return replace(
+            self, changed=self.firm, changed_sq=self.changed_sq * self.firm // self.changed
+        )
+
+    def seen_on(self, samples: int) -> "Decisions":
+        """The same decisions, had they been seen on another number of samples."""
+        scale = samples / self.samples
+        counts = {
+            name: round(getattr(self, name) * scale)
+            for name in ("decisions", "changed", "changed_sq", "decisions_sq", "firm")
+        }
+        return replace(self, samples=samples, **counts)
 
 
 def by_argmax(
     reference: np.ndarray,
     candidate: np.ndarray,
     axis: int,
-    *,
-    guess: bool = False,
     unread: np.ndarray | None = None,
-) -> Counted:
+    guess: bool = False,
+) -> Decisions:
     """Decisions for the class with the largest score.
 
     Args:
         reference: scores, batch first.
         candidate: scores of the same shape.
         axis: the class axis.
+        unread: flags of decisions that nobody reads, with an axis of 1 for the classes.
         guess: whether nobody knows that these are scores. Then what is small beside the whole
             sample is a tie: the largest of the numbers at the edge of a picture decides nothing.
-        unread: flags of decisions that nobody reads, with an axis of 1 for the classes.
     """
     one, other = (_classes_last(scores, axis) for scores in (reference, candidate))
     best, chosen = one.argmax(axis=2), other.argmax(axis=2)
     changed = best != chosen
+    valid = None
+    if unread is not None:
+        valid = ~unread.reshape(best.shape)
+        changed &= valid
+        best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
     firm = np.zeros_like(changed)
     samples, places = np.nonzero(changed)
-    ranges = np.zeros(len(one))
-    for sample in np.flatnonzero(changed.any(axis=1)).tolist() if guess else ():
-        ranges[sample] = _range(one[sample])
     step = max(1, CHUNK // one.shape[2])
     for start in range(0, len(samples), step):
         where = samples[start : start + step], places[start : start + step]
@@ -110,38 +142,12 @@ def by_argmax(
             probabilities = (rows.min(axis=1) >= 0) & (
                 np.abs(rows.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE
             )
-            # Scores that lie close together decide by less than logits do; a few never show it.
-            many = rows.shape[1] >= _MANY
-            spread = np.minimum(1.0, high - _medians(rows)) if many else 1.0
-            apart = high - low > TIE * np.where(probabilities, high, spread)
-            # Behind a sigmoid or tanh, both are as good as certain.
-            apart &= ~((rows.max(axis=1) <= 1) & (low >= _SURE))
-            if guess:
-                apart &= high - low > _LITTLE * ranges[where[0]]
-            firm[where] = apart
-    valid = None
-    if unread is not None:
-        valid = ~unread.reshape(best.shape)
-        changed, firm = changed & valid, firm & valid
-        best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
-    classes = count_classes(best, chosen, firm, one.shape[2])
-    return _counted(changed, firm, classes, valid)
-
-
-def _medians(rows: np.ndarray) -> np.ndarray:
-    """The median of each row; of a few rows NumPy's own takes longer than all that is around it."""
-    middle = rows.shape[1] // 2, (rows.shape[1] - 1) // 2
-    halves = np.partition(rows, middle, axis=1)[:, middle]
-    return np.asarray(halves.mean(axis=1))
-
-
-def _range(values: np.ndarray) -> float:
-    """The largest less the smallest of those that are finite; 0 without one."""
-    low, high = values.min(), values.max()
-    if np.isfinite(low) and np.isfinite(high):
-        return float(high - low)
-    values = values[np.isfinite(values)]
-    return float(np.ptp(values)) if values.size else 0.0
+            firm[where] = high - low > TIE * np.where(probabilities, high, 1.0)
+        for sample in np.unique(where[0]).tolist() if guess else ():
+            seen = one[sample][np.isfinite(one[sample])]
+            here = where[0] == sample
+            firm[sample, where[1][here]] &= (high - low)[here] > _LITTLE * np.ptp(seen)
+    return _counted(changed, firm, count_classes(best, chosen, firm, one.shape[2]), valid)
 
 
 def _classes_last(scores: np.ndarray, axis: int) -> np.ndarray:
@@ -155,7 +161,7 @@ def by_threshold(
     candidate: np.ndarray,
     threshold: float,
     unread: np.ndarray | None = None,
-) -> Counted:
+) -> Decisions:
     """Decisions for or against each value: one label for each place on the last axis.
 
     Args:
@@ -180,47 +186,8 @@ def by_threshold(
 
 def by_equality(
     reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
-) -> Counted:
-    """Decisions for the very value: integers, booleans, texts, or ids written as floats.
-
-    A run of equal values at the end of a sample, on both sides, is padding and counts once: beside
-    it the few values that mean something would not show. Nor do the zeros of one-hot rows count: in
-    a sample of these a row is one decision.
-    """
-    hot = np.asarray(_is_one_hot(reference).reshape(len(reference), -1).all(axis=1))
-    if not hot.any() or unread is not None:
-        return _by_value(reference, candidate, unread)
-    parts, shares = [], np.empty(len(hot))
-    for which, count in ((hot, _by_place), (~hot, _by_value)):
-        if which.any():
-            counted, shares[which] = count(reference[which], candidate[which])
-            parts.append(counted)
-    return merge(*parts), shares
-
-
-def _is_one_hot(values: np.ndarray) -> np.ndarray:
-    """Whether each row of the last axis holds a single 1 among zeros, of whole numbers or flags."""
-    if values.ndim < 2 or values.shape[-1] < 2 or values.dtype.kind not in "biu":
-        return np.zeros(values.shape[:1], bool)
-    flags = ((values == 0) | (values == 1)).all(axis=-1)
-    return np.asarray(flags & (np.count_nonzero(values, axis=-1) == 1))
-
-
-def _by_place(reference: np.ndarray, candidate: np.ndarray) -> Counted:
-    """Decisions for the place of the 1 in one-hot rows; other rows name no place."""
-    samples, places = len(reference), reference.shape[-1]
-    changed = (reference != candidate).any(axis=-1).reshape(samples, -1)
-    meant = reference.argmax(axis=-1)
-    heard = np.where(_is_one_hot(candidate), candidate.argmax(axis=-1), -1)
-    names = [f"place {place}" for place in range(places)]
-    meant, heard = (chosen.reshape(samples, -1) for chosen in (meant, heard))
-    return _counted(changed, changed, count_classes(meant, heard, changed, names))
-
-
-def _by_value(
-    reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
-) -> Counted:
-    """Decisions for each value that somebody reads."""
+) -> Decisions:
+    """Decisions for the very value: integers, booleans, texts, or ids written as floats."""
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
     if one.dtype.kind == "f":
         one, other = np.rint(one), np.rint(other)
@@ -230,52 +197,19 @@ def _by_value(
     values, place = np.unique(np.concatenate([one.ravel(), other.ravel()]), return_inverse=True)
     place = place.reshape(2, *one.shape)
     names = [_name(value) for value in values.tolist()]
-    valid = ~_padding(place[0], changed)
+    valid = None
     if unread is not None:
-        valid &= ~unread.reshape(valid.shape)
-    width = one.shape[1]
-    if reference.ndim == 2 and 1 < width <= _COLUMNS:
-        # Answers to questions side by side: each small number has classes of its own.
-        own = _is_answer(values)
-        codes = place * width + np.where(own[place], np.arange(width), 0)
-        codes, place = np.unique(codes, return_inverse=True)
-        place = place.reshape(2, *one.shape)
-        names = [
-            f"{names[at]}{_IN}{column}" if own[at] else names[at]
-            for at, column in zip(*(each.tolist() for each in np.divmod(codes, width)), strict=True)
-        ]
-    meant, heard = np.where(valid, place, -1)
-    classes = count_classes(meant, heard, changed, names)
-    counted, shares = _counted(changed, changed, classes, valid)
+        valid = ~unread.reshape(changed.shape)
+        place = np.where(valid, place, -1)
+    classes = count_classes(*place, changed, names)
     near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
-    return replace(counted, near=near), shares
-
-
-def _is_answer(values: np.ndarray) -> np.ndarray:
-    """Flags of values that may be answers to a question: flags and small numbers."""
-    if values.dtype.kind not in "biuf":
-        return np.zeros(len(values), bool)
-    return np.asarray((values >= 0) & (values < _ANSWERS))
-
-
-def values_of(classes: Iterable[str]) -> set[str]:
-    """The values that classes are of, whatever their columns."""
-    return {name.partition(_IN)[0] for name in classes}
+    return replace(_counted(changed, changed, classes, valid), near=near)
 
 
 def _count_near(reference: np.ndarray, candidate: np.ndarray) -> int:
     """Integers that differ by one, or by two spacings of FP16."""
     one, other = reference.astype(np.float64), candidate.astype(np.float64)
     return int(np.count_nonzero(np.abs(other - one) <= np.maximum(1.0, 2 * ulp(one))))
-
-
-def _padding(values: np.ndarray, changed: np.ndarray) -> np.ndarray:
-    """Where a sample only repeats its last value until its end, but for the first of these."""
-    same = (values == values[:, -1:]) & ~changed
-    run = np.logical_and.accumulate(same[:, ::-1], axis=1)[:, ::-1]
-    run[:, 1:] &= run[:, :-1]
-    run[:, :1] = False
-    return run
 
 
 def _name(value: object) -> str:
@@ -286,23 +220,26 @@ def _name(value: object) -> str:
 
 def _counted(
     changed: np.ndarray, firm: np.ndarray, classes: ClassTable, valid: np.ndarray | None = None
-) -> Counted:
+) -> Decisions:
     samples, each = changed.shape
-    by_sample, firm_by_sample = (
-        np.count_nonzero(which, axis=1).astype(np.int64) for which in (changed, firm)
-    )
     made = np.full(samples, each) if valid is None else np.count_nonzero(valid, axis=1)
-    counted = Decisions(
+    counted = count_decisions(np.count_nonzero(changed, axis=1), made)
+    return replace(counted, firm=int(np.count_nonzero(firm)), classes=classes)
+
+
+def count_decisions(changed: np.ndarray, made: np.ndarray) -> Decisions:
+    """The sums over samples, none of them of ties.
+
+    Args:
+        changed: (samples,), the changed decisions of each.
+        made: all of its decisions.
+    """
+    return Decisions(
         samples=int(np.count_nonzero(made)),
         decisions=int(made.sum()),
-        changed=int(by_sample.sum()),
-        changed_samples=int(np.count_nonzero(by_sample)),
-        changed_sq=int(by_sample @ by_sample),
-        changed_decisions=int(by_sample @ made),
-        decisions_sq=int(made @ made),
-        firm=int(firm_by_sample.sum()),
-        firm_sq=int(firm_by_sample @ firm_by_sample),
-        firm_decisions=int(firm_by_sample @ made),
-        classes=classes,
+        changed=int(changed.sum()),
+        changed_samples=int(np.count_nonzero(changed)),
+        changed_sq=int(np.square(changed.astype(np.int64)).sum()),
+        decisions_sq=int(np.square(made.astype(np.int64)).sum()),
+        firm=int(changed.sum()),
     )
-    return counted, by_sample / np.maximum(made, 1)

@@ -1,13 +1,8 @@
-"""Distances between values: sums, ranges and counts in float64, in one pass over the data.
-
-The pass works on pieces that stay in a cache, and takes from each all sums that anybody reads.
-"""
+"""Distances between values: sums, ranges and counts in float64."""
 
 import math
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,8 +13,7 @@ from tfmp.shared.numerics import FLOAT16
 # Some fields of `totals.Totals`, by name.
 TotalsFields: TypeAlias = dict[str, Any]
 
-# Elements worked on at a time. A few float64 arrays of this size stay in a processor's caches, and
-# calls of NumPy cost little beside them.
+# Values that are worked on at a time where nothing has to be added up.
 CHUNK = 2**17
 
 # Longest rows that are added up at once. NumPy's `einsum` cuts longer ones at places that depend on
@@ -72,75 +66,31 @@ def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances
 
 def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
     """Measures values of shape (samples, values)."""
-    by_sample = np.zeros((len(_SUMS), len(one)))
-    counts = dict.fromkeys(_COUNTS, 0)
-    measured = one.size
-    largest = 0.0
-    for block in pieces(one.shape, CHUNK):
-        # A sample is cut at the same places whatever batch it came in, and its pieces are added in
-        # order: the same sums, bit for bit.
-        expected, received, error = scratch(one[block].shape)
-        np.copyto(expected, one[block])
-        np.copyto(received, other[block])
-        peak = _errors(expected, received, error)
-        if not math.isfinite(peak):  # some value is not, or float64 cannot hold the difference
-            finite = np.isfinite(expected) & np.isfinite(received)
-            measured -= finite.size - int(np.count_nonzero(finite))
-            for name, count in _count_nonfinite(expected, received).items():
-                counts[name] += count
-            expected[~finite] = received[~finite] = 0.0
-            peak = _errors(expected, received, error)
-        largest = max(largest, peak)
-        found = _by_row([(error, error), (error,), (expected, expected), (received, received)])
-        by_sample[:, block[0]] += found
-        if found[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
-            counts["saturated"] += _count_saturated(expected, received)
-    sums = dict(zip(_SUMS, by_sample, strict=True))
+    expected, received = one.astype(np.float64), other.astype(np.float64)
+    error, counts, measured = np.abs(received - expected), dict.fromkeys(_COUNTS, 0), one.size
+    if not math.isfinite(error.max(initial=0.0)):  # some value is not, or their difference
+        finite = np.isfinite(expected) & np.isfinite(received)
+        measured = int(np.count_nonzero(finite))
+        counts |= _count_nonfinite(expected, received)
+        expected[~finite] = received[~finite] = 0.0
+        error = np.abs(received - expected)
+    found = _by_row([(error, error), (error,), (expected, expected), (received, received)])
+    if found[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
+        counts["saturated"] = _count_saturated(expected, received)
+    sums = dict(zip(_SUMS, found, strict=True))
     squares = sums["reference_sq"] + sums["candidate_sq"]
     dot = (squares - sums["error_sq"]) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
     return Distances(
         {
             **{name: fold(each.tolist()) for name, each in {**sums, "dot": dot}.items()},
             **counts,
-            "max_abs": largest,
+            "max_abs": float(error.max(initial=0.0)),
             "worst_rel_l2": _worst(sums["error_sq"], sums["reference_sq"]),
             "measured": measured,
         },
         sums["error_sq"],
         sums["reference_sq"],
     )
-
-
-def pieces(shape: Sequence[int], size: int) -> Iterator[tuple[slice, ...]]:
-    """Slices of at most `size` elements: whole samples, or parts of one that is larger."""
-    axes = []
-    for length in reversed(shape):
-        step = max(1, min(length, size))
-        size //= step
-        axes.append([slice(start, start + step) for start in range(0, length, step)])
-    return product(*reversed(axes))
-
-
-_memory = threading.local()
-
-
-def scratch(shape: tuple[int, ...]) -> list[np.ndarray]:
-    """Three float64 arrays of at most `CHUNK` values, the same memory each time in a thread.
-
-    The operating system hands out new arrays of this size page by page, which takes longer than
-    everything that is computed in them.
-    """
-    if not hasattr(_memory, "arrays"):
-        _memory.arrays = np.empty((3, CHUNK))
-    size = math.prod(shape)
-    return [array[:size].reshape(shape) for array in _memory.arrays]
-
-
-def _errors(one: np.ndarray, other: np.ndarray, error: np.ndarray) -> float:
-    """Puts |other - one| into `error`; gives its largest, NaN or infinite if a value is."""
-    np.subtract(other, one, out=error)
-    np.abs(error, out=error)
-    return float(error.max(initial=0.0))
 
 
 # The arrays of which products are added up; of one array, its values.

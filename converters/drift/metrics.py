@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.drift.decisions import Decisions
-from tfmp.converters.drift.detection import Fit
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
-from tfmp.converters.drift.tasks import DECLARED, Kind, Task
-from tfmp.converters.drift.totals import IDS, Totals, is_named_ids, measure
+from tfmp.converters.drift.tasks import Kind, Task
+from tfmp.converters.drift.totals import IDS, Totals, measure
 from tfmp.converters.drift.views import Table, View, first_axis, near_end, tables_of, views_of
 from tfmp.shared.numerics import ulp
 
@@ -111,7 +110,7 @@ class OutputDrift:
     @property
     def is_unknown(self) -> bool:
         """Whether neither a declaration, nor the model, nor labels tell what the output means."""
-        return self.known is None and self.task not in (*_BY_LABELS.values(), _NUMBERS)
+        return self.known is None
 
     @property
     def decisions(self) -> Decisions | None:
@@ -175,12 +174,7 @@ class OutputAccumulator:
         return drift_of(self.name, self._totals, known or self.task, labels)
 
 
-# What labels say of their output, by what they turned out to be.
-_BY_LABELS = {
-    "one-hot": Task(Kind.CLASSIFICATION, why="its labels are one-hot rows"),
-    "binary": Task(Kind.BINARY, why="its labels are 0 or 1"),
-    "multi-label": Task(Kind.MULTILABEL, why="its labels are zeros and ones of its shape"),
-}
+# What labels say of their output that are numbers.
 _NUMBERS = Task(Kind.REGRESSION, why="its labels are numbers of its shape")
 
 
@@ -193,25 +187,23 @@ def drift_of(
         name: the output's name.
         totals: of all samples.
         known: what the output means, as far as the values and their labels do not say it.
-        labels: kind of the output's labels, see `LabelDrift`; None without labels.
+        labels: "regression" if the output has labels that are numbers.
     """
     if not totals.unit:  # some batch was not: what the others counted at 0.5 means nothing
-        totals = replace(totals, half=Decisions(), threshold_flips=0)
+        totals = replace(totals, half=Decisions())
     if not totals.whole and not (known is not None and known.kind in IDS):
         totals = replace(totals, equality=Decisions())  # what some batches counted as names
-    if not totals.detections or totals.first_of_box == "":
-        totals = replace(totals, boxes=Decisions(), fit=Fit())
-    if is_named_ids(known):
-        # Where some were no whole numbers, not all samples have decisions for a value itself.
-        known = known if totals.equality.samples == totals.samples else None
-    by_equality = totals.unequal_rows > 0 or (totals.equality.samples > 0 and not totals.measured)
+    if not totals.detections:
+        totals = replace(totals, boxes=Decisions())
+    by_equality = totals.equality.samples > 0 and not totals.measured
     known = known or (_WHOLE if totals.whole and totals.equality.samples else None)
+    if known is None and labels == "regression":
+        known = _NUMBERS
     distances = {} if by_equality else _distances(totals)
-    told = _told(known, labels, totals) if not by_equality else None
-    task = told or task_from_values(totals, by_equality)
+    task = known if known is not None and not by_equality else _unknown(totals, by_equality)
     decision = _decision(task, totals)
     counted = reading_of(decision, totals)
-    errors, _ = sample_errors(totals)
+    errors = sample_errors(totals)
     return OutputDrift(
         name=name,
         dtype=totals.dtype or "",
@@ -229,7 +221,7 @@ def drift_of(
         saturated=totals.saturated,
         collapsed=_collapsed(totals, by_equality),
         decision=decision,
-        flips=_flips(decision, counted, totals),
+        flips=counted.changed_samples if counted else None,
         top_k_agreement=(
             totals.top_k_hits / totals.top_k_slots
             if decision == ARGMAX and totals.top_k_slots
@@ -241,7 +233,7 @@ def drift_of(
         decided=counted.decisions if counted else None,
         changed=counted.changed if counted else None,
         sample_rel_l2=float(np.quantile(errors, 0.95, method="higher")) if len(errors) else None,
-        views=() if by_equality else _views(totals, task, told is not None),
+        views=() if by_equality else _views(totals, task),
     )
 
 
@@ -250,18 +242,10 @@ def drift_of(
 _OFF, _RARE, _CONFIDENCE = 0.1, 0.01, 0.95
 
 
-def _views(totals: Totals, task: Task, told: bool) -> tuple[View, ...]:
-    """What an output loses in each view that its task has a use for.
-
-    Args:
-        totals: of all samples.
-        task: what the output means.
-        told: whether more than its values say so; else each view is looked at.
-    """
+def _views(totals: Totals, task: Task) -> tuple[View, ...]:
+    """What an output loses in each view that its task has a use for."""
     aside = _off(totals)
-    tables = tables_of(totals.evidence, aside)
-    viewed = task if told or task.kind is Kind.DETECTION else OTHER
-    return output_views(tables, viewed, first_axis(totals.evidence, aside))
+    return output_views(tables_of(totals.evidence, aside), task, first_axis(totals.evidence, aside))
 
 
 def output_views(
@@ -352,47 +336,18 @@ def _collapsed(totals: Totals, by_equality: bool) -> bool:
         return constant
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
     # A reference that varies by less than FP16 can show is constant to it, too.
-    largest = max(totals.ends.reference, totals.ends.below, 0.0)
-    step = float(ulp(np.array(largest)))
+    typical = math.sqrt(total(totals.reference_sq) / max(1, totals.measured))
+    step = float(ulp(np.array(typical)))
     return (constant or zeros) and (totals.max_abs > step or totals.nonfinite > 0)
 
 
-def _told(known: Task | None, labels: str | None, totals: Totals) -> Task | None:
-    """What an output means by declaration, labels and the model's own facts, in this order."""
-    if known is not None and known.why == DECLARED:
-        return known
-    by_labels = _BY_LABELS.get(labels or "")
-    decision = _decision(by_labels, totals) if by_labels else None
-    counted = reading_of(decision, totals)
-    if by_labels is not None and counted is not None and counted.samples:
-        return by_labels
-    return known or (_NUMBERS if labels == "regression" else None)
-
-
-# Why an output seems to hold probabilities of classes.
-ADDS_UP = "its values lie in [0, 1] and add up to 1"
-
-
-def task_from_values(totals: Totals, by_equality: bool) -> Task:
-    """What an output means as far as its values tell."""
-    if totals.samples == 0:
-        return OTHER
+def _unknown(totals: Totals, by_equality: bool) -> Task:
+    """What an output means that nothing is known of."""
     if by_equality:
         return Task(Kind.IDS, why="its values are compared by equality")
-    if _are_detections(totals):
+    if totals.detections and totals.boxes.samples > 0 and totals.reference_sq:
         return Task(Kind.DETECTION, why="its rows are a box, a score and a class")
-    if totals.unit and totals.normalized and totals.distributions:
-        return Task(Kind.CLASSIFICATION, why=ADDS_UP)
-    if totals.unit and totals.one_score:
-        return Task(Kind.BINARY, why="its one value for each sample lies in [0, 1]")
-    if totals.unit and totals.class_scores:
-        return Task(Kind.MULTILABEL, why="its values lie in [0, 1] and do not add up to 1")
     return OTHER
-
-
-def _are_detections(totals: Totals) -> bool:
-    """Whether rows are detections by their values, and some are no padding."""
-    return totals.detections and totals.boxes.samples > 0 and totals.ends.reference > 0
 
 
 def _decision(task: Task, totals: Totals) -> str | None:
@@ -413,20 +368,6 @@ def reading_of(decision: str | None, totals: Totals) -> Decisions | None:
     return getattr(totals, field) if field else None
 
 
-def _flips(decision: str | None, counted: Decisions | None, totals: Totals) -> int | None:
-    if counted is None:
-        return None
-    if counted.samples:
-        return counted.changed_samples
-    # Reports of before decisions were counted have these alone.
-    before = {
-        ARGMAX: totals.argmax_flips,
-        THRESHOLD: totals.threshold_flips,
-        EQUALITY: totals.unequal_rows,
-    }
-    return before.get(decision or "", 0)
-
-
 # Samples that are small by chance count as large as this share of a typical one. A number that is
 # positive and negative crosses zero by chance, and then an error within the budget of the whole,
 # 0.01 of the root mean square, must not look like one of 0.1: 0.3 of the root mean square is about
@@ -440,38 +381,25 @@ _FEW = 4
 _NO_PROBABILITY = 0.01
 
 
-def sample_errors(totals: Totals) -> tuple[np.ndarray, np.ndarray]:
-    """The error of each distinct sample, relative to its own size.
+def sample_errors(totals: Totals) -> np.ndarray:
+    """The error of each distinct sample, relative to its own size, in the order of their keys.
 
     That is its L2 error over the L2 norm of its reference, or over a share of the median norm of
     the samples that are not zero if that is larger.
-
-    Returns:
-        The errors, in the order of the samples' keys, and how often each sample occurred.
     """
     rows = totals.rows
     if not len(rows):
-        return np.empty(0), np.empty(0)
+        return np.empty(0)
     error, norm = rows.values[:, 0], rows.values[:, 1]
     each = totals.values / max(1, totals.samples)
-    floor = (_CROSSING if each <= _FEW and _crosses_zero(totals) else _STEADY) * _median(norm)
-    if totals.unit:
-        floor = max(floor, _NO_PROBABILITY) if _decides_at_half(totals) else floor
+    floor = (_CROSSING if each <= _FEW else _STEADY) * _median(norm)
+    if totals.half.samples > 0 or (totals.unit and totals.normalized):
+        floor = max(floor, _NO_PROBABILITY)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))
-    return np.where(np.isnan(relative), np.inf, relative), rows.counts
+    return np.where(np.isnan(relative), np.inf, relative)
 
 
 def _median(norm: np.ndarray) -> float:
     typical = norm[np.isfinite(norm) & (norm > 0)]
     return float(np.median(typical)) if len(typical) else 0.0
-
-
-def _crosses_zero(totals: Totals) -> bool:
-    """Whether values come near 0 from either side, or end at it, as far as ranges were measured."""
-    ends = totals.ends
-    return not math.isfinite(ends.reference) or -ends.below <= 0 <= ends.reference
-
-
-def _decides_at_half(totals: Totals) -> bool:
-    return totals.half.samples > 0 or totals.normalized

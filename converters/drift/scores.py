@@ -1,12 +1,9 @@
 """Metrics of class scores and probabilities: flips, margins, top-k, KL."""
 
-import math
-
 import numpy as np
 
-from tfmp.converters.drift.distances import CHUNK, TotalsFields, scratch
+from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.exact import fold
-from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.shared.numerics import FLOAT16
 
 # Upper edges of the reference's top-1 margin (best minus second score); the last bin is open.
@@ -18,30 +15,21 @@ TOP_K = 5
 _ROW_SUM_TOLERANCE = 1e-3
 
 
-def scores(reference: np.ndarray, candidate: np.ndarray, task: Task | None = None) -> TotalsFields:
-    """The fields of `totals.Totals` that read an output as scores or probabilities.
+def scores(reference: np.ndarray, candidate: np.ndarray, axis: int, unit: bool) -> TotalsFields:
+    """The fields of `totals.Totals` that read an output as scores of classes.
 
     Args:
         reference: floating values, batch axis first.
         candidate: values of the same shape.
-        task: what the output means, if that is known.
+        axis: the axis of the classes.
+        unit: whether all values lie in [0, 1].
     """
-    rows = len(reference)
-    may_be_classes = task is None or task.kind is Kind.CLASSIFICATION
-    found: TotalsFields = {
-        "class_scores": may_be_classes and reference.ndim == 2 and reference.shape[1] > 1,
-        "one_score": rows > 0 and reference.size == rows,
-        # The first sample tells most often, without a look at all the others.
-        "unit": _in_unit(reference[:1]) and _in_unit(reference),
-        "normalized": False,
-    }
-    if found["unit"]:
-        crossed = ((reference >= 0.5) != (candidate >= 0.5)).reshape(rows, -1).any(axis=1)
-        found["threshold_flips"] = int(np.count_nonzero(crossed))
-        if reference.ndim > 1 and reference.shape[-1] > 1:
-            found |= _divergence(reference, candidate)
-    if found["class_scores"]:
-        found |= ranks(reference, candidate)
+    found: TotalsFields = {"normalized": False}
+    if reference.ndim > 1 and reference.shape[axis] > 1:
+        if unit:
+            found |= _divergence(*(np.moveaxis(each, axis, -1) for each in (reference, candidate)))
+        if reference.ndim == 2:
+            found |= ranks(reference, candidate)
     return found
 
 
@@ -156,20 +144,11 @@ def without_nan(
     return found[0], found[1]
 
 
-def _in_unit(values: np.ndarray) -> bool:
-    return _least(values) >= 0 and _most(values) <= 1
-
-
-def _least(values: np.ndarray) -> float:
-    """The smallest value that is a number; 0 without one."""
-    least = values.min(initial=0)
-    return float(least if least == least else np.fmin.reduce(values, axis=None, initial=0))
-
-
-def _most(values: np.ndarray) -> float:
-    """The largest value that is a number; 1 without one."""
-    most = values.max(initial=1)
-    return float(most if most == most else np.fmax.reduce(values, axis=None, initial=1))
+def in_unit(values: np.ndarray) -> bool:
+    """Whether all values that are numbers lie in [0, 1]; the first sample tells most often."""
+    return all(
+        bool(((part >= 0) & (part <= 1) | np.isnan(part)).all()) for part in (values[:1], values)
+    )
 
 
 def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
@@ -179,66 +158,38 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     otherwise one vanished probability would make the sum infinite. Values of the candidate that
     are not finite are left out: they are counted elsewhere and fail by themselves.
     """
-    classes = reference.shape[-1]
-    one, other = reference.reshape(-1, classes), candidate.reshape(-1, classes)
-    found = np.empty(len(one))
-    step = max(1, CHUNK // classes)
-    for start in range(0, len(one), step):
-        part = slice(start, start + step)
-        if classes > CHUNK:
-            expected, received, ratio = np.empty((3, 1, classes))
-        else:
-            expected, received, ratio = scratch(one[part].shape)
-        np.copyto(expected, one[part])
-        if (np.abs(expected.sum(axis=1) - 1) > _ROW_SUM_TOLERANCE).any():
-            return {"normalized": False}
-        np.copyto(received, other[part])
-        np.maximum(expected, FLOAT16.smallest_subnormal, out=expected)
-        np.maximum(received, FLOAT16.smallest_subnormal, out=received)
-        if not math.isfinite(received.sum()):
-            np.copyto(received, expected, where=~np.isfinite(received))
-        np.divide(expected, received, out=ratio)
-        np.log(ratio, out=ratio)
-        found[part] = np.multiply(expected, ratio, out=ratio).sum(axis=1)
-    by_sample = found.reshape(len(reference), -1).sum(axis=1)
-    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(one)}
+    one, other = (each.astype(np.float64) for each in (reference, candidate))
+    if (np.abs(one.sum(axis=-1) - 1) > _ROW_SUM_TOLERANCE).any():
+        return {"normalized": False}
+    one = np.maximum(one, FLOAT16.smallest_subnormal)
+    other = np.maximum(other, FLOAT16.smallest_subnormal)
+    other = np.where(np.isfinite(other), other, one)
+    by_sample = (one * np.log(one / other)).reshape(len(one), -1).sum(axis=1)
+    rows = reference.size // reference.shape[-1]
+    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": rows}
 
 
 def ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """Flips, margins and top-k hits of (samples, classes)."""
-    several = reference.shape[1] > TOP_K
-    top, highest = _largest(reference, TOP_K if several else 2)
+    """Flips by margin, and top-k hits, of (samples, classes)."""
     flipped = reference.argmax(axis=1) != candidate.argmax(axis=1)
     with np.errstate(invalid="ignore"):
-        margins = highest[:, 0].astype(np.float64) - highest[:, 1].astype(np.float64)
+        margins = -np.diff(_best(reference, 2)[1].astype(np.float64), axis=1)[:, 0]
     index = np.searchsorted(MARGIN_EDGES, margins, side="right")
     bins = len(MARGIN_EDGES) + 1
     found: TotalsFields = {
-        "argmax_flips": int(np.count_nonzero(flipped)),
         "margin_samples": tuple(np.bincount(index, minlength=bins).tolist()),
         "margin_flips": tuple(np.bincount(index[flipped], minlength=bins).tolist()),
     }
-    if several:
+    if reference.shape[1] > TOP_K:
+        top, _ = _best(reference, TOP_K)
         # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.
-        bar = _largest(candidate, TOP_K)[1][:, -1:]
+        bar = _best(candidate, TOP_K)[1][:, -1:]
         hits = np.take_along_axis(candidate, top, axis=1) >= bar
         found |= {"top_k_hits": int(np.count_nonzero(hits)), "top_k_slots": top.size}
     return found
 
 
-def _largest(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of the largest values of each row, and those values in order; NaN is the largest.
-
-    For so few, looking again and again is several times faster than partitioning.
-    """
-    rest = values.copy()
-    rows = np.arange(len(rest))
-    columns = np.empty((len(rest), count), np.intp)
-    found = np.empty((len(rest), count), values.dtype)
-    for place in range(count):
-        columns[:, place] = at = rest.argmax(axis=1)
-        found[:, place] = rest[rows, at]
-        rest[rows, at] = -np.inf
-    if count > 2 and np.isneginf(found).any():  # what was taken and what is left look the same
-        columns = np.argpartition(values, -count, axis=1)[:, -count:]
-    return columns, found
+def _best(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of the largest values of each row, and those values in order; NaN is the largest."""
+    columns = np.argpartition(values, -count, axis=1)[:, -count:]
+    return columns, np.sort(np.take_along_axis(values, columns, axis=1), axis=1)[:, ::-1]

@@ -38,6 +38,23 @@ def unreadable(what: str) -> InputError:
     )
 
 
+class Written:
+    """What is equal where its documents are."""
+
+    def to_json(self) -> JsonObject:
+        """The document."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.to_json() == other.to_json()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({zlib.crc32(repr(self.to_json()).encode()):08x})"
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
 @dataclass(frozen=True)
 class Piece:
     """Rows of a table, in any order.
@@ -53,7 +70,7 @@ class Piece:
     values: np.ndarray
 
 
-class Sketch:
+class Sketch(Written):
     """A row of numbers for each distinct sample; empty without arguments.
 
     Two samples with the same key are the same inputs. Of their rows, which could differ in labels
@@ -110,15 +127,6 @@ class Sketch:
 
     def __len__(self) -> int:
         return len(self._table.keys)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sketch) and self.to_json() == other.to_json()
-
-    def __repr__(self) -> str:
-        return f"Sketch({len(self)} rows, {zlib.crc32(repr(self.to_json()).encode()):08x})"
-
-    def __hash__(self) -> int:
-        return hash(len(self))
 
     def __reduce__(self) -> tuple[object, ...]:
         return Sketch, ((self._table,) if self._pieces else (),)

@@ -301,8 +301,6 @@ _NAMES = {
         "last_hidden_state pooler_output image_embeds text_embeds sentence_embedding".split(),
         Kind.EMBEDDING,
     ),
-    "sequences": Kind.TOKENS,
-    **dict.fromkeys("detection_classes num_detections detection_anchor_indices".split(), Kind.IDS),
     **dict.fromkeys(("detection_scores", "detection_multiclass_scores"), Kind.MULTILABEL),
 }
 

@@ -6,66 +6,30 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 """
 
 import hashlib
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tfmp.converters.drift.decisions import (
-    Counted,
     Decisions,
     by_argmax,
     by_equality,
     by_threshold,
 )
-from tfmp.converters.drift.detection import Fit, by_boxes, first_of_box, pair_rows
+from tfmp.converters.drift.detection import are_boxes, by_boxes, in_pairs
 from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
-from tfmp.converters.drift.scores import centred, ranks, scores, without_masks, without_nan
+from tfmp.converters.drift.scores import (
+    centred,
+    in_unit,
+    scores,
+    without_masks,
+    without_nan,
+)
 from tfmp.converters.drift.sketch import Sketch
-from tfmp.converters.drift.tasks import COMPILED, NAMED, Kind, Task
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.views import Evidence
 from tfmp.converters.drift.wrapping import aligned
-
-
-def _end(values: np.ndarray, pick: np.ufunc) -> float:
-    """The largest or the smallest of the values that are finite; infinite without one."""
-    none = -np.inf if pick is np.maximum else np.inf
-    found = float(pick.reduce(values, axis=None, initial=none))
-    if np.isfinite(found):
-        return found
-    return float(pick.reduce(values[np.isfinite(values)], axis=None, initial=none))
-
-
-# The columns of `Totals.rows` after error and norm: the readings whose decisions have shares there.
-SHARES = ("argmax", "half", "zero", "equality", "boxes")
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The largest values of both sides, and of their negatives; minus infinity without values.
-
-    Attributes:
-        reference: the largest value of the reference.
-        below: of its negative.
-        candidate: the largest value of the candidate.
-        candidate_below: of its negative.
-    """
-
-    reference: float = -math.inf
-    below: float = -math.inf
-    candidate: float = -math.inf
-    candidate_below: float = -math.inf
-
-    @classmethod
-    def of(cls, reference: np.ndarray, candidate: np.ndarray) -> "Ends":
-        """The ends of what is finite on both sides."""
-        largest = [
-            sign * _end(each, pick)
-            for each in (reference, candidate)
-            for sign, pick in ((1, np.maximum), (-1, np.minimum))
-        ]
-        return cls(*largest)
 
 
 @dataclass(frozen=True)
@@ -89,23 +53,17 @@ class Totals:
         max_abs: largest |candidate - reference|.
         worst_rel_l2: largest relative L2 error of a single sample.
         unequal: values that differ, where values are compared by equality.
-        unequal_rows: samples with such a value.
         nonfinite: values that are not finite in the candidate but in the reference, or NaN in the
             candidate and infinite in the reference.
-        reference_nan: values that are NaN in the reference and not in the candidate. Reports of
-            before `both_nan` count both here.
+        reference_nan: values that are NaN in the reference and not in the candidate.
         reference_infinite: values that are infinite in the reference.
         infinite_lost: values that are infinite in the reference, and finite or of the other sign
             in the candidate.
         saturated: values at the largest FP16 value in the candidate, and beyond it in the
             reference.
         measured: values that are finite on both sides.
-        class_scores: whether every batch was of rank 2 with more than one column.
-        one_score: whether every batch had one value a sample.
         unit: whether every reference value lay in [0, 1].
         normalized: whether every row of the reference's last axis added up to 1.
-        argmax_flips: samples whose largest score is another class.
-        threshold_flips: samples with a value on the other side of 0.5.
         top_k_hits: the reference's top-k classes that are in the candidate's top k.
         top_k_slots: the reference's top-k classes in all.
         margin_samples: samples by the reference's margin, see `scores.MARGIN_EDGES`.
@@ -120,17 +78,12 @@ class Totals:
         zero: decisions of logits at 0.
         equality: decisions for a value itself.
         boxes: detections, each with its counterpart or without, valid if `detections` holds.
-        detections: whether all rows are detections, as declared or by `first_of_box`.
-        first_of_box: the column in which boxes begin, as values tell; "" if batches disagreed.
-        fit: how well detections fit their counterparts.
+        detections: whether all rows are detections, as declared or by `are_boxes`.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
         whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
-        ends: the largest value of the reference, of its negative, of the candidate and of its
-            negative.
         evidence: values of both sides, where a view reads them.
-        rows: for each distinct sample its L2 error, the L2 norm of its reference, and the shares of
-            its decisions that changed, as `SHARES` lists them.
+        rows: for each distinct sample its L2 error, and the L2 norm of its reference.
     """
 
     dtype: Common = None
@@ -146,19 +99,14 @@ class Totals:
     max_abs: float = 0.0
     worst_rel_l2: float = 0.0
     unequal: int = 0
-    unequal_rows: int = 0
     nonfinite: int = 0
     reference_nan: int = 0
     reference_infinite: int = 0
     infinite_lost: int = 0
     saturated: int = 0
     measured: int = 0
-    class_scores: bool = True
-    one_score: bool = True
     unit: bool = True
     normalized: bool = True
-    argmax_flips: int = 0
-    threshold_flips: int = 0
     top_k_hits: int = 0
     top_k_slots: int = 0
     margin_samples: Histogram = ()
@@ -173,11 +121,8 @@ class Totals:
     equality: Decisions = field(default_factory=Decisions)
     boxes: Decisions = field(default_factory=Decisions)
     detections: bool = True
-    first_of_box: Common = None
-    fit: Fit = field(default_factory=Fit)
     unmatched: Decisions = field(default_factory=Decisions)
     whole: bool = True
-    ends: Ends = field(default_factory=Ends)
     evidence: Evidence = field(default_factory=Evidence)
     rows: Sketch = field(default_factory=Sketch)
 
@@ -194,7 +139,8 @@ NUMBERS = frozenset(
         Kind.QUATERNION,
     }
 )
-_VIEWED = (NUMBERS | {Kind.BINARY, Kind.MULTILABEL}) - {Kind.DETECTION}
+_YES_OR_NO = frozenset({Kind.BINARY, Kind.MULTILABEL})
+_VIEWED = (NUMBERS | _YES_OR_NO) - {Kind.DETECTION}
 
 
 # Kinds whose values are names, compared by equality.
@@ -206,14 +152,9 @@ def is_floating(dtype: np.dtype) -> bool:
     return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
 
 
-def is_named_ids(task: Task | None) -> bool:
-    """Whether only an output's name says that it holds ids."""
-    return task is not None and task.kind in IDS and task.why.startswith(NAMED)
-
-
 # Values of one output that are measured together: of more, what is computed from them in float64
 # would fill the memory rather than the caches.
-_TOGETHER = 2**20
+_TOGETHER = 2**18
 
 
 def measure(
@@ -228,7 +169,7 @@ def measure(
     Args:
         reference: values of any shape and dtype; axis 0 is the batch.
         candidate: values of the same shape.
-        task: what the output means; None if that has to follow from the values of all batches.
+        task: what the output means; None if nothing tells it.
         keys: a key for each sample, see `Sketch`; None to keep no rows of samples.
         unread: flags of places that nobody reads, with an axis of 1 for classes; None for none.
     """
@@ -283,68 +224,56 @@ def _measure_numbers(
     unread: np.ndarray | None,
 ) -> Totals:
     """Compares real numbers of samples that have some; `dtype` is what they were before."""
-    # Floats that only their name calls ids may be scores, which all of them together will tell.
-    named_ids = is_named_ids(task)
-    task = None if named_ids else task
+    kind, axis = (None, -1) if task is None else (task.kind, task.axis)
     masked = None
-    if task is not None and task.kind in (Kind.ANGLE, Kind.QUATERNION):
+    if task is not None and kind in (Kind.ANGLE, Kind.QUATERNION):
         reference, candidate = aligned(reference, candidate, task)
-    if task is not None and task.kind is Kind.CLASSIFICATION:
-        reference, candidate, masked = without_masks(reference, candidate, task.axis)
-    begin = first_of_box(reference) if task is None else None
-    detections = begin is not None or (task is not None and task.kind is Kind.DETECTION)
-    boxes, fit = None, Fit()
-    if detections and reference.ndim > 1:
-        boxes, fit = _boxes(reference, candidate, task, begin)
+    if kind is Kind.CLASSIFICATION:
+        reference, candidate, masked = without_masks(reference, candidate, axis)
+    found: TotalsFields = {
+        "detections": kind is Kind.DETECTION or (kind is None and are_boxes(reference)),
+        "normalized": False,
+    }
+    if found["detections"] and reference.ndim > 1:
+        columns = task.columns if task is not None else ()
+        sides = (np.moveaxis(values, axis, -1) for values in (reference, candidate))
+        found["boxes"] = by_boxes(*sides, columns)
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
-            one, other = pair_rows(reference[0], candidate[0])
+            one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
-    samples = len(reference)
-    found = scores(reference, candidate, task)
+    found["unit"] = in_unit(reference)
     one, other = reference, candidate
     if masked is not None:
         one, other = (np.where(masked, 0, values) for values in (reference, candidate))
     distances = measure_distances(one, other)
-    both_nan = distances.fields["both_nan"]
-    nan_columns = _nan_columns(reference, candidate, task) if both_nan else ()
     error_sq, reference_sq = distances.error_sq, distances.reference_sq
-    if task is not None and task.kind is Kind.CLASSIFICATION and not found["normalized"]:
-        error_sq, reference_sq = centred(
-            reference, candidate, task.axis, error_sq, reference_sq, masked
-        )
     one, other = reference, candidate
-    if both_nan and (task is None or task.kind is Kind.CLASSIFICATION):
-        one, other = without_nan(reference, candidate, task.axis if task else -1)
-        found |= ranks(one, other) if found["class_scores"] else {}
-    decided = _decisions(one, other, task, found, unread)
-    whole = (named_ids or task is None) and _are_whole(reference) and _are_whole(candidate)
+    if distances.fields["both_nan"]:
+        found["nan_columns"] = _nan_columns(reference, candidate, axis)
+        if kind in (None, Kind.CLASSIFICATION):
+            one, other = without_nan(reference, candidate, axis)
+    if kind is Kind.CLASSIFICATION:
+        found |= scores(one, other, axis, found["unit"])
+        if not found["normalized"]:
+            error_sq, reference_sq = centred(
+                reference, candidate, axis, error_sq, reference_sq, masked
+            )
+    whole = task is None and _are_whole(reference) and _are_whole(candidate)
+    if reference.size:
+        found |= _decisions(one, other, task, found["unit"], unread)
     if whole:
-        decided["equality"] = by_equality(reference, candidate)
-    if boxes is not None:
-        decided["boxes"] = boxes
-    readings: TotalsFields = {name: counted for name, (counted, _) in decided.items()}
+        found["equality"] = by_equality(reference, candidate)
     return Totals(
         dtype=dtype,
-        samples=samples,
+        samples=len(reference),
         values=reference.size,
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
         **distances.fields,
-        nan_columns=nan_columns,
         **found,
-        **readings,
-        detections=detections,
-        first_of_box=None if begin is None or not reference.any() else str(begin),
-        fit=fit,
         whole=whole,
-        ends=Ends.of(reference, candidate),
         evidence=_evidence(reference, candidate, task, keys),
-        rows=_rows(
-            keys,
-            np.sqrt(error_sq),
-            np.sqrt(reference_sq),
-            {name: shares for name, (_, shares) in decided.items()},
-        ),
+        rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),
     )
 
 
@@ -362,34 +291,17 @@ def _evidence(
     return Evidence.of(keys, reference, candidate, task.axis if task else -1)
 
 
-def _rows(
-    keys: np.ndarray | None, error: np.ndarray, norm: np.ndarray, shares: dict[str, np.ndarray]
-) -> Sketch:
+def _rows(keys: np.ndarray | None, error: np.ndarray, norm: np.ndarray) -> Sketch:
     """The rows of one batch.
 
     Args:
         keys: a key for each sample; None to keep no rows.
         error: L2 error of each sample.
         norm: L2 norm of each reference.
-        shares: of decisions that changed, by the name of their reading.
     """
     if keys is None or len(keys) != len(error):
         return Sketch()
-    nothing = np.zeros(len(keys))
-    return Sketch.of(keys, [error, norm, *(shares.get(name, nothing) for name in SHARES)])
-
-
-def _boxes(
-    reference: np.ndarray, candidate: np.ndarray, task: Task | None, begin: int | None
-) -> tuple[Counted, Fit]:
-    """Boxes in the task's columns, or in the four that begin at `begin`."""
-    given = task or Task(Kind.DETECTION)
-    one, other = (np.moveaxis(values, given.axis, -1) for values in (reference, candidate))
-    columns = given.columns if begin is None else tuple(range(begin, begin + 4))
-    (counted, shares), fit = by_boxes(one, other, columns)
-    if task is None:  # then other samples may be no detections, and have no shares of them
-        shares = np.zeros(len(reference))
-    return (counted, shares), fit
+    return Sketch.of(keys, [error, norm])
 
 
 def _without_numbers(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray:
@@ -403,11 +315,11 @@ def _without_numbers(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray
     return empty
 
 
-def _nan_columns(reference: np.ndarray, candidate: np.ndarray, task: Task | None) -> Histogram:
+def _nan_columns(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Histogram:
     """How many values of each column are NaN on both sides."""
     if reference.ndim < 2:
         return ()
-    both = np.moveaxis(np.isnan(reference) & np.isnan(candidate), task.axis if task else -1, 0)
+    both = np.moveaxis(np.isnan(reference) & np.isnan(candidate), axis, 0)
     return tuple(np.count_nonzero(both.reshape(len(both), -1), axis=1).tolist())
 
 
@@ -430,33 +342,21 @@ def _decisions(
     reference: np.ndarray,
     candidate: np.ndarray,
     task: Task | None,
-    found: TotalsFields,
+    unit: bool,
     unread: np.ndarray | None,
-) -> dict[str, Counted]:
-    """The readings of an output as decisions that its task allows, or that its values may mean."""
-    kind = task.kind if task else None
-    axis = task.axis if task else -1
-    several = reference.ndim > 1 and reference.shape[axis] > 1
-    decided: dict[str, Counted] = {}
-    if not reference.size:
-        return decided
-    each = unread if unread is not None and unread.shape == reference.shape else None
-    by_loss = task is not None and task.why.startswith(COMPILED)
-    one_hot = kind is Kind.REGRESSION and by_loss and reference.ndim == 2  # rows of one-hot labels?
-    if several and (one_hot or kind in (Kind.CLASSIFICATION, None)):
-        decided["argmax"] = by_argmax(
-            *(reference, candidate, axis),
-            guess=kind is None,
-            unread=unread if unread is not None and unread.shape[axis] == 1 else None,
-        )
-    named = task is not None and task.why.startswith(NAMED)
-    may_be_logits = (kind is None or (kind is Kind.CLASSIFICATION and named)) and (
-        found["one_score"] or reference.ndim == 2
-    )
-    if kind in (Kind.BINARY, Kind.MULTILABEL) or may_be_logits:
+) -> dict[str, Decisions]:
+    """The readings of an output as decisions that its task allows, or that it may have."""
+    kind, axis = (None, -1) if task is None else (task.kind, task.axis)
+    decided = {}
+    if kind in (Kind.CLASSIFICATION, None) and reference.ndim > 1 and reference.shape[axis] > 1:
+        by_place = unread if unread is not None and unread.shape[axis] == 1 else None
+        sides = reference, candidate, axis
+        decided["argmax"] = by_argmax(*sides, by_place, guess=kind is None)
+    if kind in _YES_OR_NO:
+        each = unread if unread is not None and unread.shape == reference.shape else None
         decided["zero"] = by_threshold(reference, candidate, 0.0, each)
-    if found["unit"] and (kind in (Kind.BINARY, Kind.MULTILABEL, None)):
-        decided["half"] = by_threshold(reference, candidate, 0.5, each)
+        if unit:
+            decided["half"] = by_threshold(reference, candidate, 0.5, each)
     if kind in IDS:
         decided["equality"] = by_equality(reference, candidate)
     return decided
@@ -471,22 +371,16 @@ def _measure_equality(
     reference, candidate = np.atleast_1d(reference), np.atleast_1d(candidate)
     if unread is not None:
         candidate = np.where(unread, reference, candidate)
-    different = reference != candidate
-    rows = different.reshape(len(different), -1).any(axis=1)
-    equality, shares = by_equality(reference, candidate, unread)
     nothing = np.zeros(len(reference))
     return Totals(
         dtype=str(reference.dtype),
         samples=len(reference),
         values=reference.size,
-        unequal=int(np.count_nonzero(different)),
-        unequal_rows=int(np.count_nonzero(rows)),
-        class_scores=False,
-        one_score=False,
+        unequal=int(np.count_nonzero(reference != candidate)),
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
-        equality=equality,
-        rows=_rows(keys, nothing, nothing, {"equality": shares}),
+        equality=by_equality(reference, candidate, unread),
+        rows=_rows(keys, nothing, nothing),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from tfmp.converters.intake.old_operators import with_plain_operators
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size, pin
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import OrtSession
@@ -54,6 +55,7 @@ def from_onnx(
         _check_places(path, model)
         session = _session(path, model)
         model.graph.sort()  # ONNX Runtime takes nodes in any order
+        with_plain_operators(model)
     except InputError:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -97,7 +97,8 @@ class Source:
         layers: names of layers by those scopes; empty for a model without layers.
         variables: the weights that `call` reads (kept alive by this reference).
         marked_layers: a context in which `call` records those scopes; gives `layers`.
-        siblings: opens the other entry points of the same SavedModel, by name; they share weights.
+        siblings: the other entry points of the same SavedModel, each opened by a call; they share
+            weights.
         read_loss: gives the loss that it was compiled with, see `hints.compiled_loss`.
         known_hints: the hints, where they cannot be read off this source; None to read them.
         layout: the way from the arrays of the data to the inputs, and from the outputs back.
@@ -113,7 +114,7 @@ class Source:
     layers: Mapping[str, str]
     variables: tuple[Variable, ...]
     marked_layers: MarkedLayers = field(compare=False)
-    siblings: Callable[[], Mapping[str, "Source"]] = field(default=dict, compare=False)
+    siblings: Mapping[str, Callable[[], "Source"]] = field(default_factory=dict, compare=False)
     read_loss: Callable[[], Loss] = field(default=lambda: None, compare=False)
     known_hints: Mapping[str, OutputHint] | None = field(default=None, compare=False)
     layout: Layout = PLAIN
@@ -172,17 +173,15 @@ class Source:
             return self
         pinned = self.traced(self.origin, inputs, self.call, self.variables, self.marked_layers)
 
-        def siblings() -> Mapping[str, "Source"]:
-            opened = {}
-            for key, source in self.siblings().items():
-                names = {spec.name for spec in source.inputs}
-                own = {name: shape for name, shape in (input_shapes or {}).items() if name in names}
-                opened[key] = source.pinned(batch_size, own)
-            return opened
+        def pinned_sibling(opened: Callable[[], "Source"]) -> "Source":
+            source = opened()
+            names = {spec.name for spec in source.inputs}
+            own = {name: shape for name, shape in (input_shapes or {}).items() if name in names}
+            return source.pinned(batch_size, own)
 
         return replace(
             pinned,
-            siblings=siblings,
+            siblings={key: partial(pinned_sibling, one) for key, one in self.siblings.items()},
             read_loss=self.read_loss,
             known_hints=self.known_hints,
             layout=self.layout,

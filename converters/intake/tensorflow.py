@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -75,13 +76,14 @@ def from_saved_model(
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
 
     def opened(name: str) -> Source:
+        _require_features(path, name, functions)
         _require_dense(path, functions[name])
         return _from_signature(replace(origin, signature=name), functions[name], loaded)
 
     others = [key for key in functions if key != name and not {key, name} <= set(USUAL_SIGNATURES)]
     if signature is not None or not others:
         return opened(name)
-    return replace(opened(name), siblings=lambda: {key: opened(key) for key in others})
+    return replace(opened(name), siblings={key: partial(opened, key) for key in others})
 
 
 def _from_signature(origin: Origin, function: TfFunction, loaded: object) -> Source:
@@ -92,6 +94,29 @@ def _from_signature(origin: Origin, function: TfFunction, loaded: object) -> Sou
     inputs = [_spec(name, specs[name]) for name in _sorted(dict.fromkeys(names.values()))]
     results = sorted(function.structured_outputs)
     return _in_line(origin, function, body, names, inputs, results, loaded)
+
+
+def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]) -> None:
+    """Raises `InputError` where a signature parses texts of `tf.Example`, as Estimators' do."""
+    parsed = {
+        key: [one for one in function.graph.get_operations() if one.type.startswith("ParseExample")]
+        for key, function in functions.items()
+    }
+    if not parsed[name]:
+        return
+    told = f"{path}: signature {name!r} parses texts (tf.Example), which no file format can. "
+    on_tensors = [key for key, parsers in parsed.items() if not parsers]
+    if on_tensors:
+        listed = ", ".join(map(repr, on_tensors))
+        raise InputError(f"{told}Choose one that takes tensors with --signature: {listed}.")
+    values = [value for one in parsed[name] for value in one.outputs if value.dtype.is_floating]
+    results = [value for value in functions[name].outputs if value.dtype.is_floating]
+    features, outputs = (str([value.name for value in some]) for some in (values, results))
+    raise InputError(
+        f"{told}Take the part behind them in Python, and pass `model` to tfmp.converters.convert: "
+        f"`model = tf.saved_model.load({str(path)!r}).signatures[{name!r}].prune({features}, "
+        f"{outputs})`."
+    )
 
 
 def _require_dense(path: Path, function: TfFunction) -> None:
@@ -198,7 +223,7 @@ def _in_line(
         return {**outputs, **{s.next_name: v for s, v in zip(body.states, newest, strict=True)}}
 
     origin = replace(origin, notes=(*origin.notes, *body.notes))
-    source = Source.traced(origin, specs, call, function.variables)
+    source = Source.traced(origin, specs, call, body.variables)
     if not states:
         return source
     carried = {
@@ -368,7 +393,7 @@ def _in_place(origin: Origin, function: TfFunction, loaded: object) -> Source:
         return _apart(results, named)
 
     origin = replace(origin, notes=(*origin.notes, *body.notes))
-    return Source.traced(origin, inputs, call, function.variables)
+    return Source.traced(origin, inputs, call, body.variables)
 
 
 def _require_tensors(name: str, function: TfFunction) -> None:

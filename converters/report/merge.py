@@ -13,6 +13,7 @@ from tfmp.converters.drift import (
     Totals,
     add_labels,
     drift_of,
+    kinds_of,
     label_drift,
     merge,
 )
@@ -196,7 +197,7 @@ def _merge_outputs(
         for output in shard:
             totals[output.name] = merge(totals.get(output.name, Totals()), output.totals)
             known[output.name] = known.get(output.name) or output.known
-    kinds = {label.output: label.kind for label in labels}
+    kinds = kinds_of(labels)
     return tuple(
         drift_of(name, found, known[name], kinds.get(name)) for name, found in totals.items()
     )

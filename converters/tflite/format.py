@@ -1,7 +1,7 @@
 """TFLite files as a format: how they are written, run and looked into."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tfmp.converters.samples import Samples
     from tfmp.converters.shared.tensors import Batch, TensorSpec
     from tfmp.converters.shared.worker import Worker
+    from tfmp.converters.tflite.export import TFLiteFile
     from tfmp.converters.tflite.file import HostScaling
     from tfmp.converters.tflite.rewriting import Change, Overflow, Repaired
 
@@ -115,7 +116,7 @@ class TFLiteFormat(Format):
 
         model = _traceable(source)
         options: TFLiteOptions = target.options
-        others = dict(model.siblings())
+        others = model.siblings
         if others and (chosen := self.searches(target)):
             raise InputError(
                 f"{chosen} works on one signature, received a SavedModel with "
@@ -130,25 +131,28 @@ class TFLiteFormat(Format):
                     progress("measuring offsets and scales of outputs")
                     model, scaling = leave_scaling(model, samples.batches)
                 model, found = _looked_at(model, options, samples, progress)
-        sources = {str(model.origin.signature): model, **others} if others else model
-        file = export_tflite(
-            sources,
-            target.path,
-            target.precision,
-            None if options.dynamic_batch else 1,
-            options.accumulate,
-            options.allow_flex,
-            progress,
-            helper,
-            scaling,
-        )
+
+        def export(sources: "Source | Mapping[str, Source]") -> "TFLiteFile":
+            return export_tflite(
+                sources,
+                target.path,
+                target.precision,
+                None if options.dynamic_batch else 1,
+                options.accumulate,
+                options.allow_flex,
+                progress,
+                helper,
+                scaling,
+            )
+
+        file, left_out = _with_others(export, model, others) if others else (export(model), ())
         if options.host_output_scaling:
             scaled = [f"the host gives output {name!r} {one}" for name, one in scaling.items()]
             found = replace(found, notes=(*(scaled or [_NOTHING_TO_SCALE]), *found.notes))
         if others:
             names = ", ".join(map(repr, file.signatures))
             told = f"signatures {names}; samples are compared with {model.origin.signature!r}"
-            found = replace(found, notes=(told, *found.notes))
+            found = replace(found, notes=(told, *left_out, *found.notes))
         return replace(found, notes=(*found.notes, *file.notes))
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
@@ -232,6 +236,25 @@ class TFLiteFormat(Format):
             f"{adapter.name}, in software and FP32: it shows which operators a GPU takes, not what "
             "FP16 does"
         )
+
+
+def _with_others(
+    export: "Callable[[Mapping[str, Source]], TFLiteFile]",
+    model: "Source",
+    others: "Mapping[str, Callable[[], Source]]",
+) -> "tuple[TFLiteFile, tuple[str, ...]]":
+    """The file of a signature and those others that can be converted; notes on the rest."""
+    first = {str(model.origin.signature): model}
+    with suppress(InputError):
+        return export({**first, **{key: opened() for key, opened in others.items()}}), ()
+    file, kept, notes = export(first), first, []
+    for key, opened in others.items():
+        try:
+            wider = {**kept, key: opened()}
+            file, kept = export(wider), wider
+        except InputError as error:
+            notes.append(f"signature {key!r} is left out: {error}")
+    return file, tuple(notes)
 
 
 def _traceable(source: "AnySource") -> "Source":

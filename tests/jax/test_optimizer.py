@@ -1,13 +1,9 @@
 """LossScaleOptimizer on JAX: inside fit, statelessly under jit, eagerly, and on two devices."""
 
-import unittest
-
 import jax
 import keras
 import numpy as np
 import pytest
-from keras.src.optimizers import loss_scale_optimizer_test as keras_tests
-from keras_models import adamw
 
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
@@ -98,32 +94,6 @@ def test_one_bad_value_in_a_large_gradient_skips_the_step(bad):
         assert not any(np.asarray(weight).any() for weight in weights)
 
 
-def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone():
-    trained = []
-    scaled = LossScaleOptimizer(adamw(), DynamicLossScale(growth_interval=5))
-    for optimizer in (adamw(), scaled):
-        net = model(optimizer, steps_per_execution=3)
-        net.fit(*data(), batch_size=8, epochs=2, shuffle=False, verbose=0)
-        trained.append(net.get_weights())
-    for alone, wrapped in zip(*trained, strict=True):
-        np.testing.assert_allclose(wrapped, alone, rtol=1e-5, atol=1e-6)
-
-
-def test_fit_counts_a_poisoned_batch_and_goes_on():
-    net = model(LossScaleOptimizer(keras.optimizers.Adam(0.01)))
-    seen = []
-
-    class Watch(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            seen.append(read_counters(self.model.optimizer, self.model).skipped_steps)
-
-    net.fit(*data(poisoned=(17,)), batch_size=8, shuffle=False, verbose=0, callbacks=[Watch()])
-    assert seen == [0, 0, 1, 1, 1, 1]
-    counters = read_counters(net.optimizer)
-    assert (counters.steps, counters.loss_scale, counters.loss_was_scaled) == (6, 2.0**14, True)
-    assert all(np.isfinite(weight).all() for weight in net.get_weights())
-
-
 @pytest.mark.slow
 def test_apply_works_in_an_eager_loop_where_keras_leaks_tracers():
     targets = variables([1.0], [1.0])
@@ -177,18 +147,6 @@ def test_data_parallel_replicas_agree():
     finally:
         keras.distribution.set_distribution(before)
     assert (counters.skipped_steps, counters.loss_scale) == (2, 2.0**13)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:LossScaleOptimizer received gradients")
-def test_keras_own_tests_pass_but_for_those_with_a_reason(monkeypatch):
-    """The reasons are in `tests/tfmp/loss_scaling/test_migration.py`."""
-    monkeypatch.setattr(keras_tests, "LossScaleOptimizer", LossScaleOptimizer)
-    result = unittest.TestResult()
-    unittest.defaultTestLoader.loadTestsFromModule(keras_tests).run(result)
-    failed = {case.id().rpartition(".")[2] for case, _ in [*result.failures, *result.errors]}
-    assert result.testsRun >= 29
-    assert failed == {"test_finite_step_with_inner_loss_scale_stateless", "test_serialization"}
 
 
 def test_a_branch_that_is_mostly_not_taken_holds_no_sums():

@@ -9,7 +9,7 @@ from repository import ROOT
 # Lowest first: a file imports from its own room and from rooms that stand before it.
 TRAINING = (
     "shared machine precision loss_scaling nonfinite calibration fit checkup roofline profiling "
-    "sweep colocation experiment commands"
+    "colocation experiment commands"
 ).split()
 CONVERSION = (
     "shared intake.trust intake.keras2 intake.saved intake "

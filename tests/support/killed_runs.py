@@ -3,16 +3,14 @@
     python tests/support/killed_runs.py [--count 50] [--seed 0] [--kind KIND]...
 
 Each run is forked from a process that has loaded all frameworks, and is killed (SIGKILL) at a
-random moment: by the clock, or at a random operation on files. After each kill every file is the
-old one or the new one, and no process goes on; after a run that is not killed, nothing is left.
+random operation on files. After each kill every file is the old one or the new one, and no process
+goes on; after a run that is not killed, nothing is left.
 """
 
 import argparse
 import hashlib
-import json
 import os
 import random
-import select
 import shutil
 import signal
 import sys
@@ -37,12 +35,6 @@ STRANGERS = (".tfmp-0123456789abcdef.lock", ".tfmp-mine", "m.onnx.0123456789ab.d
 # Processes of a run that was killed see that it is gone, and end.
 _GONE_SECONDS = 20.0
 
-# A worker of Ray that is just starting looks for a Ray that is gone for 26 s, longer if busy.
-_RAY_GONE_SECONDS = 120.0
-
-# The exit status of a validation on few samples.
-_INCONCLUSIVE = 3
-
 X = np.random.default_rng(0).normal(size=(24, 8)).astype(np.float32)
 
 
@@ -54,37 +46,6 @@ def check(condition: object, what: object) -> None:
     """Raises `Wrong` unless a condition holds."""
     if not condition:
         raise Wrong(str(what))
-
-
-class Moment:
-    """A moment to kill a run at: after some seconds, or at some operation on files."""
-
-    def __init__(self, draw: random.Random, seconds: float, changes: int) -> None:
-        clock = draw.random() < 0.5
-        self.seconds = draw.uniform(0, seconds) if clock else None
-        self.everybody = clock and draw.random() < 0.5
-        self._at = draw.randint(1, changes)
-
-    def __str__(self) -> str:
-        if self.seconds is None:
-            return f"at change {self._at}"
-        return f"after {self.seconds:.2f} s" + ", all processes" * self.everybody
-
-    def prepare(self) -> None:
-        """Sets the trap in the process that is to be killed."""
-        if self.seconds is None:
-            _on_change(lambda number: number == self._at and os.kill(os.getpid(), signal.SIGKILL))
-
-    def strike(self, process: int) -> None:
-        """Kills a process by the clock, unless it has ended."""
-        if self.seconds is None:
-            return
-        poll = select.poll()
-        handle = os.pidfd_open(process)
-        poll.register(handle, select.POLLIN)
-        if not poll.poll(self.seconds * 1000):
-            (os.killpg if self.everybody else os.kill)(process, signal.SIGKILL)
-        os.close(handle)
 
 
 def _on_change(tell: Callable[[int], object]) -> None:
@@ -99,19 +60,12 @@ def _on_change(tell: Callable[[int], object]) -> None:
     sys.addaudithook(look)
 
 
-def run(
-    work: Callable[[], object],
-    kill: Moment | None = None,
-    fine: int = 0,
-    gone: float = _GONE_SECONDS,
-) -> None:
+def run(work: Callable[[], object], kill: int | None = None) -> None:
     """Runs something in a process of its own, the leader of those that it starts.
 
     Args:
         work: the run.
-        kill: the moment to kill it at; None for a run that is to reach its end.
-        fine: its exit status then.
-        gone: seconds in which processes that it started end after it.
+        kill: the number of the operation on files to kill it at; None for a run that ends.
 
     Raises:
         Wrong: it fails, or processes of it go on.
@@ -122,7 +76,7 @@ def run(
         try:
             os.setsid()
             if kill is not None:
-                kill.prepare()
+                _on_change(lambda number: number == kill and os.kill(os.getpid(), signal.SIGKILL))
             work()
             status = 0
         except SystemExit as ended:
@@ -130,14 +84,10 @@ def run(
         except BaseException:
             traceback.print_exc()
         os._exit(status)
-    if kill is not None:
-        while os.getsid(process) != process:
-            time.sleep(0.001)
-        kill.strike(process)
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     killed = kill is not None and status in (2, -signal.SIGKILL)  # 2 where another one watches
-    check(killed or status == fine, f"status {status}")
-    until = time.monotonic() + gone
+    check(killed or status == 0, f"status {status}")
+    until = time.monotonic() + _GONE_SECONDS
     while going_on := [each for each in map(_session, _processes()) if each == process]:
         check(time.monotonic() < until, f"{len(going_on)} processes go on")
         time.sleep(0.02)
@@ -156,20 +106,18 @@ def _session(process: str) -> int:
     return 0 if state == "Z" else int(rest[2])
 
 
-def measured(work: Callable[[], object], fine: int = 0) -> tuple[float, int]:
-    """Seconds and operations on files of a run."""
+def changes_of(work: Callable[[], object]) -> int:
+    """The number of operations on files of a run."""
     read, write = os.pipe()
 
     def counting() -> None:
         _on_change(lambda number: os.write(write, b"."))
         work()
 
-    began = time.monotonic()
-    run(counting, fine=fine)
-    seconds = time.monotonic() - began
+    run(counting)
     os.close(write)
     with os.fdopen(read, "rb") as dots:
-        return seconds, len(dots.read())
+        return len(dots.read())
 
 
 def debris(*folders: Path) -> list[str]:
@@ -221,11 +169,11 @@ def kill_conversions(folder: Path, count: int, draw: random.Random) -> None:
     for seed in range(2):
         for external in (False, True):
             place = folder / f"{seed}-{external}"
-            seconds, changes = measured(all_of(seed, place, external))
+            changes = changes_of(all_of(seed, place, external))
             for name, found in known.items():
                 found.add(digest(place / name))
     for number in range(count):
-        kill = Moment(draw, seconds, changes)
+        kill = draw.randint(1, changes)
         run(all_of(number % 2, out, draw.random() < 0.7), kill)
         for name, contents in known.items():
             path = out / name
@@ -239,59 +187,18 @@ def kill_conversions(folder: Path, count: int, draw: random.Random) -> None:
     check(all((out / name).read_text() == "mine" for name in STRANGERS), "strangers have changed")
 
 
-def kill_validations(folder: Path, count: int, draw: random.Random) -> None:
-    """`tfmp-convert validate --ray local`, with two sets of samples in turn."""
-    tmp, out = Path(tempfile.gettempdir()), folder / "reports"
-    out.mkdir()
-    run(lambda: make_models(folder))
-    model = folder / "0" / "m.keras"
-    run(lambda: convert("all", model, "-o", folder, "--quiet"))
-    for size in (16, 24):
-        np.save(folder / f"{size}.npy", X[:size])
-    candidates = [folder / "m.onnx", folder / "m.tflite"]
-    reports = ["--report", out / "drift.json", "--report", out / "drift.html"]
-
-    def validate(size: int) -> Callable[[], None]:
-        words = ["validate", model, *candidates, "--data", folder / f"{size}.npy", *reports]
-        budget = ["--budget", "rel_l2=0.1", "--ray", "local", "--workers", 1, "--force"]
-        return lambda: convert(*words, *budget, "--quiet", watched=True)
-
-    def whole() -> None:
-        if (out / "drift.json").exists():
-            report = json.loads((out / "drift.json").read_text())
-            check(report["data"]["samples"] in (16, 24), "samples")
-            check(len(report["candidates"]) == 2, "candidates")
-        if (out / "drift.html").exists():
-            check((out / "drift.html").read_text().rstrip().endswith("</html>"), "half a page")
-
-    seconds, changes = measured(validate(16), _INCONCLUSIVE)
-    for number in range(count):
-        kill = Moment(draw, seconds, changes)
-        run(validate(24 if number % 2 else 16), kill, _INCONCLUSIVE, _RAY_GONE_SECONDS)
-        whole()
-        tell("validate --ray local", number, kill, debris(out, tmp))
-    run(validate(16), fine=_INCONCLUSIVE)
-    whole()
-    check(not debris(out, tmp), debris(out, tmp))
-    check(set(os.listdir(out)) == {"drift.json", "drift.html"}, os.listdir(out))
-
-
 EPOCHS, STEPS = 10, 2
 
 
-def build(dropout: bool = True) -> object:
-    """A model whose loss scale changes from epoch to epoch.
-
-    Keras's own checkpoints leave out the states of dropout.
-    """
+def build() -> object:
+    """A model whose loss scale changes from epoch to epoch."""
     import keras
 
     import tfmp
 
     keras.utils.set_random_seed(1)
-    layers = [keras.Input((8,)), keras.layers.Dense(64, "relu"), keras.layers.Dense(1)]
-    layers[2:2] = [keras.layers.Dropout(0.5)] * dropout
-    model = keras.Sequential(layers)
+    dense = [keras.layers.Dense(64, "relu"), keras.layers.Dropout(0.5), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((8,)), *dense])
     scale = tfmp.DynamicLossScale(initial=2.0**8, growth_interval=3)
     model.compile(tfmp.LossScaleOptimizer(keras.optimizers.Adam(), scale), "mse")
     return model
@@ -317,85 +224,44 @@ def watching(states: Path, only: bool = False) -> object:
     return Watching()
 
 
-def kill_trainings(
-    kind: str, train: Callable[[list[object]], None], state: Path, count: int, draw: random.Random
-) -> None:
-    """A training with checkpoints, which goes on where the one before was killed.
-
-    Args:
-        kind: its name.
-        train: trains with more callbacks.
-        state: the folder of its checkpoints.
-        count: how many runs to kill.
-        draw: for the moments.
-    """
-    told = state.with_name("told")
-    seconds, changes = measured(lambda: train([watching(told)]))
-    check(not state.exists(), "a training that is done leaves checkpoints")
-    known = dict(line.split() for line in told.read_text().splitlines())
-    check(len(set(known.values())) == EPOCHS + 1, "the states of two epochs are the same")
-    for number in range(count):
-        kill = Moment(draw, seconds, changes)
-        run(lambda: train([]), kill)
-        left = debris(state) if state.exists() else []
-        told.unlink()
-        run(lambda: train([watching(told, only=True)]))
-        (found,) = told.read_text().splitlines() if told.exists() else ["done"]
-        epoch, _, state_there = found.partition(" ")
-        if state_there:
-            # Keras writes the number of the epoch after the state: one may be trained twice.
-            epochs = [int(epoch), int(epoch) + 1] if kind == "fit" else [int(epoch)]
-            whole = [known.get(str(each)) for each in epochs]
-            check(state_there in whole, f"epoch {epoch}: the state of no moment")
-        tell(f"{kind} (epoch {epoch})", number, kill, left)
-        told.touch()
-    run(lambda: train([]))
-    check(not state.exists(), f"{state} is left")
-
-
 def kill_jobs(folder: Path, count: int, draw: random.Random) -> None:
-    """A job of `tfmp.colocate` with checkpoints."""
+    """A job of `tfmp.colocate` with checkpoints, which goes on where the one before was killed."""
     import tfmp
 
-    def train(callbacks: list[object]) -> None:
+    state, told = folder / "checkpoints", folder / "told"
+
+    def train(*callbacks: object) -> None:
         job = tfmp.Job(
             *(build, (X, X[:, :1]), "mixed_float16", EPOCHS * STEPS, "job"),
             steps_per_epoch=STEPS,
             batch_size=12,
             seed=1,
-            callbacks=callbacks,
-            checkpoint=folder / "checkpoints",
+            callbacks=list(callbacks),
+            checkpoint=state,
         )
         report = tfmp.colocate([job], "sequential", measure_steps=0)
         check(not report.failed, report)
 
-    kill_trainings("colocate", train, folder / "checkpoints", count, draw)
+    changes = changes_of(lambda: train(watching(told)))
+    check(not state.exists(), "a training that is done leaves checkpoints")
+    known = dict(line.split() for line in told.read_text().splitlines())
+    check(len(set(known.values())) == EPOCHS + 1, "the states of two epochs are the same")
+    for number in range(count):
+        kill = draw.randint(1, changes)
+        run(train, kill)
+        left = debris(state) if state.exists() else []
+        told.unlink()
+        run(lambda: train(watching(told, only=True)))
+        (found,) = told.read_text().splitlines() if told.exists() else ["done"]
+        epoch, _, state_there = found.partition(" ")
+        check(state_there in (known.get(epoch), ""), f"epoch {epoch}: the state of no moment")
+        tell(f"colocate (epoch {epoch})", number, kill, left)
+        told.touch()
+    run(train)
+    check(not state.exists(), f"{state} is left")
 
 
-def kill_fits(folder: Path, count: int, draw: random.Random) -> None:
-    """`fit` with `MixedPrecision` and Keras's checkpoints, two of them."""
-    import keras
-
-    import tfmp
-
-    def train(callbacks: list[object]) -> None:
-        backup = keras.callbacks.BackupAndRestore(folder / "backup", double_checkpoint=True)
-        mixed = tfmp.MixedPrecision("mixed_float16", log_dir=folder / "log")
-        fitted = {"batch_size": 12, "shuffle": False, "verbose": 0, "epochs": EPOCHS}
-        build(dropout=False).fit(X, X[:, :1], callbacks=[backup, mixed, *callbacks], **fitted)
-
-    kill_trainings("fit", train, folder / "backup", count, draw)
-    for line in (folder / "log" / "tfmp.jsonl").read_text().splitlines():
-        json.loads(line)
-
-
-# Shares of a run: Ray takes long to start.
-KINDS = {
-    "all": (kill_conversions, 12),
-    "ray": (kill_validations, 4),
-    "colocate": (kill_jobs, 17),
-    "fit": (kill_fits, 17),
-}
+KINDS = {"all": kill_conversions, "colocate": kill_jobs}
 
 _LOADED = (
     *("tensorflow", "keras", "onnx_ir", "onnxruntime", "rich.console", "tf2onnx", "tfmp"),
@@ -404,9 +270,9 @@ _LOADED = (
 )
 
 
-def tell(kind: str, number: int, kill: Moment, left: list[str]) -> None:
+def tell(kind: str, number: int, kill: int, left: list[str]) -> None:
     """Shows one kill."""
-    sys.stdout.write(f"{kind} {number}: killed {kill}; {len(left)} traces\n")
+    sys.stdout.write(f"{kind} {number}: killed at change {kill}; {len(left)} traces\n")
     sys.stdout.flush()
 
 
@@ -419,14 +285,12 @@ def main() -> None:
     for module in _LOADED:  # once, and not in each run
         import_module(module)
     kinds = given.kind or list(KINDS)
-    whole = sum(KINDS[kind][1] for kind in kinds)
     for kind in kinds:
-        work, share = KINDS[kind]
-        top = Path(tempfile.mkdtemp(prefix="k"))  # Ray's sockets lie in there: names are short
+        top = Path(tempfile.mkdtemp(prefix="k"))
         os.environ["TMPDIR"] = tempfile.tempdir = str(top / "t")
         os.mkdir(tempfile.tempdir)
         try:
-            work(top, max(1, round(given.count * share / whole)), random.Random(given.seed))
+            KINDS[kind](top, max(1, given.count // len(kinds)), random.Random(given.seed))
         finally:
             tempfile.tempdir = None
             del os.environ["TMPDIR"]

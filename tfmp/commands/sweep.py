@@ -87,7 +87,7 @@ def command(
     Exit status: 0 if a size was measured, 2 if the model or the data cannot be used.
     """
     import_keras()
-    from tfmp.sweep import MODES, SUFFIXES, profile_sweep
+    from tfmp.profiling import MODES, SUFFIXES, profile_sweep
 
     with mistakes_end_the_command():
         check_reports(reports, SUFFIXES, force)

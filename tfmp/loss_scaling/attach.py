@@ -110,8 +110,7 @@ def _attach_to_place(model: keras.Model, place: Place, loss_scale: LossScale | f
     """
     before = place.optimizer
     key = f"{_KEY} {id(place.holder)} {place.name}"
-    record = reverting.undo_step(model, key)
-    known = record if isinstance(record, _RestorePlace) and record.ours is before else None
+    known = _record_of(model, key, before)
     strategy = _strategy_for(before, loss_scale)
     is_ours = isinstance(before, LossScaleOptimizer)
     if is_ours and (before.loss_scale == strategy or (known is None and loss_scale == "dynamic")):
@@ -124,29 +123,28 @@ def _attach_to_place(model: keras.Model, place: Place, loss_scale: LossScale | f
         if inner.built:
             wrapped.build(inner._trainable_variables)
     original = known.before if known else before
-    reverting.on_revert(model, key, _RestorePlace(place, original, wrapped))
+    reverting.on_revert(model, key, _Restore(place, original, wrapped))
     place.put(wrapped)
 
 
 def _attach_to_main(model: keras.Model, loss_scale: LossScale | float | str) -> None:
     before = model.optimizer
-    found = reverting.undo_step(model, _KEY)
-    record = found if isinstance(found, _Restore) else None
+    record = _record_of(model, _KEY, before)
     strategy = _strategy_for(before, loss_scale)
     is_ours = isinstance(before, LossScaleOptimizer)
-    by_user = is_ours and (record is None or record.ours is not before)
     inner = before.inner_optimizer if is_ours else before
     if inner.built:
         wrapping.check_known(inner, model.trainable_variables)
-    if is_ours and (before.loss_scale == strategy or (by_user and loss_scale == "dynamic")):
+    if is_ours and (before.loss_scale == strategy or (record is None and loss_scale == "dynamic")):
         before.build(model.trainable_variables)
         return
     wrapped = LossScaleOptimizer(_inner_of(before), strategy)
     wrapped.build(model.trainable_variables)
     if loss_scale == "dynamic" and not is_ours:
         _take_over_scale(before, wrapped)
-    if record is None or record.ours is not before:
-        record = _Restore(before, model._compile_config.config.get("optimizer"), wrapped)
+    if record is None:
+        in_config = model._compile_config.config.get("optimizer")
+        record = _Restore(None, before, wrapped, in_config)
         reverting.on_revert(model, _KEY, record)
     record.ours = wrapped
     _set_optimizer(model, wrapped, in_config=wrapped)
@@ -160,49 +158,37 @@ def detach_loss_scale(model: keras.Model) -> None:
 
 
 @dataclass
-class _RestorePlace:
-    """Gives a model back an optimizer that it holds besides `model.optimizer`.
+class _Restore:
+    """Gives a model back an optimizer.
 
     Attributes:
-        place: the place of the optimizer.
+        place: where the model holds it; None for `model.optimizer`.
         before: the optimizer before the first wrapping.
-        ours: the latest wrapper that this package put there.
+        ours: the latest wrapper that this package put in its place.
+        in_config: the optimizer in the model's compile config, as it was.
     """
 
-    place: Place
+    place: Place | None
     before: keras.optimizers.Optimizer
     ours: LossScaleOptimizer
+    in_config: Compiled = None
 
     def __call__(self, model: keras.Model) -> None:
-        if self.place.optimizer is not self.ours:
+        if (self.place.optimizer if self.place else model.optimizer) is not self.ours:
             return  # replaced since: that optimizer is the user's choice
         inner = self.ours.unwrap()
         if isinstance(self.before, LossScaleOptimizer):
             wrapping.claim(inner, self.before)
-        self.place.put(self.before)
+        if self.place:
+            self.place.put(self.before)
+        else:
+            _set_optimizer(model, self.before, in_config=self.in_config)
 
 
-@dataclass
-class _Restore:
-    """Gives a model back the optimizer that it was compiled with.
-
-    Attributes:
-        before: the optimizer before the first wrapping.
-        in_config: the optimizer in the model's compile config, as it was.
-        ours: the latest wrapper that this package put in its place.
-    """
-
-    before: keras.optimizers.Optimizer
-    in_config: Compiled
-    ours: LossScaleOptimizer
-
-    def __call__(self, model: keras.Model) -> None:
-        if model.optimizer is not self.ours:
-            return  # compiled anew since: that optimizer is the user's choice
-        inner = self.ours.unwrap()
-        if isinstance(self.before, LossScaleOptimizer):
-            wrapping.claim(inner, self.before)
-        _set_optimizer(model, self.before, in_config=self.in_config)
+def _record_of(model: keras.Model, key: str, ours: keras.optimizers.Optimizer) -> _Restore | None:
+    """The record of the wrapper that this package put in a place; None for a user's optimizer."""
+    record = reverting.undo_step(model, key)
+    return record if isinstance(record, _Restore) and record.ours is ours else None
 
 
 def _strategy_for(

@@ -15,21 +15,19 @@ import numpy as np
 from tfmp.machine import (
     GpuWatch,
     Mark,
-    Timing,
-    compile_seconds,
     devices,
-    interleaved,
-    is_out_of_memory,
     nvtx_marks,
 )
 from tfmp.precision import Pattern, check_policy, policy
 from tfmp.profiling.batches import check_memory_limit, find_largest_batch
+from tfmp.profiling.bench import OUT_OF_MEMORY, PACKAGES, Bench, reason_of
 from tfmp.profiling.copies import ModelOrBuilder, copy_of
 from tfmp.profiling.kernels import Kernel, kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
 from tfmp.profiling.limits import find_limits, time_pipeline
-from tfmp.profiling.report import ProfileReport, StepProfile
-from tfmp.profiling.runs import TrainingRun, Variant, steps_in_a_round, variants_of
+from tfmp.profiling.report import ProfileReport
+from tfmp.profiling.runs import TrainingRun, Variant, variants_of
+from tfmp.profiling.steps import StepProfile
 from tfmp.roofline import Roofline
 from tfmp.shared.arguments import OF_KERAS_2, check_compiled, check_count, is_keras2
 from tfmp.shared.atomic_file import temporary_folder
@@ -38,9 +36,7 @@ from tfmp.shared.batches import TrainingBatch, TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import Progress, listening
 from tfmp.shared.report_files import check_folder
-from tfmp.shared.wording import first_line, shown
-
-_PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
+from tfmp.shared.wording import shown
 
 _TRACED_STEPS = 5
 
@@ -140,7 +136,7 @@ def _check_trainable(model: ModelOrBuilder) -> None:
         )
 
 
-class ProfilingBench:
+class ProfilingBench(Bench):
     """The runs that are compared, and their results so far."""
 
     def __init__(
@@ -151,21 +147,18 @@ class ProfilingBench:
         progress: Progress,
         mark: Mark,
     ) -> None:
+        super().__init__()
         self._model = model
         self._tell = progress
         self._mark = mark
         self._batches = batches
         self._keep = keep_float32
         self._weights: list[np.ndarray] | None = None
-        self.name = getattr(model, "name", "") or getattr(model, "__name__", "model")
-        self.runs: dict[str, TrainingRun] = {}
-        self.rows: dict[str, StepProfile] = {}
+        self.name = name_of(model)
         self.layers: tuple[LayerProfile, ...] = ()
         self.notes: list[str] = []
         self.gpu_note = ""
         self.roofline: Roofline | None = None
-        self.steps = 0
-        self._first: dict[str, float] = {}
 
     def measure(
         self,
@@ -179,9 +172,11 @@ class ProfilingBench:
         """Times every policy's step in turns, then each layer."""
         names = [policy.resolve_policy(name).policy for name in policies]
         for variant in variants_of(names, device):
-            self.add(variant)
+            self.compile(variant)
+        if not self.runs:
+            return
         self.time(rounds, steps)
-        if layers and self.runs:
+        if layers:
             self._tell("timing each layer")
             try:
                 with self._mark("layers"):
@@ -190,34 +185,24 @@ class ProfilingBench:
                 notes = [f"the layers could not be measured: {reason_of(error)}"]
             self.notes += notes
 
-    def add(self, variant: Variant) -> None:
+    def compile(self, variant: Variant) -> None:
         """Makes a copy for a variant and compiles its step."""
         name = str(variant)
         self._tell(f"compiling a step in {name}")
+        copy = copy_of(self._model, self._batches[0], variant.policy)
+        self._same_weights(copy)
+        run = TrainingRun(copy, variant, self._batches, self._keep)
         row = StepProfile(name, variant.policy, batch_size=self._batches[0].samples)
-        try:
-            copy = copy_of(self._model, self._batches[0], variant.policy)
-            self._same_weights(copy)
-            run = TrainingRun(copy, variant, self._batches, self._keep)
-        except (TypeError, ValueError):
-            raise  # the user's own mistake, the same for every variant
-        try:
-            self._first[name] = run.warm_up()
-            if run.unscaled:
-                self.notes.append(
-                    f"{name} was trained at scale 1: train_step never scales its loss"
-                )
-            row = replace(row, memory=run.memory(), kept_float32=len(run.plan.kept_float32()))
-            self.runs[name] = run
-        except Exception as error:  # an error in one dtype need not come in the others
-            row = replace(row, error=reason_of(error))
+        self.add(row, lambda: run)
+        if error := self.rows[name].error:
             remedy = (
                 "Measure it with smaller batches"
-                if is_out_of_memory(error)
+                if error == OUT_OF_MEMORY
                 else f"model.fit in {variant.policy} shows the whole error"
             )
-            self.notes.append(f"{name} did not run: {row.error}. {remedy}")
-        self.rows[name] = row
+            self.notes.append(f"{name} did not run: {error}. {remedy}")
+        elif run.unscaled:
+            self.notes.append(f"{name} was trained at scale 1: train_step never scales its loss")
 
     def _same_weights(self, copy: keras.Model) -> None:
         """Gives all copies the weights of the first: a function builds each with other weights."""
@@ -230,30 +215,17 @@ class ProfilingBench:
             copy.set_weights(self._weights)
 
     def time(self, rounds: int, steps: int | None) -> None:
-        """Times the runs in turns, each in blocks of the same number of steps."""
-        if not self.runs:
-            return
-        self.steps = steps or self._steps_in_a_round()
-        self._tell(f"timing {rounds} rounds of {self.steps} steps in {', '.join(self.runs)}")
-        blocks = {name: _block(run, self.steps) for name, run in self.runs.items()}
-        for name, timing in interleaved(blocks, rounds).items():
-            self._fill(name, timing.per(self.steps))
-
-    def _steps_in_a_round(self) -> int:
-        slowest = max(run.run(1) for run in self.runs.values())
-        # Every run has taken one more step, so that all have still taken the same number.
-        return steps_in_a_round(slowest)
-
-    def _fill(self, name: str, step: Timing) -> None:
-        run = self.runs[name]
-        self.rows[name] = replace(
-            self.rows[name],
-            step=step,
-            compile_s=compile_seconds(self._first[name], step),
-            loss=run.mean_loss(),
-            total_steps=run.steps_taken,
-            skipped_steps=run.skipped_steps(),
-        )
+        """As in `Bench`, with what the steps trained."""
+        often = f"{steps} steps" if steps else "as many steps as last a quarter of a second"
+        self._tell(f"timing {rounds} rounds of {often} in {', '.join(self.runs)}")
+        super().time(rounds, steps)
+        for name, run in self.runs.items():
+            self.rows[name] = replace(
+                self.rows[name],
+                loss=run.mean_loss(),
+                total_steps=run.steps_taken,
+                skipped_steps=run.skipped_steps(),
+            )
 
     def find_limits(self, device: devices.Device, data: TrainingData, batch_size: int) -> None:
         """Compares steps and layers with the device's peaks, and times the input pipeline."""
@@ -304,7 +276,7 @@ class ProfilingBench:
             for name, run in self.runs.items():
                 self._tell(f"tracing {_TRACED_STEPS} steps in {name}")
                 folder = top / name.replace(" (TF32)", "_tf32")
-                trace(_block(run, _TRACED_STEPS), folder)
+                trace(partial(run.run, _TRACED_STEPS), folder)
                 kernels = self._kernels(folder) if device.kind == "gpu" else None
                 if kernels:
                     self.rows[name] = replace(self.rows[name], kernels=kernel_use(kernels, paths))
@@ -348,7 +320,7 @@ class ProfilingBench:
             model=self.name,
             device=device,
             backend=keras.backend.backend(),
-            environment={**installed_versions(_PACKAGES), "processor": processor_name()},
+            environment={**installed_versions(PACKAGES), "processor": processor_name()},
             rounds=rounds,
             steps_per_round=self.steps,
             variants=tuple(self.rows.values()),
@@ -360,10 +332,6 @@ class ProfilingBench:
         )
 
 
-def _block(run: TrainingRun, steps: int) -> Callable[[], float]:
-    return lambda: run.run(steps)
-
-
 def as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
     """One pattern, or several, as a list."""
     if isinstance(patterns, str | type) or not isinstance(patterns, Iterable):
@@ -371,9 +339,9 @@ def as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
     return list(patterns)
 
 
-def reason_of(error: Exception) -> str:
-    """An error of a framework in a few words."""
-    return "out of memory" if is_out_of_memory(error) else first_line(error)[:200]
+def name_of(model: object) -> str:
+    """The name of a model, or of the function that builds it."""
+    return getattr(model, "name", "") or getattr(model, "__name__", "model")
 
 
 def check_policies(policies: Sequence[str]) -> None:

@@ -1,18 +1,14 @@
 """ProfileReport: the cost of a training step under several policies, and whether 16 bits pay."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tfmp.machine import (
     FEWEST_FOR_INTERVAL,
-    Device,
-    GpuUse,
-    Memory,
-    Timing,
     median_interval,
     paired_ratio,
     ratios,
+    seconds_text,
 )
 from tfmp.precision import has_tensor_cores, is_narrow
 from tfmp.profiling.baseline import (
@@ -22,14 +18,11 @@ from tfmp.profiling.baseline import (
     BaselineComparison,
     read_baseline,
 )
-from tfmp.profiling.batches import BatchLimit
-from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.layers import LayerProfile
+from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
 from tfmp.roofline import Roofline
-from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
+from tfmp.shared.report_files import JsonObject
 from tfmp.shared.wording import table
-
-SUFFIXES = (".json", ".html")
 
 # A change of policy is worth its trouble from these gains on.
 WORTHWHILE_SPEEDUP = 1.1
@@ -41,66 +34,11 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class StepProfile:
-    """One training step under one variant.
-
-    Attributes:
-        variant: the policy, with "(TF32)" if float32 products ran as TF32.
-        policy: the policy.
-        step: seconds of a step, one measurement for each round; None if no step could be run.
-        batch_size: samples in a step.
-        compile_s: seconds of tracing and compiling: the first step's time without a usual one's.
-        memory: memory that training needs: weights, optimizer state, a batch, and a step's rise.
-        loss: mean loss over the steps of the last round.
-        total_steps: number of all steps that were taken until then.
-        skipped_steps: steps that the loss-scale optimizer did not apply.
-        kept_float32: number of layers that the plan keeps in float32.
-        largest_batch: the largest batch that fits, if it was searched.
-        kernels: the kernels that the profiler saw, on a GPU with xprof.
-        gpu: the card's use during some seconds of these steps; None if it was not watched.
-        error: the reason why no step could be run; empty if it ran.
-    """
-
-    variant: str
-    policy: str
-    step: Timing | None = None
-    batch_size: int = 0
-    compile_s: float = 0.0
-    memory: Memory | None = None
-    loss: float | None = None
-    total_steps: int = 0
-    skipped_steps: int = 0
-    kept_float32: int = 0
-    largest_batch: BatchLimit | None = None
-    kernels: KernelUse | None = None
-    gpu: GpuUse | None = None
-    error: str = ""
-
-    @property
-    def samples_per_second(self) -> float | None:
-        """Throughput at the median step."""
-        return self.batch_size / self.step.median if self.step else None
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {
-            **asdict(self),
-            "loss": json_number(self.loss),
-            "step": self.step.to_dict() if self.step else None,
-            "samples_per_second": self.samples_per_second,
-        }
-
-
-@dataclass(frozen=True)
-class ProfileReport:
+class ProfileReport(StepReport):
     """The result of `profile_training`; it prints as two tables and an answer.
 
     Attributes:
-        model: name of the model.
-        device: the device that it trained on.
-        backend: the Keras backend.
-        environment: versions by package, and the processor.
-        rounds, steps_per_round: number of timings of each variant, and of steps in a timing.
+        steps_per_round: number of steps in a timing.
         variants: the training step under each variant.
         layers: each layer under each variant; empty if layers were not measured.
         notes: parts that could not be measured, with the reason.
@@ -110,11 +48,6 @@ class ProfileReport:
         roofline: the limits of the device and of the input pipeline; None if not measured.
     """
 
-    model: str
-    device: Device
-    backend: str
-    environment: Mapping[str, str]
-    rounds: int
     steps_per_round: int
     variants: tuple[StepProfile, ...]
     layers: tuple[LayerProfile, ...] = ()
@@ -246,11 +179,7 @@ class ProfileReport:
             "answer": self.answer,
             "worth_it": self.worth_it,
             "held_back_by": list(self.held_back_by),
-            "model": self.model,
-            "device": self.device.to_dict(),
-            "backend": self.backend,
-            "environment": dict(self.environment),
-            "rounds": self.rounds,
+            **super().to_dict(),
             "steps_per_round": self.steps_per_round,
             "variants": [
                 {
@@ -269,36 +198,78 @@ class ProfileReport:
             "roofline": self.roofline.to_dict() if self.roofline else None,
         }
 
-    def __str__(self) -> str:
-        from tfmp.profiling.tables import layer_cells, roofline_lines, step_cells
+    @property
+    def headline(self) -> str:
+        """The answer."""
+        return self.answer
 
-        parts = [table(step_cells(self)), ""]
+    def step_cells(self) -> list[tuple[str, ...]]:
+        """The table of variants; its first row is the heading."""
+        searched = any(row.largest_batch for row in self.variants)
+        more = ("loss", *["largest batch"] * searched)
+        found = [("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], *more)]
+        for row in self.variants:
+            cells = row.cells()
+            cells[2:2] = [f"{self.speedup(row) or 0:.2f}x" if row.step else ""]
+            loss = "-" if row.loss is None else f"{row.loss:.4g}"
+            last = [loss, *[str(row.largest_batch or "-")] * searched]
+            found.append((row.variant, *cells, *(last if row.step else [""] * len(more))))
+        return found
+
+    def change_cells(self) -> list[tuple[str, ...]]:
+        """The table of changes against an earlier profile; its first row is the heading."""
+        changes = self.against.changes if self.against else ()
+        rows = [(change.variant, change.what, change.verdict, change.text) for change in changes]
+        return [("policy", "what", "verdict", "then and now"), *rows]
+
+    @property
+    def main(self) -> StepProfile | None:
+        """The variant whose layers are shown: the best 16-bit one, or the baseline."""
+        return self.best or self.baseline
+
+    def layer_cells(self, most: int | None = 20) -> list[tuple[str, ...]]:
+        """The table of layers; its first row is the heading, then come the most expensive ones."""
+        names = [row.variant for row in self.variants if row.step]
+        rows = [("layer", "class", *names, "Tensor Cores")]
+        by_cost = sorted(self.layers, key=lambda one: -max(c.seconds for c in one.costs.values()))
+        for layer in by_cost[:most]:
+            times = (
+                f"{seconds_text(layer.costs[name].seconds)} ({layer.costs[name].share:.0%})"
+                for name in names
+            )
+            rows.append((layer.path, layer.layer_class, *times, self._tensor_core_text(layer)))
+        return rows
+
+    def _tensor_core_text(self, layer: LayerProfile) -> str:
+        row = self.main
+        if row is None or row.variant not in layer.costs:
+            return "-"
+        path = layer.costs[row.variant].tensor_cores
+        if not path.eligible:
+            return f"no: {path.reason}"
+        used = row.kernels.layers.get(layer.path) if row.kernels else None
+        text = "could" if used is None else f"used {used:.0%} of its time"
+        return f"{text}; {path.reason}" if path.reason else text
+
+    def _roofline_lines(self, roofline: Roofline) -> list[str]:
+        """The roofline for the terminal: steps, layers of the main variant, verdicts."""
+        parts = [f"roofline ({roofline.peaks.source}):", table(roofline.step_cells()), ""]
+        row = self.main
+        layers = roofline.layer_cells(row.variant) if row else []
+        if len(layers) > 1 and row:
+            parts += [f"layers in {row.variant}:", table(layers), ""]
+        return [*parts, *roofline.sentences()]
+
+    def __str__(self) -> str:
+        parts = [table(self.step_cells()), ""]
         if self.layers:
-            parts += [table(layer_cells(self)), ""]
+            parts += [table(self.layer_cells()), ""]
         if self.roofline:
-            parts += roofline_lines(self, self.roofline)
+            parts += self._roofline_lines(self.roofline)
         parts += [f"GPU in {row.variant}: {row.gpu}" for row in self.variants if row.gpu]
         parts += [f"note: {note}" for note in (*self.notes, self.gpu_note) if note]
         parts.append(self.answer)
         return "\n".join([*parts, "", str(self.against)] if self.against else parts)
-
-    def _repr_html_(self) -> str:
-        """The page, in a notebook."""
-        from tfmp.profiling.page import to_html
-        from tfmp.shared.html_page import framed
-
-        return framed(self.answer, to_html(self))
-
-    def save(self, path: str | Path) -> Path:
-        """Writes the report: `.json` as data, `.html` as a self-contained page.
-
-        Raises:
-            ValueError: the path has another suffix, or the file cannot be written.
-        """
-        from tfmp.profiling.page import to_html
-
-        renderers = {".json": lambda: json_text(self.to_dict()), ".html": lambda: to_html(self)}
-        return save_report(path, renderers)
 
 
 def _median(row: StepProfile) -> float:

@@ -1,15 +1,14 @@
-"""TrainingRun: a copy of a model that trains under one policy, step by step, to be timed.
+"""A copy of a model that trains, or predicts, under one policy, step by step, to be timed.
 
-It runs the same step as `fit`: the trainer's compiled function, the optimizer with its loss scale,
-and the user's `train_step`. Batches are on the device before the clock starts.
+It runs the same step as `fit` and `predict`: the trainer's compiled function, the optimizer with
+its loss scale, and the user's `train_step`. Batches are on the device before the clock starts.
 """
 
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import keras
 import numpy as np
@@ -32,10 +31,6 @@ from tfmp.shared.batches import TrainingBatch
 
 # Steps between the one that compiles and the first that counts: allocators and caches settle.
 _SETTLING_STEPS = 2
-
-# Without `steps`, a round of the slowest variant takes about this long.
-_ROUND_SECONDS = 0.25
-_MOST_STEPS = 50
 
 # On a CPU the measured rise of a step may be too small, but never too large: see `PeakMemory`.
 _MEMORY_STEPS = 3
@@ -78,17 +73,99 @@ def variants_of(names: Sequence[str], device: devices.Device) -> tuple[Variant, 
     return tuple(found)
 
 
-class TrainingRun:
-    """A copy of a model that trains under a variant.
-
-    Args:
-        model: a copy that no other code uses; its weights are trained.
-        variant: the policy to train under.
-        batches: arrays of the same shape, which are used in turn.
-        keep_float32: as in `tfmp.plan`.
+class Run:
+    """A copy of a model that runs under a variant.
 
     Attributes:
-        plan: the applied plan.
+        model: the copy; no other code uses it.
+        variant: the policy to run under.
+        plan: the plan of that policy.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        variant: Variant,
+        keep_float32: Pattern | Iterable[Pattern] = (),
+    ) -> None:
+        self.model = model
+        self.variant = variant
+        self.plan: PrecisionPlan = plan(model, variant.policy, keep_float32)
+        self._state: tuple[list[Tensor], ...] | None = None
+
+    def _prepare(self) -> None:
+        """Sets up how the model compiles its steps."""
+        self.model.steps_per_execution = 1
+        if self.variant.xla is not None:
+            self.model.jit_compile = self.variant.xla
+
+    def warm_up(self) -> float:
+        """Takes the first step, which compiles, and a few more; returns the first one's seconds."""
+        first = self.run(1)
+        self.run(_SETTLING_STEPS)
+        return first
+
+    def run(self, steps: int) -> float:
+        """Takes so many steps; returns the seconds until the device has done them."""
+        last: TensorTree = None
+        with devices.tf32_switched(self.variant.tf32), policies.floatx_scope(self.variant.policy):
+            measuring.synchronize(self._state)
+            start = time.perf_counter()
+            for _ in range(steps):
+                last = self._step()
+            measuring.synchronize((self._state, last))
+            return time.perf_counter() - start
+
+    def _step(self) -> TensorTree:
+        raise NotImplementedError
+
+    def _held(self) -> Sequence[Tensor]:
+        """The tensors that the run keeps."""
+        raise NotImplementedError
+
+    def memory(self) -> Memory:
+        """The memory of the tensors that the run holds, and the highest rise during a step."""
+        rises = []
+        for _ in range(_MEMORY_STEPS):
+            meter = PeakMemory()
+            self.run(1)
+            rises.append(meter.read())
+        rise = max(rises, key=lambda memory: memory.bytes)
+        return Memory(sum(map(measuring.size_in_bytes, self._held())) + rise.bytes, rise.source)
+
+
+class PredictionRun(Run):
+    """A run of `predict`, on one batch; its labels are not used."""
+
+    def __init__(
+        self,
+        model: keras.Model,
+        variant: Variant,
+        batch: TrainingBatch,
+        keep_float32: Pattern | Iterable[Pattern] = (),
+    ) -> None:
+        super().__init__(model, variant, keep_float32)
+        self.plan.apply()
+        self._prepare()
+        model.make_predict_function(force=True)
+        self._x: TensorTree = batch.placed(policies.floatx_of(variant.policy))[0]
+        self._state = _copies([model.trainable_variables, model.non_trainable_variables])
+
+    def _step(self) -> TensorTree:
+        predict = self.model.predict_function
+        if self._state is None:
+            return predict([(self._x,)])
+        outputs, self._state = predict(self._state, iter([(self._x,)]))
+        return outputs
+
+    def _held(self) -> Sequence[Tensor]:
+        return [*self.model.variables, *tree.flatten(self._x)]
+
+
+class TrainingRun(Run):
+    """A run of training steps, whose batches are arrays of the same shape that come in turn.
+
+    Attributes:
         unscaled: whether the model's own training step does not scale its loss.
         steps_taken: number of steps since the run was made.
     """
@@ -100,33 +177,23 @@ class TrainingRun:
         batches: Sequence[TrainingBatch],
         keep_float32: Pattern | Iterable[Pattern] = (),
     ) -> None:
-        self.model = model
-        self.variant = variant
         with policies.floatx_scope(variant.policy):
-            self._make_ready(batches, keep_float32)
+            super().__init__(model, variant, keep_float32)
+            findings = preflight_findings(model, self.plan)
+            self.unscaled = any(found.check == UNSCALED_STEP for found in findings)
+            self.plan.apply()
+            _fit_optimizer(model, variant.policy, self.unscaled)
+            self._prepare()
+            model.make_train_function(force=True)
+            floatx = policies.floatx_of(variant.policy)
+            self._on_device = [batch.placed(floatx) for batch in batches]
+            self._batches: Iterator[TensorTree] = itertools.cycle(self._on_device)
+            self._state = self._initial_state()
+        self._logs: dict[str, Tensor] = {}
         self.steps_taken = 0
 
-    def _make_ready(
-        self, batches: Sequence[TrainingBatch], keep_float32: Pattern | Iterable[Pattern]
-    ) -> None:
-        model, variant = self.model, self.variant
-        self.plan: PrecisionPlan = plan(model, variant.policy, keep_float32)
-        findings = preflight_findings(model, self.plan)
-        self.unscaled = any(found.check == UNSCALED_STEP for found in findings)
-        self.plan.apply()
-        _fit_optimizer(model, variant.policy, self.unscaled)
-        model.steps_per_execution = 1
-        if variant.xla is not None:
-            model.jit_compile = variant.xla
-        model.make_train_function(force=True)
-        floatx = policies.floatx_of(variant.policy)
-        self._on_device = [batch.placed(floatx) for batch in batches]
-        self._batches: Iterator[TensorTree] = itertools.cycle(self._on_device)
-        self._state = self._initial_state()
-        self._logs: dict[str, Tensor] = {}
-
     def warm_up(self) -> float:
-        """Takes the first step, which compiles, and a few more; returns the first one's seconds."""
+        """As in `Run`; a scale that the step does not apply to its loss is taken away."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnscaledLossWarning)  # its cause is removed here
             first = self.run(1)
@@ -147,22 +214,23 @@ class TrainingRun:
         self._state = self._initial_state()
 
     def run(self, steps: int) -> float:
-        """Takes so many steps; returns the seconds until the device has done them."""
+        """As in `Run`, with metrics that begin anew."""
         self.model.reset_metrics()
         if self._state is not None:
             self._state = (*self._state[:3], _values(self.model.metrics_variables))
         self.steps_taken += steps
-        step = self.model.train_function
-        with devices.tf32_switched(self.variant.tf32), policies.floatx_scope(self.variant.policy):
-            measuring.synchronize(self._state)
-            start = time.perf_counter()
-            for _ in range(steps):
-                if self._state is None:
-                    self._logs = step(self._batches)
-                else:
-                    self._logs, self._state = step(self._state, self._batches)
-            measuring.synchronize(self._state)
-            return time.perf_counter() - start
+        return super().run(steps)
+
+    def _step(self) -> TensorTree:
+        if self._state is None:
+            self._logs = self.model.train_function(self._batches)
+        else:
+            self._logs, self._state = self.model.train_function(self._state, self._batches)
+        return None
+
+    def _held(self) -> Sequence[Tensor]:
+        weights, others, optimizer, _ = _groups(self.model)
+        return [*weights, *others, *optimizer, *tree.flatten(self.batch())]
 
     def mean_loss(self) -> float | None:
         """The mean loss over the steps of the last `run`; None if the step reports no loss."""
@@ -176,11 +244,6 @@ class TrainingRun:
         if not isinstance(optimizer, LossScaleOptimizer):
             return 0
         return read_counters(optimizer).skipped_steps
-
-    def memory(self) -> Memory:
-        """The memory of weights, optimizer state and a batch, and the rise during a step."""
-        held = [*_groups(self.model)[0], *_groups(self.model)[1], *_groups(self.model)[2]]
-        return memory_of(partial(self.run, 1), [*held, *tree.flatten(self.batch())])
 
     def give_back(self) -> None:
         """Puts the trained values into the model's variables (JAX keeps them outside)."""
@@ -203,30 +266,19 @@ class TrainingRun:
             return count_work(program_text(self.model.train_step, (*state, self.batch())))
 
     def _initial_state(self) -> tuple[list[Tensor], ...] | None:
-        if keras.backend.backend() != "jax":
-            return None
-        import jax
-
-        # As `fit` does: metrics and optimizer have no variables before they see a batch.
-        self.model._symbolic_build(data_batch=self._on_device[0])
-        # Copies: the step donates its state, and the values may be shared with another model.
-        return tuple([jax.numpy.array(v) for v in _values(group)] for group in _groups(self.model))
+        if keras.backend.backend() == "jax":
+            # As `fit` does: metrics and optimizer have no variables before they see a batch.
+            self.model._symbolic_build(data_batch=self._on_device[0])
+        return _copies(_groups(self.model))
 
 
-def memory_of(step: Callable[[], object], held: Sequence[Tensor]) -> Memory:
-    """The memory of tensors that a run holds, and the highest rise during a step."""
-    rises = []
-    for _ in range(_MEMORY_STEPS):
-        meter = PeakMemory()
-        step()
-        rises.append(meter.read())
-    rise = max(rises, key=lambda memory: memory.bytes)
-    return Memory(sum(map(measuring.size_in_bytes, held)) + rise.bytes, rise.source)
+def _copies(groups: Sequence[list[keras.Variable]]) -> tuple[list[Tensor], ...] | None:
+    """The state that a function of JAX takes and donates; None on TensorFlow."""
+    if keras.backend.backend() != "jax":
+        return None
+    import jax
 
-
-def steps_in_a_round(slowest: float) -> int:
-    """Number of steps in one timing, from the seconds of the slowest variant's step."""
-    return min(_MOST_STEPS, max(1, int(_ROUND_SECONDS / max(slowest, 1e-9))))
+    return tuple([jax.numpy.array(v) for v in _values(group)] for group in groups)
 
 
 def _fit_optimizer(model: keras.Model, name: str, unscaled: bool) -> None:

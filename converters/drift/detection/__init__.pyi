@@ -1,8 +1,6 @@
 from .boxes import (
-    Fit as Fit,
+    are_boxes as are_boxes,
     by_boxes as by_boxes,
-    first_of_box as first_of_box,
+    in_pairs as in_pairs,
 )
-from .ranking import by_rank as by_rank, find_ranking as find_ranking
-from .rows import by_rows as by_rows, pair_rows as pair_rows
-from .together import find_group as find_group, in_order as in_order
+from .lists import find_list as find_list, in_order as in_order

@@ -11,6 +11,7 @@ from tfmp.converters.drift.labels.kept import Arrays
 from tfmp.converters.drift.labels.measuring import measure_labels, measure_own
 from tfmp.converters.drift.labels.reading import (
     CUSTOM,
+    kind_of,
     of_last_step,
     of_steps,
     read_labels,
@@ -80,42 +81,65 @@ class LabelBook:
             InputError: the labels fit no output, or a metric of the user's own is a mistake.
         """
         self.unread = {}
+        samples = len(keys) if keys is not None else len(next(iter(pairs.values()))[0])
+        if keys is None:
+            keys = np.arange(self._samples, self._samples + samples, dtype=np.uint64)
+        self._samples += samples
         if self._metrics:
             self._update_own(labels, pairs, keys)
             return
         for output, truth in self._by_output(labels, pairs).items():
-            truth, (reference, candidate) = np.asarray(truth), pairs[output]
-            if len(truth) != len(reference):
-                raise InputError(
-                    f"labels for output {output!r}: {len(truth)} came with a batch of "
-                    f"{len(reference)} samples. Pass one label for each sample."
-                )
-            if reference.shape != candidate.shape:
-                raise InputError(
-                    f"labels for output {output!r}: the reference's answer has shape "
-                    f"{reference.shape}, the candidate's {candidate.shape}, so labels belong to "
-                    "none of its places. Declare a metric of your own, or leave the labels out."
-                )
-            reading = self._readings.get(output)
-            if reading is None:
-                reading = self._read(truth, reference, output, self._tasks.get(output))
-                self._readings[output] = reading
-            if of_last_step(reading):
-                reference, candidate = reference[:, -1], candidate[:, -1]
-            elif (unread := unread_places(reading, truth, reference)) is not None:
-                self.unread[output] = unread
-            found = measure_labels(of_steps(reading), truth, reference, candidate, output, keys)
-            self._totals[output] = add_labels(self._totals.get(output, LabelTotals()), found)
+            self._update_output(output, np.asarray(truth), *pairs[output], keys)
+
+    def _update_output(
+        self,
+        output: str,
+        truth: np.ndarray,
+        reference: np.ndarray,
+        candidate: np.ndarray,
+        keys: np.ndarray,
+    ) -> None:
+        if len(truth) != len(reference):
+            raise InputError(
+                f"labels for output {output!r}: {len(truth)} came with a batch of "
+                f"{len(reference)} samples. Pass one label for each sample."
+            )
+        if reference.shape != candidate.shape:
+            raise InputError(
+                f"labels for output {output!r}: the reference's answer has shape "
+                f"{reference.shape}, the candidate's {candidate.shape}, so labels belong to "
+                "none of its places. Declare a metric of your own, or leave the labels out."
+            )
+        task = self._tasks.get(output)
+        reading = self._readings.get(output)
+        if reading is None:
+            reading = self._readings[output] = self._read(truth, reference, output, task)
+        axis = task.axis if task is not None else -1
+        if of_last_step(reading):
+            reference, candidate = reference[:, -1], candidate[:, -1]
+            axis -= axis > 0
+        elif (unread := unread_places(reading, truth, reference)) is not None:
+            self.unread[output] = unread
+        sides = truth, reference, candidate
+        found = measure_labels(of_steps(reading), *sides, output, keys, axis)
+        self._totals[output] = add_labels(self._totals.get(output, LabelTotals()), found)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Facts about the labels that a reader should know."""
-        return tuple(
+        steps = (
             f"labels of output {output!r} are one for each sequence: its last step is judged by "
             "them"
             for output, reading in self._readings.items()
             if of_last_step(reading)
         )
+        flags = (
+            f"labels of output {output!r} are zeros and ones, and were compared as numbers. If "
+            f"they name classes, declare --task {output}=classification, multilabel or binary"
+            for output, totals in self._totals.items()
+            if self._tasks.get(output) is None and totals.spread.count and totals.zeros_and_ones
+        )
+        return (*steps, *flags)
 
     def task_of(self, output: str, task: Task | None) -> Task | None:
         """What to measure an output for, now that labels say how they are to be read.
@@ -123,14 +147,11 @@ class LabelBook:
         Args:
             output: the output's name.
             task: what is known of it.
-
-        Returns:
-            The task; None where the values of all labels will decide it.
         """
         reading = self._readings.get(output)
         if reading is None or (task is not None and task.why == DECLARED):
             return task
-        return task_of_reading(reading)
+        return task_of_reading(reading) or task
 
     def drifts(self) -> tuple[LabelDrift, ...]:
         """The answers so far; empty without labels."""
@@ -142,15 +163,11 @@ class LabelBook:
                 if metric.name in self._totals
             )
         return tuple(
-            label_drift(output, of_steps(self._readings[output]), totals)
+            label_drift(output, kind_of(self._readings[output]), totals)
             for output, totals in self._totals.items()
         )
 
-    def _update_own(self, labels: Labels, pairs: Pairs, keys: np.ndarray | None) -> None:
-        samples = len(keys) if keys is not None else len(next(iter(pairs.values()))[0])
-        if keys is None:
-            keys = np.arange(self._samples, self._samples + samples, dtype=np.uint64)
-        self._samples += samples
+    def _update_own(self, labels: Labels, pairs: Pairs, keys: np.ndarray) -> None:
         reference, candidate = (_of_model(pairs, side) for side in (0, 1))
         for metric in self._metrics:
             found = measure_own(metric, labels, reference, candidate, keys)

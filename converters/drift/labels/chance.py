@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from tfmp.converters.drift.labels.counts import REFERENCE, REFERENCE_RIGHT, TRUE
 from tfmp.converters.drift.labels.drift import LabelDrift
 from tfmp.converters.drift.labels.errors import ROOT_MEAN_SQUARE_ERROR
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.labels.reading import CUSTOM, MULTI_LABEL, REGRESSION
 from tfmp.converters.drift.labels.scores import ROC_AUC
-from tfmp.converters.drift.labels.totals import answers_of
 
 # Fewer samples are met by chance too often.
 _FEWEST = 30
@@ -67,11 +68,7 @@ def _unrelated(label: LabelDrift) -> str | None:
 
     See Fleiss, Cohen and Everitt 1969, "Large sample standard errors of kappa and weighted kappa".
     """
-    answers = answers_of(label.totals)
-    if answers is None:
-        return None
-    _, table = answers.counts.by_class()
-    counts = table.sum(axis=1)
+    counts = label.answers.counts.table.sum(axis=1) if label.answers else np.zeros((0, 5), int)
     values = counts[:, TRUE].sum()
     if not values:
         return None

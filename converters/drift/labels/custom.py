@@ -105,7 +105,7 @@ class CustomMetric:
         """Whether a smaller value is a better one."""
         # Keras says it where a callback asks which of two values is the better one.
         falls = getattr(self._keras, "_direction", None) == "down"
-        if _first_argument(self.function) == _LABELS_FIRST:
+        if _takes_labels_first(self.function):
             falls = self.name.endswith(_LOSSES)
         return bool(getattr(self.function, "lower_is_better", falls))
 
@@ -141,7 +141,7 @@ class CustomMetric:
             self._keras.update_state(labels, predictions)
             result = np.asarray(self._keras.result())
             return result.reshape(()) if result.size == 1 else result
-        if _first_argument(self.function) == _LABELS_FIRST:
+        if _takes_labels_first(self.function):
             return self.function(labels, predictions)
         return self.function(predictions, labels)
 
@@ -197,14 +197,10 @@ class CustomMetric:
                 f"metric {self.name!r} is no function: {_FORM}; received {function!r} "
                 f"({type(function).__name__})."
             )
-        if self._keras is not None:
-            return
+        signature = None if self._keras is not None else _signature(function)
         try:
-            signature = inspect.signature(function)
-        except (TypeError, ValueError):  # a function of C's says nothing about its arguments
-            return
-        try:
-            signature.bind(None, None)
+            if signature is not None:
+                signature.bind(None, None)
         except TypeError as error:
             raise InputError(
                 f"metric {self.name!r} takes {signature}, and cannot be called with two arguments, "
@@ -261,11 +257,16 @@ def _is_keras_metric(metric: Any) -> bool:
     return all(hasattr(metric, name) for name in ("reset_state", "update_state", "result"))
 
 
-def _first_argument(function: Callable[..., Any]) -> str:
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        return next(iter(inspect.signature(function).parameters), "")
+        return inspect.signature(function)
     except (TypeError, ValueError):  # a function of C's says nothing about its arguments
-        return ""
+        return None
+
+
+def _takes_labels_first(function: Callable[..., Any]) -> bool:
+    signature = _signature(function)
+    return signature is not None and next(iter(signature.parameters), "") == _LABELS_FIRST
 
 
 def _shapes(predictions: Predictions, labels: Any) -> str:

@@ -1,32 +1,26 @@
 """The answers of reference and candidate against labels, on the same samples."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tfmp.converters.drift import mcnemar, total
-from tfmp.converters.drift.labels.bootstrap import bootstrap
 from tfmp.converters.drift.labels.errors import (
     MEAN_ABSOLUTE_ERROR,
     mean_of_samples,
     root_mean_square,
 )
 from tfmp.converters.drift.labels.metric import Metric
-from tfmp.converters.drift.labels.reading import BINARY, CUSTOM, REGRESSION
+from tfmp.converters.drift.labels.own import of_all_samples
+from tfmp.converters.drift.labels.reading import BINARY, CUSTOM, MULTI_LABEL, REGRESSION
 from tfmp.converters.drift.labels.scores import (
-    ACCURACY,
     accuracy,
     auc,
     by_class,
     hardly_crossed,
     top_5,
 )
-from tfmp.converters.drift.labels.totals import (
-    Answers,
-    LabelTotals,
-    answers_of,
-    pruned,
-    settled,
-)
+from tfmp.converters.drift.labels.totals import Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
 
 
@@ -60,51 +54,49 @@ class LabelDrift:
     totals: LabelTotals
     metrics: tuple[Metric, ...] = ()
 
+    @property
+    def answers(self) -> Answers | None:
+        """The answers that are right or wrong; None for numbers and metrics of the user's own."""
+        if self.kind in (REGRESSION, CUSTOM):
+            return None
+        yes_or_no = self.kind in (BINARY, MULTI_LABEL)
+        return self.totals.by_threshold if yes_or_no else self.totals.by_class
+
+
+def kinds_of(labels: Sequence[LabelDrift]) -> dict[str, str]:
+    """The kinds of labels that say what their output means, by output.
+
+    Zeros and ones that were compared as numbers do not.
+    """
+    return {
+        label.output: label.kind
+        for label in labels
+        if label.kind != REGRESSION or not label.totals.zeros_and_ones
+    }
+
 
 def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
     """The answers that `totals` are of, without the metrics that take time.
 
     Args:
         output: name of the output.
-        kind: kind of labels, where totals of an old report do not tell.
+        kind: kind of labels.
         totals: sums over all samples.
     """
-    totals = pruned(totals)
-    if totals.reading is not None and kind != CUSTOM:
-        kind = settled(totals)
-    found = _answers(kind, totals)
-    if found is not None:
-        totals = replace(totals, both=found.both, lost=found.lost, gained=found.gained)
-    if kind in (REGRESSION, CUSTOM):
-        errors = (total(part) for part in (totals.reference_error, totals.candidate_error))
-        reference, candidate = (error / max(1, totals.samples) for error in errors)
-        name = MEAN_ABSOLUTE_ERROR
-        if kind == CUSTOM:
-            name = totals.kept.metric.title if totals.kept.metric else output
-    else:
-        first = accuracy(found or Answers(), totals.samples, primary=True)
-        name, reference, candidate = ACCURACY, first.reference, first.candidate
-    single = found is not None and found.single
-    return LabelDrift(
-        output=output,
-        kind=kind,
-        metric=name,
-        samples=totals.samples,
-        reference=reference,
-        candidate=candidate,
-        lost=totals.lost if single else None,
-        gained=totals.gained if single else None,
-        mcnemar_p=mcnemar(totals.lost, totals.gained) if single else None,
-        totals=totals,
-    )
-
-
-def _answers(kind: str, totals: LabelTotals) -> Answers | None:
-    if kind in (REGRESSION, CUSTOM):
-        return None
-    if totals.reading is None:  # an old report: its answers were counted by sample
-        return Answers(both=totals.both, lost=totals.lost, gained=totals.gained)
-    return answers_of(totals)
+    name = MEAN_ABSOLUTE_ERROR
+    if kind == CUSTOM:
+        name = totals.kept.metric.title if totals.kept.metric else output
+    errors = (total(part) for part in (totals.reference_error, totals.candidate_error))
+    values = (error / max(1, totals.samples) for error in errors)
+    plain = LabelDrift(output, kind, name, totals.samples, *values, None, None, None, totals)
+    answers = plain.answers
+    if answers is None:
+        return plain
+    plain = _with(plain, [accuracy(answers, totals.samples)])
+    if answers.single:
+        p = mcnemar(answers.lost, answers.gained)
+        plain = replace(plain, lost=answers.lost, gained=answers.gained, mcnemar_p=p)
+    return replace(plain, metrics=())
 
 
 def with_metrics(label: LabelDrift) -> LabelDrift:
@@ -115,56 +107,45 @@ def with_metrics(label: LabelDrift) -> LabelDrift:
     """
     if label.metrics or not label.samples:
         return label
-    totals = label.totals
+    totals, answers = label.totals, label.answers
     if label.kind == CUSTOM:
         return _with(label, [_own(label)])
-    if label.kind == REGRESSION:
+    if answers is None:
         first = mean_of_samples(MEAN_ABSOLUTE_ERROR, totals, lower_is_better=True)
-        other = root_mean_square(totals)
-        return _with(label, [first, *([other] if other else [])])
-    found = _answers(label.kind, totals) or Answers()
-    metrics = [accuracy(found, totals.samples, primary=True)]
-    metrics += [each for each in (top_5(found),) if each is not None]
+        return _with(label, [first, root_mean_square(totals)])
+    first = accuracy(answers, totals.samples)
     if label.kind == BINARY:
-        metrics = _with_auc(metrics, totals)
-    else:
-        metrics += by_class(found.counts, len(found.rows), not found.single)
-    return _with(label, metrics)
+        return _with(label, _with_auc(first, totals))
+    counted = by_class(answers.counts, len(answers.rows), not answers.single)
+    return _with(label, [first, top_5(answers), *counted])
 
 
-def _with_auc(metrics: list[Metric], totals: LabelTotals) -> list[Metric]:
+def _with_auc(first: Metric, totals: LabelTotals) -> list[Metric | None]:
     """ROC AUC beside accuracy, or before it if the threshold is hardly ever crossed."""
     area = auc(totals.scores)
-    if area is None:
-        return metrics
-    if not hardly_crossed(totals.scores, 0.5 if totals.unit else 0.0):
-        return [*metrics, area]
-    return [replace(area, primary=True), *(replace(each, primary=False) for each in metrics)]
+    if area is None or not hardly_crossed(totals.scores, 0.5 if totals.unit else 0.0):
+        return [first, area]
+    return [replace(area, primary=True), replace(first, primary=False)]
 
 
 def _own(label: LabelDrift) -> Metric:
-    totals = label.totals
+    totals, function = label.totals, label.totals.kept.metric
     if len(totals.errors):
-        function = totals.kept.metric
         lower = function.lower_is_better if function is not None else False
         found = mean_of_samples(label.metric, totals, lower, own=True)
         if math.isfinite(found.candidate):
             return found
         return replace(found, error="it is NaN or infinite for some samples of the candidate")
-    if totals.kept.metric is None:
+    if function is None:
         raise InputError(
             f"metric {label.metric!r} has neither predictions nor numbers by sample; the document "
             "was cut or changed. Write the report again with tfmp-convert."
         )
-    return bootstrap(totals.kept)
+    return of_all_samples(totals.kept)
 
 
-def _with(label: LabelDrift, metrics: list[Metric]) -> LabelDrift:
-    first = metrics[0]
-    return replace(
-        label,
-        metric=first.name,
-        reference=first.reference,
-        candidate=first.candidate,
-        metrics=tuple(metrics),
-    )
+def _with(label: LabelDrift, metrics: Sequence[Metric | None]) -> LabelDrift:
+    found = tuple(each for each in metrics if each is not None)
+    first = found[0]
+    changes = {"reference": first.reference, "candidate": first.candidate, "metrics": found}
+    return replace(label, metric=first.name, **changes)  # type: ignore[arg-type]

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 
-from tfmp.converters.drift import Expansion, Sketch, total
-from tfmp.converters.drift.labels.metric import SCORE, STUDENT, Metric, metric
-from tfmp.converters.drift.labels.scores import repeats
+from tfmp.converters.drift import Expansion, total
+from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
 from tfmp.converters.drift.labels.totals import LabelTotals
 
 MEAN_ABSOLUTE_ERROR = "mean absolute error"
@@ -35,99 +34,63 @@ def mean_of_samples(
         lower_is_better: whether the number is an error.
         own: whether the metric is the user's.
     """
-    samples, rows = totals.samples, totals.errors
-    count = max(1, samples)
-    reference, candidate = total(totals.reference_error), total(totals.candidate_error)
-    change, change_sq = (candidate - reference) / count, total(totals.change_sq)
-    reach = 0.0
-    if len(rows):
-        one, other = rows.values[:, _ABSOLUTE].T
-        with np.errstate(invalid="ignore", over="ignore"):
-            changes = other - one if lower_is_better else one - other
-            reach = 1.0 if own and _are_shares(rows) else _UNSEEN * max(0.0, float(changes.max()))
-            if repeats(rows):
-                count = samples = len(rows)
-                change, change_sq = float(changes.mean()), float((changes**2).sum())
+    rows = totals.errors
+    one, other = rows.values[:, _ABSOLUTE].T if len(rows) else np.empty((2, 0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        changes = other - one if lower_is_better else one - other
+        error, degrees = jackknife(_without_each(changes))
+        shares = own and bool(((rows.values >= 0) & (rows.values <= 1)).all())
+        reach = 1.0 if shares else _UNSEEN * float(changes.max(initial=0.0))
     return metric(
         name,
-        reference / max(1, totals.samples),
-        candidate / max(1, totals.samples),
+        total(totals.reference_error) / max(1, totals.samples),
+        total(totals.candidate_error) / max(1, totals.samples),
         primary=True,
-        samples=samples,
-        law=SCORE if len(rows) else STUDENT,
+        samples=len(rows),
         reach=reach,
         lower_is_better=lower_is_better,
         own=own,
-        standard_error=_standard_error(change, change_sq, count),
-        degrees=float(count - 1),
-        deviation=None if own else deviation(totals),
-        scale=None if own else scale(totals),
+        standard_error=error,
+        degrees=degrees,
+        deviation=None if own else totals.spread.deviation,
+        scale=None if own else totals.spread.scale,
         rounded=None if own else _rounded(totals.rounded_error, totals),
     )
 
 
+def _without_each(values: np.ndarray) -> np.ndarray:
+    """The mean of all samples but one, for each of them."""
+    return (values.sum() - values) / max(1, len(values) - 1)
+
+
 def _rounded(sums: Expansion, totals: LabelTotals) -> float | None:
-    """The mean over samples; None in an old report, and where FP16 overflows."""
+    """The mean over samples; None where FP16 overflows."""
     mean = total(sums) / max(1, totals.samples)
-    return mean if sums and math.isfinite(mean) else None
-
-
-def _are_shares(rows: Sketch) -> bool:
-    """Whether all numbers lie between 0 and 1, as ones and zeros for right and wrong do."""
-    values = rows.values
-    return bool(((values >= 0) & (values <= 1)).all()) and len(rows) > 0
-
-
-def _standard_error(mean: float, sum_of_squares: float, samples: int) -> float | None:
-    if samples < 2 or not math.isfinite(mean) or not math.isfinite(sum_of_squares):
-        return None
-    variance = max(0.0, sum_of_squares - samples * mean * mean) / (samples - 1)
-    return math.sqrt(variance / samples)
-
-
-def deviation(totals: LabelTotals) -> float | None:
-    """The standard deviation of the labels; None if it is unknown."""
-    found = totals.spread.deviation
-    return found if math.isfinite(found) else None
-
-
-def scale(totals: LabelTotals) -> float | None:
-    """What errors of labels are seen beside, see `Spread.scale`; None if it is unknown."""
-    found = totals.spread.scale
-    return found if math.isfinite(found) else None
+    return mean if math.isfinite(mean) else None
 
 
 def root_mean_square(totals: LabelTotals) -> Metric | None:
-    """The root mean square error of the distinct samples; None without rows.
-
-    The standard error of its change follows from how a sample's squares move the two roots (the
-    delta method).
-    """
+    """The root mean square error of the distinct samples; None without rows."""
     rows = totals.errors
     if len(rows) < 2:
         return None
-    with np.errstate(invalid="ignore", over="ignore"):
-        one, other = rows.values[:, _SQUARED].T
-        roots = [math.sqrt(float(part.mean())) for part in (one, other)]
-        if not all(map(math.isfinite, roots)):
-            return None
-        moved = [
-            (part - root * root) / (2 * root) if root else np.zeros(len(part))
-            for part, root in zip((one, other), roots, strict=True)
-        ]
-        rounded = _rounded(totals.rounded_sq, totals)
-        error = float(np.std(moved[1] - moved[0], ddof=1)) / math.sqrt(len(rows))
+    squares = rows.values[:, _SQUARED].T
+    roots = [math.sqrt(float(part.mean())) for part in squares]
+    if not all(map(math.isfinite, roots)):
+        return None
+    one, other = (np.sqrt(np.maximum(0.0, _without_each(part))) for part in squares)
+    error, degrees = jackknife(other - one)
+    rounded = _rounded(totals.rounded_sq, totals)
     return metric(
         ROOT_MEAN_SQUARE_ERROR,
-        roots[0],
-        roots[1],
+        *roots,
         primary=False,
         samples=len(rows),
-        law=STUDENT,
+        reach=0.0,
         lower_is_better=True,
         standard_error=error,
-        degrees=float(len(rows) - 1),
-        deviation=deviation(totals),
-        scale=scale(totals),
+        degrees=degrees,
+        deviation=totals.spread.deviation,
+        scale=totals.spread.scale,
         rounded=None if rounded is None else math.sqrt(rounded),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.converters.drift import UNREADABLE, packed, unpacked, unreadable
+from tfmp.converters.drift import UNREADABLE, Written, unreadable
 from tfmp.converters.drift.labels.custom import CustomMetric
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.report_files import JsonObject
@@ -17,12 +17,9 @@ MEBIBYTE = 2**20
 
 # Of both models and the labels; the reference's are shared by the candidates of a run.
 MOST_BYTES_IN_MEMORY = 1024 * MEBIBYTE
-MOST_BYTES_IN_REPORT = 16 * MEBIBYTE
 
 # An array, or arrays by name; samples first.
 Arrays = np.ndarray | Mapping[str, np.ndarray]
-
-_KEY = np.dtype("<u8")
 
 
 @dataclass(frozen=True)
@@ -41,11 +38,6 @@ class Table:
     reference: Arrays
     candidate: Arrays
 
-    @property
-    def nbytes(self) -> int:
-        """Size of all arrays in memory."""
-        return sum(map(_size, (self.labels, self.reference, self.candidate)))
-
     def at(self, rows: np.ndarray) -> "Table":
         """The samples at these places."""
 
@@ -56,12 +48,12 @@ class Table:
         return Table(self.keys[rows], *parts)
 
 
-class Kept:
-    """The samples of all batches; empty without arguments.
+class Kept(Written):
+    """The samples of all batches; empty without arguments. A report holds only their size.
 
     Attributes:
         metric: the metric that they are kept for; None while there is none.
-        left_out: size in bytes of predictions that a report was too small for; 0 if all are here.
+        left_out: size in bytes of predictions that were left out of a report; 0 if all are here.
     """
 
     def __init__(
@@ -86,7 +78,11 @@ class Kept:
     @property
     def nbytes(self) -> int:
         """Size of all arrays in memory."""
-        return sum(piece.nbytes for piece in self._pieces)
+        return sum(
+            _size(part)
+            for piece in self._pieces
+            for part in (piece.labels, piece.reference, piece.candidate)
+        )
 
     def check_size(self, samples: int) -> None:
         """Raises `InputError` if the predictions of so many samples are too many to keep."""
@@ -104,48 +100,36 @@ class Kept:
         """All samples in an order that depends on their keys and values only.
 
         Raises:
-            InputError: they were too many for the report that they were read from.
+            InputError: they were left out of the report that this was read from.
         """
         if self.left_out:
             name = self.metric.name if self.metric else ""
             raise InputError(
-                f"metric {name!r} cannot be merged: the predictions that it needs take "
-                f"{self.left_out / MEBIBYTE:,.0f} MiB, and reports hold up to "
-                f"{MOST_BYTES_IN_REPORT // MEBIBYTE} MiB of them. Validate all samples in one run, "
-                "or let the function return an array with a number for each sample."
+                f"metric {name!r} cannot be merged: it needs all predictions at a time, and "
+                "reports hold none. Validate all samples in one run, or let the function return "
+                "an array with a number for each sample."
             )
-        return _sorted(_joined(self._pieces))
+        keys = np.concatenate([piece.keys for piece in self._pieces])
+        joined = Table(
+            keys,
+            _joined([piece.labels for piece in self._pieces]),
+            _joined([piece.reference for piece in self._pieces]),
+            _joined([piece.candidate for piece in self._pieces]),
+        )
+        # Copies of a sample may differ in labels, or in the last digit.
+        places = sorted(range(len(keys)), key=lambda row: (int(keys[row]), _digest(joined, row)))
+        return joined.at(np.array(places))
 
     def __len__(self) -> int:
         return sum(len(piece.keys) for piece in self._pieces)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Kept) and self.to_json() == other.to_json()
-
     def __reduce__(self) -> tuple[object, ...]:
         return Kept, (self.metric, self._pieces, self.left_out)
 
-    def __repr__(self) -> str:
-        return f"Kept({self.to_json()})"
-
-    def __hash__(self) -> int:
-        return hash(len(self))
-
     def to_json(self) -> JsonObject:
-        """The samples, or their size if there are too many for a report."""
+        """The metric, and the size of the samples, which are left out."""
         name = self.metric.name if self.metric else ""
-        if not len(self) or self.left_out or self.nbytes > MOST_BYTES_IN_REPORT:
-            return {"metric": name, "left_out": self.left_out + self.nbytes}
-        table = self.table
-        return {
-            "metric": name,
-            "left_out": 0,
-            "keys": packed(table.keys.astype(_KEY)),
-            "samples": len(table.keys),
-            "labels": _written(table.labels),
-            "reference": _written(table.reference),
-            "candidate": _written(table.candidate),
-        }
+        return {"metric": name, "left_out": self.left_out + self.nbytes}
 
     @classmethod
     def from_json(cls, document: JsonObject) -> "Kept":
@@ -155,15 +139,12 @@ class Kept:
             InputError: the document was cut or changed.
         """
         try:
-            name, left_out = str(document["metric"]), int(document["left_out"])
-            metric = CustomMetric(name, None, "") if name else None
-            if "keys" not in document:
-                return cls(metric, (), left_out)
-            keys = unpacked(document["keys"], _KEY, int(document["samples"]))
-            parts = [_read(document[part]) for part in ("labels", "reference", "candidate")]
-            return cls(metric, [Table(keys, *parts)])
+            name = str(document["metric"])
+            # Earlier reports hold predictions, which nothing needs again but merging.
+            left_out = int(document["left_out"]) or int("keys" in document)
         except UNREADABLE as error:
             raise unreadable("a table of predictions") from error
+        return cls(CustomMetric(name, None, "") if name else None, (), left_out)
 
 
 def keep(
@@ -186,95 +167,40 @@ def _each(arrays: Arrays, change: Callable[[np.ndarray], np.ndarray]) -> Arrays:
     return change(arrays)
 
 
+def _by_name(arrays: Arrays) -> Mapping[str, np.ndarray]:
+    return arrays if isinstance(arrays, Mapping) else {"": arrays}
+
+
 def _size(arrays: Arrays) -> int:
-    parts = arrays.values() if isinstance(arrays, Mapping) else [arrays]
     return sum(
         sum(len(str(item)) for item in part.ravel()) if part.dtype.kind == "O" else part.nbytes
-        for part in parts
+        for part in _by_name(arrays).values()
     )
 
 
-def _joined(pieces: Sequence[Table]) -> Table:
-    if len(pieces) == 1:
-        return pieces[0]
-
-    def join(parts: Sequence[Arrays]) -> Arrays:
-        if isinstance(parts[0], Mapping):
-            names = list(parts[0])
-            return {name: _stacked([part[name] for part in parts]) for name in names}
-        return _stacked(parts)  # type: ignore[arg-type]
-
-    return Table(
-        np.concatenate([piece.keys for piece in pieces]),
-        join([piece.labels for piece in pieces]),
-        join([piece.reference for piece in pieces]),
-        join([piece.candidate for piece in pieces]),
-    )
+def _joined(parts: Sequence[Arrays]) -> Arrays:
+    first, *_ = parts
+    if isinstance(first, Mapping):
+        return {name: _stacked([_by_name(part)[name] for part in parts]) for name in first}
+    return _stacked(parts)  # type: ignore[arg-type]
 
 
 def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
     """One array; where samples have different shapes, one of objects with an array for each."""
     if len({part.shape[1:] for part in parts}) == 1:
         return np.concatenate(parts)
-    return _objects([row for part in parts for row in part])
-
-
-def _objects(items: Sequence[Any]) -> np.ndarray:
-    found = np.empty(len(items), object)
-    for place, item in enumerate(items):
-        found[place] = item
+    rows = [row for part in parts for row in part]
+    found = np.empty(len(rows), object)
+    for place, row in enumerate(rows):
+        found[place] = row
     return found
-
-
-def _sorted(table: Table) -> Table:
-    order = np.argsort(table.keys, kind="stable")
-    keys = table.keys[order]
-    repeated = np.zeros(len(keys), bool)
-    repeated[1:] |= keys[1:] == keys[:-1]
-    repeated[:-1] |= keys[1:] == keys[:-1]
-    if repeated.any():  # copies of a sample may differ in labels, or in the last digit
-        digests = [
-            _digest(table, row) if again else b""
-            for row, again in zip(order, repeated, strict=True)
-        ]
-        places = sorted(range(len(keys)), key=lambda place: (int(keys[place]), digests[place]))
-        order = order[places]
-    return table.at(order)
 
 
 def _digest(table: Table, row: int) -> bytes:
     digest = hashlib.sha256()
     for part in (table.labels, table.reference, table.candidate):
-        arrays = sorted(part.items()) if isinstance(part, Mapping) else [("", part)]
-        for _, array in arrays:
+        for _, array in sorted(_by_name(part).items()):
             item = np.asarray(array[row])
             text = item.dtype.kind in "OU"
             digest.update(repr(item.tolist()).encode() if text else item.tobytes())
     return digest.digest()
-
-
-def _written(arrays: Arrays) -> JsonObject:
-    if isinstance(arrays, Mapping):
-        return {"arrays": {name: _written(array) for name, array in arrays.items()}}
-    if arrays.dtype.kind == "O":
-        plain = [item if isinstance(item, str) else None for item in arrays.ravel()]
-        if None not in plain:
-            return {"texts": plain, "shape": list(arrays.shape)}
-        return {"items": [_written(np.asarray(item)) for item in arrays]}
-    if arrays.dtype.kind == "U":
-        return {"texts": arrays.ravel().tolist(), "shape": list(arrays.shape), "fixed": True}
-    return {"dtype": arrays.dtype.str, "shape": list(arrays.shape), "data": packed(arrays)}
-
-
-def _read(document: JsonObject) -> Any:
-    if "arrays" in document:
-        return {name: _read(array) for name, array in document["arrays"].items()}
-    if "items" in document:
-        return _objects([_read(item) for item in document["items"]])
-    shape = tuple(map(int, document["shape"]))
-    if "texts" in document:
-        return np.array(document["texts"], str if document.get("fixed") else object).reshape(shape)
-    dtype = np.dtype(document["dtype"])
-    if dtype.kind not in "biufc":
-        raise ValueError(f"dtype {dtype}")
-    return unpacked(document["data"], dtype, int(np.prod(shape, dtype=np.int64))).reshape(shape)

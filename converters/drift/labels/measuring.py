@@ -1,7 +1,6 @@
 """Measures how well reference and candidate answer one batch of labelled samples."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,26 +12,21 @@ from tfmp.converters.drift.labels.reading import (
     BINARY,
     CUSTOM,
     IDS,
-    MULTI_LABEL,
     ONE_HOT,
     REGRESSION,
-    ROWS,
-    VALUES,
     class_axis,
     is_class_ids,
-    missing,
-    no_answer,
+    left_out,
     no_class,
-    normalized,
-    one_hot,
-    one_value,
-    zeros_and_ones,
 )
 from tfmp.converters.drift.labels.spread import Spread
-from tfmp.converters.drift.labels.totals import Answers, LabelTotals, pruned
+from tfmp.converters.drift.labels.totals import Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
 
 TOP = 5
+
+# Labels of yes and no, and of classes, lie between these: hinge losses have -1 for no.
+_NO, _YES = -1, 1
 
 
 def measure_labels(
@@ -41,7 +35,8 @@ def measure_labels(
     reference: np.ndarray,
     candidate: np.ndarray,
     name: str,
-    keys: np.ndarray | None = None,
+    keys: np.ndarray,
+    axis: int = -1,
 ) -> LabelTotals:
     """Measures one batch.
 
@@ -51,67 +46,54 @@ def measure_labels(
         reference: the reference's output.
         candidate: the candidate's output.
         name: the output's name in messages.
-        keys: uint64 of shape (samples,); None for no statistics by sample.
+        keys: uint64 of shape (samples,).
+        axis: the axis of the classes of one-hot rows.
 
     Raises:
-        InputError: a class id beyond the output's classes, or rows of another kind than before.
+        InputError: a class id beyond the output's classes, or labels of yes and no that are other
+            numbers.
     """
-    samples = len(labels)
     if is_class_ids(reading):
-        by_class = _by_class_id(reading, labels, reference, candidate, name, keys)
-        return LabelTotals(samples, reading=reading, by_class=by_class)
+        axis = class_axis(reading, reference.ndim)
+        both = [np.moveaxis(_wide(each), axis, -1) for each in (reference, candidate)]
+        truth = _class_ids(labels.reshape(both[0].shape[:-1]), both[0].shape[-1], name)
+        return LabelTotals(len(labels), reading=reading, by_class=_by_score(truth, *both, keys))
     labels = labels.reshape(reference.shape)
     if reading == IDS:
-        both = [ids.reshape(samples, -1).astype(np.int64) for ids in (reference, candidate)]
-        by_class = _answers(labels.reshape(samples, -1), both, keys)
-        return LabelTotals(samples, reading=reading, by_class=by_class)
-    known = ~missing(labels).reshape(samples, -1).all(axis=1)
-    if not known.all():
-        labels, reference, candidate = labels[known], reference[known], candidate[known]
-        keys = None if keys is None else keys[known]
-        samples = len(labels)
-        if samples == 0:
-            return LabelTotals(reading=reading)
-    unread = no_answer(labels) | missing(labels)
-    binary = zeros_and_ones(labels[~unread])
+        found = _answers(labels, reference, candidate, keys)
+        return LabelTotals(len(labels), reading=reading, by_class=found)
     reference, candidate = _wide(reference), _wide(candidate)
-    found = LabelTotals(
-        samples,
+    unread = left_out(reading, labels)
+    known = ~unread.reshape(len(labels), -1).all(axis=1)
+    if not known.all():
+        labels, unread, keys = labels[known], unread[known], keys[known]
+        reference, candidate = reference[known], candidate[known]
+    if not len(labels):
+        return LabelTotals(reading=reading)
+    if reading == REGRESSION:
+        return _numbers(labels, ~unread, reference, candidate, keys)
+    wrong = labels[~unread & ~((labels >= _NO) & (labels <= _YES))]
+    if wrong.size:
+        raise InputError(
+            f"labels for output {name!r} are of {reading} answers and hold {wrong[0]}; expected "
+            "zeros and ones. Pass these, or declare the output as regression."
+        )
+    if reading == ONE_HOT:
+        rows, *both = (np.moveaxis(each, axis, -1) for each in (labels, reference, candidate))
+        by_class = _by_score(rows.argmax(axis=-1), *both, keys)
+        return LabelTotals(len(labels), reading=reading, by_class=by_class)
+    unit = bool(((reference >= 0) & (reference <= 1)).all())
+    sides = [labels, ~unread, reference, candidate]
+    return LabelTotals(
+        len(labels),
         reading=reading,
-        zeros_and_ones=binary,
-        one_hot=binary and not unread.any() and one_hot(labels),
-        unit=bool(((reference >= 0) & (reference <= 1)).all()),
-        normalized=normalized(reference),
+        unit=unit,
+        by_half=_by_threshold(0.5, *sides, keys) if unit else Answers(),
+        by_sign=_by_threshold(0, *sides, keys),
+        scores=Sketch.of(keys, [each.reshape(len(labels)) for each in (labels, *sides[2:])])
+        if reading == BINARY
+        else Sketch(),
     )
-    _check_rows(reading, found, name)
-    if reading in (ROWS, VALUES, REGRESSION) and not (binary and unread.any()):
-        found = _with_errors(found, labels, reference, candidate, keys)
-    if binary and reading in (ROWS, ONE_HOT) and found.one_hot:
-        truth = labels.argmax(axis=-1)
-        found = replace(found, by_class=_by_score(truth, reference, candidate, keys))
-    if binary and reading in (ROWS, VALUES, BINARY, MULTI_LABEL):
-        sides = [
-            _by_threshold(threshold, labels, ~unread, reference, candidate, keys)
-            for threshold in (0.5, 0)
-        ]
-        found = replace(found, by_half=sides[0], by_sign=sides[1])
-        if keys is not None and one_value(reference):
-            columns = [array.reshape(samples) for array in (labels, reference, candidate)]
-            found = replace(found, scores=Sketch.of(keys, columns))
-    return pruned(found)
-
-
-def _check_rows(reading: str, found: LabelTotals, name: str) -> None:
-    if reading == ONE_HOT and not found.one_hot:
-        raise InputError(
-            f"labels for output {name!r} were declared as of one class each, but a row does not "
-            "hold exactly one 1. Pass class ids, or one-hot rows throughout."
-        )
-    if reading in (BINARY, MULTI_LABEL) and not found.zeros_and_ones:
-        raise InputError(
-            f"labels for output {name!r} were declared as {reading} and hold numbers other than 0 "
-            "and 1. Pass zeros and ones, or declare the output as regression."
-        )
 
 
 def _wide(output: np.ndarray) -> np.ndarray:
@@ -119,18 +101,8 @@ def _wide(output: np.ndarray) -> np.ndarray:
     return output if output.dtype.kind == "f" else output.astype(np.float32)
 
 
-def _by_class_id(
-    reading: str,
-    labels: np.ndarray,
-    reference: np.ndarray,
-    candidate: np.ndarray,
-    name: str,
-    keys: np.ndarray | None,
-) -> Answers:
-    axis = class_axis(reading, reference.ndim)
-    classes = reference.shape[axis]
-    reference, candidate = (np.moveaxis(_wide(a), axis, -1) for a in (reference, candidate))
-    numbers = labels.reshape(reference.shape[:-1])
+def _class_ids(numbers: np.ndarray, classes: int, name: str) -> np.ndarray:
+    """Labels as whole numbers, -1 for none."""
     fractions = numbers[numbers != np.rint(numbers)]
     if fractions.size:
         raise InputError(
@@ -147,27 +119,22 @@ def _by_class_id(
             f"has {classes} classes: ids 0 to {classes - 1} were expected{rest}. Check that labels "
             "and model use the same class list."
         )
-    return _by_score(np.where(outside, -1, ids), reference, candidate, keys)
+    return np.where(outside, -1, ids)
 
 
 def _by_score(
-    truth: np.ndarray, reference: np.ndarray, candidate: np.ndarray, keys: np.ndarray | None
+    truth: np.ndarray, reference: np.ndarray, candidate: np.ndarray, keys: np.ndarray
 ) -> Answers:
     """Answers by the largest score of the last axis; a truth of -1 is no label."""
-    samples, classes = len(truth), reference.shape[-1]
     top = None
-    if truth.ndim == 1 and classes > TOP:
+    if truth.ndim == 1 and reference.shape[-1] > TOP:
         top = [_among_best(truth, scores) for scores in (reference, candidate)]
-    both = [_largest(scores).reshape(samples, -1) for scores in (reference, candidate)]
-    return _answers(truth.reshape(samples, -1), both, keys, top)
+    return _answers(truth, _largest(reference), _largest(candidate), keys, top)
 
 
 def _largest(scores: np.ndarray) -> np.ndarray:
     """The class with the largest score; -1 where a score is NaN, which names no class."""
-    best = scores.argmax(axis=-1)
-    # argmax takes a NaN for the largest.
-    undefined = np.isnan(np.take_along_axis(scores, best[..., None], axis=-1)[..., 0])
-    return np.where(undefined, -1, best)
+    return np.where(np.isnan(scores).any(axis=-1), -1, scores.argmax(axis=-1))
 
 
 def _among_best(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -180,23 +147,20 @@ def _among_best(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 def _answers(
     truth: np.ndarray,
-    both: Sequence[np.ndarray],
-    keys: np.ndarray | None,
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    keys: np.ndarray,
     top: Sequence[np.ndarray] | None = None,
 ) -> Answers:
-    """Answers of both models, of shape (samples, answers); a truth of -1 is no label."""
-    reference, candidate = both
-    known = truth >= 0
-    right_reference, right_candidate = (
-        (answer == truth) & known for answer in (reference, candidate)
+    """Answers of both models as class numbers; a truth of -1 is no label."""
+    truth, *both = (
+        each.reshape(len(each), -1).astype(np.int64) for each in (truth, reference, candidate)
     )
-    columns = [part.sum(axis=1) for part in (known, right_reference, right_candidate)]
-    counts = Counts()
-    if keys is not None:
-        classes = truth, reference, candidate, truth, truth
-        chosen = known, known & (reference >= 0), known & (candidate >= 0)
-        counts = _counts(classes, (*chosen, right_reference, right_candidate), keys)
-    return _of_columns(columns, truth.shape[1] == 1, keys, counts, top)
+    known = truth >= 0
+    right = [(answer == truth) & known for answer in both]
+    chosen = known, *(known & (answer >= 0) for answer in both), *right
+    counts = _counts((truth, *both, truth, truth), chosen, keys)
+    return _of_columns(known, right, keys, counts, top)
 
 
 def _counts(
@@ -205,32 +169,31 @@ def _counts(
     """Counts of the classes that are chosen for each kind, all of shape (samples, answers)."""
     groups = (keys % np.uint64(GROUPS)).astype(np.int64)[:, None]
     groups = np.broadcast_to(groups, classes[0].shape)
-    return Counts.of(
-        *((kind[some], groups[some]) for kind, some in zip(classes, chosen, strict=True))
-    )
+    pairs = zip(classes, chosen, strict=True)
+    return Counts.of(*((kind[some], groups[some]) for kind, some in pairs))
 
 
 def _of_columns(
-    columns: Sequence[np.ndarray],
-    single: bool,
-    keys: np.ndarray | None,
+    known: np.ndarray,
+    right: Sequence[np.ndarray],
+    keys: np.ndarray,
     counts: Counts,
     top: Sequence[np.ndarray] | None = None,
 ) -> Answers:
-    """Answers from the numbers of labelled and right answers by sample."""
-    _, reference, candidate = columns
-    none = np.zeros(len(reference))
-    rows = Sketch() if keys is None else Sketch.of(keys, [*columns, *(top or (none, none))])
+    """Answers from flags of labelled and right ones, of shape (samples, answers)."""
+    columns = [each.sum(axis=1) for each in (known, *right)]
+    labelled, reference, candidate = columns
+    none = np.zeros(len(known))
+    single = known.shape[1] == 1
     return Answers(
         single=single,
         ranked=top is not None,
-        both=int(np.count_nonzero((reference > 0) & (candidate > 0))) if single else 0,
         lost=int(np.count_nonzero(reference > candidate)) if single else 0,
         gained=int(np.count_nonzero(candidate > reference)) if single else 0,
-        labelled=int(columns[0].sum()),
+        labelled=int(labelled.sum()),
         right_reference=int(reference.sum()),
         right_candidate=int(candidate.sum()),
-        rows=rows,
+        rows=Sketch.of(keys, [*columns, *(top or (none, none))]),
         counts=counts,
     )
 
@@ -241,41 +204,36 @@ def _by_threshold(
     known: np.ndarray,
     reference: np.ndarray,
     candidate: np.ndarray,
-    keys: np.ndarray | None,
+    keys: np.ndarray,
 ) -> Answers:
     """Answers yes and no; a column of the last axis is a class, if there are columns."""
     samples = len(labels)
-    truth, *answers = (
-        array.reshape(samples, -1) >= level
-        for array, level in ((labels, 1), (reference, threshold), (candidate, threshold))
+    width = labels.shape[-1] if labels.ndim in (2, 4, 5) else 1
+    truth, known, *both = (
+        each.reshape(samples, -1) for each in (labels > 0.5, known, reference, candidate)
     )
-    known = known.reshape(samples, -1)
-    truth, answers = truth & known, [answer & known for answer in answers]
-    columns = [known.sum(axis=1)]
-    columns += [((answer == truth) & known).sum(axis=1) for answer in answers]
+    truth, answers = truth & known, [(each >= threshold) & known for each in both]
     # NaN is on no side of a threshold.
-    for index, array in enumerate((reference, candidate), start=1):
-        undefined = np.isnan(array.reshape(samples, -1))
-        if undefined.any():
-            columns[index] = columns[index] - (undefined & ~truth & known).sum(axis=1)
+    right = [
+        (answer == truth) & known & ~np.isnan(each)
+        for answer, each in zip(answers, both, strict=True)
+    ]
     counts = Counts()
-    if keys is not None and truth.shape[1] > 1:
-        width = labels.shape[-1] if labels.ndim in (2, 4, 5) else 1
+    if truth.shape[1] > 1:
         tags = np.broadcast_to(np.arange(truth.shape[1]) % width, truth.shape)
         counts = _counts([tags] * 5, (truth, *answers, *(truth & side for side in answers)), keys)
-    return _of_columns(columns, truth.shape[1] == 1, keys, counts)
+    return _of_columns(known, right, keys, counts)
 
 
-def _with_errors(
-    found: LabelTotals,
+def _numbers(
     labels: np.ndarray,
+    known: np.ndarray,
     reference: np.ndarray,
     candidate: np.ndarray,
-    keys: np.ndarray | None,
+    keys: np.ndarray,
 ) -> LabelTotals:
     samples = len(labels)
-    target = labels.astype(np.float64).reshape(samples, -1)
-    known = ~missing(target)
+    target, known = (each.reshape(samples, -1) for each in (labels.astype(np.float64), known))
     counts = known.sum(axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
         errors = [
@@ -284,19 +242,18 @@ def _with_errors(
         ]
         absolute = [error.sum(axis=1) / counts for error in errors]
         squared = [(error * error).sum(axis=1) / counts for error in errors]
-        change = absolute[1] - absolute[0]
-        return replace(
-            found,
-            reference_error=fold(absolute[0].tolist()),
-            candidate_error=fold(absolute[1].tolist()),
-            change_sq=fold((change * change).tolist()),
-            rounded_error=fold(absolute[2].tolist()),
-            rounded_sq=fold(squared[2].tolist()),
-            errors=Sketch() if keys is None else Sketch.of(keys, [*absolute[:2], *squared[:2]]),
-            spread=Spread.of(
-                labels.reshape(labels.shape if labels.ndim > 1 else (samples, 1))[known.all(axis=1)]
-            ),
-        )
+    whole = labels.reshape(labels.shape if labels.ndim > 1 else (samples, 1))
+    return LabelTotals(
+        samples,
+        reading=REGRESSION,
+        zeros_and_ones=bool(((target == 0) | (target == 1) | ~known).all()),
+        reference_error=fold(absolute[0].tolist()),
+        candidate_error=fold(absolute[1].tolist()),
+        rounded_error=fold(absolute[2].tolist()),
+        rounded_sq=fold(squared[2].tolist()),
+        errors=Sketch.of(keys, [*absolute[:2], *squared[:2]]),
+        spread=Spread.of(whole[known.all(axis=1)]),
+    )
 
 
 def measure_own(
@@ -338,17 +295,14 @@ def measure_own(
             "reference, and nothing can be compared with it. Let it return a number, or NaN for "
             "both models, which leaves the sample out."
         )
-    with np.errstate(invalid="ignore", over="ignore"):
-        change = other - one
-        return LabelTotals(
-            len(one),
-            reference_error=fold(one.tolist()),
-            candidate_error=fold(other.tolist()),
-            change_sq=fold((change * change).tolist()),
-            reading=reading,
-            errors=Sketch.of(keys, [one, other]),
-            kept=Kept(metric),
-        )
+    return LabelTotals(
+        len(one),
+        reference_error=fold(one.tolist()),
+        candidate_error=fold(other.tolist()),
+        reading=reading,
+        errors=Sketch.of(keys, [one, other]),
+        kept=Kept(metric),
+    )
 
 
 # Errors of programs, which more samples do not heal.

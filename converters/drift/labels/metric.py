@@ -3,12 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from tfmp.converters.drift import paired_difference
-
-# How bounds follow from what was seen.
-TANGO = "score interval for paired proportions"
-SCORE = "score interval by sample"
-STUDENT = "standard error"
+import numpy as np
 
 # Of `Metric.lower` and `Metric.upper`; a verdict takes the budget's.
 CONFIDENCE = 0.95
@@ -29,8 +24,6 @@ class Metric:
         primary: whether the verdict needs proof that this metric kept its limit. The others fail
             a candidate if they are over their limit beyond doubt.
         samples: number of distinct samples that the bounds rest on.
-        law: how bounds follow: "score interval for paired proportions" (Tango 1998), "score
-            interval by sample", or "standard error".
         lower_is_better: whether the metric is an error.
         own: whether the user declared it.
         lost: samples that only the reference has right; None unless each sample has one answer.
@@ -42,8 +35,8 @@ class Metric:
             a sample.
         resamples: number of resamples that the standard error is from; 0 for a formula.
         error: reason why the candidate has no value; None if it has one.
-        reach: how much worse a sample can be, in units of the metric of all samples, for the score
-            interval by sample.
+        reach: how much worse a sample that was not seen can be, in units of the metric; 0 for a
+            metric that only fails a candidate.
         rounded: the metric of the reference's outputs rounded to FP16, for errors; None for others.
     """
 
@@ -54,7 +47,6 @@ class Metric:
     upper: float
     primary: bool
     samples: int
-    law: str
     lower_is_better: bool = False
     own: bool = False
     lost: int | None = None
@@ -74,33 +66,33 @@ class Metric:
         return worse(self.reference, self.candidate, self.lower_is_better)
 
     def bounds(self, confidence: float) -> tuple[float, float]:
-        """Bounds on how much worse the candidate truly is, each one-sided at `confidence`.
-
-        The lower one of Tango's interval takes half a lost sample less (a correction for
-        continuity): where hardly anything is gained, and some hundred samples lose 1 %, it would
-        otherwise be over the truth in 9 % of runs and not in 5 % (`benchmarks/label_coverage.py`).
-        """
-        lost, gained, samples = self.lost, self.gained, self.samples
-        if lost is not None and gained is not None:
-            lower = paired_difference(max(0.0, lost - 0.5), gained, samples, confidence)[0]
-            return lower, paired_difference(lost, gained, samples, confidence)[1]
+        """Bounds on how much worse the candidate truly is, each one-sided at `confidence`."""
         return difference_bounds(
             self.worse,
             self.standard_error,
             confidence,
+            samples=self.samples,
             degrees=self.degrees,
-            samples=self.samples if self.law == SCORE else None,
             reach=self.reach,
         )
+
+    def p_over(self, limit: float) -> float:
+        """The p-value of the hypothesis that the candidate is worse by at most `limit`."""
+        from scipy.special import ndtr, stdtr
+
+        error, beyond = self.standard_error, self.worse - limit
+        if error is None or not beyond > 0 or self.degrees < 1:
+            return 1.0
+        if not error:
+            return 0.0
+        below = -beyond / error
+        return float(ndtr(below) if math.isinf(self.degrees) else stdtr(self.degrees, below))
 
     def seen_on(self, samples: int) -> "Metric":
         """The same metric, had it been seen on another number of samples."""
         scale = samples / self.samples
-        if self.lost is not None and self.gained is not None:
-            lost, gained = round(self.lost * scale), round(self.gained * scale)
-            return replace(self, samples=samples, lost=lost, gained=gained)
         error = None if self.standard_error is None else self.standard_error / math.sqrt(scale)
-        return replace(self, samples=samples, standard_error=error)
+        return replace(self, samples=samples, standard_error=error, degrees=self.degrees * scale)
 
 
 def worse(reference: float, candidate: float, lower_is_better: bool = False) -> float:
@@ -112,34 +104,57 @@ def metric(name: str, reference: float, candidate: float, **facts: object) -> Me
     """A metric with its bounds at `CONFIDENCE`; the other fields by name."""
     plain = Metric(name, reference, candidate, math.nan, math.nan, **facts)  # type: ignore[arg-type]
     lower, upper = plain.bounds(CONFIDENCE) if plain.samples else (-math.inf, math.inf)
-    return Metric(name, reference, candidate, lower, upper, **facts)  # type: ignore[arg-type]
+    return replace(plain, lower=lower, upper=upper)
+
+
+def jackknife(left_out: np.ndarray) -> tuple[float | None, float]:
+    """Standard error of a difference, and its degrees of freedom.
+
+    See Shao and Tu 1995, "The Jackknife and Bootstrap", section 2.3. For a mean it is the standard
+    deviation over the root of the number of samples, and for the area under a ROC curve DeLong's.
+
+    Args:
+        left_out: the difference without each sample, or without each group of samples; NaN where
+            it is undefined.
+
+    Returns:
+        The standard error; None where fewer than two differences, or most of them, are undefined.
+    """
+    found = left_out[np.isfinite(left_out)]
+    count = len(found)
+    if count < max(2, len(left_out) / 2):
+        return None, 0.0
+    spread = float(np.square(found - found.mean()).sum())
+    return math.sqrt((count - 1) / count * spread), count - 1.0
 
 
 def difference_bounds(
     difference: float,
     standard_error: float | None,
     confidence: float,
+    *,
+    samples: int,
     degrees: float = math.inf,
-    samples: int | None = None,
     reach: float = 1.0,
 ) -> tuple[float, float]:
     """One-sided bounds on a difference, each at `confidence`.
 
-    With `samples` the upper one is that of a score interval for a mean of numbers up to `reach`,
-    such as the share of a sample's pixels that were lost: if the true mean lies d beyond the one
-    that was seen, then samples that were not seen have shifted it, at the worst ones that are lost
-    altogether. These add d times `reach` to the variance of one sample, so d solves
+    The upper one is that of a score interval for a mean of numbers up to `reach`, such as the share
+    of a sample's pixels that were lost: if the true mean lies d beyond the one that was seen, then
+    samples that were not seen have shifted it, at the worst ones that are lost altogether. These
+    add d times `reach` to the variance of one sample, so d solves
     n d**2 = z**2 (variance + reach d). For ones and zeros it is Wilson's interval (1927); if no
-    sample changed it is z**2 / n, as Tango's, and not the 0 that a standard error of 0 would claim.
+    sample changed it is z**2 / n, and not the 0 that a standard error of 0 would claim.
     The lower bound has no such term: rounding makes no sample right that was wrong altogether.
 
     Args:
         difference: the difference that was seen.
         standard_error: its standard error; None if it is unknown.
         confidence: confidence of each bound.
+        samples: number of samples.
         degrees: degrees of freedom of the standard error.
-        samples: number of samples; None for bounds that are multiples of the standard error.
-        reach: the largest difference that a sample can have.
+        reach: the largest difference that a sample can have; 0 if samples that were not seen are
+            taken to be like those that were.
     """
     from scipy.special import ndtri, stdtrit
 
@@ -149,8 +164,5 @@ def difference_bounds(
         return -math.inf, math.inf
     z = float(ndtri(confidence) if math.isinf(degrees) else stdtrit(degrees, confidence))
     half = z * standard_error if standard_error else 0.0
-    if samples is None:
-        return difference - half, difference + half
     unseen = z * z * reach / samples / 2
-    beyond = unseen + math.hypot(unseen, half)
-    return difference - half, difference + beyond
+    return difference - half, difference + unseen + math.hypot(unseen, half)

@@ -1,4 +1,4 @@
-"""How labels are read: which answers of an output they belong to."""
+"""How labels are read: by their shape, and by what is known of their output."""
 
 from dataclasses import replace
 
@@ -7,14 +7,9 @@ import numpy as np
 from tfmp.converters.drift import DECLARED, Kind, Task, is_floating
 from tfmp.converters.shared.errors import InputError
 
-# A way to read labels follows from dtypes and shapes and not from values: the first batch may hold
-# ones and zeros by chance. `totals.settled` decides what is left open, from all batches.
+# Ways to read labels. None follows from values: a batch may hold ones and zeros by chance.
 CLASS_IDS = "class ids"
 IDS = "ids of the output itself"
-ROWS = "rows"
-VALUES = "values"
-
-# What labels turn out to be.
 ONE_HOT = "one-hot"
 BINARY = "binary"
 MULTI_LABEL = "multi-label"
@@ -28,6 +23,7 @@ _LAST_STEP = " of the last step"
 
 # Kinds of outputs whose labels are the numbers that they should be.
 _NUMBERS = (Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION)
+_YES_OR_NO = (Kind.MULTILABEL, Kind.BINARY)
 
 
 def read_labels(labels: np.ndarray, output: np.ndarray, name: str, task: Task | None = None) -> str:
@@ -37,8 +33,7 @@ def read_labels(labels: np.ndarray, output: np.ndarray, name: str, task: Task | 
         labels: labels of one batch, samples first.
         output: the reference's output for that batch.
         name: the output's name in messages.
-        task: what the output means, if it is known. A declared task decides; another one tells
-            only which axis holds the classes.
+        task: what the output means; None if it is unknown. Labels of its shape are numbers then.
 
     Returns:
         One of the ways above, "class ids along axis A" for answers of more than one a sample.
@@ -47,7 +42,9 @@ def read_labels(labels: np.ndarray, output: np.ndarray, name: str, task: Task | 
         InputError: the labels fit no reading.
     """
     declared = task.kind if task is not None and task.why == DECLARED else None
-    found = _read(labels, output, task, declared)
+    found = None
+    if labels.dtype.kind in "iubf" and declared is not Kind.DETECTION:
+        found = _read(labels, output, task, declared)
     if found is not None:
         return found
     expected = (
@@ -96,11 +93,16 @@ def of_steps(reading: str) -> str:
     return reading.removesuffix(_LAST_STEP)
 
 
+def kind_of(reading: str) -> str:
+    """The kind of labels that are read in this way, in words."""
+    reading = of_steps(reading)
+    return CLASS_IDS if is_class_ids(reading) or reading == IDS else reading
+
+
 _EXPECTED = {
     Kind.CLASSIFICATION: "expected class ids (integers, without the axis of the classes) or "
     "one-hot rows (the output's shape)",
-    Kind.MULTILABEL: "expected zeros and ones of the output's shape",
-    Kind.BINARY: "expected zeros and ones of the output's shape",
+    **dict.fromkeys(_YES_OR_NO, "expected zeros and ones of the output's shape"),
     **dict.fromkeys(_NUMBERS, "expected numbers of the output's shape"),
     Kind.DETECTION: "labels of boxes have no metric here but one of your own",
 }
@@ -109,30 +111,23 @@ _EXPECTED = {
 def _read(
     labels: np.ndarray, output: np.ndarray, task: Task | None, declared: Kind | None
 ) -> str | None:
-    integers = labels.dtype.kind in "iub"
-    numbers = labels.dtype.kind in "iubf"
-    same = _same_places(labels, output)
-    if not numbers or declared is Kind.DETECTION:
-        return None
-    if declared in _NUMBERS:
-        return REGRESSION if same else None
-    if declared in (Kind.MULTILABEL, Kind.BINARY):
-        if not same or not zeros_and_ones(labels[~(no_answer(labels) | missing(labels))]):
-            return None
-        return BINARY if one_value(output) else MULTI_LABEL
+    kind = task.kind if task is not None else None
+    same = _trimmed(labels.shape) == _trimmed(output.shape)
     if not is_floating(output.dtype):
-        return IDS if output.dtype.kind in "iub" and integers and same else None
-    if declared is Kind.CLASSIFICATION and same and zeros_and_ones(labels):
-        return ONE_HOT
+        return IDS if output.dtype.kind in "iub" and labels.dtype.kind in "iub" and same else None
+    one_value = all(size == 1 for size in output.shape[1:])
+    if same and kind is Kind.CLASSIFICATION:
+        return None if one_value else ONE_HOT
+    if same and kind in _YES_OR_NO:
+        return BINARY if one_value else MULTI_LABEL
+    if same:
+        return REGRESSION
     # Keras takes numbers of classes as floats, too.
-    classes = task is not None and task.kind is Kind.CLASSIFICATION
-    ids = integers or (classes and bool((labels == np.rint(labels)).all()))
-    axis = _class_axis(labels, output, task) if ids and not same else None
-    if axis is not None:
-        return CLASS_IDS if output.ndim == 2 else f"{_ALONG}{axis}"
-    if not same or declared is Kind.CLASSIFICATION:
+    ids = labels.dtype.kind in "iub" or kind is Kind.CLASSIFICATION
+    axis = _class_axis(labels, output, task) if ids else None
+    if axis is None or declared in (*_NUMBERS, *_YES_OR_NO):
         return None
-    return VALUES if one_value(output) else ROWS
+    return CLASS_IDS if output.ndim == 2 else f"{_ALONG}{axis}"
 
 
 def class_axis(reading: str, rank: int) -> int:
@@ -142,7 +137,7 @@ def class_axis(reading: str, rank: int) -> int:
 
 def is_class_ids(reading: str) -> bool:
     """Whether labels are ids of classes, and the output holds a score for each class."""
-    return reading == CLASS_IDS or reading.startswith(_ALONG)
+    return reading.startswith(CLASS_IDS)
 
 
 # Labels of pixels and tokens that belong to no class: any number below 0, and 255 as in images.
@@ -158,16 +153,10 @@ def no_class(ids: np.ndarray, classes: int) -> np.ndarray:
 _NO_ANSWERS = (-100, _IGNORED_BYTE)
 
 
-def no_answer(labels: np.ndarray) -> np.ndarray:
-    """Where integers that otherwise are zeros and ones say neither yes nor no."""
-    unread = np.isin(labels, _NO_ANSWERS)
-    several = labels.dtype.kind in "iu" and labels.ndim > 1
-    return unread if several and zeros_and_ones(labels[~unread]) else np.zeros_like(unread)
-
-
-def missing(labels: np.ndarray) -> np.ndarray:
-    """Where labels are not known: models are compared there, but their answers are not judged."""
-    return np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(labels.shape, bool)
+def left_out(reading: str, labels: np.ndarray) -> np.ndarray:
+    """Where labels are not known (NaN), or say neither yes nor no."""
+    unread = np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(labels.shape, bool)
+    return unread | np.isin(labels, _NO_ANSWERS) if reading == MULTI_LABEL else unread
 
 
 def unread_places(reading: str, labels: np.ndarray, output: np.ndarray) -> np.ndarray | None:
@@ -187,51 +176,27 @@ def unread_places(reading: str, labels: np.ndarray, output: np.ndarray) -> np.nd
         unread = no_class(labels.reshape(shape), output.shape[axis])
     elif reading == IDS and labels.dtype.kind == "i":
         unread = labels.reshape(output.shape) < 0
-    elif reading in (ROWS, BINARY, MULTI_LABEL):
-        unread = no_answer(labels.reshape(output.shape))
+    elif reading == MULTI_LABEL:
+        unread = np.isin(labels.reshape(output.shape), _NO_ANSWERS)
     else:
         return None
     return unread if unread.any() else None
 
 
-def one_value(output: np.ndarray) -> bool:
-    """Whether the output's shape has one value for each sample, and always will."""
-    return all(size == 1 for size in output.shape[1:])
-
-
-def zeros_and_ones(labels: np.ndarray) -> bool:
-    """Whether labels hold nothing else."""
-    return bool(((labels == 0) | (labels == 1)).all())
-
-
 def task_of_reading(reading: str) -> Task | None:
-    """What a way to read labels says of their output; None if the labels' values decide it."""
+    """What a way to read labels says of their output; None if it says nothing new."""
     if of_last_step(reading):
         task = task_of_reading(of_steps(reading))
         # In the whole output the axis of the steps comes before that of the classes.
         return replace(task, axis=task.axis + 1) if task is not None and task.axis > 0 else task
     if is_class_ids(reading):
-        axis = int(reading.removeprefix(_ALONG)) if reading.startswith(_ALONG) else -1
+        axis = class_axis(reading, 0)
         return Task(Kind.CLASSIFICATION, axis, why="its labels are class ids")
     return Task(Kind.IDS, why="its labels are ids") if reading == IDS else None
 
 
-def one_hot(labels: np.ndarray) -> bool:
-    """Whether each row of the last axis holds exactly one 1, among zeros."""
-    return labels.shape[-1] > 1 and bool((labels.sum(axis=-1) == 1).all())
-
-
-def normalized(output: np.ndarray) -> bool:
-    """Whether the rows of the last axis add up to 1."""
-    return bool(np.allclose(output.sum(axis=-1, dtype=np.float64), 1, atol=1e-2))
-
-
-def _same_places(labels: np.ndarray, output: np.ndarray) -> bool:
-    """One label for each value: the same shape, but for axes of 1 at the end."""
-    return _trimmed(labels.shape) == _trimmed(output.shape)
-
-
 def _trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without axes of 1 at the end."""
     end = len(shape)
     while end > 1 and shape[end - 1] == 1:
         end -= 1

@@ -15,7 +15,7 @@ from tfmp.converters.drift.labels.counts import (
     TRUE,
     Counts,
 )
-from tfmp.converters.drift.labels.metric import SCORE, STUDENT, TANGO, Metric, metric
+from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
 from tfmp.converters.drift.labels.totals import Answers
 
 ACCURACY = "accuracy"
@@ -24,7 +24,8 @@ MACRO_F1 = "macro F1"
 MEAN_IOU = "mean IoU"
 ROC_AUC = "ROC AUC"
 
-_LABELLED, _REFERENCE, _CANDIDATE, _TOP_REFERENCE, _TOP_CANDIDATE = range(5)
+# Columns of `Answers.rows`: the first ones are labelled and right answers.
+_TOP_REFERENCE, _COLUMNS = 3, 5
 
 # A class in fewer groups than that is seen too seldom for the jackknife, see `by_class`.
 _SCARCE = 30
@@ -40,92 +41,57 @@ _FEWEST = 10
 _Score = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def accuracy(found: Answers, samples: int, primary: bool) -> Metric:
-    """The share of answers that are right."""
-    if found.single:
-        reference, candidate = found.both + found.lost, found.both + found.gained
-        lost, gained, distinct = found.lost, found.gained, samples
-        if repeats(found.rows):
-            values = found.rows.values
-            lost, gained = _changed(values[:, _REFERENCE], values[:, _CANDIDATE])
-            distinct = len(values)
-        return metric(
-            ACCURACY,
-            reference / samples if samples else 0.0,
-            candidate / samples if samples else 0.0,
-            primary=primary,
-            samples=distinct,
-            law=TANGO,
-            lost=lost,
-            gained=gained,
-        )
-    labelled = max(1, found.labelled)
-    return metric(
-        ACCURACY,
-        found.right_reference / labelled,
-        found.right_candidate / labelled,
-        primary=primary,
-        samples=len(found.rows) or samples,
-        law=SCORE,
-        standard_error=_error_by_sample(found.rows),
-        degrees=max(0.0, len(found.rows) - 1.0),
-    )
-
-
-def repeats(rows: Sketch) -> bool:
-    """Whether some sample came more than once."""
-    return bool((rows.counts > 1).any())
-
-
-def _changed(reference: np.ndarray, candidate: np.ndarray) -> tuple[int, int]:
-    lost, gained = reference > candidate, candidate > reference
-    return int(np.count_nonzero(lost)), int(np.count_nonzero(gained))
-
-
-def _error_by_sample(rows: Sketch) -> float | None:
-    """Standard error of the drop, a ratio of sums over samples (Cochran 1977, section 6.3).
+def accuracy(found: Answers, samples: int) -> Metric:
+    """The share of answers that are right.
 
     Pixels and tokens of one sample succeed and fail together: the samples are drawn, not they.
     """
-    if len(rows) < 2:
-        return None
-    values = rows.values
-    labelled = values[:, _LABELLED]
-    lost = values[:, _REFERENCE] - values[:, _CANDIDATE]
-    whole = labelled.sum()
-    if not whole:
-        return None
-    residual = lost - labelled * (lost.sum() / whole)
-    count = len(values)
-    return float(math.sqrt((residual**2).sum() / (count - 1) * count) / whole)
+    labelled, reference, candidate = _columns(found, slice(_TOP_REFERENCE)).T
+    error, degrees = jackknife(_ratio_without_each(reference - candidate, labelled))
+    return metric(
+        ACCURACY,
+        found.right_reference / max(1, found.labelled),
+        found.right_candidate / max(1, found.labelled),
+        primary=True,
+        samples=len(labelled) or samples,
+        lost=found.lost if found.single else None,
+        gained=found.gained if found.single else None,
+        standard_error=error,
+        degrees=degrees,
+    )
+
+
+def _columns(found: Answers, which: slice) -> np.ndarray:
+    return found.rows.values[:, which] if len(found.rows) else np.empty((0, _COLUMNS))[:, which]
+
+
+def _ratio_without_each(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """The ratio of the sums of all samples but one, for each of them."""
+    return (part.sum() - part) / np.maximum(whole.sum() - whole, 1)
 
 
 def top_5(found: Answers) -> Metric | None:
     """The share of samples whose class is among the five largest scores; None up to 5 classes."""
-    if not (found.ranked and len(found.rows)):
+    one, other = _columns(found, slice(_TOP_REFERENCE, _COLUMNS)).T
+    if not (found.ranked and len(one)):
         return None
-    values = found.rows.values
-    one, other = values[:, _TOP_REFERENCE], values[:, _TOP_CANDIDATE]
-    lost, gained = _changed(one, other)
+    error, degrees = jackknife(_ratio_without_each(one - other, np.ones(len(one))))
     return metric(
         TOP_5,
         float(one.mean()),
         float(other.mean()),
         primary=False,
-        samples=len(values),
-        law=TANGO,
-        lost=lost,
-        gained=gained,
+        samples=len(one),
+        standard_error=error,
+        degrees=degrees,
     )
 
 
 def by_class(counts: Counts, samples: int, dense: bool) -> list[Metric]:
     """Macro F1, and the mean IoU of dense answers, over the classes that the labels hold.
 
-    Their standard errors are from a jackknife that leaves out one of 64 groups of samples at a
-    time (Shao and Tu 1995, "The Jackknife and Bootstrap", section 2.3). Groups follow from the
-    samples' keys, so integer counts by class and group are all that it takes, they merge exactly
-    and hold any number of samples; a bootstrap would need each sample's answers for each class.
+    Their jackknife leaves out one of 64 groups of samples at a time. Groups follow from the
+    samples' keys, so integer counts by class and group are all that it takes, and merge exactly.
 
     A jackknife sees no uncertainty in a class of two samples that are both lost. Classes in fewer
     than 30 groups add the variance of a rate among as many groups, two successes and two failures
@@ -136,9 +102,8 @@ def by_class(counts: Counts, samples: int, dense: bool) -> list[Metric]:
         samples: number of distinct samples.
         dense: whether a sample has many answers.
     """
-    classes, table = counts.by_class()
-    table = table[(table[:, :, TRUE] > 0).any(axis=1)]
-    if len(classes) == 0 or not len(table):
+    table = counts.table[(counts.table[:, :, TRUE] > 0).any(axis=1)]
+    if not len(table):
         return []
     found = [_by_class(MACRO_F1, _f1, table, samples)]
     return [_by_class(MEAN_IOU, _iou, table, samples), *found] if dense else found
@@ -161,21 +126,20 @@ def _by_class(name: str, score: _Score, table: np.ndarray, samples: int) -> Metr
     held = rest[:, :, TRUE] > 0
     one, other = _each_model(score, rest)
     drops = ((one - other) * held).sum(axis=0) / np.maximum(held.sum(axis=0), 1)
-    count = len(used)
-    variance = (count - 1) / count * ((drops - drops.mean()) ** 2).sum() if count > 1 else math.nan
+    error, degrees = jackknife(drops)
     scarce = groups[groups < _SCARCE]
     lost = np.abs(reference - candidate)[groups < _SCARCE] * scarce
     rate = (lost + 2) / (scarce + 4)
-    variance += (rate * (1 - rate) / (scarce + 4)).sum() / len(table) ** 2
+    unsure = (rate * (1 - rate) / (scarce + 4)).sum() / len(table) ** 2
     return metric(
         name,
         float(reference.mean()),
         float(candidate.mean()),
         primary=False,
         samples=samples,
-        law=STUDENT,
-        standard_error=None if math.isnan(variance) else float(math.sqrt(variance)),
-        degrees=float(min(count, GROUPS) - 1),
+        reach=0.0,
+        standard_error=None if error is None else math.sqrt(error**2 + unsure),
+        degrees=degrees,
     )
 
 
@@ -190,48 +154,48 @@ def _each_model(score: _Score, counts: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def auc(scores: Sketch) -> Metric | None:
     """The area under the ROC curve; None if the labels are all alike.
 
-    The standard error of the difference is DeLong's (DeLong, DeLong and Clarke-Pearson 1988,
-    "Comparing the areas under two or more correlated receiver operating characteristic curves").
-    Fewer than ten samples of either label leave it unknown.
+    Fewer than ten samples of either label leave its standard error unknown.
     """
     if len(scores) == 0:
         return None
     truth, reference, candidate = scores.values.T
     positive = truth > 0.5
-    ones, zeros = int(positive.sum()), int((~positive).sum())
-    if min(ones, zeros) < 2 or np.isnan(reference).any():
+    rarer = min(int(positive.sum()), int((~positive).sum()))
+    if rarer < 2 or np.isnan(reference).any():
         return None
-    facts = {"primary": False, "samples": len(truth), "law": STUDENT}
-    at_ones, at_zeros = _placements(reference, positive)
+    facts = {"primary": False, "samples": len(truth), "reach": 0.0}
     if np.isnan(candidate).any():
-        error = "its scores hold NaN, which has no rank"
-        return metric(ROC_AUC, float(at_ones.mean()), math.nan, error=error, **facts)
-    others = _placements(candidate, positive)
-    variance = float(
-        (at_ones - others[0]).var(ddof=1) / ones + (at_zeros - others[1]).var(ddof=1) / zeros
-    )
+        text = "its scores hold NaN, which has no rank"
+        return metric(ROC_AUC, _area(reference, positive), math.nan, error=text, **facts)
+    groups = (scores.keys % np.uint64(GROUPS)).astype(int)
+    kept = [groups != group for group in np.unique(groups)] if rarer >= _FEWEST else []
+    drops = [
+        _area(reference[some], positive[some]) - _area(candidate[some], positive[some])
+        for some in kept
+    ]
+    error, degrees = jackknife(np.array(drops))
     return metric(
         ROC_AUC,
-        float(at_ones.mean()),
-        float(others[0].mean()),
-        standard_error=math.sqrt(variance) if min(ones, zeros) >= _FEWEST else None,
-        degrees=float(min(ones, zeros) - 1),
+        _area(reference, positive),
+        _area(candidate, positive),
+        standard_error=error,
+        degrees=degrees,
         **facts,
     )
 
 
-def _placements(scores: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each positive the share of negatives below it, for each negative of positives above.
+def _area(scores: np.ndarray, positive: np.ndarray) -> float:
+    """The share of pairs of either label in which the positive has the larger score.
 
-    Ties count by one half. Midranks give them in n log n (Sun and Xu 2014).
+    Ties count by one half. Midranks give it in n log n (Mann and Whitney 1947).
     """
     from scipy.stats import rankdata
 
-    ones, zeros = scores[positive], scores[~positive]
-    ranks = rankdata(scores)
-    below = (ranks[positive] - rankdata(ones)) / len(zeros)
-    above = 1 - (ranks[~positive] - rankdata(zeros)) / len(ones)
-    return below, above
+    ones = np.count_nonzero(positive)
+    zeros = len(positive) - ones
+    if not ones or not zeros:
+        return math.nan
+    return float((rankdata(scores)[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
 def hardly_crossed(scores: Sketch, threshold: float) -> bool:

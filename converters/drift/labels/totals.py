@@ -5,17 +5,6 @@ from dataclasses import dataclass, field, replace
 from tfmp.converters.drift import Common, Expansion, Sketch, merge
 from tfmp.converters.drift.labels.counts import Counts
 from tfmp.converters.drift.labels.kept import Kept
-from tfmp.converters.drift.labels.reading import (
-    BINARY,
-    CLASS_IDS,
-    IDS,
-    MULTI_LABEL,
-    ONE_HOT,
-    REGRESSION,
-    ROWS,
-    VALUES,
-    is_class_ids,
-)
 from tfmp.converters.drift.labels.spread import Spread
 from tfmp.converters.shared.errors import InputError
 
@@ -27,9 +16,8 @@ class Answers:
     Attributes:
         single: whether each sample has one answer.
         ranked: whether there are more than five classes, so that the best five say something.
-        both: samples with one answer that both models have right.
-        lost: samples that only the reference has right.
-        gained: samples that only the candidate has right.
+        lost: samples with one answer that only the reference has right.
+        gained: samples with one answer that only the candidate has right.
         labelled: answers with a label.
         right_reference: those that the reference has right.
         right_candidate: those that the candidate has right.
@@ -40,7 +28,6 @@ class Answers:
 
     single: bool = True
     ranked: bool = True
-    both: int = 0
     lost: int = 0
     gained: int = 0
     labelled: int = 0
@@ -56,19 +43,13 @@ class LabelTotals:
 
     Attributes:
         samples: number of labelled samples.
-        both: samples that both have right (classification).
-        lost: samples that only the reference has right.
-        gained: samples that only the candidate has right.
         reference_error: sum over samples of the reference's mean absolute error (regression).
         candidate_error: the same sum for the candidate.
-        change_sq: sum of squared changes of a sample's error from reference to candidate.
         rounded_error: the sum of `reference_error` for the reference's outputs rounded to FP16.
         rounded_sq: the sum over samples of their mean squared errors.
-        reading: way to read the labels, from their shape; None in old reports.
-        zeros_and_ones: whether all labels are 0 or 1.
-        one_hot: whether all rows of labels hold exactly one 1.
+        reading: way to read the labels, from their shape.
+        zeros_and_ones: whether labels that are read as numbers are all 0 or 1.
         unit: whether all values of the reference lie in [0, 1].
-        normalized: whether all rows of the reference add up to 1.
         by_class: answers by the largest score.
         by_half: answers by the threshold 0.5, of probabilities.
         by_sign: answers by the threshold 0, of logits.
@@ -80,19 +61,13 @@ class LabelTotals:
     """
 
     samples: int = 0
-    both: int = 0
-    lost: int = 0
-    gained: int = 0
     reference_error: Expansion = ()
     candidate_error: Expansion = ()
-    change_sq: Expansion = ()
     rounded_error: Expansion = ()
     rounded_sq: Expansion = ()
     reading: Common = None
     zeros_and_ones: bool = True
-    one_hot: bool = True
     unit: bool = True
-    normalized: bool = True
     by_class: Answers = field(default_factory=Answers)
     by_half: Answers = field(default_factory=Answers)
     by_sign: Answers = field(default_factory=Answers)
@@ -101,69 +76,25 @@ class LabelTotals:
     spread: Spread = field(default_factory=Spread)
     kept: Kept = field(default_factory=Kept)
 
+    @property
+    def by_threshold(self) -> Answers:
+        """Answers of yes and no."""
+        return self.by_half if self.unit else self.by_sign
+
 
 def add_labels(one: LabelTotals, other: LabelTotals) -> LabelTotals:
-    """The totals of both, without the evidence for readings that some sample rules out.
+    """The totals of both.
 
     Raises:
-        InputError: they read their labels in different ways, or one is of an old report.
+        InputError: they read their labels in different ways.
     """
-    if one.samples and other.samples and (one.reading is None) != (other.reading is None):
-        raise InputError(
-            "answers against labels of an older report hold too little to be merged with those of "
-            "this version. Validate the samples of the older report again."
-        )
     merged = merge(one, other)
     if merged.reading == "":
         raise InputError(
             f"labels were read as {one.reading} first and as {other.reading} later: their shapes "
             "do not agree. Pass labels of one kind, or declare the task of the output."
         )
-    return pruned(merged)
-
-
-def pruned(totals: LabelTotals) -> LabelTotals:
-    """Without the evidence for readings that are ruled out: the same for any split of the data."""
-    if not totals.zeros_and_ones:
-        totals = replace(totals, one_hot=False)
-        totals = replace(totals, by_half=Answers(), by_sign=Answers())
-        if totals.reading == ROWS:
-            totals = replace(totals, by_class=Answers())
-        elif totals.reading == VALUES:
-            totals = replace(totals, scores=Sketch())
-    if not totals.one_hot and totals.reading == ROWS:
-        totals = replace(totals, by_class=Answers())
-    if not totals.unit:
-        totals = replace(totals, by_half=Answers(), normalized=False)
-    found = totals.by_class
-    if not found.single:  # some batch had samples with one answer by chance
-        totals = replace(totals, by_class=replace(found, both=0, lost=0, gained=0))
-    return totals
-
-
-def settled(totals: LabelTotals) -> str:
-    """The kind of labels, from the flags that hold for all samples."""
-    reading = totals.reading or ""
-    if is_class_ids(reading) or reading == IDS:
-        return CLASS_IDS
-    if reading not in (ROWS, VALUES):
-        return reading
-    if not totals.zeros_and_ones:
-        return REGRESSION
-    if reading == VALUES:
-        return BINARY
-    return ONE_HOT if totals.one_hot and not _independent(totals) else MULTI_LABEL
-
-
-def _independent(totals: LabelTotals) -> bool:
-    return totals.unit and not totals.normalized
-
-
-def answers_of(totals: LabelTotals) -> Answers | None:
-    """The answers of the kind that labels turned out to be; None for numbers."""
-    kind = settled(totals)
-    if kind in (CLASS_IDS, ONE_HOT):
-        return totals.by_class
-    if kind in (BINARY, MULTI_LABEL):
-        return totals.by_half if totals.unit else totals.by_sign
-    return None
+    # Some batches may hold probabilities, or one answer a sample, by chance.
+    merged = merged if merged.unit else replace(merged, by_half=Answers())
+    found = merged.by_class
+    return merged if found.single else replace(merged, by_class=replace(found, lost=0, gained=0))

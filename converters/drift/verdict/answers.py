@@ -18,7 +18,6 @@ from tfmp.converters.drift.verdict.check import (
     against,
     doubt,
     fault,
-    p_over,
 )
 
 # Names of the checks that have had one since the first reports.
@@ -167,7 +166,7 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         limit=limit.worst / limit.scale,
         verdict=verdict,
         text=text,
-        p=p_over(metric.bounds, limit.worst),
+        p=metric.p_over(limit.worst),
     )
 
 

@@ -1,18 +1,10 @@
 """One question that a verdict rests on, and how bounds and limits answer it."""
 
-import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tfmp.converters.drift import DriftBudget
-
-# One-sided bounds of a number at a confidence: lower, upper.
-Bounds = Callable[[float], tuple[float, float]]
-
-# A p-value below it is told as this one.
-_SMALLEST_P = 1e-12
 
 
 class Verdict(StrEnum):
@@ -80,23 +72,6 @@ def against(lower: float, upper: float, limit: float) -> Verdict:
     return Verdict.PASS if upper <= limit else Verdict.INCONCLUSIVE
 
 
-def p_over(bounds: Bounds, limit: float) -> float:
-    """The p-value of the hypothesis that the truth is at most `limit`.
-
-    It is the smallest error rate at which the lower bound is over the limit, found by bisection on
-    a logarithmic scale; 1 if it is not over it at an error rate of one half.
-    """
-    if not bounds(0.5)[0] > limit:
-        return 1.0
-    low, high = math.log(_SMALLEST_P), math.log(0.5)
-    if bounds(1 - _SMALLEST_P)[0] > limit:
-        return _SMALLEST_P
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (low, middle) if bounds(-math.expm1(middle))[0] > limit else (middle, high)
-    return math.exp(high)
-
-
 def corrected(checks: Sequence[Check], confidence: float) -> list[Check]:
     """The checks, of which those that are no failure among so many become INCONCLUSIVE.
 
@@ -133,23 +108,6 @@ def advice(samples: int | None, what: str) -> str:
     if samples is None:
         return f". This {what} is so near the budget that more samples will not decide"
     return f". About {samples:,} samples at this {what} would decide"
-
-
-_ADVICE = re.compile(r"\. About ([\d,]+) samples at this \w+ would decide$")
-
-
-def advised_once(checks: Sequence[Check]) -> list[Check]:
-    """The checks, of which only the first one gives an `advice` that others would repeat."""
-    given: set[str] = set()
-    found = []
-    for check in checks:
-        advised = _ADVICE.search(check.text)
-        if advised and advised[1] in given:
-            check = replace(check, text=check.text[: advised.start()])
-        elif advised:
-            given.add(advised[1])
-        found.append(check)
-    return found
 
 
 def number_beside(measured: float, limit: float) -> str:

@@ -8,6 +8,7 @@ from tfmp.converters.drift import (
     Kind,
     OutputDrift,
     binomial_bounds,
+    binomial_p,
     fewest_samples,
     sample_errors,
 )
@@ -17,7 +18,6 @@ from tfmp.converters.drift.verdict.check import (
     advice,
     against,
     number_beside,
-    p_over,
 )
 
 # An error is noise up to so many times the root mean square of the others without the worst tenth:
@@ -68,31 +68,16 @@ def _pooled(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     return checks
 
 
-def _bad_samples(
-    output: OutputDrift, budget: DriftBudget, limit: float | None = None
-) -> np.ndarray:
-    """Rows of samples over a limit that are proven to be few; none if they are not.
-
-    Args:
-        output: the output.
-        budget: its limits.
-        limit: of a sample's error; `sample_rel_l2` if it is None.
-    """
-    errors, _ = sample_errors(output.totals)
-    few = np.zeros(len(errors), bool)
-    if budget.sample_rel_l2 is None or budget.flip_rate is None or not len(errors):
-        return few
-    bad = errors > (budget.sample_rel_l2 if limit is None else limit)
-    _, upper = binomial_bounds(int(np.count_nonzero(bad)), len(bad), budget.confidence)
-    return bad if upper <= budget.flip_rate else few
-
-
 def _without_bad(output: OutputDrift, budget: DriftBudget) -> float:
     """The relative L2 error without the few samples that are judged by themselves."""
-    bad, rows = _bad_samples(output, budget), output.totals.rows
-    if not bad.any() or output.nonfinite or output.infinite_lost:
+    errors, limit, share = sample_errors(output.totals), budget.sample_rel_l2, budget.flip_rate
+    if limit is None or share is None or output.nonfinite or output.infinite_lost:
         return np.inf
-    error, norm = rows.values[~bad, :2].T
+    good = errors <= limit
+    bad = int(np.count_nonzero(~good))
+    if not good.any() or binomial_bounds(bad, len(good), budget.confidence)[1] > share:
+        return np.inf
+    error, norm = output.totals.rows.values[good, :2].T
     return float(np.sqrt((error**2).sum() / (norm**2).sum())) if norm.any() else np.inf
 
 
@@ -101,9 +86,9 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     limit, share = budget.sample_rel_l2, budget.flip_rate
     if limit is None or output.samples == 0:
         return []
-    errors, _ = sample_errors(output.totals)
+    errors = sample_errors(output.totals)
     if not len(errors):
-        return _worst_sample(output, limit)
+        return []
     bad, samples, worst = int(np.count_nonzero(errors > limit)), len(errors), float(errors.max())
     lower, upper = binomial_bounds(bad, samples, budget.confidence)
     where = f"output {output.name!r}"
@@ -145,7 +130,7 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
             return against(low, high, share) is not Verdict.INCONCLUSIVE
 
         text += advice(fewest_samples(decides, samples), "share")
-    p = p_over(lambda confidence: binomial_bounds(lost, samples, confidence), share)
+    p = binomial_p(lost, samples, share)
     return [
         Check("sample_share", output.name, bad / samples, lower, upper, share, verdict, text, p)
     ]
@@ -159,27 +144,7 @@ def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarr
         return np.zeros(len(absolute), bool)
     others = np.sort(right)[: int(np.ceil(_OTHERS * len(right)))]
     usual = float(np.sqrt(np.square(others).mean()))
-    if _is_loud(output, usual):
+    each = output.totals.values / max(1, output.samples)
+    if output.task.kind is Kind.CLASSIFICATION and usual > _LOUD * each**0.5:
         return np.zeros(len(absolute), bool)
     return np.asarray(absolute <= _TAIL * usual)
-
-
-def _is_loud(output: OutputDrift, error: float) -> bool:
-    each = output.totals.values / max(1, output.samples)
-    return output.task.kind is Kind.CLASSIFICATION and error > _LOUD * each**0.5
-
-
-def _worst_sample(output: OutputDrift, limit: float) -> list[Check]:
-    """The check for evidence without rows of samples, such as reports of before they were kept."""
-    worst = output.worst_rel_l2
-    if worst is None:
-        return []
-    within = worst <= limit
-    text = (
-        f"output {output.name!r}: the worst of {output.samples:,} samples is off by "
-        f"{number_beside(worst, limit)} of its own size, budget {limit:.10g}"
-    )
-    if not within:
-        text += "; the share of such samples was not recorded. Validate again"
-    verdict = Verdict.PASS if within else Verdict.INCONCLUSIVE
-    return [Check("sample_rel_l2", output.name, worst, None, None, limit, verdict, text)]

@@ -11,15 +11,14 @@ from tfmp.converters.drift import (
     EQUALITY,
     MILLION,
     MOST_CLASSES,
-    SUMS,
     WHOLE,
-    Clustered,
     Decisions,
     DriftBudget,
     Kind,
     OutputDrift,
+    binomial_bounds,
+    binomial_p,
     fewest_samples,
-    values_of,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -38,17 +37,12 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     if output.samples == 0:
         return []
     checks: list[Check] = []
-    if output.decision is not None:
-        counted = output.decisions
-        if counted is None or not counted.samples:
-            if output.decision == BOXES and output.totals.values:
-                return []  # no detection on either side
-            counted = _of_flips(output)
+    counted = output.decisions
+    if counted is not None and counted.samples:
         found = class_checks(output, counted, budget)
         if budget.flip_rate is not None:
             found = [_rate(output, counted, budget, budget.flip_rate), *found]
         checks += map(_amounts, found) if _are_amounts(output, counted) else found
-    checks += _fit(output)
     unmatched = output.totals.unmatched
     if unmatched.changed and budget.flip_rate is not None:
         checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
@@ -62,7 +56,7 @@ _AMOUNTS, _NEAR = 10, 0.95
 
 def _are_amounts(output: OutputDrift, counted: Decisions) -> bool:
     """Whether undeclared integers look like amounts: those that change go to a neighbour."""
-    several = counted.classes.overfull or len(values_of(counted.classes.rows)) >= _AMOUNTS
+    several = counted.classes.overfull or len(counted.classes.rows) >= _AMOUNTS
     unknown = output.known is None or output.known.why == WHOLE
     return unknown and several and counted.near >= _NEAR * counted.changed > 0
 
@@ -78,93 +72,51 @@ def _amounts(check: Check) -> Check:
     return replace(check, verdict=Verdict.INCONCLUSIVE, text=text)
 
 
-def _of_flips(output: OutputDrift) -> Decisions:
-    """One decision for each sample, as reports of before decisions were counted have it."""
-    flips, samples = output.flips or 0, output.samples
-    return Decisions(samples, samples, flips, flips, flips, flips, samples, flips, flips, flips)
-
-
-def clustered(counted: Decisions, repeated: float) -> Clustered:
-    """The changes among decisions that come in clusters: a sample's stand and fall together.
-
-    Args:
-        counted: the decisions and the changes among them.
-        repeated: how often a sample occurs on average.
-    """
-    return Clustered(
-        counted.samples,
-        counted.decisions,
-        counted.changed,
-        counted.changed_sq,
-        counted.changed_decisions,
-        counted.decisions_sq,
-        repeated,
-    )
-
-
-def only_firm(counted: Decisions) -> Decisions:
-    """The decisions with only those changes that were no ties."""
-    return replace(
-        counted,
-        changed=counted.firm,
-        changed_sq=counted.firm_sq,
-        changed_decisions=counted.firm_decisions,
-    )
-
-
 def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
-    """Whether more decisions change than the budget allows, ties among them or not."""
-    repeated = output.totals.rows.repeated
-    every = clustered(counted, repeated)
-    firm = clustered(only_firm(counted), repeated)
-    lower, upper = firm.lower(budget.confidence), every.upper(budget.confidence)
+    """Whether more decisions change than the budget allows.
+
+    Of ties, which no rounding could keep, only those that were seen count, and for a PASS alone.
+    """
+    repeated, confidence = output.totals.rows.repeated, budget.confidence
+    rate, firm = counted.rate, counted.without_ties
+    lower, without = firm.bounds(confidence, repeated)
+    upper = counted.bounds(confidence, repeated)[1]
     verdict = against(lower, upper, limit)
     single = counted.decisions == counted.samples and output.decision != BOXES
     where = f"output {output.name!r}"
     if single:
         what = "differ" if output.decision == EQUALITY else "flip"
         text = f"{where}: {counted.changed:,} of {counted.samples:,} samples {what}"
-        text += f" ({round(every.distinct):,} are distinct)" if repeated > 1 else ""
+        text += f" ({round(counted.samples / repeated):,} are distinct)" if repeated > 1 else ""
     else:
         text = (
             f"{where}: {counted.changed:,} of {counted.decisions:,} {_noun(output)} change "
-            f"({every.rate:.2%}, on {counted.changed_samples:,} of {counted.samples:,} samples)"
+            f"({rate:.2%}, on {counted.changed_samples:,} of {counted.samples:,} samples)"
         )
     ties = counted.changed - counted.firm
     if ties:
         text += f", {ties:,} of them {'a tie' if ties == 1 else 'ties'} in the reference"
     text += f"; the true rate is at {bound_text(verdict, lower, upper, budget)}"
-    if verdict is Verdict.INCONCLUSIVE:
-        without = firm.upper(budget.confidence)
-        with_ties = every.upper(budget.confidence, as_seen=True)
-        if max(without, with_ties) <= limit:
-            verdict, upper = Verdict.PASS, max(without, with_ties)
-            text += f", at most {without:.2%} without ties, and at most {with_ties:.2%} if no "
-            text += "sample has more ties than those that were seen"
+    if verdict is Verdict.INCONCLUSIVE and without <= limit:
+        text += f", at most {without:.2%} without ties"
+        verdict, upper = (Verdict.PASS, without) if rate <= limit else (verdict, upper)
     text += f", budget {limit:.2%}"
-    if verdict is Verdict.INCONCLUSIVE:
-        guess = output.known is None and output.rel_l2 is not None  # that it decides at all
-        if without <= limit:
-            text += ". Only ties are over the budget, which no rounding could keep"
-            text += _allowed(output, every, budget)
-            verdict = Verdict.PASS if guess else verdict  # distances say the rest
-        elif firm.rate <= limit < every.rate and not guess:
-            text += ". Ties take it over the budget, so more samples will not decide"
-            text += _allowed(output, every, budget)
-        else:
-            text += "" if single else f". The {_noun(output)} of a sample count together"
-            text += _advice(every, firm, budget, limit)
-    p = firm.p_over(limit)
-    return Check("flip_rate", output.name, every.rate, lower, upper, limit, verdict, text, p)
+    if verdict is Verdict.INCONCLUSIVE and firm.rate <= limit < rate:
+        text += ". Only ties take it over the budget, which no rounding could keep"
+        text += _allowed(output, upper)
+    elif verdict is Verdict.INCONCLUSIVE:
+        text += "" if single else f". The {_noun(output)} of a sample count together"
+        text += _advice(counted, repeated, budget, limit)
+    p = firm.p_over(limit, repeated)
+    return Check("flip_rate", output.name, rate, lower, upper, limit, verdict, text, p)
 
 
 # Labels, or another limit, decide about ties up to this rate.
 _SOME = 0.1
 
 
-def _allowed(output: OutputDrift, rate: Clustered, budget: DriftBudget) -> str:
+def _allowed(output: OutputDrift, upper: float) -> str:
     """What a user may do about ties, with the smallest limit of two digits that keeps them."""
-    upper = rate.upper(budget.confidence)
     if upper > _SOME:
         return ". Pass --labels"
     step = 10.0 ** (math.floor(math.log10(upper)) - 1)
@@ -181,29 +133,15 @@ def _noun(output: OutputDrift) -> str:
     }.get(output.task.kind, "values")
 
 
-def _advice(every: Clustered, firm: Clustered, budget: DriftBudget, limit: float) -> str:
-    """How many samples would decide, at this rate and clustering."""
-    passing = every if every.rate <= limit else firm  # too many ties pass where nobody decides
+def _advice(counted: Decisions, repeated: float, budget: DriftBudget, limit: float) -> str:
+    """How many samples would decide, at these rates."""
 
     def decides(count: int) -> bool:
-        p = min(_grown(passing, count).p_under(limit), _grown(firm, count).p_over(limit))
-        return p <= 1 - budget.confidence
+        firm = counted.seen_on(count).without_ties
+        lower, upper = firm.bounds(budget.confidence, repeated)
+        return lower > limit or (upper <= limit and counted.rate <= limit)
 
-    return advice(fewest_samples(decides, every.samples), "rate")
-
-
-def _grown(rate: Clustered, count: int) -> Clustered:
-    """The rate, had it been seen on another number of samples."""
-    more = count / rate.samples
-    return Clustered(
-        count,
-        round(rate.decisions * more),
-        round(rate.changed * more),
-        round(rate.changed_sq * more),
-        round(rate.changed_decisions * more),
-        round(rate.decisions_sq * more),
-        rate.repeated,
-    )
+    return advice(fewest_samples(decides, counted.samples), "rate")
 
 
 @dataclass(frozen=True)
@@ -212,20 +150,30 @@ class _ClassTest:
 
     Attributes:
         name: the class.
-        role: `_LOST`, `_NEW` or `_GONE`.
-        found: the decisions, and those that changed.
-        limit: share of them that may change.
+        role: "lost" or "new".
+        samples: samples that hold it.
+        decisions: its decisions in them.
+        rate: mean over samples of the share of these that changed.
+        trials: distinct samples.
     """
 
     name: str
     role: str
-    found: Clustered
-    limit: float
+    samples: int
+    decisions: int
+    rate: float
+    trials: float
 
     @property
-    def p(self) -> float:
-        """The p-value of the hypothesis that the limit is kept."""
-        return self.found.p_over(self.limit)
+    def text(self) -> str:
+        """What happens to the class, in words."""
+        if self.decisions == self.samples:
+            count = f"{round(self.rate * self.samples):,} of {self.samples:,} decisions"
+            return f"class {self.name!r}: {count} are {self.role} ({self.samples:,} samples)"
+        return (
+            f"class {self.name!r}: {self.rate:.0%} of its decisions are {self.role} in each of "
+            f"{self.samples:,} samples, on average"
+        )
 
 
 def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
@@ -233,14 +181,18 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
     limit = budget.class_flip_rate
     if limit is None or not counted.classes.rows:
         return []
-    tests = list(_class_tests(counted, limit, output.totals.rows.repeated))
+    tests = list(_class_tests(counted, output.totals.rows.repeated))
     alpha = 1 - budget.confidence
-    testable = _testable([(test.found.samples, test.limit) for test in tests], alpha)
+    testable = _testable([test.trials for test in tests], limit, alpha)
     suspects = sorted(
-        ((test.p * testable, test) for test in tests if test.found.rate > test.limit),
-        key=lambda suspect: (suspect[0], suspect[1].limit),
+        (
+            (binomial_p(test.rate * test.trials, test.trials, limit) * testable, test.name, test)
+            for test in tests
+            if test.rate > limit
+        ),
+        key=lambda suspect: suspect[:2],
     )
-    bad = [test for p, test in suspects if p <= alpha]
+    bad = [test for p, _, test in suspects if p <= alpha]
     p = min(1.0, suspects[0][0]) if suspects else 1.0
     where = f"output {output.name!r}: "
     if not bad:
@@ -249,128 +201,61 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
             f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
             f"({seen} seen)"
         )
-        highest = max((test.found.rate for test in tests), default=0.0)
+        highest = max((test.rate for test in tests), default=0.0)
         return [
             Check("class_flip_rate", output.name, highest, None, None, limit, Verdict.PASS, text, p)
         ]
     worst = bad[0]
-    told = "; ".join(map(_told, bad[:_NAMED]))
+    told = "; ".join(test.text for test in bad[:_NAMED])
     more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
-    text = f"{where}{told}{more}; a class may change in at most {worst.limit:.0%} of its decisions"
-    lower = worst.found.lower(1 - alpha / testable)
-    return [
-        Check(
-            *("class_flip_rate", output.name, worst.found.rate, lower, None, worst.limit),
-            Verdict.FAIL,
-            text,
-            p,
-        )
-    ]
+    text = f"{where}{told}{more}; a class may change in at most {limit:.0%} of its decisions"
+    lower = binomial_bounds(worst.rate * worst.trials, worst.trials, 1 - alpha / testable)[0]
+    facts = "class_flip_rate", output.name, worst.rate, lower, None, limit
+    return [Check(*facts, Verdict.FAIL, text, p)]
 
 
-_LOST, _NEW, _GONE = "lost", "new", "gone"
-
-
-def _told(test: _ClassTest) -> str:
-    """What happens to a class, in words."""
-    found = test.found
-    if test.role == _GONE:
-        return (
-            f"class {test.name!r}: gone from {found.changed:,} of the {found.samples:,} samples "
-            "that hold it"
-        )
-    return (
-        f"class {test.name!r}: {found.changed:,} of {found.decisions:,} decisions are {test.role} "
-        f"({found.samples:,} samples)"
-    )
-
-
-def _class_tests(counted: Decisions, limit: float, repeated: float) -> Iterator[_ClassTest]:
-    """Each class with decisions of the reference that are lost, and with those that are new.
-
-    Where samples hold many
-    decisions, small objects do not count among large ones: so there is also the number of samples
-    that a class is gone from.
-    """
+def _class_tests(counted: Decisions, repeated: float) -> Iterator[_ClassTest]:
+    """Each class with decisions of the reference that are lost, and with those that are new."""
     for name, row in counted.classes.rows.items():
-        for role, sums in ((_LOST, row[: len(SUMS)]), (_NEW, row[len(SUMS) :])):
-            found, gone = _found(sums, repeated)
-            if found.decisions:
-                yield _ClassTest(name, role, found, limit)
-            if role == _LOST and found.decisions > found.samples:
-                yield _ClassTest(name, _GONE, gone, limit)
+        for role, sums in zip(("lost", "new"), row.reshape(2, -1).tolist(), strict=True):
+            samples, decisions, changed = sums
+            if samples:
+                rate = changed / MILLION / samples
+                yield _ClassTest(name, role, samples, decisions, rate, samples / repeated)
 
 
-def _found(sums: np.ndarray, repeated: float) -> tuple[Clustered, Clustered]:
-    """A class's decisions, and the samples that it is gone from."""
-    samples, decisions, changed, changed_sq, by_decisions, decisions_sq, gone = map(int, sums)
-    return (
-        Clustered(*(samples, decisions, changed, changed_sq, by_decisions, decisions_sq), repeated),
-        Clustered(samples, samples, gone, gone, gone, samples, repeated),
-    )
-
-
-def _testable(tests: Sequence[tuple[float, float]], alpha: float) -> int:
+def _testable(trials: Sequence[float], limit: float, alpha: float) -> int:
     """How many classes could fail at all; the others cost no confidence (Tarone 1990).
 
     A class of n samples that are all lost has a p-value of limit ** n.
 
     Args:
-        tests: for each class its samples and its limit.
+        trials: of each class, its samples.
+        limit: of their rates.
         alpha: the error rate of all.
     """
-    samples, limits = np.array(tests, float).reshape(-1, 2).T
-    least = np.sort(np.where(limits > 0, limits**samples, 0.0))
+    least = np.sort(np.power(limit, trials))
     for count in range(1, len(least) + 1):
         if np.count_nonzero(least <= alpha / count) <= count:
             return count
     return max(1, len(least))
 
 
-# Mean of 1 - intersection over union, and mean error of scores, that detections may have together:
-# FP16 moves a corner by a pixel in a thousand, and a score by 0.001.
-_GAP, _SCORE_ERROR = 0.1, 0.02
-
-
-def _fit(output: OutputDrift) -> list[Check]:
-    """Whether all detections are a little wrong together, which no single one of them shows."""
-    fit = output.totals.fit
-    checks = []
-    for name, total, limit, what in (
-        ("box_gap", fit.gap, _GAP, "boxes miss their counterparts by"),
-        ("score_error", fit.score_error, _SCORE_ERROR, "scores are off by"),
-    ):
-        if not fit.matched:
-            continue
-        mean = total / MILLION / fit.matched
-        verdict = Verdict.PASS if mean <= limit else Verdict.FAIL
-        text = (
-            f"output {output.name!r}: {what} {mean:.3g} on average over {fit.matched:,} "
-            f"detections, limit {limit:.3g}"
-        )
-        checks.append(Check(name, output.name, mean, None, None, limit, verdict, text))
-    return checks
-
-
 def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
     """Whether rows are missing or new, in outputs whose length depends on the data."""
     # Only samples that differ were counted; the others have as many rows on average.
-    more = output.samples / counted.samples
-    rows = Clustered(
-        output.samples,
-        round(counted.decisions * more),
-        counted.changed,
-        counted.changed_sq,
-        counted.changed_decisions,
-        round(counted.decisions_sq * more),
-        output.totals.rows.repeated,
+    more, repeated = output.samples / counted.samples, output.totals.rows.repeated
+    rows = replace(
+        counted,
+        decisions=round(counted.decisions * more),
+        decisions_sq=round(counted.decisions_sq * more),
     )
-    lower, upper = rows.bounds(budget.confidence)
+    lower, upper = rows.bounds(budget.confidence, repeated)
     verdict = against(lower, upper, limit)
     text = (
         f"output {output.name!r}: {counted.changed:,} rows exist on one side only (on "
         f"{counted.changed_samples:,} of {output.samples:,} samples); the true rate is at "
         f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
     )
-    p = rows.p_over(limit)
+    p = rows.p_over(limit, repeated)
     return Check("row_rate", output.name, rows.rate, lower, upper, limit, verdict, text, p)

@@ -8,7 +8,6 @@ from tfmp.converters.drift.verdict.answers import label_checks
 from tfmp.converters.drift.verdict.check import (
     Check,
     Verdict,
-    advised_once,
     corrected,
     doubt,
     fault,
@@ -89,7 +88,7 @@ def judge(
         checks += label_checks(label, budget.for_output(label.output))
     if not checks:
         checks.append(_no_limit())
-    checks = advised_once(corrected(checks, budget.confidence))
+    checks = corrected(checks, budget.confidence)
     checks += _evidence(outputs, budget, synthetic)
     if fp16 == WEIGHTS_ONLY:
         checks.append(_no_arithmetic())

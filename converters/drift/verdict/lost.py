@@ -13,11 +13,12 @@ from tfmp.converters.drift import (
     OutputDrift,
     View,
     binomial_bounds,
+    binomial_p,
     difference,
     tables_of,
     views_of,
 )
-from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside, p_over
+from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside
 
 _REMEDY = (
     "Keep the end of the model in FP32, as tfmp-convert onnx does by default (tflite: "
@@ -109,15 +110,11 @@ def _share(output: OutputDrift, view: View, limit: float, confidence: float) -> 
     failed = lower > limit and read
     if not failed:
         text += _question(output, view)
-
-    def bounds(each: float) -> tuple[float, float]:
-        return binomial_bounds(wrong, samples, each)
-
     return Check(
         *(view.view, output.name, view.loss, lower, upper, limit),
         Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
         text,
-        min(1.0, p_over(bounds, limit) * view.units) if failed else None,
+        min(1.0, binomial_p(wrong, samples, limit) * view.units) if failed else None,
     )
 
 

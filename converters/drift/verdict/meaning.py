@@ -1,12 +1,8 @@
 """Checks of meaning: whether an output would fail if it meant something else than it seems to."""
 
 from tfmp.converters.drift import DECLARED, DriftBudget, Kind, OutputDrift, reads_ratios
-from tfmp.converters.drift.verdict.check import Check, Verdict, doubt, fault
-from tfmp.converters.drift.verdict.decisions import class_checks, clustered, only_firm
-
-# An output fails whatever it means if this many times as many decisions change as may, and its
-# samples are off by more than this share of their standard deviation.
-_MANY, _MUCH = 10, 0.1
+from tfmp.converters.drift.verdict.check import Check, Verdict, doubt
+from tfmp.converters.drift.verdict.decisions import class_checks
 
 # Of five classes, one may be another; of ten that are shuffled behind the first, two are.
 _TOP_K = 0.8
@@ -32,11 +28,12 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
     )
     if not (unclear and counted.samples):
         return []
-    firm = clustered(only_firm(counted), output.totals.rows.repeated)
+    firm = counted.without_ties
+    lower, _ = firm.bounds(budget.confidence, output.totals.rows.repeated)
     lost = [
         check for check in class_checks(output, counted, budget) if check.verdict is Verdict.FAIL
     ]
-    if firm.lower(budget.confidence) <= limit and not lost:
+    if lower <= limit and not lost:
         return []
     what = f"{counted.changed:,} of {counted.decisions:,} decisions would change"
     if lost:
@@ -45,13 +42,6 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
         f"output {output.name!r}: no declaration tells what it means, and if its last axis held "
         f"scores of classes, {what}. "
     )
-    moved = max((v.loss for v in output.views if v.view == "between_samples"), default=0.0)
-    if firm.lower(budget.confidence) > _MANY * limit and moved > _MUCH:
-        text += (
-            f"As numbers, its values are off by {moved:.3g} of their standard deviation between "
-            "samples, so no declaration helps"
-        )
-        return [fault("meaning", output.name, text, firm.rate)]
     text += (
         f"Declare it: --task {output.name}=classification, or regression, embedding or other if "
         "its values are no scores"

@@ -1,33 +1,29 @@
 """How many samples a verdict needs, told before there are any.
 
-A rate is judged by exact bounds on distinct samples, and an accuracy by Tango's bound on the
-answers that were lost and gained. Both say in advance which counts PASS and which FAIL.
+A rate is judged by exact bounds on distinct samples, and an accuracy by a bound on the answers that
+were lost and gained. Both say in advance which counts PASS and which FAIL.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tfmp.converters.drift import (
     DriftBudget,
-    Metric,
     binomial_bounds,
-    drop_at_most,
+    difference_bounds,
     fewest_samples,
 )
 
 # Probabilities of a PASS that are planned for.
 CHANCES = (0.8, 0.9)
 
-_FLIPS = (0, 1, 2, 5)
+_FLIPS = ((0, 0), (1, 0), (2, 0), (5, 0))
 _ANSWERS = ((0, 0), (1, 0), (2, 0), (5, 0), (5, 5))
 # True rates and shares of changed answers, as multiples of the limit.
 _RATES = (0.0, 0.1, 0.25, 0.5)
 _CHANGES = (0.0, 0.5, 1.0, 2.0, 5.0)
-
-# Values of both models, and their bounds: those of an accuracy follow from what changed.
-_UNKNOWN = (math.nan,) * 4
 
 # Standard deviations of a count that are looked at; what lies beyond has a probability of 1e-12.
 _DEVIATIONS = 7
@@ -95,6 +91,76 @@ class Outlook:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class _Limit:
+    """A limit on how many samples change for the worse.
+
+    Attributes:
+        budget: its confidence and its smallest number of samples.
+        value: of the limit.
+        bounds: on the true share, from changes for the worse and for the better and the samples.
+    """
+
+    budget: DriftBudget
+    value: float
+    bounds: Callable[[int, int, int], tuple[float, float]]
+
+    def passes(self, lost: int, gained: int, count: int) -> bool:
+        """Whether so many changes are a PASS."""
+        enough = max(self.budget.min_samples, lost + gained)
+        return count >= enough and self.bounds(lost, gained, count)[1] <= self.value
+
+    def fails(self, lost: int, gained: int, count: int) -> bool:
+        """Whether so many changes are a FAIL."""
+        return self.bounds(lost, gained, count)[0] > self.value
+
+    def passes_from(self, lost: int, gained: int = 0) -> int | None:
+        """The smallest number of samples with a PASS; None if no number is enough."""
+        return fewest_samples(lambda count: self.passes(lost, gained, count), 0)
+
+    def fails_up_to(self, lost: int, gained: int) -> int | None:
+        """The largest number of samples with a FAIL; None if no number is a FAIL."""
+        least = max(lost + gained, 1)
+        if not self.fails(lost, gained, least):
+            return None
+        found = fewest_samples(lambda count: not self.fails(lost, gained, count), least)
+        return None if found is None else found - 1
+
+    def most(self, changed: int, count: int, all_lost: bool = False) -> int | None:
+        """The largest number of changes for the worse with a PASS; None if none is a PASS.
+
+        Args:
+            changed: of so many changes, of which the others are for the better.
+            count: number of samples.
+            all_lost: whether there are no others.
+        """
+        low, high = -1, changed + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            passed = self.passes(middle, 0 if all_lost else changed - middle, count)
+            low, high = (middle, high) if passed else (low, middle)
+        return low if low >= 0 else None
+
+    def outlook(
+        self,
+        name: str,
+        seen: tuple[tuple[int, int], ...],
+        truths: list[Chance],
+        samples: int | None,
+    ) -> Outlook:
+        """What the limit asks of samples."""
+        most = fails = None
+        if samples is not None:
+            most = self.most(samples, samples, all_lost=True)
+            failing = range(samples + 1)
+            fails = next((lost for lost in failing if self.fails(lost, 0, samples)), None)
+        counts = tuple(
+            Seen(*each, self.passes_from(*each), self.fails_up_to(*each)) for each in seen
+        )
+        confidence = self.budget.confidence
+        return Outlook(name, self.value, confidence, counts, tuple(truths), most, fails)
+
+
 def flip_outlook(budget: DriftBudget, limit: float, samples: int | None = None) -> Outlook:
     """What the limit on the share of decisions that change asks of samples.
 
@@ -103,139 +169,60 @@ def flip_outlook(budget: DriftBudget, limit: float, samples: int | None = None) 
         limit: of the rate.
         samples: a number of distinct samples to tell about; None for none.
     """
-
-    def bounds(lost: int, gained: int, count: int) -> tuple[float, float]:
-        return binomial_bounds(lost, count, budget.confidence)
-
-    def most(count: int) -> int | None:
-        """The largest number of flips that passes."""
-        if not _enough(budget, count) or bounds(0, 0, count)[1] > limit:
-            return None
-        first = fewest_samples(lambda flips: bounds(min(flips, count), 0, count)[1] > limit, 0)
-        return None if first is None else min(first, count + 1) - 1
+    rule = _Limit(budget, limit, lambda n, _, count: binomial_bounds(n, count, budget.confidence))
 
     def chance(rate: float, count: int) -> float:
-        from scipy.stats import binom
+        from scipy.special import bdtr
 
-        allowed = most(count)
-        return 0.0 if allowed is None else float(binom.cdf(allowed, count, rate))
+        allowed = rule.most(count, count, all_lost=True)
+        return 0.0 if allowed is None else float(bdtr(allowed, count, rate))
 
     def enough(rate: float, wanted: float) -> int | None:
         """The samples from which on a PASS is likely, also just before one flip more is allowed."""
 
-        def passing(flips: int) -> int | None:
-            return _passes_from(budget, bounds, flips, 0, limit)
-
         def decides(flips: int) -> bool:
-            after = passing(flips + 1)
+            after = rule.passes_from(flips + 1)
             return after is not None and chance(rate, after - 1) >= wanted
 
-        if rate >= limit or passing(0) is None:
+        if rate >= limit or rule.passes_from(0) is None:
             return None
         flips = 0 if decides(0) else fewest_samples(decides, 0)
-        return None if flips is None else passing(flips)
+        return None if flips is None else rule.passes_from(flips)
 
-    return Outlook(
-        "flip_rate",
-        limit,
-        budget.confidence,
-        tuple(_seen(budget, bounds, flips, 0, limit) for flips in _FLIPS),
-        tuple(_chances(_RATES, limit, enough, chance, samples)),
-        None if samples is None else most(samples),
-        None if samples is None else _fails_with(bounds, samples, limit),
-    )
+    truths = _chances(_RATES, limit, enough, chance, samples)
+    return rule.outlook("flip_rate", _FLIPS, truths, samples)
 
 
 def accuracy_outlook(budget: DriftBudget, limit: float, samples: int | None = None) -> Outlook:
     """What the limit on the drop of accuracy asks of samples; see `flip_outlook`."""
 
     def bounds(lost: int, gained: int, count: int) -> tuple[float, float]:
-        seen = Metric("accuracy", *_UNKNOWN, True, count, "", lost=lost, gained=gained)
-        return seen.bounds(budget.confidence)
+        drop, error, degrees = (lost - gained) / count, None, count - 1
+        if degrees:
+            error = math.sqrt(max(0.0, (lost + gained) / count - drop * drop) / degrees)
+        return difference_bounds(drop, error, budget.confidence, samples=count, degrees=degrees)
 
-    def passes(lost: int, gained: int, count: int) -> bool:
-        return drop_at_most(lost, gained, count, limit, budget.confidence)
-
-    def most_lost(changed: int, count: int) -> int:
-        """The largest number of lost answers that passes among so many that change; -1 for none."""
-        low, high = -1, changed + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if passes(middle, changed - middle, count) else (low, middle)
-        return low
+    rule = _Limit(budget, limit, bounds)
 
     def chance(rate: float, count: int) -> float:
-        from scipy.stats import binom
+        from scipy.special import bdtr
 
-        if not _enough(budget, count):
-            return 0.0
         spread = _DEVIATIONS * (count * rate * (1 - rate)) ** 0.5
         low = max(0, int(count * rate - spread))
-        found = 0.0
+        found = before = 0.0
         for changed in range(low, min(count, int(count * rate + spread) + 1) + 1):
-            passed = float(binom.cdf(most_lost(changed, count), changed, 0.5))
-            found += float(binom.pmf(changed, count, rate)) * passed
+            upto = float(bdtr(changed, count, rate))
+            most = rule.most(changed, count)
+            if most is not None:
+                found += (upto - before) * float(bdtr(most, changed, 0.5))
+            before = upto
         return min(1.0, found)
 
     def enough(rate: float, wanted: float) -> int | None:
-        if not limit:
-            return None
         return fewest_samples(lambda count: chance(rate, count) >= wanted, 1)
 
-    most = None
-    if samples is not None and _enough(budget, samples):
-        lost = [count for count in range(samples + 1) if passes(count, 0, samples)][-1:]
-        most = lost[0] if lost else None
-    return Outlook(
-        "accuracy_drop",
-        limit,
-        budget.confidence,
-        tuple(_seen(budget, bounds, *answers, limit) for answers in _ANSWERS),
-        tuple(_chances(_CHANGES, limit, enough, chance, samples)),
-        most,
-        None if samples is None else _fails_with(bounds, samples, limit),
-    )
-
-
-_Bounds = Callable[[int, int, int], tuple[float, float]]
-
-
-def _enough(budget: DriftBudget, count: int) -> bool:
-    return count >= budget.min_samples
-
-
-def _seen(budget: DriftBudget, bounds: _Bounds, lost: int, gained: int, limit: float) -> Seen:
-    return Seen(
-        lost,
-        gained,
-        _passes_from(budget, bounds, lost, gained, limit),
-        _fails_up_to(bounds, lost, gained, limit),
-    )
-
-
-def _passes_from(
-    budget: DriftBudget, bounds: _Bounds, lost: int, gained: int, limit: float
-) -> int | None:
-    least = max(lost + gained, 1)
-    found = fewest_samples(
-        lambda count: count >= least and bounds(lost, gained, count)[1] <= limit, least - 1
-    )
-    return None if found is None else max(found, budget.min_samples)
-
-
-def _fails_up_to(bounds: _Bounds, lost: int, gained: int, limit: float) -> int | None:
-    least = max(lost + gained, 1)
-    if not bounds(lost, gained, least)[0] > limit:
-        return None
-    found = fewest_samples(lambda count: not bounds(lost, gained, count)[0] > limit, least)
-    return None if found is None else found - 1
-
-
-def _fails_with(bounds: _Bounds, samples: int, limit: float) -> int | None:
-    """The smallest number of changes, all for the worse, that fails."""
-    if not bounds(samples, 0, samples)[0] > limit:
-        return None
-    return fewest_samples(lambda lost: bounds(min(lost, samples), 0, samples)[0] > limit, 0)
+    truths = _chances(_CHANGES, limit, enough, chance, samples)
+    return rule.outlook("accuracy_drop", _ANSWERS, truths, samples)
 
 
 def _chances(
@@ -244,9 +231,13 @@ def _chances(
     enough: Callable[[float, float], int | None],
     chance: Callable[[float, int], float],
     samples: int | None,
-) -> Iterator[Chance]:
-    for multiple in multiples:
-        rate = multiple * limit
-        if rate <= 1:
-            needed = tuple(enough(rate, wanted) for wanted in CHANCES)
-            yield Chance(rate, needed, None if samples is None else chance(rate, samples))
+) -> list[Chance]:
+    return [
+        Chance(
+            rate,
+            tuple(enough(rate, wanted) for wanted in CHANCES),
+            None if samples is None else chance(rate, samples),
+        )
+        for rate in (multiple * limit for multiple in multiples)
+        if rate <= 1
+    ]

@@ -7,14 +7,13 @@ places, in pairs of neighbours, so that neighbours stay comparable.
 """
 
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from tfmp.converters.drift import UNREADABLE, packed, unpacked, unreadable
+from tfmp.converters.drift import UNREADABLE, Written, packed, unpacked, unreadable
 from tfmp.shared.report_files import JsonObject
 
 # Values of one side: 8 MB for both. Of a sample at least `_LEAST` are kept, if it has them, and at
@@ -54,7 +53,7 @@ class Part:
         return int(self.values.shape[2])
 
 
-class Evidence:
+class Evidence(Written):
     """Values of both sides; empty without arguments."""
 
     def __init__(self, parts: Sequence[Part] = ()) -> None:
@@ -99,15 +98,6 @@ class Evidence:
 
     def __len__(self) -> int:
         return sum(len(part.keys) for part in self.parts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Evidence) and self.to_json() == other.to_json()
-
-    def __hash__(self) -> int:
-        return hash(len(self))
-
-    def __repr__(self) -> str:
-        return f"Evidence({len(self)} samples, {zlib.crc32(repr(self.to_json()).encode()):08x})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return Evidence, (self.parts,)

@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -60,6 +61,7 @@ class Inlined:
         graph_def: GraphDef,
         writes: dict[str, str],
         widened: tuple[str, ...] = (),
+        held: Mapping[str, Variable] = MappingProxyType({}),
     ) -> None:
         """Rewrites the graph.
 
@@ -68,6 +70,7 @@ class Inlined:
             graph_def: its graph, inner functions inlined.
             writes: variables that it writes, by the graph's inputs for their handles.
             widened: 16-bit types that it computed in, and float32 took the place of.
+            held: other variables that it reads, by the names of inputs for their handles.
 
         Raises:
             ConversionError: a loop or branch uses a state.
@@ -79,7 +82,8 @@ class Inlined:
             else ()
         )
         by_handle = {_key(variable.handle): variable for variable in function.variables}
-        self._handles: dict[str, Variable] = {}
+        self._handles: dict[str, Variable] = dict(held)
+        self.variables = (*function.variables, *held.values())
         self._constants: dict[str, Tensor] = {}
         for outside, inside in function.graph.captures:
             name = inside.name.partition(":")[0]
@@ -223,6 +227,7 @@ def inlined(function: TfFunction) -> Inlined:
     plain_forms(graph_def)
     _take_defaults(graph_def)
     know_elements(graph_def)
+    held = _own_references(function, graph_def)
     nodes = {node.name: node for node in graph_def.node}
     _require_plain_writes(graph_def)
     writes = {_origin(node.input[0], nodes): node.name for node in graph_def.node if _writes(node)}
@@ -230,7 +235,33 @@ def inlined(function: TfFunction) -> Inlined:
     captured = [inside.name.partition(":")[0] for _, inside in function.graph.captures]
     widened = () if writes else in_float32(graph_def, captured)
     ordered = {name: writes[name] for name in captured if name in writes}
-    return Inlined(function, graph_def, {**ordered, **writes}, widened)
+    return Inlined(function, graph_def, {**ordered, **writes}, widened, held)
+
+
+def _own_references(function: TfFunction, graph_def: GraphDef) -> dict[str, Variable]:
+    """Makes resource variables of TF1's reference variables, which TFLite's converter loses.
+
+    Returns:
+        The variables, by the names of the inputs that are their handles.
+    """
+    import tensorflow as tf
+
+    nodes = [node for node in graph_def.node if node.op in ("Variable", "VariableV2")]
+    if not nodes:
+        return {}
+    with function.graph.as_default() as graph:
+        read = [tf.identity(graph.get_tensor_by_name(f"{node.name}:0")) for node in nodes]
+    held = {}
+    for node, value in zip(nodes, function.prune([], read)(), strict=True):
+        handle = graph_def.node.add(name=f"{node.name}/handle", op="Placeholder")
+        handle.attr["dtype"].type = tf.resource.as_datatype_enum
+        held[handle.name] = tf.Variable(value, name=node.name)
+        node.op = "ReadVariableOp"
+        node.input[:] = [handle.name]
+        node.attr.pop("shape", None)
+        node.attr.pop("container", None)
+        node.attr.pop("shared_name", None)
+    return held
 
 
 def _take_defaults(graph_def: GraphDef) -> None:

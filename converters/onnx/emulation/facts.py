@@ -294,11 +294,20 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.STEPS,
-        "Acosh Asinh Atanh Cosh Sinh",
-        "hyperbolic functions are formulas in FP16: Asinh and Acosh square their operand, which "
-        "overflows past 255",
+        "Acosh Asinh Atanh",
+        "inverse hyperbolic functions are formulas in FP16: Asinh and Acosh square their operand, "
+        "which overflows past 255",
         "W3C, WebGPU Shading Language, Accuracy of Floating Point Expressions; the 1.27 library on "
         "Mesa 25.0 gives these numbers",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.STEPS,
+        "Selu",
+        "Selu has no kernel and runs as the ONNX standard's function, each step an op in FP16: it "
+        "loses its digits near zero",
+        "onnx/onnx, onnx/defs/nn/defs.cc and onnx/defs/math/defs.cc (1.19); the 1.27 library has "
+        "no such kernel",
     ),
     _fact(
         WEBGPU,
@@ -328,15 +337,6 @@ FACTS = (
         "Softplus",
         "Softplus adds 1 to an exponential in FP16: below -8 it is zero",
         "kernel webgpu::Softplus of the 1.27 library, whose numbers these steps give",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
-        "HardSwish Mish Selu Softsign",
-        "activations without a kernel run as the ONNX standard's functions, each step an op in "
-        "FP16: Selu loses its digits near zero",
-        "onnx/onnx, onnx/defs/nn/defs.cc and onnx/defs/math/defs.cc (1.19); the 1.27 library has "
-        "no such kernels",
     ),
     _fact(
         WEBGPU,

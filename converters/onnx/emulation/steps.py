@@ -293,7 +293,7 @@ def _elu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
 
 
 def _selu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """The standard's function; so are those of Mish, HardSwish and Softsign."""
+    """The standard's function."""
     x = operand(node, 0)
     alpha = _half(build, real(node, "alpha", 1.6732632423543772))
     gamma = _half(build, real(node, "gamma", 1.0507009873554805))
@@ -304,32 +304,10 @@ def _selu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
 
 
 def _softplus(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    return _softplus_of(build, operand(node, 0))
-
-
-def _softplus_of(build: SumBuilder, x: ir.Value) -> ir.Value:
+    x = operand(node, 0)
     powers = _exp_of(build, build.op("Neg", build.op("Abs", x)))
     total = build.rounded(build.op("Add", powers, build.floats(1)))
     return build.op("Add", build.rounded(_log_of(build, total)), build.op("Relu", x))
-
-
-def _mish(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    share = _tanh_of(build, build.rounded(_softplus_of(build, x)))
-    return build.op("Mul", x, build.rounded(share))
-
-
-def _hard_swish(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    sloped = build.rounded(build.op("Mul", x, _half(build, 1 / 6)))
-    share = build.rounded(build.op("Add", sloped, build.floats(0.5)))
-    return build.op("Mul", x, build.op("Clip", share, build.floats(0), build.floats(1)))
-
-
-def _softsign(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    above = build.rounded(build.op("Add", build.op("Abs", x), build.floats(1)))
-    return build.op("Div", x, above)
 
 
 def _batch_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -378,13 +356,6 @@ def _tanh_of(build: SumBuilder, x: ir.Value) -> ir.Value:
     powers = _exp_of(build, doubled)
     above = build.op("Mul", build.op("Sign", x), build.rounded(build.op("Sub", one, powers)))
     return build.op("Div", above, build.rounded(build.op("Add", one, powers)))
-
-
-def _hyperbolic(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    powers, inverse = _exp_of(build, x), _exp_of(build, build.op("Neg", x))
-    both = build.op("Sub" if node.op_type == "Sinh" else "Add", powers, inverse)
-    return build.op("Mul", build.rounded(both), build.floats(0.5))
 
 
 def _inverse_hyperbolic(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -447,28 +418,23 @@ def _half(build: SumBuilder, number: float) -> ir.Value:
 STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
     **dict.fromkeys(("Acosh", "Asinh", "Atanh"), _inverse_hyperbolic),
     "BatchNormalization": _batch_norm,
-    "Cosh": _hyperbolic,
     "CumSum": lambda build, node, block: add_up(build, node, 1),
     "Elu": _elu,
     "Erf": _erf,
     "Exp": lambda build, node, block: _exp_of(build, operand(node, 0)),
     "FastGelu": _gelu,
     "Gelu": _gelu,
-    "HardSwish": _hard_swish,
     "InstanceNormalization": _instance_norm,
     "LayerNormalization": _web_layer_norm,
     "Log": lambda build, node, block: _log_of(build, operand(node, 0)),
-    "Mish": _mish,
     "ReduceLogSum": _log_sum,
     "ReduceLogSumExp": _log_sum_exp,
     "ReduceMean": _mean,
     "ReduceSumSquare": _sum_square,
     "Selu": _selu,
     "Sigmoid": _sigmoid,
-    "Sinh": _hyperbolic,
     "SkipLayerNormalization": _skip_layer_norm,
     "Softplus": _softplus,
-    "Softsign": _softsign,
     "Tanh": _tanh,
 }
 

@@ -8,7 +8,7 @@ grows with the number of nodes and not with the size of the model.
 import logging
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -169,11 +169,16 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
     from tfmp.converters.onnx.export.tf2onnx_passes import mended, optimize
 
     inputs = list(traced.inputs)
+    weights = {
+        name.partition(":")[0] for name, own in traced.inputs.items() if own in traced.weights
+    }
     _forget_xla(traced.graph_def)
 
     def convert() -> "Graph":
+        _become(traced.graph_def, weights, _UNFED)
         with tf.Graph().as_default():  # grappler's export refuses to run eagerly
             graph_def = tf_loader.tf_optimize(inputs, traced.outputs, traced.graph_def)
+        _become(graph_def, weights, "Placeholder")
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(graph_def, name="")
             return tfonnx.process_tf_graph(
@@ -208,6 +213,20 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
                 f"--batch or --input-shape{_or_tflite(ops)}."
             ) from error
         return onnx_graph.make_model(source.name)
+
+
+# An op without inputs that grappler does not fold.
+_UNFED = "ImmutableConst"
+
+
+def _become(graph_def: GraphDef, weights: Collection[str], op: str) -> None:
+    """Changes the op of weights: grappler makes an array of zeros for each placeholder."""
+    for node in graph_def.node:
+        if node.name in weights:
+            node.op = op
+            node.attr.pop("memory_region_name", None)
+            if op == _UNFED:
+                node.attr["memory_region_name"].s = b"none"
 
 
 _FAILED_NODE = re.compile(

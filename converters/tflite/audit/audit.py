@@ -7,34 +7,28 @@ ones: without data the audit only names the things that it cannot know.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tfmp.converters.intake import AnySource, Source
-from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+import numpy as np
+
+from tfmp.converters.intake import AnySource, Graph, Node, Source
+from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.tensors import Batch
-from tfmp.converters.shared.worker import Worker
-from tfmp.converters.tflite.export import (
-    ConstantFinding,
-    constant_findings,
-    export_tflite,
-    weight_bytes,
-)
-from tfmp.converters.tflite.file import FLATBUFFER_LIMIT_BYTES, TFLiteModel, layer_of
-from tfmp.shared.atomic_file import temporary_folder
+from tfmp.converters.shared.traced_runs import run_traced
+from tfmp.converters.tflite.export import ConstantFinding, findings_in
+from tfmp.converters.tflite.file import layer_of
+from tfmp.converters.tflite.rewriting import SUMS, Magnitude, Magnitudes, measure, without_gaps
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
-
-if TYPE_CHECKING:
-    from tfmp.converters.tflite.audit.meter import Range
-
-_BATCH_TIMEOUT_S = 1800.0
 
 # Less room than this, in powers of two, and other data than what was measured may overflow.
 TIGHT_BINADES = 2.0
 # A tensor of which this share becomes zero has lost more than noise.
 _VANISHING_SHARE = 0.01
+# Operations that make a large or infinite result of a small operand, and the place of that operand.
+_DELICATE_OPERAND = {"RealDiv": 1, "DivNoNan": 1, "Rsqrt": 0, "Reciprocal": 0, "Log": 0}
 
 
 @dataclass(frozen=True)
@@ -44,12 +38,12 @@ class ActivationFinding:
     Attributes:
         name: the tensor's name.
         layer: the Keras layer that it comes from; "" when unknown.
-        op: the TFLite operator that gives it.
+        op: TensorFlow's operation that gives it.
         peak: largest magnitude seen.
         smallest: smallest magnitude other than zero.
-        accumulator: largest value of a sum inside the operator; 0 for an operator without one.
-        accumulator_of: name of that sum, such as "sum of squares".
-        operand: smallest magnitude of the operand that the operator divides by, or None.
+        accumulator: largest value of a sum inside the operation; 0 for one without a sum.
+        accumulator_of: "sum", or "" for an operation without one.
+        operand: smallest magnitude other than zero of what the operation divides by, or None.
         vanishing: share of its values other than zero that FP16 makes zero.
         nonfinite: number of values that are not finite in float32 already.
         status: "non-finite", "overflows", "divides by zero", "vanishes", "tight" or "fits".
@@ -125,10 +119,7 @@ _DANGEROUS = _STATUSES[:4]
 
 
 def audit_model(
-    source: AnySource,
-    batches: Iterable[Batch] | None = None,
-    progress: Progress = SILENT,
-    converter: Worker | None = None,
+    source: AnySource, batches: Iterable[Batch] | None = None, progress: Progress = SILENT
 ) -> Audit:
     """Looks for values of a model that FP16 arithmetic could not hold.
 
@@ -136,109 +127,98 @@ def audit_model(
         source: the model.
         batches: real samples, arrays by input name; None to look at constants only.
         progress: told of the stages.
-        converter: the process that converts; see `export_tflite`.
 
     Raises:
-        InputError: the model is an ONNX file.
-        ConversionError: the model cannot become a TFLite file, or the file fails on the samples.
+        InputError: the model is an ONNX file, or cannot run on the samples.
     """
     if not isinstance(source, Source):
         raise InputError(
-            f"model {source.name!r} is an ONNX graph; the audit follows the TFLite operators that "
-            "a Keras or TensorFlow model becomes. Inspect the model that it was exported from."
+            f"model {source.name!r} is an ONNX graph; the audit follows the operations of a Keras "
+            "or TensorFlow model. Inspect the model that it was exported from."
         )
-    _check_size(source)
-    with temporary_folder() as folder:
-        path = folder / "float32.tflite"
-        export_tflite(source, path, precision="fp32", progress=progress, converter=converter)
-        model = TFLiteModel(path)
-        constants = constant_findings(model)
-        activations: tuple[ActivationFinding, ...] = ()
-        samples = 0
-        if batches is not None:
-            try:
-                activations, samples = _measure(model, batches, progress)
-            except RunnerError as error:
-                raise ConversionError(
-                    f"model {source.name!r}: its ranges cannot be measured ({error}) Leave "
-                    "--data out to look at its constants only."
-                ) from error
-        return Audit(source.name, constants, activations, samples, _unknown(model, samples))
+    model = without_gaps(source)[0]
+    graph = Graph(model.graph, len(model.inputs))
+    constants = findings_in(_constants(model, graph))
+    counts: list[int] = []
+    seen: Magnitudes = {}
+    if batches is not None:
+        with running_on_samples(source.name):
+            seen = measure(model, _counted(batches, counts, progress))
+    found = [
+        _finding(node, name, seen)
+        for node in graph.nodes
+        for name in node.outputs
+        if name in seen and name not in graph.constants and name not in graph.inputs
+    ]
+    unknown = _unknown(graph, sum(counts))
+    return Audit(source.name, constants, tuple(sorted(found, key=_danger)), sum(counts), unknown)
 
 
-def _check_size(source: Source) -> None:
-    """Refuses a model whose weights fit a file in FP16, perhaps, but not in float32."""
-    needed = weight_bytes([source], "fp32")
-    if needed > FLATBUFFER_LIMIT_BYTES:
-        raise ConversionError(
-            f"model {source.name!r} has {needed / 2**30:.1f} GiB of float32 weights; the audit "
-            "measures them in a TFLite file, which holds less than 2 GiB. A conversion with --data "
-            "measures the model itself, and its report names the layers that overflow."
+def _counted(batches: Iterable[Batch], counts: list[int], progress: Progress) -> Iterator[Batch]:
+    for batch in batches:
+        yield batch
+        counts.append(len(next(iter(batch.values()))))
+        progress(f"measuring ranges: {sum(counts)} samples")
+
+
+def _constants(source: Source, graph: Graph) -> Iterator[tuple[str, np.ndarray]]:
+    """The float32 constants that operations on the input read, folded as a converter folds them."""
+    read = dict.fromkeys(
+        name
+        for node in graph.nodes
+        if not graph.constants.issuperset(node.outputs)
+        for name in node.inputs
+        if name in graph.constants
+    )
+    traced = source.graph
+    tensors = [traced.graph.get_tensor_by_name(name) for name in read if name in graph.floats]
+    if tensors:
+        values = run_traced(traced.prune([], tensors))
+        yield from (
+            (one.name, np.asarray(value)) for one, value in zip(tensors, values, strict=True)
         )
+    handles = {id(variable.handle): variable for variable in traced.graph.variables}
+    for outer, inner in traced.graph.captures:  # tables that are read row by row
+        variable = handles.get(id(outer))
+        if inner.name in read and variable is not None and variable.dtype.name == "float32":
+            yield variable.name, variable.numpy()
 
 
-def _measure(
-    model: TFLiteModel, batches: Iterable[Batch], progress: Progress
-) -> tuple[tuple[ActivationFinding, ...], int]:
-    samples = 0
-    with Worker(
-        "tfmp.converters.tflite.audit.meter:RangeMeter",
-        model.path,
-        label="measuring ranges with LiteRT",
-        timeout_s=_BATCH_TIMEOUT_S,
-    ) as worker:
-        for batch in batches:
-            worker.call("see", batch)
-            samples += len(next(iter(batch.values())))
-            progress(f"measuring ranges: {samples} samples")
-        ranges = worker.call("ranges")
-    givers = {
-        (operator.subgraph, index): operator.name
-        for operator in model.operators
-        for index in operator.outputs
-    }
-    found = [_finding(model, graph, index, givers, seen) for graph, index, seen in ranges]
-    return tuple(sorted(found, key=_danger)), samples
-
-
-def _finding(
-    model: TFLiteModel,
-    graph: int,
-    index: int,
-    givers: dict[tuple[int, int], str],
-    seen: "Range",
-) -> ActivationFinding:
-    name = model.tensors[graph][index].spec.name
-    vanishing = seen.vanished / seen.nonzero if seen.nonzero else 0.0
-    operand = seen.operand if math.isfinite(seen.operand) else None
+def _finding(node: Node, name: str, seen: Magnitudes) -> ActivationFinding:
+    one = seen[name]
+    vanishing = one.vanished / one.nonzero if one.nonzero else 0.0
+    delicate = _DELICATE_OPERAND.get(node.op)
+    divisor = seen.get(node.inputs[delicate]) if delicate is not None else None
+    operand = divisor.smallest if divisor is not None and divisor.nonzero else None
+    hidden = seen[node.inputs[0]].running if node.op in SUMS and node.inputs[0] in seen else 0.0
     return ActivationFinding(
         name=name,
         layer=layer_of(name),
-        op=givers[graph, index],
-        peak=seen.peak,
-        smallest=seen.smallest if seen.nonzero else 0.0,
-        accumulator=seen.hidden,
-        accumulator_of=seen.hidden_what,
+        op=node.op,
+        peak=one.peak,
+        smallest=one.smallest if one.nonzero else 0.0,
+        accumulator=hidden,
+        accumulator_of="sum" if hidden else "",
         operand=operand,
         vanishing=vanishing,
-        nonfinite=seen.nonfinite,
-        status=_status(seen, operand, vanishing),
+        nonfinite=one.nonfinite,
+        status=_status(one, hidden, operand, vanishing),
     )
 
 
-def _status(seen: "Range", operand: float | None, vanishing: float) -> str:
-    largest = max(seen.peak, seen.hidden)
+def _status(seen: Magnitude, hidden: float, operand: float | None, vanishing: float) -> str:
+    largest = max(seen.peak, hidden)
     if seen.nonfinite:
         return "non-finite"
     if largest >= FLOAT16.overflow_threshold:
         return "overflows"
-    if operand is not None and 0 < operand <= FLOAT16.smallest_subnormal / 2:
+    if operand is not None and operand <= FLOAT16.smallest_subnormal / 2:
         return "divides by zero"
     if vanishing > _VANISHING_SHARE:
         return "vanishes"
     if _binades(FLOAT16.max, largest) < TIGHT_BINADES:
         return "tight"
-    if operand is not None and 0 < operand < FLOAT16.smallest_normal:
+    if operand is not None and operand < FLOAT16.smallest_normal:
         return "tight"
     return "fits"
 
@@ -247,7 +227,7 @@ def _danger(found: ActivationFinding) -> tuple[int, float]:
     return _STATUSES.index(found.status), min(found.headroom, found.footroom)
 
 
-def _unknown(model: TFLiteModel, samples: int) -> tuple[str, ...]:
+def _unknown(graph: Graph, samples: int) -> tuple[str, ...]:
     if not samples:
         return (
             "no samples were run: which activations overflow or vanish is unknown. Give real "
@@ -257,9 +237,12 @@ def _unknown(model: TFLiteModel, samples: int) -> tuple[str, ...]:
         f"values beyond the values of these {samples} samples",
         "the order in which a GPU adds: sums were followed in the order of memory",
     ]
-    if any(operator.name == "IF" for operator in model.operators):
-        known.append("values inside the branches of IF operators")
+    if any(node.op in _WITH_BODIES for node in graph.nodes):
+        known.append("values inside loops and branches, such as states between their steps")
     return tuple(known)
+
+
+_WITH_BODIES = frozenset("Case If StatelessCase StatelessIf StatelessWhile While".split())
 
 
 def _binades(limit: float, value: float) -> float:

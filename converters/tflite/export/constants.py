@@ -67,11 +67,18 @@ def constant_findings(
 ) -> tuple[ConstantFinding, ...]:
     """The constants of a file that FP16 harms, the worst first."""
     tensors = (tensor for tensor in model.constants() if tensor.spec.dtype in dtypes)
-    found = (
-        examine(tensor.spec.name, layer_of(tensor.spec.name), model.constant(tensor))
-        for tensor in tensors
+    return findings_in((tensor.spec.name, model.constant(tensor)) for tensor in tensors)
+
+
+def findings_in(constants: Iterable[tuple[str, np.ndarray]]) -> tuple[ConstantFinding, ...]:
+    """Those of these constants, by name, that FP16 harms, the worst first."""
+    found = (examine(name, layer_of(name), values) for name, values in constants)
+    return tuple(
+        sorted(
+            filter(None, found),
+            key=lambda f: (not f.serious, -f.clamped, -f.vanished / f.size, -f.subnormal / f.size),
+        )
     )
-    return _worst_first(filter(None, found))
 
 
 def examine(name: str, layer: str, values: np.ndarray) -> ConstantFinding | None:
@@ -94,13 +101,4 @@ def examine(name: str, layer: str, values: np.ndarray) -> ConstantFinding | None
         return None
     return ConstantFinding(
         name, layer, values.size, clamped, vanished, subnormal, largest, smallest
-    )
-
-
-def _worst_first(findings: Iterable[ConstantFinding]) -> tuple[ConstantFinding, ...]:
-    return tuple(
-        sorted(
-            findings,
-            key=lambda f: (not f.serious, -f.clamped, -f.vanished / f.size, -f.subnormal / f.size),
-        )
     )

@@ -104,9 +104,9 @@ _FIXED_BATCH = (
     "elements of a known shape: give it element_shape."
 )
 _FLEX = (
-    " Replace the layers that need it, or pass `--allow-flex` (`allow_flex=True`) to keep "
-    "TensorFlow ops in the file: it then runs only where the TensorFlow (Flex) delegate is linked "
-    "in, never on a GPU or in plain LiteRT."
+    " Replace the layers that need it, or try ONNX (`tfmp-convert onnx`). With `--allow-flex` "
+    "(`allow_flex=True`) TensorFlow ops stay in the file: it then runs only where the TensorFlow "
+    "(Flex) delegate is linked in, never on a GPU or in plain LiteRT."
 )
 
 

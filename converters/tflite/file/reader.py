@@ -7,23 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
-
-
-class Table(Protocol):
-    """A table of schema.fbs, such as `schema.WhileOptions`, before it is read."""
-
-    def Init(self, content: object, position: int) -> None:
-        """Points it at a place of the file."""
-
-
-Options = TypeVar("Options", bound=Table)
 
 _IDENTIFIER = b"TFL3"
 _FLEX_PREFIX = "Flex"
@@ -187,13 +176,6 @@ class TFLiteModel:
         """The name of a signature: `wanted` if there is one, else the usual one, else the first."""
         names = (wanted, *USUAL_SIGNATURES, *self.signatures)
         return next(name for name in names if name is not None and name in self.signatures)
-
-    def options(self, operator: Operator, kind: type[Options]) -> Options:
-        """The operator's options, such as a table of `schema.WhileOptions`."""
-        table = self.root.Subgraphs(operator.subgraph).Operators(operator.index).BuiltinOptions()
-        options = kind()
-        options.Init(table.Bytes, table.Pos)
-        return options
 
     def buffer_position(self, index: int) -> int:
         """The position in the file where the bytes of a buffer start."""

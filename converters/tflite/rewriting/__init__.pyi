@@ -1,4 +1,10 @@
 from .gaps import without_gaps as without_gaps
+from .ranges import (
+    SUMS as SUMS,
+    Magnitude as Magnitude,
+    Magnitudes as Magnitudes,
+    measure as measure,
+)
 from .repair import (
     Change as Change,
     Overflow as Overflow,

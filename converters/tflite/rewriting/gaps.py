@@ -396,6 +396,17 @@ def _bias_in_front(node: Node, graph: Graph) -> Filling | None:
     return lambda x, bias: x + tf.reshape(bias, (1, -1, 1))
 
 
+def _one_bias(node: Node, graph: Graph) -> Filling | None:
+    """A bias of one channel before a residual: the converter makes a BiasAdd of a wrong rank."""
+    import tensorflow as tf
+
+    one, other = (graph.specs[name].shape for name in node.inputs)
+    added = any(reader.op == node.op for reader in graph.readers(node.outputs[0]))
+    if other != (1,) or one.rank != 3 or one[-1] != 1 or not added:
+        return None
+    return lambda x, bias: x + tf.reshape(bias, ())
+
+
 def _cross(node: Node, graph: Graph) -> Filling:
     """The vector that stands upright on two others."""
     import tensorflow as tf
@@ -449,6 +460,7 @@ GAPS: dict[str, Gap] = {
     **dict.fromkeys(
         ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _elementary
     ),
+    "AddV2": _one_bias,
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BiasAdd": _bias_in_front,
     "Cross": _cross,

@@ -1,8 +1,4 @@
-"""Magnitudes of every tensor of a TensorFlow graph on real samples, and of the sums in it.
-
-The audit measures the operators that ship. This measures the graph that they are made from, which
-can still be rewritten.
-"""
+"""Magnitudes of every tensor of a TensorFlow graph on real samples, and of the sums in it."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +8,7 @@ import numpy as np
 from tfmp.converters.intake import Graph, Node, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.traced_runs import run_traced
+from tfmp.shared.numerics import FLOAT16
 
 # All activations of so many samples are held at once, where the model takes any number.
 _ROWS = 4
@@ -30,8 +27,12 @@ class Magnitude:
         peak: largest finite magnitude.
         smallest: smallest magnitude other than zero.
         size: number of values in one run.
+        nonfinite: number of values that are infinite or not a number in float32 already.
+        nonzero: number of finite values other than zero.
+        vanished: number of these that FP16 makes zero.
         hidden: largest value that any order of adding can reach, if the tensor is the input of a
             sum or mean.
+        running: largest running sum in the order of memory, if the tensor is such an input.
         whole: whether all values are whole numbers.
         value: the value itself, of a small tensor that depends on no input.
     """
@@ -39,7 +40,11 @@ class Magnitude:
     peak: float = 0.0
     smallest: float = np.inf
     size: int = 0
+    nonfinite: int = 0
+    nonzero: int = 0
+    vanished: int = 0
     hidden: float = 0.0
+    running: float = 0.0
     whole: bool = True
     value: np.ndarray | None = None
 
@@ -48,6 +53,9 @@ class Magnitude:
         sizes = np.abs(values[np.isfinite(values)])
         nonzero = sizes[sizes > 0]
         self.size = max(self.size, values.size)
+        self.nonfinite += values.size - sizes.size
+        self.nonzero += nonzero.size
+        self.vanished += int(np.count_nonzero(nonzero <= FLOAT16.smallest_subnormal / 2))
         self.whole = self.whole and bool((sizes == np.floor(sizes)).all())
         if nonzero.size:
             self.peak = max(self.peak, float(nonzero.max()))
@@ -74,8 +82,10 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
                 if name in graph.constants and seen[name].size <= _SMALL:
                     seen[name].value = values[name]
             for node in sums:
-                hidden = _worst_sum(values[node.inputs[0]], values[node.inputs[1]])
-                seen[node.inputs[0]].hidden = max(seen[node.inputs[0]].hidden, hidden)
+                given = seen[node.inputs[0]]
+                hidden, running = _worst_sums(values[node.inputs[0]], values[node.inputs[1]])
+                given.hidden = max(given.hidden, hidden)
+                given.running = max(given.running, running)
     return seen
 
 
@@ -122,7 +132,12 @@ def fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, np
     return run
 
 
-def _worst_sum(values: np.ndarray, axes: np.ndarray) -> float:
-    sizes = np.abs(np.where(np.isfinite(values), values, 0)).astype(np.float64)
-    total = sizes.sum(axis=tuple(int(axis) for axis in np.reshape(axes, -1)))
-    return float(total.max()) if total.size else 0.0
+def _worst_sums(values: np.ndarray, axes: np.ndarray) -> tuple[float, float]:
+    """The largest sums over axes that any order can reach, and the order of memory does."""
+    finite = np.where(np.isfinite(values), values, 0).astype(np.float64)
+    summed = sorted(int(axis) % values.ndim for axis in np.reshape(axes, -1))
+    terms = np.moveaxis(finite, summed, range(-len(summed), 0))
+    rows = terms.reshape(*terms.shape[: values.ndim - len(summed)], -1)
+    sums = np.abs(rows).sum(axis=-1), np.abs(np.cumsum(rows, axis=-1))
+    hidden, running = (float(one.max(initial=0.0)) for one in sums)
+    return hidden, running

@@ -10,26 +10,35 @@ from tfmp.converters import convert
 from tfmp.converters.report import CandidateReport
 
 
-def judged(terms: int, low: float, folder: Path, accumulate: str) -> CandidateReport:
+def judged(
+    terms: int, low: float, folder: Path, accumulate: str, looped: bool = False
+) -> CandidateReport:
     """A product of so many terms between `low` and 1, converted and validated."""
     keras.utils.set_random_seed(0)
-    inputs = keras.Input((terms,))
+    steps = (2,) if looped else ()
+    inputs = keras.Input((*steps, terms))
     weights = keras.initializers.RandomUniform(low, 1)
-    model = keras.Model(
-        inputs, keras.layers.Dense(4, kernel_initializer=weights, name="dense")(inputs)
-    )
-    x = np.random.default_rng(0).uniform(low, 1, (64, terms)).astype(np.float32)
-    options = {"data": x, "accumulate": accumulate, "tasks": {"dense": "regression"}}
+    if looped:
+        layer = keras.layers.SimpleRNN(
+            4, None, kernel_initializer=weights, recurrent_initializer="zeros", name="product"
+        )
+    else:
+        layer = keras.layers.Dense(4, kernel_initializer=weights, name="product")
+    model = keras.Model(inputs, layer(inputs))
+    x = np.random.default_rng(0).uniform(low, 1, (64, *steps, terms)).astype(np.float32)
+    options = {"data": x, "accumulate": accumulate, "tasks": {"product": "regression"}}
     return convert(model, "tflite", folder / "m.tflite", **options).report.candidates[0]
 
 
 @pytest.mark.parametrize(
-    ("terms", "low", "fails"), [(8192, 0, True), (64, -1, False)], ids=["past 2048", "sound"]
+    ("terms", "low", "looped", "fails"),
+    [(8192, 0, False, True), (64, -1, False, False), (8192, 0, True, True)],
+    ids=["past 2048", "sound", "in a loop"],
 )
 def test_sums_that_fp16_cannot_hold_are_found_where_the_file_allows_them(
-    terms: int, low: float, fails: bool, tmp_path: Path
+    terms: int, low: float, looped: bool, fails: bool, tmp_path: Path
 ):
-    candidate = judged(terms, low, tmp_path, "fp16")
+    candidate = judged(terms, low, tmp_path, "fp16", looped)
     assert candidate.runner.fp16 == "emulated"
     assert candidate.runner.details["holds for"].startswith("LiteRT on CPUs that add in FP16")
     assert (candidate.verdict == "FAIL") == fails, candidate.reasons

@@ -1,13 +1,11 @@
 """FusedStep: how many programs a round of steps is on TensorFlow."""
 
 import keras
-import numpy as np
 import pytest
 from colocated_jobs import X, Y
 
 from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
-from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.training import Training
 
 pytestmark = [
@@ -45,12 +43,3 @@ def calls(*by_xla: bool) -> list[bool]:
 def test_jobs_that_compile_with_xla_are_one_program_without_the_others():
     assert calls(True, True) == [True]
     assert calls(True, False, True) == [True, False]
-
-
-def test_one_program_computes_what_the_jobs_compute_alone():
-    found = run_in_process("fused", jobs(True, False, True), keep=True)
-    alone = run_in_process("sequential", jobs(True, False, True), keep=True)
-    for one, two in zip(found.jobs, alone.jobs, strict=True):
-        assert (one.name, one.error) == (two.name, "")
-        for value, expected in zip(one.weights, two.weights, strict=True):
-            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)

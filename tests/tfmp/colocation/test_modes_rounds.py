@@ -1,8 +1,5 @@
 """Rounds of steps by the jobs' weights, with trainings that only count."""
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from tfmp.colocation import modes
@@ -87,21 +84,6 @@ def test_equal_weights_are_no_weights():
         "interleaved",
         "the fastest mode that keeps to the weights of the jobs",
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["interleaved", "fused"])
-def test_weights_change_the_order_and_not_the_result(mode):
-    from colocated_jobs import X, Y, small
-
-    often = Job(small, (X, Y), steps=8, name="often", batch_size=8, weight=2)
-    jobs = [often, replace(often, name="seldom", weight=1)]
-    found = modes.run_in_process(mode, jobs, keep=True)
-    alone = modes.run_in_process("sequential", jobs, keep=True)
-    for one, two in zip(found.jobs, alone.jobs, strict=True):
-        assert (one.error, one.steps) == ("", 8)
-        for value, expected in zip(one.weights, two.weights, strict=True):
-            np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
 
 
 def mode_row(mode, predicted_s):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfmp.colocation import choice, needs, run
+from tfmp.colocation import needs, run
 from tfmp.colocation.job import Job
 from tfmp.colocation.needs import needed_bytes, why_too_much
 from tfmp.colocation.report import JobResult, ModeResult
@@ -69,20 +69,3 @@ def test_a_named_mode_is_refused_before_it_starts(free, monkeypatch):
     jobs = [Job(dict, (), name="a"), Job(dict, (), name="b")]
     with pytest.raises(ValueError, match=r"^Mode 'threads' needs about 12 GiB .* Choose mode 'seq"):
         run.colocate(jobs, "threads")
-
-
-@pytest.mark.slow
-def test_auto_leaves_out_the_modes_that_do_not_fit(free, monkeypatch):
-    free(13)
-    taken = []
-
-    def in_process(mode, jobs, keep):
-        taken.append(mode)
-        return alone(4, 8)
-
-    monkeypatch.setattr(choice, "run_in_process", in_process)
-    jobs = (Job(dict, (), name="a"), Job(dict, (), name="b"))
-    _, notes = choice.measure(jobs, "auto", 10, None)
-    assert "fused" not in taken
-    assert {"interleaved", "threads"} <= set(taken)
-    assert notes[0].startswith("fused was not measured: mode 'fused' needs about 14 GiB")

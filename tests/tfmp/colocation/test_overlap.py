@@ -55,11 +55,8 @@ def test_the_number():
             "3.1 and 3.1 of 4 cores busy: together they want more than there is",
         ),
         ("processes", (2.0, 2.0), 1.9, "the steps do not overlap. Alone the jobs keep 1.9 and 1.9"),
-        ("processes", (2.0, 2.0), 1.9, "hardly any is left"),
-        ("processes", (1.0, 1.1), 1.0, "overlap: 1.82 seconds of work in a second"),
         ("processes", (1.0, 1.1), 1.0, "1.0 and 1.0 of 4 cores busy: cores are left"),
         ("threads", (2.0, 2.0), 1.0, "cores are left, but Python starts the steps of one thread"),
-        ("interleaved", (2.0, 2.0), 1.0, "One step runs at a time"),
         ("threads", (2.0, 2.0), None, "How many cores a job keeps busy is not known"),
     ],
 )
@@ -81,7 +78,6 @@ def use(busy, memory_busy, samples=20):
             False,
             "only the gaps between them can be filled; alone a kernel runs 40% and 40% of the time",
         ),
-        ("fused", None, False, "One program on one stream"),
         ("processes", None, False, "in time slices: start it with nvidia-cuda-mps-control -d"),
         (
             "processes",
@@ -90,7 +86,6 @@ def use(busy, memory_busy, samples=20):
             "its memory is the limit: alone the jobs keep it busy 120%",
         ),
         ("processes", use(0.7, 0.2), True, "its multiprocessors are shared"),
-        ("streams", use(0.2, 0.1), False, "alone the jobs leave it idle for most of the time"),
         ("streams", None, False, "Kernels run at the same time as far as the card has room"),
     ],
 )

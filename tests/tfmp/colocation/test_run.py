@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import ctrl_c
 import keras
 import numpy as np
 import pytest
@@ -12,11 +11,10 @@ from quick import quick
 import tfmp
 from tfmp.colocation.choice import judged, predicted_seconds, recommend
 from tfmp.colocation.job import Job, JobBatches
-from tfmp.colocation.mode_names import IN_PROCESS, MODES
+from tfmp.colocation.mode_names import IN_PROCESS
 from tfmp.colocation.modes import describe, run_in_process
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.run import colocate
-from tfmp.colocation.training import Training
 
 ON_JAX = keras.backend.backend() == "jax"
 TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
@@ -213,40 +211,6 @@ def test_ctrl_c_while_a_checkpoint_is_written_leaves_the_one_before(tmp_path, mo
     assert not folder.exists()
 
 
-@pytest.mark.slow
-def test_ctrl_c_in_the_middle_of_an_epoch_of_a_thread(tmp_path, monkeypatch, alone):
-    """It reaches the main thread; the jobs stop without taking half an epoch for a whole one."""
-    import os
-    import signal
-    import threading
-
-    abandon, told, heard = Training.abandon, threading.Event(), []
-
-    def abandon_and_tell(training):
-        abandon(training)
-        told.set()
-
-    class Interrupting(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch == 1:
-                os.kill(os.getpid(), signal.SIGINT)  # to the process, as a terminal does
-                heard.append(told.wait(60))
-
-    monkeypatch.setattr(Training, "abandon", abandon_and_tell)
-
-    common = {"steps": 8, "name": "half", "seed": 3, "steps_per_epoch": 3}
-    common["checkpoint"] = tmp_path / "backup"
-    interrupted = Job(other, batches, "mixed_float16", callbacks=[Interrupting()], **common)
-    with ctrl_c.heard(), pytest.raises(KeyboardInterrupt):
-        run_in_process("threads", [interrupted], keep=False)
-    assert heard == [True]
-    job = Job(other, batches, "mixed_float16", **common)
-    result = run_in_process("threads", [job], keep=True).jobs[0]
-    assert (result.error, result.steps) == ("", 8)
-    for one, two in zip(result.weights, alone["half"].weights, strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
 def test_progress_is_told_for_each_job():
     told = []
     colocate(jobs()[2:], "interleaved", measure_steps=0, progress=lambda *n: told.append(n))
@@ -286,29 +250,6 @@ def test_a_function_that_gives_batches_once_does_for_one_pass():
     longer = run_in_process("sequential", [Job(other, once, steps=6, name="a")], keep=False).jobs[0]
     assert longer.steps == 5
     assert "no batch a second time. Pass arrays, a list" in longer.error
-
-
-@pytest.mark.slow
-def test_auto_measures_and_trains(monkeypatch):
-    monkeypatch.setattr("tfmp.colocation.choice._WORTH_A_PROCESS_S", float("inf"))
-    report = colocate(jobs()[2:], measure_steps=2)
-    assert [row.mode for row in report.measured] == list(IN_PROCESS)
-    assert report.mode in IN_PROCESS
-    assert report.run is not None
-    assert report.run.mode == report.mode
-    assert report["half"].steps == 8
-    assert report["half"].slowdown > 0
-    assert "processes was not measured: the whole work takes" in report.notes[0]
-    assert all(row.predicted_s > 0 and 0 < row.fairness <= 1 for row in report.measured)
-    assert all(row.memory.bytes >= 0 for row in report.measured)
-    text = str(report)
-    assert text.splitlines()[0].startswith("mode ")
-    assert text.splitlines()[-1].startswith(f"{report.mode}: ")
-    document = report.to_dict()
-    assert document["schema"] == "tfmp.colocate/1"
-    assert document["run"]["jobs"][0]["history"]["loss"] == report["half"].history["loss"]
-    with pytest.raises(KeyError, match="no job 'third'"):
-        report["third"]
 
 
 def test_processes_on_a_card_are_measured_in_processes(monkeypatch):
@@ -442,7 +383,6 @@ GOOD = Job(small, (X, Y), name="good")
     [
         (lambda: colocate([]), ValueError, "at least one job; received an empty list"),
         (lambda: colocate(GOOD), TypeError, r"expects a list of tfmp\.Job, received Job"),
-        (lambda: colocate([small]), TypeError, r"one of its items is .* of type function"),
         (lambda: colocate([GOOD, GOOD]), ValueError, r"'good' comes 2 times\. Pass name="),
         (lambda: colocate([GOOD], "both"), ValueError, "'processes'; received 'both'"),
         (lambda: colocate([GOOD], measure_steps=0), ValueError, "Mode 'auto' chooses by measuring"),
@@ -451,22 +391,18 @@ GOOD = Job(small, (X, Y), name="good")
             ValueError,
             "1 or more; received 0 of type int. With train=False nothing would be done",
         ),
-        (lambda: colocate([GOOD], measure_steps=1.5), TypeError, "received 1.5 of type float"),
         (
             lambda: colocate([GOOD], "threads", memory_limit=2**30),
             ValueError,
             "mode 'threads' has no processes",
         ),
-        (lambda: colocate([GOOD], memory_limit=5), ValueError, "1048576 or more; received 5"),
         (
             lambda: colocate([Job(lambda: small(), (X, Y))], "processes"),
             ValueError,
             "Define its functions at the top of a module",
         ),
-        (lambda: Job(keras.Sequential(), (X, Y)), TypeError, "pass the function itself"),
         (lambda: Job(small, (X, Y), "fp16"), ValueError, "received 'fp16'"),
         (lambda: Job(small, (X, Y), steps=0), ValueError, r"steps=\.\.\.\) expects a whole number"),
-        (lambda: Job(small, (X, Y), seed=-1), ValueError, r"seed=\.\.\.\) expects a whole number"),
     ],
 )
 def test_wrong_arguments(call, error, message):
@@ -485,9 +421,3 @@ def test_float64_on_jax_needs_its_64_bit_types():
             colocate([Job(small, (X, Y), "float64")])
     finally:
         jax.config.update("jax_enable_x64", True)
-
-
-def test_the_modes_of_the_command_are_all_modes():
-    from tfmp.commands.colocate import MODES as COMMAND
-
-    assert set(COMMAND) == set(MODES)

@@ -96,18 +96,6 @@ def test_one_json_document_and_the_options(model, data):
     assert wider["recommended_scale"] == plain["recommended_scale"] / 2
 
 
-def test_reports_are_written_and_kept_without_force(model, data, tmp_path):
-    arguments = (model, "--data", data, "--report", "r.json", "--report", "r.svg")
-    assert run(*arguments).exit_code == 0
-    before = (tmp_path / "r.svg").read_bytes()
-    assert before.startswith(b"<?xml")
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert "'r.json' exists. Pass --force to overwrite it." in result.stderr
-    assert (tmp_path / "r.svg").read_bytes() == before
-    assert run(*arguments, "--force").exit_code == 0
-
-
 def test_data_from_a_function_and_sample_weights(model, tmp_path):
     (tmp_path / "batches_of_test.py").write_text(
         "import numpy as np\ndef make():\n    yield np.ones((3, 4)), np.zeros((3, 1))\n"
@@ -130,15 +118,6 @@ def test_several_outputs_have_labels_of_their_own(own_code, data):
     assert "has 'labels' and 'labels.left': keep the array of all outputs" in result.stderr
 
 
-def test_several_inputs_are_told_apart_by_name(data):
-    inputs = [keras.layers.Input((4,), name=name) for name in ("left", "right")]
-    net = keras.Model(inputs, keras.layers.Dense(1)(keras.layers.Dense(3)(sum(inputs))))
-    net.compile("sgd", "mse")
-    net.save("two.keras")
-    np.savez("two.npz", right=X, left=X, labels=Y)
-    assert run("two.keras", "--data", "two.npz").exit_code == 0
-
-
 def test_arrays_have_the_names_that_keras_gives_them(model):
     np.savez("xy.npz", x=X, y=Y)
     assert run(model, "--data", "xy.npz").exit_code == 0
@@ -154,7 +133,6 @@ def test_arrays_have_the_names_that_keras_gives_them(model):
         ({"x": X}, "'d.npz' has 'x'. Gradients need both inputs and labels."),
         ({"labels": Y}, "'d.npz' has 'labels'. Gradients need"),
         ({"x": X, "labels": Y[:3]}, "the same number of rows, 1 or more; 'd.npz' has 'x' 20"),
-        ({"x": X[:0], "labels": Y[:0]}, "has 'x' 0, 'labels' 0"),
     ],
 )
 def test_arrays_that_do_not_fit(model, arrays, message):
@@ -174,9 +152,7 @@ def test_arrays_that_do_not_fit(model, arrays, message):
             "'nothing:here' cannot be imported: ModuleNotFound",
         ),
         (("no.keras", "--data", "d.npz"), "MODEL expects a Keras model file"),
-        ((".", "--data", "d.npz"), "received '.': it is a folder."),
         (("d.npz", "--data", "d.npz"), "received 'd.npz': an unknown suffix. Save one"),
-        (("m.keras", "--data", "."), "received '.': it is a folder."),
         (("own_code:leaves", "--data", "d.npz"), "cannot be called: SystemExit: 3. Expected"),
         (("own_code:build", "--data", "own_code:ends"), "reading one raised OSError: gone"),
         (("own_code:build", "--data", "words.npz"), "cannot train on this batch: "),
@@ -192,10 +168,3 @@ def test_bad_input_is_one_message_and_status_2(model, data, own_code, arguments,
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert result.stdout == ""
-
-
-def test_a_model_that_is_not_compiled(data):
-    keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)]).save("plain.keras")
-    result = run("plain.keras", "--data", data)
-    assert result.exit_code == 2
-    assert "is not compiled, so it has no training step. Call model.compile" in result.stderr

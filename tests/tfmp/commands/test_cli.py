@@ -143,13 +143,6 @@ def test_the_short_name_of_a_loss_is_read_from_an_h5_file(tmp_path):
         assert load_model(str(tmp_path / "model.h5")).loss is keras.losses.get(loss)
 
 
-def test_a_model_that_was_not_trained_is_read_without_a_warning(tmp_path, recwarn):
-    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(2)])
-    model.compile("adam", "mse")
-    model.save(tmp_path / "model.keras")
-    assert run("doctor", str(tmp_path / "model.keras")).stderr == ""
-
-
 def test_the_version_is_the_packages():
     from importlib.metadata import version
 

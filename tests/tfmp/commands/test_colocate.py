@@ -14,8 +14,6 @@ from tfmp import Job, colocate
 from tfmp.colocation.modes import run_in_process
 from tfmp.commands.cli import main
 
-HEADING = "job     policy"
-
 
 def run(*arguments: str):
     return CliRunner().invoke(main, ["colocate", *arguments])
@@ -37,18 +35,6 @@ def two_jobs():
     )
 
 
-@pytest.mark.slow
-def test_tables_progress_and_a_recommendation(two_jobs):
-    result = run("jobs_of_test:two", "--mode", "interleaved", "--measure-steps", "1")
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert lines[0].startswith("mode ")
-    assert any(line.startswith("half ") and "mixed_float16" in line for line in lines)
-    assert lines[-1].startswith("interleaved: asked for by name")
-    assert "half: 8/8 steps" in result.stderr
-    assert "brain: 6/6 steps" in result.stderr
-
-
 def test_one_json_document(two_jobs):
     result = run(
         "jobs_of_test:two", "--mode", "threads", "--measure-steps", "0", "--json", "--quiet"
@@ -58,14 +44,6 @@ def test_one_json_document(two_jobs):
     assert (document["schema"], document["mode"]) == ("tfmp.colocate/1", "threads")
     assert [job["steps"] for job in document["run"]["jobs"]] == [8, 6]
     assert document["measured"] == []
-
-
-@pytest.mark.slow
-def test_measuring_only(two_jobs):
-    result = run("jobs_of_test:two", "--mode", "fused", "--measure-only", "--json", "--quiet")
-    document = json.loads(result.stdout)
-    assert document["run"] is None
-    assert document["measured"][0]["mode"] == "sequential"
 
 
 def test_a_job_that_ends_early_is_status_1(two_jobs):
@@ -79,9 +57,7 @@ def test_a_job_that_ends_early_is_status_1(two_jobs):
     [
         ((), "Missing argument 'MODULE:FUNCTION'"),
         (("jobs_of_test",), "which returns a list of tfmp.Job; received 'jobs_of_test'."),
-        (("nowhere_at_all:jobs",), "cannot be imported: ModuleNotFoundError"),
         (("jobs_of_test:nothing",), "cannot be imported: AttributeError"),
-        (("jobs_of_test:raises",), "cannot be called: OSError: no data"),
         (("jobs_of_test:not_jobs",), "one of its items is <function small"),
         (("jobs_of_test:two", "--measure-steps", "0"), "'auto' chooses by measuring"),
     ],

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -140,37 +139,3 @@ def test_ctrl_c_in_doctor(monkeypatch):
     monkeypatch.setattr("tfmp.checkup.checks.read_machine", stop)
     result = interrupted("doctor")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
-
-
-@pytest.mark.slow
-def test_ctrl_c_while_a_report_is_written_leaves_the_one_before(monkeypatch, tmp_path):
-    import keras
-    import numpy as np
-
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
-    model.compile("sgd", "mse")
-    model.save(tmp_path / "model.keras")
-    np.savez(tmp_path / "data.npz", x=np.ones((4, 4), "float32"), labels=np.ones((4, 2)))
-    report = tmp_path / "profile.json"
-    report.write_text("the one before")
-    files = set(tmp_path.iterdir())
-
-    write_text, halves = Path.write_text, []
-
-    def write_half(path: Path, text: str, **options: str) -> None:
-        if path.suffix != ".json":  # measuring memory writes too
-            write_text(path, text, **options)
-            return
-        halves.append(write_text(path, text[: len(text) // 2], **options))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "write_text", write_half)
-    result = interrupted(
-        *("profile", str(tmp_path / "model.keras"), "--data", str(tmp_path / "data.npz")),
-        *("--rounds", "1", "--steps", "1", "--no-layers", "--policy", "float32"),
-        *("--report", str(report), "--force", "--quiet"),
-    )
-    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
-    assert len(halves) == 1
-    assert report.read_text() == "the one before"
-    assert set(tmp_path.iterdir()) == files

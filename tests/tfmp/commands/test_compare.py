@@ -29,13 +29,6 @@ def test_a_report_in_each_form(tmp_path):
     assert json.loads(again.stdout)["runs"] == json.loads(reports[1].read_text())["runs"]
 
 
-@pytest.mark.slow
-def test_runs_that_are_left_out_have_a_status(tmp_path):
-    done = run(TINY, "--arms", "float32", "--minutes", 1e-9, "--folder", tmp_path, "--quiet")
-    assert done.exit_code == 3
-    assert "left out" in done.stdout
-
-
 def test_an_example_can_be_written_and_is_kept(tmp_path):
     path = tmp_path / "mine.py"
     done = run("--init", path)

@@ -44,6 +44,7 @@ def test_output_that_a_full_disk_does_not_take_is_one_message_and_status_2(tmp_p
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="closes streams as a POSIX shell does")
 def test_a_command_whose_stderr_is_closed_does_its_work():
     command = 'exec "$0" -m tfmp.commands.cli doctor --json 2>&-'

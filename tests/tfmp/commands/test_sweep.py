@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from tfmp.commands.cli import main
 from tfmp.commands.options import parse_sizes
 from tfmp.machine.devices import CPU
-from tfmp.sweep import conductor
-from tfmp.sweep.job import Place, look, measure
+from tfmp.profiling import sweep
+from tfmp.profiling.sweep import look, measure
 
 FAST = ("--rounds", "1", "--steps", "1", "--batch-sizes", "2,4", "--mode", "train")
 
@@ -22,9 +22,9 @@ def model(monkeypatch) -> str:
     """A file, and processes that are calls."""
 
     def call(function, *arguments, memory_limit, variables):
-        return Place(CPU, False) if function is look else measure(*arguments)
+        return (CPU, False) if function is look else measure(*arguments)
 
-    monkeypatch.setattr(conductor, "call_apart", call)
+    monkeypatch.setattr(sweep, "call_apart", call)
     net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     net.compile("sgd", "mse")
     net.save("m.keras")

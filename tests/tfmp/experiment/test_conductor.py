@@ -78,14 +78,6 @@ def test_a_crash_costs_one_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_run_begins_after_the_time(tmp_path):
-    report = compare(TINY, ["float32"], 1, minutes=1e-9, folder=tmp_path)
-    assert report.runs == ()
-    assert not report.complete
-    assert report.notes == ("1 runs were left out: 1e-09 minutes were over.",)
-
-
-@pytest.mark.slow
 def test_a_task_that_cannot_be_made_is_told(tmp_path):
     with pytest.raises(ValueError, match=r"there is no file 'missing\.py'\.$"):
         compare("missing.py:task", folder=tmp_path)
@@ -110,26 +102,6 @@ def test_the_folder_is_checked_before_the_task_is_made(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="folder expects a folder that can be written to"):
         compare("missing.py:task", folder=tmp_path / "file")
-
-
-@pytest.mark.slow
-def test_outputs_in_a_list_have_names(tmp_path):
-    report = compare(TINY.replace(":task", ":two_outputs"), ["float32+onnx"], 1, folder=tmp_path)
-    assert [run.error for run in report.runs] == ["", ""]
-    assert report.runs[1].metric == pytest.approx(report.runs[0].metric, abs=0.01)
-    assert report.task["train_samples"] == 128
-
-
-@pytest.mark.slow
-def test_layers_of_the_task_file_are_known_to_the_converter(tmp_path):
-    report = compare(TINY.replace(":task", ":own_layer"), ["float32+onnx"], 1, folder=tmp_path)
-    assert [run.error for run in report.runs] == ["", ""]
-
-
-@pytest.mark.slow
-def test_a_metric_that_raises_is_told_before_the_training(tmp_path):
-    with pytest.raises(ValueError, match=r"one number .* it raised RuntimeError: broken"):
-        compare(TINY.replace(":task", ":broken_metric"), folder=tmp_path)
 
 
 @pytest.mark.slow

@@ -25,11 +25,9 @@ def task(**changed) -> Task:
     ("changed", "message"),
     [
         ({"margin": 0}, r"Task\(margin=\.\.\.\) expects a finite number above 0"),
-        ({"epochs": 0}, r"Task\(epochs=\.\.\.\) expects a whole number"),
         ({"train": X}, r"expects a tuple \(x, y\) of arrays, received ndarray"),
         ({"test": (X, Y[:3])}, r"same number of samples, 1 or more; received 3, 4 samples"),
         ({"test": ({"a": X[:0]}, Y[:0])}, r"received 0 samples"),
-        ({"test": ([X, X], Y)}, r"expects NumPy arrays with an axis of samples, received list"),
         ({"test": (X[0, 0], Y)}, r"expects NumPy arrays .* received float32"),
     ],
 )
@@ -59,10 +57,8 @@ def test_the_example_is_a_task(tmp_path):
     [
         ("digit", r"TASK expects one of digits, residual, .* received 'digit'"),
         ("no_such_file.py:task", r"cannot be imported: FileNotFoundError: there is no file"),
-        ("no_such_module_anywhere:task", r"cannot be imported: ModuleNotFoundError"),
         ("math:tasks", r"a function 'tasks' in 'math'; it has none"),
         ("math:pi", r"a function 'pi' in 'math'; it is 3\.14\d+ of type float"),
-        ("math:sqrt", r"cannot be made: TypeError"),
         ("time:time", r"has to return a tfmp\.Task; it returned float"),
     ],
 )

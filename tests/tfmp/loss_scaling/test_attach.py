@@ -127,13 +127,6 @@ def test_a_model_without_an_optimizer_is_refused():
         attach_loss_scale(model, "dynamic")
 
 
-def test_an_optimizer_that_scales_by_itself_is_refused_with_the_fix():
-    model = model_with(keras.optimizers.SGD(0.1, loss_scale_factor=8.0), trained=False)
-    with pytest.raises(ValueError, match=r"pass loss_scale=8\.0 here"):
-        attach_loss_scale(model, "dynamic")
-    assert isinstance(model.optimizer, keras.optimizers.SGD)
-
-
 def test_an_optimizer_that_is_switched_off_is_refused_before_the_first_step():
     model = model_with(LossScaleOptimizer(keras.optimizers.SGD(0.1), enabled=False), trained=False)
     with pytest.raises(ValueError, match="received a LossScaleOptimizer with enabled=False"):

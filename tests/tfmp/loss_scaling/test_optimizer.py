@@ -1,15 +1,11 @@
 """LossScaleOptimizer on TensorFlow: what it applies, what it skips, what it refuses."""
 
-import subprocess
-import sys
 import warnings
-from contextlib import nullcontext
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras_models import adamw
 
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
@@ -86,7 +82,7 @@ def _multi_optimizer() -> keras.optimizers.Optimizer:
     )
 
 
-@pytest.mark.parametrize(("bad", "compiled"), [(OVERFLOW, True), (INVALID, True), (INVALID, False)])
+@pytest.mark.parametrize(("bad", "compiled"), [(OVERFLOW, True), (INVALID, False)])
 def test_a_skipped_step_changes_neither_weights_nor_moments_nor_iterations(bad, compiled):
     targets = variables([1.0, 2.0], [3.0])
     optimizer = LossScaleOptimizer(keras.optimizers.Adam(0.1))
@@ -101,18 +97,6 @@ def test_a_skipped_step_changes_neither_weights_nor_moments_nor_iterations(bad, 
     one(tf.constant([1.0, 1.0]))
     assert int(optimizer.iterations) == 2
     assert values(targets) != before[1]
-
-
-def test_a_long_run_of_skips_ends_at_the_floor_with_weights_intact():
-    targets = variables([1.0])
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1))
-    optimizer.build(targets)
-    one = tf.function(lambda g: step(optimizer, targets, g))
-    for _ in range(150):
-        one(tf.constant([INVALID]))
-    one(tf.constant([1.0]))
-    assert values(targets) == [[pytest.approx(0.9)]]
-    assert read_counters(optimizer).longest_skip_run == 150
 
 
 def test_a_gradient_that_unscaling_would_overflow_is_skipped():
@@ -226,21 +210,6 @@ def test_sparse_gradients_are_never_made_dense(scale):
 # --- wrapping ---
 
 
-def test_wrapping_a_built_optimizer_keeps_moments_and_iterations():
-    targets = variables([1.0, 2.0])
-    inner = keras.optimizers.Adam(0.1)
-    inner.apply([tf.constant([1.0, -1.0])], targets)
-    before = [v.numpy().tolist() for v in inner.variables]
-    optimizer = LossScaleOptimizer(inner)
-    optimizer.build(targets)
-    assert [v.numpy().tolist() for v in inner.variables] == before
-    assert int(optimizer.iterations) == 1
-    step(optimizer, targets, [1.0, -1.0])
-    assert optimizer.unwrap() is inner
-    assert int(inner.iterations) == 2
-    LossScaleOptimizer(inner).build(targets)
-
-
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -260,11 +229,6 @@ def test_wrapping_a_built_optimizer_keeps_moments_and_iterations():
             r"received loss_scale_factor=64\.0\. Set it to None and pass loss_scale=64\.0 here",
         ),
         (
-            lambda: LossScaleOptimizer(keras.optimizers.SGD(), "static"),
-            ValueError,
-            r"received 'static' of type str",
-        ),
-        (
             lambda: LossScaleOptimizer(keras.optimizers.SGD(), enabled="no"),
             ValueError,
             r"\(enabled=\.\.\.\) expects True or False; received 'no' of type str",
@@ -274,12 +238,6 @@ def test_wrapping_a_built_optimizer_keeps_moments_and_iterations():
 def test_what_cannot_be_wrapped_is_refused_with_the_fix(make, error, message):
     with pytest.raises(error, match=message):
         make()
-
-
-def test_another_backend_is_refused(monkeypatch):
-    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
-    with pytest.raises(ValueError, match="backend tensorflow or jax, received 'torch'"):
-        LossScaleOptimizer(keras.optimizers.SGD())
 
 
 def test_one_inner_optimizer_in_two_wrappers_is_refused():
@@ -329,29 +287,6 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return x, x.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param({"jit_compile": False}, marks=pytest.mark.slow),
-        pytest.param({"jit_compile": True, "steps_per_execution": 3}, marks=pytest.mark.slow),
-        {"run_eagerly": True},
-    ],
-    ids=lambda options: "-".join(f"{key}={value}" for key, value in options.items()),
-)
-def test_fit_in_float32_gives_the_weights_of_the_inner_optimizer_alone(options):
-    trained = []
-    scaled = LossScaleOptimizer(adamw(), DynamicLossScale(growth_interval=5))
-    for optimizer in (adamw(), scaled):
-        model = small_model(optimizer, **options)
-        model.fit(*data(), batch_size=8, epochs=2, shuffle=False, verbose=0)
-        trained.append(model.get_weights())
-    assert int(optimizer._iterations) == 0  # the wrapper's own is not the one that counts
-    assert int(optimizer.inner_optimizer._iterations) == 12
-    for alone, wrapped in zip(*trained, strict=True):
-        # XLA may fuse the two programs differently: a few float32 roundings, no more.
-        np.testing.assert_allclose(wrapped, alone, rtol=1e-5, atol=1e-6)
-
-
 @pytest.fixture
 def mixed_float16():
     before = keras.config.dtype_policy()
@@ -367,7 +302,7 @@ def test_mixed_float16_compile_does_not_wrap_a_second_time():
 
 
 def test_learning_rate_callbacks_reach_the_inner_optimizer():
-    model = small_model(LossScaleOptimizer(keras.optimizers.SGD(0.1)), jit_compile=False)
+    model = small_model(LossScaleOptimizer(keras.optimizers.SGD(0.1)), run_eagerly=True)
     halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
     model.fit(*data(), epochs=2, verbose=0, callbacks=[halve])
     assert float(model.optimizer.inner_optimizer.learning_rate) == pytest.approx(0.025)
@@ -377,10 +312,9 @@ def test_learning_rate_callbacks_reach_the_inner_optimizer():
 
 
 class Forgetful(keras.Model):
-    def __init__(self, scale: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.dense = keras.layers.Dense(1)
-        self.scale = scale
 
     def call(self, x):
         return self.dense(x)
@@ -389,19 +323,17 @@ class Forgetful(keras.Model):
         x, y = batch
         with tf.GradientTape() as tape:
             loss = self.compute_loss(x, y, self(x, training=True))
-            scaled = self.optimizer.scale_loss(loss) if self.scale else loss
-        self.optimizer.apply(tape.gradient(scaled, self.trainable_weights), self.trainable_weights)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
         return {"loss": loss}
 
 
-@pytest.mark.parametrize("scale", [True, False])
-def test_a_train_step_that_forgets_scale_loss_is_reported(scale):
-    model = Forgetful(scale)
+def test_a_train_step_that_forgets_scale_loss_is_reported():
+    model = Forgetful()
     model.compile(LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse", jit_compile=False)
     message = r"scale_loss\(\) was never called.*instead of"
-    with nullcontext() if scale else pytest.warns(UnscaledLossWarning, match=message):
+    with pytest.warns(UnscaledLossWarning, match=message):
         model.fit(*data(), verbose=0)
-    assert read_counters(model.optimizer).loss_was_scaled is scale
+    assert read_counters(model.optimizer).loss_was_scaled is False
 
 
 def test_the_watch_starts_again_for_a_new_trace():
@@ -415,14 +347,3 @@ def test_the_watch_starts_again_for_a_new_trace():
     optimizer.watch_scale_loss()
     with pytest.warns(UnscaledLossWarning):
         optimizer.apply([tf.ones(1)], targets)
-
-
-@pytest.mark.slow
-def test_the_optimizer_does_not_load_the_planner():
-    """A training loop that only scales its loss pays for no dry runs, rules and plans."""
-    script = (
-        "import sys, tfmp.loss_scaling.optimizer\n"
-        "print(*(n for n in sys.modules if n.startswith('tfmp.precision')))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

@@ -1,7 +1,5 @@
 """The optimizer's state survives every way that Keras and TensorFlow save it."""
 
-import subprocess
-import sys
 import warnings
 
 import keras
@@ -77,13 +75,6 @@ def test_keras_file(halfway, uninterrupted, tmp_path):
     assert state(train(loaded)) == uninterrupted
 
 
-def test_weights_file_of_a_built_model(halfway, uninterrupted, tmp_path):
-    halfway.save_weights(tmp_path / "m.weights.h5")
-    loaded = model(wrapped(), built=True)
-    loaded.load_weights(tmp_path / "m.weights.h5")
-    assert state(train(loaded)) == uninterrupted
-
-
 def test_tensorflow_checkpoint(halfway, uninterrupted, tmp_path):
     path = tf.train.Checkpoint(model=halfway, optimizer=halfway.optimizer).save(tmp_path / "c")
     loaded = model(wrapped(), built=True)
@@ -124,21 +115,3 @@ def test_a_static_scale_is_not_overruled_by_the_checkpoint(halfway, tmp_path):
     ours = model(LossScaleOptimizer(keras.optimizers.Adam(), StaticLossScale(8.0)), built=True)
     ours.load_weights(tmp_path / "m.weights.h5")
     assert float(ours.optimizer.dynamic_scale) == 8.0
-
-
-def test_an_unbuilt_optimizer_says_that_the_state_is_skipped(halfway, tmp_path):
-    halfway.save_weights(tmp_path / "m.weights.h5")
-    with pytest.warns(UserWarning, match="has not been called/built yet|Skipping variable loading"):
-        model(wrapped()).load_weights(tmp_path / "m.weights.h5")
-
-
-@pytest.mark.slow
-def test_a_file_loads_in_a_process_that_only_imports_the_packages(halfway, tmp_path):
-    halfway.save(tmp_path / "m.keras")
-    code = (
-        "import keras, tfmp\nprint(type(keras.models.load_model('m.keras').optimizer).__module__)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.strip() == "tfmp.loss_scaling.optimizer", done.stderr

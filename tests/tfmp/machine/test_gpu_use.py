@@ -8,7 +8,7 @@ import pytest
 from fake_nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, Fails, FakeCard, FakeNvml
 
 from tfmp.machine.devices import CPU, Device
-from tfmp.machine.gpu_use import GpuUse, GpuWatch
+from tfmp.machine.gpu_use import GpuWatch
 
 NAME = "NVIDIA H100 80GB HBM3"
 H100 = Device("gpu", NAME, (9, 0))
@@ -108,14 +108,3 @@ def test_an_error_in_the_block_comes_through_and_ends_the_thread(monkeypatch):
         raise ZeroDivisionError
     assert not watch._thread.is_alive()
     assert driver.opened == 0
-
-
-def test_the_beginning_does_not_count(monkeypatch):
-    FakeNvml(cards=(busy_card(),)).install(monkeypatch)
-    with GpuWatch(H100, settling_s=60.0, interval_s=0.0) as watch:
-        threading.Event().wait(0.05)  # enough for many samples, if the thread took any
-    assert watch.use.samples == 1  # the one at the end
-
-
-def test_a_silent_driver():
-    assert str(GpuUse("card", 1.0, 1)) == "its driver tells nothing about its use"

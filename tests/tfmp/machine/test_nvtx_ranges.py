@@ -43,9 +43,3 @@ def test_a_missing_package_is_named(monkeypatch):
     assert nvtx_ranges.nvtx_marks(False)("steps")
     with pytest.raises(ValueError, match=r'need the package nvtx.*pip install "tfmp\[profile\]"'):
         nvtx_ranges.nvtx_marks(True)
-
-
-def test_the_package_itself_takes_these_arguments():
-    pytest.importorskip("nvtx")
-    with nvtx_ranges.nvtx_marks(True)("steps"), nvtx_ranges.nvtx_marks(True)("float32"):
-        pass

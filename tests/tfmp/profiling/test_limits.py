@@ -47,18 +47,6 @@ def test_a_pipeline_that_sleeps_is_input_bound(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_toy_is_launch_bound():
-    report = profile(toy(), (np.ones((8, 4), "float32"), np.ones((8, 2), "float32")), 2)
-    step = report.roofline.steps["float32"]
-    assert step.verdict == "launch-bound"
-    assert step.roof_s < 0.3 * step.seconds
-    assert "a larger batch" in step.advice.text
-    assert step.advice.at_most > 3
-    assert f"float32 is launch-bound: {step.advice}" in str(report)
-    assert report.layers[0].costs["float32"].forward.products == {"float32": 2 * 2 * 4 * 2}
-
-
-@pytest.mark.slow
 def test_a_wide_convolution_is_compute_bound():
     model = keras.Sequential(
         [
@@ -79,12 +67,3 @@ def test_a_wide_convolution_is_compute_bound():
         assert found.verdict == "compute-bound"
         assert found.compute_s > 3 * found.memory_s
         assert found.launch_s < found.compute_s
-
-
-@pytest.mark.slow
-def test_a_profile_without_limits_has_none():
-    data = (np.ones((8, 4), "float32"), np.ones((8, 2), "float32"))
-    report = profile(toy(), data, 2, layers=False, roofline=False)
-    assert report.roofline is None
-    assert report.to_dict()["roofline"] is None
-    assert "roofline" not in str(report)

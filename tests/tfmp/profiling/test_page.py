@@ -4,8 +4,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from browser import browse, measured, needs_chromium, requested
-from notebook_cells import headline_and_page
+from browser import browse, needs_chromium, requested
 
 from tfmp.machine.devices import Device
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
@@ -14,7 +13,8 @@ from tfmp.profiling.baseline import Baseline
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.layers import LayerCost, LayerProfile
 from tfmp.profiling.page import to_html
-from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.profiling.report import ProfileReport
+from tfmp.profiling.steps import StepProfile
 from tfmp.roofline import InputPipeline, Peaks, Roofline, Setting, Work, place
 from tfmp.roofline.cards import datasheet
 from tfmp.roofline.verdict import Placement
@@ -138,27 +138,3 @@ def test_no_console_message_and_no_request(report, tmp_path):
     assert "CONSOLE" not in result.stderr
     assert "✓ worth it" in result.stdout
     assert requested(log) == set()
-
-
-@pytest.mark.slow
-@needs_chromium
-@pytest.mark.parametrize("width", [500, 1300])
-def test_nothing_is_cut_off_and_no_number_is_broken(report, tmp_path, width):
-    where = (
-        "{page:document.documentElement.scrollWidth,width:innerWidth,"
-        "verdict:document.querySelector('header .verdict').getBoundingClientRect().bottom,"
-        "heights:[...document.querySelectorAll('td.number')].map(cell=>{const text=document"
-        ".createRange();text.selectNodeContents(cell);return text.getBoundingClientRect().height})}"
-    )
-    far = replace(report.against, baseline="nightly/" * 20 + "base.json")
-    found = measured(to_html(replace(report, against=far)), where, tmp_path, width)
-    assert found["page"] <= found["width"]  # tables scroll, the page does not
-    assert 0 < found["verdict"] < 200
-    assert len(found["heights"]) > 20
-    assert max(found["heights"]) < 30  # one line
-
-
-def test_a_notebook_shows_the_page(report):
-    headline, page = headline_and_page(report._repr_html_())
-    assert headline == report.answer
-    assert "resnet &lt;50&gt; &amp; more" in page

@@ -11,7 +11,8 @@ from tfmp.machine.nvtx_ranges import nvtx_marks
 from tfmp.profiling import profile
 from tfmp.profiling.page import to_html
 from tfmp.profiling.profile import ProfilingBench
-from tfmp.profiling.report import ProfileReport, StepProfile
+from tfmp.profiling.report import ProfileReport
+from tfmp.profiling.steps import StepProfile
 from tfmp.shared.progress import SILENT
 
 T4 = Device("gpu", "Tesla T4", (7, 5))

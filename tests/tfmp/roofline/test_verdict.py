@@ -11,7 +11,6 @@ from tfmp.roofline.verdict import (
     MEMORY_BOUND,
     Setting,
     place,
-    times_text,
 )
 from tfmp.roofline.work import Work
 
@@ -69,11 +68,8 @@ def test_the_precision_that_was_used_sets_the_peak():
     ("name", "fp16", "bandwidth"),
     [
         ("NVIDIA A100-SXM4-40GB", 312e12, 1555e9),
-        ("NVIDIA A100 80GB PCIe", 312e12, 1935e9),
         ("Tesla T4", 65e12, 320e9),
         ("NVIDIA GeForce RTX 4090", 165.2e12, 1008e9),
-        ("NVIDIA H100 80GB HBM3", 989.4e12, 3350e9),
-        ("NVIDIA H200", 989.4e12, 4800e9),
         ("NVIDIA L40S", 362e12, 864e9),
     ],
 )
@@ -87,7 +83,6 @@ def test_cards_by_the_name_of_the_driver(name, fp16, bandwidth):
     "name",
     [
         "NVIDIA GeForce RTX 3080 Laptop GPU",
-        "NVIDIA GeForce RTX 4080 SUPER",
         "NVIDIA A10G",
         "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
         "CPU",
@@ -106,8 +101,3 @@ def test_every_row_is_plausible_and_names_its_source():
         assert (row.tf32 is None) == (row.bf16 is None)
         assert 100 < row.bandwidth < 10_000
     assert len({row.pattern for row in TABLE}) == len(TABLE)
-
-
-def test_factors_are_read_without_exponents():
-    texts = ["1.4x", "65x", "99x", "100x", "4,300x", "190,000x"]
-    assert [times_text(each) for each in (1.4, 65, 98.9, 99.6, 4321, 1.9e5)] == texts

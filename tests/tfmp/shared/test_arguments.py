@@ -85,6 +85,7 @@ def test_models_are_told_from_other_things_and_compiled_ones_from_others():
         check_compiled(model)
 
 
+@pytest.mark.slow
 def test_a_model_of_keras_2_is_named_wherever_one_of_keras_3_is_needed():
     """In a process of its own: tf_keras and Keras 3 share names in this one."""
     script = (

@@ -55,8 +55,6 @@ ROWS[:] = RAGGED
         ((RAGGED, Y), "all rows have the same length: pad shorter ones"),
         ((X[:2], RAGGED), "arrays in y; received single values of type float"),
         ((ROWS, Y[:2]), "arrays in x; received an array of lists"),
-        ([(X, Y), (RAGGED, Y[:2])], "arrays in x; received single values of type float"),
-        ((1.0, Y), "arrays in x; received single values of type float"),
     ],
 )
 def test_nested_lists_are_refused_with_the_next_step(data, message):
@@ -69,7 +67,6 @@ def test_nested_lists_are_refused_with_the_next_step(data, message):
     [
         ((X, Y[:3]), "received 5 in x and 3 in y"),
         (({"a": X, "b": X[:4]}, Y), "received 5 in x and 4 in x and 5 in y"),
-        ((X, Y, np.ones(6)), "received 5 in x and 5 in y and 6 in sample_weight"),
     ],
 )
 def test_arrays_of_different_lengths_are_refused(data, message):

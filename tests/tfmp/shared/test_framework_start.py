@@ -72,7 +72,8 @@ def test_a_command_starts_without_the_packages_that_keras_wraps():
     assert (run.returncode, run.stdout.strip()) == (0, ""), run.stderr
 
 
-@pytest.mark.parametrize("given", [None, pytest.param("0", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [None, "0"])
 def test_a_process_that_converts_has_the_kernels_of_onednn(given: str | None) -> None:
     code = (
         "from tfmp.shared import framework_start as start; start.start_converting();"
@@ -90,13 +91,6 @@ def test_a_process_whose_tensorflow_has_decided_is_left_alone(monkeypatch) -> No
     start_converting()
     assert SWITCH not in os.environ
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("switch", ["0", "1"])
-def test_tensorflow_itself_says_whether_it_uses_onednn(switch: str) -> None:
-    code = "from tfmp.shared import framework_start as start; print(start.tensorflow_uses_onednn())"
-    assert printed(code, {**os.environ, SWITCH: switch}) == f"{switch == '1'}"
 
 
 def printed(code: str, environment: dict[str, str]) -> str:

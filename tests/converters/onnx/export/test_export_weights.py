@@ -5,8 +5,10 @@ from pathlib import Path
 import keras
 import numpy as np
 import onnx
+import pytest
 from keras import layers
 from onnx_graphs import parse
+from tf2onnx import tf_loader
 
 from tfmp.converters import convert
 
@@ -43,3 +45,18 @@ def test_no_weights_stay_for_the_sake_of_their_shapes(tmp_path: Path):
     artifact = convert(keras.Model(ids, layers.Dense(3)(hidden)), "onnx", tmp_path / "m.onnx")
     large = [one for one in onnx.load(artifact.path).graph.initializer if np.prod(one.dims) > 64]
     assert {one.data_type for one in large} == {HALF}
+
+
+def test_grappler_makes_no_array_for_a_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It makes an array of zeros for each placeholder, and keeps the memory."""
+    seen = []
+    optimize = tf_loader.tf_optimize
+
+    def watched(inputs, outputs, graph_def):
+        seen.extend(node.name for node in graph_def.node if node.op == "Placeholder")
+        return optimize(inputs, outputs, graph_def)
+
+    monkeypatch.setattr(tf_loader, "tf_optimize", watched)
+    x = keras.Input((64,), name="x")
+    convert(keras.Model(x, layers.Dense(64)(x)), "onnx", tmp_path / "m.onnx")
+    assert len(seen) == 1

@@ -1,4 +1,4 @@
-"""profile_sweep: speed and memory over batch sizes and model sizes, each in its own process.
+"""profile_sweep: a profile over batch sizes and model sizes, each size in its own process.
 
 A process for each size keeps the sizes apart: one that runs out of memory, or is ended because it
 takes too much, costs its own row. All variants of a size take turns in one process, so that drift
@@ -7,8 +7,9 @@ of the machine hits them alike.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 import keras
 import numpy as np
@@ -19,38 +20,117 @@ from tfmp.machine import (
     Device,
     bytes_text,
     call_apart,
+    devices,
     free_host_memory,
+    keeps_freed_memory,
     variables_set,
 )
 from tfmp.precision import Pattern
-from tfmp.profiling import (
-    MOST_SAMPLES,
-    Attempt,
-    Variant,
-    as_list,
-    check_policies,
-    search,
-    variants_of,
-)
+from tfmp.profiling.batches import MOST_SAMPLES, Attempt, of_size, search
+from tfmp.profiling.bench import OUT_OF_MEMORY, PACKAGES, Bench
+from tfmp.profiling.copies import ModelOrBuilder, copy_of
+from tfmp.profiling.profile import as_list, check_policies, name_of
+from tfmp.profiling.runs import PredictionRun, Run, TrainingRun, Variant, variants_of
+from tfmp.profiling.sizes import Largest, SweepReport
+from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
-from tfmp.shared.backend import check_backend
+from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingBatch, TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import listening
 from tfmp.shared.wording import shown
-from tfmp.sweep.job import PREDICT, TRAIN, Cell, Job, ModelSource, Place, look, measure
-from tfmp.sweep.report import Largest, SweepReport, SweepRow
 
 MODES = (TRAIN, PREDICT)
 
-_PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
-_OUT_OF_MEMORY = "out of memory"
+# A model, a function that builds one, or with `model_sizes` a function that takes the size.
+ModelSource: TypeAlias = ModelOrBuilder | Callable[[int], keras.Model]
 
 # Otherwise a process takes the whole card, and its memory tells nothing.
 _SHARED_CARD = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 # Of the memory that is free: the rest of the computer goes on.
 _SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Job:
+    """The work of one process.
+
+    Attributes:
+        model: the model, or the function that builds it.
+        batch: samples; a batch of another size is made of them again and again.
+        mode: "train" or "predict".
+        variants: the policies that take turns.
+        batch_size: samples in a batch.
+        model_size: argument of the function; None for a function without one.
+        rounds: number of timings of each variant; 0 measures memory only.
+        steps: steps in a timing; None for as many as last a quarter of a second.
+        keep_float32: as in `tfmp.plan`.
+    """
+
+    model: ModelSource
+    batch: TrainingBatch
+    mode: str
+    variants: tuple[Variant, ...]
+    batch_size: int
+    model_size: int | None
+    rounds: int
+    steps: int | None
+    keep_float32: tuple[Pattern, ...] = ()
+
+    def row(self, variant: Variant, error: str = "") -> StepProfile:
+        """The row of a variant before it is measured."""
+        return StepProfile(
+            *(str(variant), variant.policy),
+            batch_size=self.batch_size,
+            error=error,
+            mode=self.mode,
+            xla=variant.xla,
+            model_size=self.model_size,
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one process measured: a row for each variant, and the name of the model."""
+
+    rows: tuple[StepProfile, ...]
+    model: str = ""
+
+
+def look() -> tuple[Device, bool]:
+    """The device, and whether an allocator keeps freed memory: a look may take a card's memory."""
+    return devices.visible_devices()[0], keeps_freed_memory()
+
+
+def measure(job: Job, floatx: str = "float32") -> Measured:
+    """Measures the job's variants; one that does not run is a row with the reason.
+
+    Args:
+        job: the work.
+        floatx: Keras's setting in the process that asks.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    keras.config.set_floatx(floatx)
+    bench = Bench()
+    with without_retracing_advice():
+        for variant in job.variants:
+            bench.add(job.row(variant), partial(_run, job, variant))
+        if job.rounds:
+            bench.time(job.rounds, job.steps)
+    names = [run.model.name for run in bench.runs.values()]
+    return Measured(tuple(bench.rows.values()), names[0] if names else "")
+
+
+def _run(job: Job, variant: Variant) -> Run:
+    batch = of_size(job.batch, job.batch_size)
+    sized: Any = (
+        job.model if job.model_size is None else partial(cast("Any", job.model), job.model_size)
+    )
+    copy = copy_of(sized, batch, variant.policy)
+    if job.mode == PREDICT:
+        return PredictionRun(copy, variant, batch, job.keep_float32)
+    return TrainingRun(copy, variant, [batch], job.keep_float32)
 
 
 def profile_sweep(
@@ -164,8 +244,8 @@ class Sweep:
         self.notes: list[str] = []
         self.model_name = ""
         tell("looking for devices")
-        self._place: Place = self._apart(look)  # type: ignore[assignment]
-        self.device: Device = self._place.device
+        self.device: Device
+        self.device, self._hides_memory = self._apart(look)
         self._variants = self._all_variants(policies, xla)
         given = "" if memory_limit else ", 80% of the memory that was free"
         self.limit_text = f"{bytes_text(self._host_limit)} for a process{given}"
@@ -183,7 +263,7 @@ class Sweep:
 
     def over_sizes(
         self, modes: Sequence[str], models: Sequence[int], batch_sizes: Sequence[int]
-    ) -> list[SweepRow]:
+    ) -> list[StepProfile]:
         """The rows of all modes and sizes.
 
         Raises:
@@ -203,15 +283,13 @@ class Sweep:
             )
         return rows
 
-    def report(self, rows: Sequence[SweepRow], largest: Sequence[Largest]) -> SweepReport:
+    def report(self, rows: Sequence[StepProfile], largest: Sequence[Largest]) -> SweepReport:
         """The report of these results."""
-        model = self._job.model
-        name = getattr(model, "name", "") or getattr(model, "__name__", "model")
         return SweepReport(
-            model=self.model_name or name,
+            model=self.model_name or name_of(self._job.model),
             device=self.device,
             backend=keras.backend.backend(),
-            environment={**installed_versions(_PACKAGES), "processor": processor_name()},
+            environment={**installed_versions(PACKAGES), "processor": processor_name()},
             rounds=self._job.rounds,
             rows=tuple(rows),
             largest=tuple(largest),
@@ -219,53 +297,52 @@ class Sweep:
             notes=tuple(dict.fromkeys(self.notes)),
         )
 
-    def over_batches(self, job: Job, batch_sizes: Sequence[int]) -> list[SweepRow]:
+    def over_batches(self, job: Job, batch_sizes: Sequence[int]) -> list[StepProfile]:
         """The rows of one mode and model size, from small to large batches."""
-        rows: list[SweepRow] = []
+        rows: list[StepProfile] = []
         failed: dict[Variant, int] = {}
         for size in batch_sizes:
             here = replace(job, batch_size=size)
             runnable = tuple(variant for variant in self._variants if variant not in failed)
-            cells = dict(zip(runnable, self._cells(here, runnable), strict=True))
+            found = dict(zip(runnable, self._rows(here, runnable), strict=True))
             for variant in self._variants:
-                cell = cells.get(variant)
-                if cell is None:
-                    cell = Cell(error=f"{_OUT_OF_MEMORY} at a batch of {failed[variant]} already")
-                elif cell.error == _OUT_OF_MEMORY:
+                if variant not in found:
+                    error = f"{OUT_OF_MEMORY} at a batch of {failed[variant]} already"
+                    rows.append(here.row(variant, error))
+                    continue
+                rows.append(found[variant])
+                if found[variant].error == OUT_OF_MEMORY:
                     failed[variant] = size
-                self.model_name = self.model_name or cell.model
-                rows.append(SweepRow.of(here, variant, cell))
         return rows
 
-    def _cells(self, job: Job, variants: tuple[Variant, ...]) -> list[Cell]:
+    def _rows(self, job: Job, variants: tuple[Variant, ...]) -> list[StepProfile]:
         if not variants:
             return []
         where = f"a batch of {job.batch_size}" + (
             "" if job.model_size is None else f", model size {job.model_size}"
         )
         self._tell(f"{job.mode}: {where} in {', '.join(map(str, variants))}")
-        cells = self._together(replace(job, variants=variants))
-        if len(variants) > 1:  # one may have failed for want of the memory that others held
-            for place, variant in enumerate(variants):
-                if cells[place].lacked_memory:
-                    cells[place] = self._together(replace(job, variants=(variant,)))[0]
-        if self._place.keeps_freed_memory:
-            ran = tuple(v for v, cell in zip(variants, cells, strict=True) if not cell.error)
-            memories = iter(self._together(replace(job, variants=ran, rounds=0)) if ran else ())
-            cells = [
-                cell if cell.error else replace(cell, memory=next(memories).memory)
-                for cell in cells
-            ]
-        return cells
+        rows = self._together(replace(job, variants=variants))
+        if self._hides_memory:
+            ran = tuple(v for v, row in zip(variants, rows, strict=True) if not row.error)
+            apart = iter(self._together(replace(job, variants=ran, rounds=0)) if ran else ())
+            rows = [row if row.error else replace(row, memory=next(apart).memory) for row in rows]
+        return rows
 
-    def _together(self, job: Job) -> list[Cell]:
-        """The cells of a job; the same error for all of them if its process failed."""
+    def _together(self, job: Job) -> list[StepProfile]:
+        """The rows of variants that take turns; one that lacks memory is then tried alone."""
         try:
-            return list(self._measured(job))
+            rows = list(self._measured(job))
+            lacking = [place for place, row in enumerate(rows) if row.error == OUT_OF_MEMORY]
         except ApartError as error:
-            return [Cell(error=str(error), lacked_memory=True)] * len(job.variants)
+            rows = [job.row(variant, str(error)) for variant in job.variants]
+            lacking = list(range(len(rows)))
+        if len(rows) > 1:  # it may have failed for want of the memory that others held
+            for place in lacking:
+                rows[place] = self._together(replace(job, variants=(job.variants[place],)))[0]
+        return rows
 
-    def largest(self, what: str, rows: Sequence[SweepRow]) -> list[Largest]:
+    def largest(self, what: str, rows: Sequence[StepProfile]) -> list[Largest]:
         """The largest batch, or the largest model, that fits under each variant.
 
         Args:
@@ -298,22 +375,24 @@ class Sweep:
 
     def _attempt(self, job: Job) -> Attempt:
         try:
-            (cell,) = self._measured(job)
+            (row,) = self._measured(job)
         except ApartError as error:
             if not error.out_of_memory:
                 raise
             return Attempt(False)
-        if cell.error == _OUT_OF_MEMORY:
+        if row.error == OUT_OF_MEMORY:
             return Attempt(False)
-        if cell.error:
-            raise ApartError(cell.error)
-        needed = cell.memory.bytes if cell.memory else 0
-        return Attempt(self._memory_limit is None or needed <= self._memory_limit, cell.memory)
+        if row.error:
+            raise ApartError(row.error)
+        needed = row.memory.bytes if row.memory else 0
+        return Attempt(self._memory_limit is None or needed <= self._memory_limit, row.memory)
 
-    def _measured(self, job: Job) -> tuple[Cell, ...]:
-        return self._apart(measure, job, keras.config.floatx())  # type: ignore[return-value]
+    def _measured(self, job: Job) -> tuple[StepProfile, ...]:
+        found: Measured = self._apart(measure, job, keras.config.floatx())
+        self.model_name = self.model_name or found.model
+        return found.rows
 
-    def _apart(self, function: Callable[..., object], *arguments: object) -> object:
+    def _apart(self, function: Callable[..., object], *arguments: object) -> Any:
         variables = {
             "KERAS_BACKEND": keras.backend.backend(),
             "TF_CPP_MIN_LOG_LEVEL": "3",

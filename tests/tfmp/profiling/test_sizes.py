@@ -2,29 +2,33 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
-from browser import browse, measured, needs_chromium, requested
 
 from tfmp.machine.devices import Device
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
 from tfmp.profiling.batches import BatchLimit
-from tfmp.sweep.page import to_html
-from tfmp.sweep.report import Largest, SweepReport, SweepRow
+from tfmp.profiling.page import to_html
+from tfmp.profiling.sizes import ALIKE, FASTER, SLOWER, Crossover, Largest, SweepReport
+from tfmp.profiling.steps import StepProfile
 
 A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
 GIB = 2**30
 
 
-def row(mode: str, variant: str, batch: int, seconds: float, size: int | None = None) -> SweepRow:
+def row(
+    mode: str, variant: str, batch: int, seconds: float, size: int | None = None
+) -> StepProfile:
     policy, _, how = variant.partition(", ")
     compiled = {"": None, "XLA": True, "no XLA": False}[how]
-    place = (mode, variant, policy.partition(" ")[0], compiled, batch, size)
+    row = StepProfile(variant, policy.partition(" ")[0], batch_size=batch, mode=mode)
+    row = replace(row, xla=compiled, model_size=size)
     if not seconds:
-        return SweepRow(*place, error="out of memory")
+        return replace(row, error="out of memory")
     step = Timing(tuple(seconds * (1 + 0.05 * (i % 4)) for i in range(8)))
     needed = Memory(int((1 + batch / (64 if "16" in variant else 32)) * GIB), DEVICE_MEMORY)
-    return SweepRow(*place, 25_557_032, step, 10, 3.5, needed)
+    return replace(row, parameters=25_557_032, step=step, compile_s=3.5, memory=needed)
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +64,8 @@ def test_the_terminal_has_rows_limits_and_crossovers(report):
         r"^training +8 +mixed_float16, no XLA +31 ms +28.8 ms to 33.1 ms +258 +1.12 GiB +3.5 s$",
         r"^training +512 +float32 \(TF32\), XLA +did not run: out of memory$",
         r"^batch +training +mixed_float16, XLA +880 \(896 does not fit\) +38 GiB$",
-        r"^training: mixed_float16, no XLA is faster than .* from batch 32 on, and slower at",
-        r"^predict: mixed_float16, XLA is faster than .* at every batch from 8 to 512$",
+        r"^training: mixed_float16, no XLA is faster than .* from batch 32 on and slower at",
+        r"^predict: mixed_float16, XLA is faster than .* from batch 8 on$",
     ):
         assert re.search(line, text, re.MULTILINE), line
 
@@ -93,20 +97,39 @@ def test_one_batch_size_puts_the_model_size_on_the_axis():
     assert report.crossovers == ()
 
 
-@needs_chromium
-@pytest.mark.slow
-def test_no_console_message_and_no_request(report, tmp_path):
-    page = report.save(tmp_path / "sweep.html")
-    log = tmp_path / "net.json"
-    result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
-    assert "CONSOLE" not in result.stderr
-    assert requested(log) == set()
+SIZES = (8, 32, 128, 512)
 
 
-@needs_chromium
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [500, 1300])
-def test_nothing_is_cut_off(report, tmp_path, width):
-    where = "{page:document.documentElement.scrollWidth,width:innerWidth}"
-    found = measured(to_html(report), where, tmp_path, width)
-    assert found["page"] <= found["width"]
+@pytest.mark.parametrize(
+    ("found", "start", "text"),
+    [
+        ((FASTER,) * 4, 8, "faster than float32 from batch 8 on"),
+        ((ALIKE,) * 4, None, "neither faster nor slower than float32 beyond noise"),
+        (
+            (SLOWER, ALIKE, FASTER, FASTER),
+            128,
+            "faster than float32 from batch 128 on and slower at batch 8",
+        ),
+        ((FASTER, ALIKE, FASTER, FASTER), 128, "faster than float32 at batch 8, 128, 512"),
+        ((ALIKE, SLOWER, ALIKE, ALIKE), None, "slower than float32 at batch 32"),
+        ((FASTER,), 8, "faster than float32 at batch 8"),
+    ],
+)
+def test_words_of_a_crossover(found, start, text):
+    judged = Crossover("half", "float32", "training", "batch", SIZES[: len(found)], found)
+    assert judged.faster_from == start
+    assert str(judged) == f"training: half is {text}"
+
+
+def test_noise_is_no_crossover():
+    base = Timing((1.0, 1.1, 0.9, 1.0, 1.1, 0.9, 1.0, 1.1))
+    alike = Timing((1.1, 1.0, 0.9, 1.1, 1.0, 0.9, 1.1, 0.9))
+    half = base.per(2)
+    steps = [(1, half, base), (2, base, alike), (3, base, half)]
+    rows = [
+        replace(row("train", name, size, 1.0), step=step)
+        for size, *both in steps
+        for name, step in zip(("float32", "mixed_float16"), both, strict=True)
+    ]
+    (found,) = SweepReport("m", A100, "jax", {}, 8, tuple(rows)).crossovers
+    assert found.found == (SLOWER, ALIKE, FASTER)

@@ -1,0 +1,202 @@
+"""SweepReport: a profile over sizes, with the largest sizes and the crossover points."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from tfmp.machine import Timing, median_interval, ratios
+from tfmp.profiling.batches import BatchLimit
+from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
+from tfmp.shared.report_files import JsonObject
+from tfmp.shared.wording import table
+
+SCHEMA = "tfmp.sweep/1"
+
+FASTER, SLOWER, ALIKE = "faster", "slower", "alike"
+
+_MODES = {"train": "training", "predict": "predict"}
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """One way to compute against another, over sizes.
+
+    Attributes:
+        variant: the way that is judged.
+        base: the way that it is compared with.
+        where: the mode, and the size that is fixed.
+        axis: "batch" or "model size".
+        sizes: the sizes at which both ran, the smallest first.
+        found: for each size "faster", "slower" or, within noise, "alike".
+    """
+
+    variant: str
+    base: str
+    where: str
+    axis: str
+    sizes: tuple[int, ...]
+    found: tuple[str, ...]
+
+    @property
+    def faster_from(self) -> int | None:
+        """The smallest size from which on the variant is faster at all larger ones."""
+        slow = [place for place, kind in enumerate(self.found) if kind != FASTER]
+        first = slow[-1] + 1 if slow else 0
+        return self.sizes[first] if first < len(self.sizes) else None
+
+    def __str__(self) -> str:
+        fast, slow = self._sizes(FASTER), self._sizes(SLOWER)
+        said = []
+        if fast and fast[0] == self.faster_from and len(self.sizes) > 1:
+            said = [f"faster than {self.base} from {self.axis} {fast[0]} on"]
+        elif fast:
+            said = [f"faster than {self.base} at {self.axis} {', '.join(map(str, fast))}"]
+        if slow:
+            than = "" if fast else f" than {self.base}"
+            said.append(f"slower{than} at {self.axis} {', '.join(map(str, slow))}")
+        judged = " and ".join(said) or f"neither faster nor slower than {self.base} beyond noise"
+        return f"{self.where}: {self.variant} is {judged}"
+
+    def _sizes(self, kind: str) -> list[int]:
+        return [size for size, each in zip(self.sizes, self.found, strict=True) if each == kind]
+
+
+def _judged(base: Timing, step: Timing) -> str:
+    low, high = median_interval(ratios(base, step)) or (0.0, math.inf)
+    return FASTER if low > 1 else SLOWER if high < 1 else ALIKE
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest size that fits under a variant.
+
+    Attributes:
+        what: "batch" or "model".
+        mode: "train" or "predict".
+        variant: as in `StepProfile`.
+        limit: the size, and the search for it.
+    """
+
+    what: str
+    mode: str
+    variant: str
+    limit: BatchLimit
+
+
+@dataclass(frozen=True)
+class SweepReport(StepReport):
+    """The result of `profile_sweep`; it prints as tables and the crossover points.
+
+    Attributes:
+        rows: each policy at each size, by mode, model size and batch size.
+        largest: the largest sizes that fit, if they were searched.
+        limit: the limit of memory, in words.
+        notes: parts that could not be measured, with the reason.
+    """
+
+    rows: tuple[StepProfile, ...]
+    largest: tuple[Largest, ...] = ()
+    limit: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The model and its device."""
+        return f"{self.model} over sizes, on {self.device}"
+
+    @property
+    def axis(self) -> str:
+        """The size that pictures have on their axis: "batch", or "model size" for one batch."""
+        sized = len({row.model_size for row in self.rows}) > 1
+        return (
+            "model size" if sized and len({row.batch_size for row in self.rows}) == 1 else "batch"
+        )
+
+    def groups(self) -> dict[str, list[StepProfile]]:
+        """The rows of each mode and fixed size, by their place in words."""
+        several = self.axis == "batch" and len({row.model_size for row in self.rows}) > 1
+        found: dict[str, list[StepProfile]] = {}
+        for row in self.rows:
+            where = _MODES[row.mode] + (f", model size {row.model_size}" if several else "")
+            found.setdefault(where, []).append(row)
+        return found
+
+    def size_of(self, row: StepProfile) -> int:
+        """The size of a row on the axis."""
+        return row.batch_size if self.axis == "batch" else row.model_size or 0
+
+    @property
+    def crossovers(self) -> tuple[Crossover, ...]:
+        """Each policy against float32, and XLA against none, over the sizes of each group."""
+        found = []
+        for where, rows in self.groups().items():
+            steps = {(row.variant, self.size_of(row)): row.step for row in rows if row.step}
+            for variant, base in _pairs(rows):
+                sizes = sorted({size for name, size in steps if name == variant})
+                both = tuple(size for size in sizes if (base, size) in steps)
+                judged = tuple(_judged(steps[base, at], steps[variant, at]) for at in both)
+                if both:
+                    found.append(Crossover(variant, base, where, self.axis, both, judged))
+        return tuple(found)
+
+    def to_dict(self) -> JsonObject:
+        """The whole report, as plain JSON types."""
+        return {
+            "schema": SCHEMA,
+            **super().to_dict(),
+            "rows": [row.to_dict() for row in self.rows],
+            "largest": [{**asdict(each), "text": str(each.limit)} for each in self.largest],
+            "limit": self.limit,
+            "crossovers": [
+                {**asdict(each), "faster_from": each.faster_from, "text": str(each)}
+                for each in self.crossovers
+            ],
+            "notes": list(self.notes),
+        }
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The table of rows; its first row is the heading."""
+        sized = any(row.model_size is not None for row in self.rows)
+        where = ["mode", *["model size", "weights"] * sized, "batch", "policy"]
+        found = [(*where, *COLUMNS)]
+        for row in self.rows:
+            model = [f"{row.model_size}", f"{row.parameters:,}" if row.parameters else "-"]
+            place = [_MODES[row.mode], *model * sized, f"{row.batch_size}", row.variant]
+            found.append((*place, *row.cells()))
+        return found
+
+    def largest_cells(self) -> list[tuple[str, ...]]:
+        """The table of the largest sizes; its first row is the heading."""
+        rows: list[tuple[str, ...]] = [("largest", "mode", "policy", "size", "memory")]
+        for each in self.largest:
+            memory = each.limit.memory.text if each.limit.memory else "-"
+            rows.append((each.what, _MODES[each.mode], each.variant, str(each.limit), memory))
+        return rows
+
+    def __str__(self) -> str:
+        parts = [table(self.cells()), ""]
+        if self.largest:
+            parts += [table(self.largest_cells()), ""]
+        if self.largest or any(row.step is None for row in self.rows):
+            parts += [f"The limit of memory is {self.limit}.", ""]
+        parts += [f"note: {note}" for note in self.notes]
+        return "\n".join([*parts, *map(str, self.crossovers)]).rstrip()
+
+
+def _pairs(rows: Sequence[StepProfile]) -> list[tuple[str, str]]:
+    """(variant, base): policies against float32 under the same compiler, then XLA against none."""
+    first: dict[str, StepProfile] = {}
+    for row in rows:
+        first.setdefault(row.variant, row)
+    found = []
+    for row in first.values():
+        alike = [other for other in first.values() if other.xla is row.xla]
+        # The last float32 is the one with TF32, where there are two: the real rival of 16 bits.
+        wide = [other for other in alike if other.policy == "float32"]
+        base = wide[-1] if wide else alike[0]
+        if row.policy != base.policy:
+            found.append((row.variant, base.variant))
+    for row in first.values():
+        if row.xla:
+            found.append((row.variant, row.variant.replace(", XLA", ", no XLA")))
+    return found

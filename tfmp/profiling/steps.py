@@ -1,0 +1,142 @@
+"""StepProfile: one step under one policy at one size; and what the reports of steps share."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tfmp.machine import Device, GpuUse, Memory, Timing, seconds_text
+from tfmp.profiling.batches import BatchLimit
+from tfmp.profiling.kernels import KernelUse
+from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
+
+SUFFIXES = (".json", ".html")
+
+TRAIN, PREDICT = "train", "predict"
+
+# The columns of `StepProfile.cells`.
+COLUMNS = ("step", "spread", "samples/s", "memory", "compile")
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    """One step under one variant at one size.
+
+    Attributes:
+        variant: the policy, with "(TF32)" if float32 products ran as TF32, and "XLA" or "no XLA".
+        policy: the policy.
+        step: seconds of a step, one measurement for each round; None if no step could be run.
+        batch_size: samples in a step.
+        compile_s: seconds of tracing and compiling: the first step's time without a usual one's.
+        memory: memory that the step needs: weights, optimizer state, a batch, and a step's rise.
+        loss: mean loss over the steps of the last round.
+        total_steps: number of all steps that were taken until then.
+        skipped_steps: steps that the loss-scale optimizer did not apply.
+        kept_float32: number of layers that the plan keeps in float32.
+        largest_batch: the largest batch that fits, if it was searched.
+        kernels: the kernels that the profiler saw, on a GPU with xprof.
+        gpu: the card's use during some seconds of these steps; None if it was not watched.
+        error: the reason why no step could be run; empty if it ran.
+        mode: "train", or "predict" for a call of `predict`.
+        xla: whether XLA compiled the step; None if that was the model's choice.
+        model_size: argument of the function that built the model; None without one.
+        parameters: number of the model's weights.
+        steps: number of steps in each timing.
+    """
+
+    variant: str
+    policy: str
+    step: Timing | None = None
+    batch_size: int = 0
+    compile_s: float = 0.0
+    memory: Memory | None = None
+    loss: float | None = None
+    total_steps: int = 0
+    skipped_steps: int = 0
+    kept_float32: int = 0
+    largest_batch: BatchLimit | None = None
+    kernels: KernelUse | None = None
+    gpu: GpuUse | None = None
+    error: str = ""
+    mode: str = TRAIN
+    xla: bool | None = None
+    model_size: int | None = None
+    parameters: int = 0
+    steps: int = 0
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Throughput at the median step."""
+        return self.batch_size / self.step.median if self.step else None
+
+    def cells(self) -> list[str]:
+        """The cells of `COLUMNS`; the first one says why a step did not run."""
+        if self.step is None:
+            return [f"did not run: {self.error}", *[""] * (len(COLUMNS) - 1)]
+        return [
+            seconds_text(self.step.median),
+            f"{seconds_text(self.step.low)} to {seconds_text(self.step.high)}",
+            f"{self.samples_per_second or 0:,.0f}",
+            self.memory.text if self.memory else "-",
+            seconds_text(self.compile_s),
+        ]
+
+    def to_dict(self) -> JsonObject:
+        """Plain JSON types."""
+        return {
+            **asdict(self),
+            "loss": json_number(self.loss),
+            "step": self.step.to_dict() if self.step else None,
+            "samples_per_second": self.samples_per_second,
+        }
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What the reports of steps share.
+
+    Attributes:
+        model: name of the model.
+        device: the device that it ran on.
+        backend: the Keras backend.
+        environment: versions by package, and the processor.
+        rounds: number of timings of each step.
+    """
+
+    model: str
+    device: Device
+    backend: str
+    environment: Mapping[str, str]
+    rounds: int
+
+    @property
+    def headline(self) -> str:
+        """The conclusion in a line."""
+        raise NotImplementedError
+
+    def to_dict(self) -> JsonObject:
+        """Plain JSON types."""
+        return {
+            "model": self.model,
+            "device": self.device.to_dict(),
+            "backend": self.backend,
+            "environment": dict(self.environment),
+            "rounds": self.rounds,
+        }
+
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        from tfmp.profiling.page import to_html
+        from tfmp.shared.html_page import framed
+
+        return framed(self.headline, to_html(self))
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report: `.json` as data, `.html` as a self-contained page.
+
+        Raises:
+            ValueError: the path has another suffix, or the file cannot be written.
+        """
+        from tfmp.profiling.page import to_html
+
+        renderers = {".json": lambda: json_text(self.to_dict()), ".html": lambda: to_html(self)}
+        return save_report(path, renderers)
