@@ -10,9 +10,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfmp.nonfinite.first_op import first_nonfinite_op
 from tfmp.precision.measuring.alterations import FAR, FLAT, LARGEST, SMALL, Given, altered
 from tfmp.precision.measuring.errors import Array, deviation, errors, rounded
+from tfmp.precision.measuring.first_op import first_nonfinite_op
 from tfmp.precision.measuring.pieces import Outcome, Piece
 from tfmp.precision.measuring.replays import Replay, replay, trace
 from tfmp.shared.backend import Tensor
@@ -226,8 +226,8 @@ class Measurement:
         end, count = len(self.piece.call.inner), len(self._places)
         try:
             found = self._settled(on, parts)
-        except Exception as error:  # some of the parts alone make dtypes that do not meet
-            return self._failure(error)
+        except Exception as failure:  # some of the parts alone make dtypes that do not meet
+            return self._failure(failure)
         lost = errors(self._numbers(found), on.exact, on.least)
         places = [end if p is None else p for p in self._places] + [end] * (len(lost) - count)
         for place, index in sorted((place, index) for index, place in enumerate(places)):
