@@ -11,12 +11,21 @@ import platform
 import sys
 from pathlib import Path
 
+from pages import line, write_page
+
 from tfmp.experiment import TASKS, compare
 from tfmp.experiment.arms import BASE, LOSS_SCALES
 from tfmp.experiment.report import ArmResult, ExperimentReport
 
 # Tasks that are trained once more for each kind of loss scale.
 SCALED = ("digits", "detection")
+# Arms that the summary compares with float32.
+ARMS = ("mixed_float16", "float16", "float16_scaled")
+# Columns of the table of all arms: those of a report, with its task and its metric's name.
+ROW = (
+    "task, measure, arm, metric, difference, finding, step, skipped, vanish, memory, size, "
+    "latency, drift, verdict"
+).split(", ")
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -41,18 +50,16 @@ def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds:
         f"({platform.machine()}), {versions}.",
         "Times and memory of 16-bit types on a processor say nothing of a GPU.",
         "",
-        "| task | metric | ship | float16 | float16 with loss scaling |",
-        "|---|---|---|---|---|",
+        "| task | metric | ship | mixed_float16 | float16 | float16 with loss scaling |",
+        "|---|---|---|---|---|---|",
     ]
     for report in reports:
         by_name = {result.arm.name: result for result in report.results}
         best = report.shipped
         row = [report.task["name"], report.task["metric"], best.arm.name if best else "nothing yet"]
-        row += [_short(report, by_name[name]) for name in ("float16", "float16_scaled")]
-        lines.append("| " + " | ".join(row) + " |")
-    for report in reports:
-        lines += ["", f"## {report.task['name']}", "", report.task["about"], ""]
-        lines += [*_table(report.cells()), "", report.conclusion]
+        row += [_short(report, by_name[name]) for name in ARMS]
+        lines.append(line(row))
+    lines += ["", *_table([ROW, *(row for report in reports for row in _rows(report))])]
     lines += [
         "",
         "## What the loss scale does to one run",
@@ -76,7 +83,11 @@ def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds:
 def _table(rows: list[list[str]]) -> list[str]:
     heading, *others = rows
     table = [heading, ["---"] * len(heading), *others]
-    return ["| " + " | ".join(row) + " |" for row in table]
+    return [line(row) for row in table]
+
+
+def _rows(report: ExperimentReport) -> list[list[str]]:
+    return [[report.task["name"], report.task["metric"], *cells] for cells in report.cells()[1:]]
 
 
 def _scaled_rows(report: ExperimentReport) -> list[list[str]]:
@@ -121,7 +132,7 @@ def main() -> None:
     scaled = [run(name, arms=(BASE, *LOSS_SCALES)) for name in SCALED if name in options.tasks]
     if set(options.tasks) == set(TASKS):
         text = page(reports, scaled, options.seeds)
-        (DOCS / "experiments.md").write_text(text, encoding="utf-8")
+        write_page(DOCS / "experiments.md", text)
 
 
 if __name__ == "__main__":

@@ -28,10 +28,11 @@ from field_case import FieldCase
 from field_threads import field_cases
 from field_tools import CONTROL, TOOLS, drift_text, faults_of, first_words
 from field_wheels import WheelRow, wheel_rows
+from pages import line, write_page
 from quiet import quiet
 
 from tfmp.converters import convert, validate
-from tfmp.converters.report import Artifact, DriftReport
+from tfmp.converters.report import DriftReport
 from tfmp.converters.shared.errors import InputError
 
 
@@ -44,8 +45,7 @@ class Outcome:
         check: the complaint of ONNX's check about a file that runs all the same; else "".
         verdict: of `validate` on the file; "" without one.
         drift: relative L2 distance of the worst output, where outputs have distances.
-        reason: the sentence that decided the verdict, or that tells the result.
-        notes: what tfmp says of the file that it wrote.
+        reason: without a verdict, the sentence that tells the result.
         ops: how many nodes of the ops that a report is about.
     """
 
@@ -54,7 +54,6 @@ class Outcome:
     verdict: str = ""
     drift: float | None = None
     reason: str = ""
-    notes: tuple[str, ...] = ()
     ops: str = ""
 
     def __str__(self) -> str:
@@ -163,7 +162,7 @@ def _convert(case: FieldCase, folder: Path, kind: str) -> Outcome:
     if faults.run:
         return Outcome(faults.run, faults.check)
     assert artifact.report is not None
-    found = _outcome(artifact.report, artifact)
+    found = _outcome(artifact.report)
     return replace(found, check=faults.check, ops=_ops(case, path))
 
 
@@ -184,18 +183,11 @@ def _model(case: FieldCase, folder: Path) -> Any:
     return path
 
 
-def _outcome(report: DriftReport, artifact: Artifact | None = None) -> Outcome:
+def _outcome(report: DriftReport) -> Outcome:
     candidate = report.candidates[0]
     drifts = [output.rel_l2 for output in candidate.outputs if output.rel_l2 is not None]
-    notes = tuple(note for note in (artifact.known.notes if artifact else ()) if _telling(note))
-    reason = candidate.reasons[0] if candidate.reasons else ""
     drift = max(drifts, default=None)
-    return Outcome("", "", str(candidate.verdict.value), drift, reason, notes)
-
-
-def _telling(note: str) -> bool:
-    """Whether a note of a file is about numbers, and not about its size."""
-    return note.startswith(("kept in", "rewritten", "mixed", "repaired", "constant", "repair "))
+    return Outcome("", "", str(candidate.verdict.value), drift)
 
 
 def run(cases: list[FieldCase], folder: Path) -> Iterator[Row]:
@@ -213,18 +205,14 @@ def run(cases: list[FieldCase], folder: Path) -> Iterator[Row]:
 
 def page(rows: list[Row], wheels: list[WheelRow], command: str) -> str:
     """The page."""
-    numbered = list(enumerate(rows, 1))
     lines = ["# Field cases", "", *_introduction(rows, wheels, command), ""]
     lines += ["| # | report | what goes wrong there | its tool today | tfmp |"]
     lines += ["| ---: | --- | --- | --- | --- |"]
-    for number, row in numbered:
+    for number, row in enumerate(rows, 1):
         case = row.case
         cells = f"[{case.thread}]({case.link})", case.title, row.tool_cell(), row.tfmp_cell()
-        lines.append(f"| [{number}](#case-{number}) | {' | '.join(map(_cell, cells))} |")
-    lines += ["", *wheel_lines(wheels), "## Case by case"]
-    for number, row in numbered:
-        lines += ["", *_paragraph(number, row)]
-    return "\n".join(lines) + "\n"
+        lines.append(line([str(number), *cells]))
+    return "\n".join([*lines, "", *wheel_lines(wheels)])
 
 
 def _introduction(rows: list[Row], wheels: list[WheelRow], command: str) -> list[str]:
@@ -271,44 +259,6 @@ def _versions() -> str:
     return ", ".join(found)
 
 
-def _paragraph(number: int, row: Row) -> list[str]:
-    case = row.case
-    lines = [
-        f"### Case {number}",
-        "",
-        f"[{case.thread}]({case.link}): {case.title}. {case.story}",
-        "",
-        f"- Tool today: {f'{case.tool}: {_result(row.tool)}' if row.tool else case.tool}.",
-        f"- tfmp: {_result(row.plain)}.",
-    ]
-    if row.tool and row.tool.verdict == "PASS" and not (row.tool.check or case.counted):
-        lines.append("- The trouble is mended in the tool, or seen only on the report's hardware.")
-    if row.control:
-        lines.append(f"- Plain FP16: {_result(row.control)}.")
-    if row.mended:
-        lines.append(f"- tfmp with `{row.flag}`: {_result(row.mended)}.")
-    notes = (row.mended or row.plain).notes
-    if notes:
-        lines.append(f"- It says of the file: {_first(notes)}.")
-    return lines
-
-
-def _result(outcome: Outcome) -> str:
-    parts = [str(outcome)]
-    if outcome.verdict and outcome.reason:
-        parts.append(outcome.reason.rstrip("."))
-    return ". ".join(parts).rstrip(".")
-
-
-def _first(notes: tuple[str, ...]) -> str:
-    shown = "; ".join(note.rstrip(".") for note in notes[:2])
-    return shown + (f"; and {len(notes) - 2} more" if len(notes) > 2 else "")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 _WHEELS = (
     "Exports by PyTorch, PaddlePaddle, tf2onnx, keras2onnx and Spox, as wheels on PyPI have them, "
     "through `tfmp-convert onnx FILE --data SAMPLES`. The samples are waves with noise, and "
@@ -328,7 +278,7 @@ def wheel_lines(rows: list[WheelRow]) -> list[str]:
         "| file | exporter | FP16 file | size | verdict | sentence |",
         "| --- | --- | --- | ---: | --- | --- |",
     ]  # fmt: skip
-    return [*lines, *(f"| {' | '.join(map(_cell, row.cells()))} |" for row in rows), ""]
+    return [*lines, *(line(row.cells()) for row in rows), ""]
 
 
 def main() -> None:
@@ -352,7 +302,7 @@ def main() -> None:
     if options.only or options.quick or not options.wheels:
         print(text)
     else:
-        PAGE.write_text(text)
+        write_page(PAGE, text)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import verdict_coverage
+from pages import write_page
 
 from tfmp.converters.drift import CustomMetric, with_metrics
 from tfmp.converters.drift.labels.book import LabelBook
@@ -250,7 +251,7 @@ def main() -> None:
     if found and not asked.metrics:
         command = "python benchmarks/label_coverage.py"
         command += f" --runs {asked.runs}" if asked.runs != parser.get_default("runs") else ""
-        PAGE.write_text(page(found, command), encoding="utf-8")
+        write_page(PAGE, page(found, command))
 
 
 if __name__ == "__main__":

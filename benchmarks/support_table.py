@@ -1,4 +1,4 @@
-"""Writes docs/support.md: what converts to ONNX, how exactly, and what Keras's exporter does.
+"""Writes docs/support.md and its table: what converts to ONNX, and what Keras's exporter does.
 
 Every row of tests/support/sweep.py is exported by tfmp and by `model.export(format="onnx")`, run
 in ONNX Runtime on the same seeded batch, and compared with Keras.
@@ -17,11 +17,12 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "support.md"
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
 
 import keras
 import numpy as np
 import sweep
+from pages import line, read_table, write_page
 from quiet import quiet
 
 from tfmp.converters.intake import open_source
@@ -30,6 +31,8 @@ from tfmp.converters.onnx.export.export import check_export, export_onnx
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.sessions import cpu_session
 from tfmp.converters.shared.tensors import synthetic_batch
+
+NOT_SWEPT = "not swept: "
 
 
 @dataclass(frozen=True)
@@ -117,16 +120,12 @@ def first_words(text: str) -> str:
 
 
 def published() -> dict[tuple[str, str], tuple[Outcome, Outcome]]:
-    """The outcomes on the page as it is, by group and row."""
-    found, group = {}, ""
-    for line in PAGE.read_text().splitlines():
-        if line.startswith("## "):
-            group = line.removeprefix("## ").lower()
-        cells = re.split(r" (?<!\\)\| ", line.strip("|").strip())
-        if group and len(cells) == 3 and cells[0] not in ("model", "---|---|---"):
-            name, mine, theirs = (cell.replace("\\|", "|") for cell in cells)
-            found[group, name] = Outcome.parse(mine), Outcome.parse(theirs)
-    return found
+    """The outcomes in the table as it is, by group and model."""
+    return {
+        (row["group"], row["model"]): (Outcome.parse(row["tfmp"]), Outcome.parse(row["Keras"]))
+        for row in read_table(PAGE.stem)
+        if not row["tfmp"].startswith(NOT_SWEPT)
+    }
 
 
 def main() -> None:
@@ -155,14 +154,14 @@ def main() -> None:
 
 
 def write(results: list[tuple[sweep.Row, Outcome, Outcome]]) -> None:
-    """Writes the page."""
+    """Writes the page and its table."""
     lines = [
         "# Models that convert to ONNX",
         "",
-        "Written by `python benchmarks/support_table.py`. A number is the largest relative L2",
-        "difference from Keras on a seeded batch; `0` means equal bit for bit. The last column",
-        f'is the result of `model.export(format="onnx")` of Keras {keras.__version__} for the',
-        "same model.",
+        "Written by `python benchmarks/support_table.py`. A number of the table is the largest",
+        "relative L2 difference from Keras on a seeded batch; `0` means equal bit for bit. The",
+        f'last column is the result of `model.export(format="onnx")` of Keras {keras.__version__}',
+        "for the same model.",
         "",
         "| group | models | tfmp | Keras |",
         "|---|---:|---:|---:|",
@@ -171,25 +170,11 @@ def write(results: list[tuple[sweep.Row, Outcome, Outcome]]) -> None:
         mine = [(a, b) for row, a, b in results if row.group == group]
         right, theirs = (sum(pair[i].difference is not None for pair in mine) for i in (0, 1))
         lines.append(f"| {group} | {len(mine)} | {right} | {theirs} |")
-    group = ""
-    for row, outcome, own in results:
-        if row.group != group:
-            group = row.group
-            lines += [
-                "",
-                f"## {group.capitalize()}",
-                "",
-                "| model | tfmp | Keras |",
-                "|---|---|---|",
-            ]
-        cells = (str(cell).replace("|", "\\|") for cell in (row.name, outcome, own))
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "## Not swept", ""]
-    for kind, names in sweep.NOT_SWEPT.items():
-        for reason in dict.fromkeys(names.values()):
-            listed = ", ".join(f"`{name}`" for name, why in names.items() if why == reason)
-            lines.append(f"- {kind}: {listed}: {reason}")
-    PAGE.write_text("\n".join(lines) + "\n")
+    rows = [(row.group, row.name, str(mine), str(theirs)) for row, mine, theirs in results]
+    for group, names in sweep.NOT_SWEPT.items():
+        rows += [(group, name, f"{NOT_SWEPT}{reason}", "") for name, reason in names.items()]
+    lines += ["", "| group | model | tfmp | Keras |", "|---|---|---|---|"]
+    write_page(PAGE, "\n".join([*lines, *map(line, rows)]) + "\n")
     worse = [str(row) for row, a, b in results if a.difference is None and b.difference is not None]
     print("rows where Keras's exporter is right and ours is not:", worse or "none")
 

@@ -32,6 +32,7 @@ for folder in (ROOT / "tests" / "support", ROOT / "benchmarks"):
 
 import keras
 from corpus import Case, corpus
+from pages import write_page
 from tflite_table import FORCED, WRONG, cell, distance, first_words
 
 from tfmp.converters import open_source
@@ -354,7 +355,7 @@ def main() -> None:
             print(f"{case.name}: {shown}", file=sys.stderr, flush=True)
         seconds = _timed(cases, folder) if options.seconds else []
     given = [f" --{name}" for name in ("slow", "seconds") if getattr(options, name)]
-    PAGE.write_text(page(bench.results, seconds, "".join(given)))
+    write_page(PAGE, page(bench.results, seconds, "".join(given)))
 
 
 def _timed(cases: dict[str, Case], folder: Path) -> list[str]:

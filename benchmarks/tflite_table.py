@@ -1,4 +1,4 @@
-"""Writes docs/tflite-support.md: what converts to FP16 TFLite, and how it runs.
+"""Writes docs/tflite-support.md and its table: what converts to FP16 TFLite, and how it runs.
 
 Every Keras model of the corpus (tests/support/corpus.py, the zoo where TFMP_ZOO names it) and every
 layer, activation and op of tests/support/sweep.py is converted with FP16 weights and run in LiteRT
@@ -26,12 +26,13 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
 
 import keras
 import numpy as np
 import sweep
 from corpus import corpus
+from pages import write_page
 
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import Source
@@ -88,10 +89,10 @@ class Line:
 
     def __str__(self) -> str:
         if self.refused:
-            return f"| {self.name} | {self.refused} |  |  |  |  |  |  |"
+            return f"| {TITLES[self.group]} | {self.name} | {self.refused} |  |  |  |  |  |  |"
         drift = " | ".join(self.drift.get(mode, "") for mode in MODES)
-        cells = (self.flex or "none", drift, self.repaired, self.ratio, self.on_gpu)
-        return f"| {self.name} | {' | '.join(cells)} |"
+        cells = (self.name, self.flex or "none", drift, self.repaired, self.ratio, self.on_gpu)
+        return f"| {TITLES[self.group]} | {' | '.join(cells)} |"
 
 
 def measure(row: Row, folder: Path, converter: Worker) -> Line:
@@ -147,7 +148,7 @@ def run(path: Path, mode: str, batch: Batch, expected: Batch) -> tuple[str, dict
         with open_mode(path, mode) as runner:
             return cell(distance(expected, runner.run(batch))), runner.info.details
     except RunnerError as error:
-        if "told apart" in str(error):
+        if "cannot be separated" in str(error):
             raise OneByOne from error
         return first_words(str(error)), {}
 
@@ -239,7 +240,7 @@ def measured(resume: Path | None, again: str | None) -> Iterator[Line]:
                     # Keras cannot build or run every model of the sweep; nothing is compared then.
                     print(f"{row.group}: {row.name}: {error!r:.300}", file=sys.stderr, flush=True)
                     continue
-                print(f"{row.group}: {line}", file=sys.stderr, flush=True)
+                print(line, file=sys.stderr, flush=True)
                 if resume is not None:
                     with resume.open("a") as file:
                         file.write(json.dumps(asdict(line)) + "\n")
@@ -296,17 +297,12 @@ def page(lines: list[Line]) -> str:
         "| | models | converted | need Flex | right on the CPU | right in FP16, with `--repair` |",
         "|---|---:|---:|---:|---:|---:|",
         *(f"| {title} | {summary(own)} |" for title, own in groups.items()),
+        "",
+        "| Group | Model | Flex | default CPU | forced FP16 | GPU | After `--repair` | Size | "
+        "All on GPU |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(str(line) for own in groups.values() for line in own),
     ]
-    for title, own in groups.items():
-        text += [
-            "",
-            f"## {title}",
-            "",
-            "| Model | Flex | default CPU | forced FP16 | GPU | After `--repair` | Size | "
-            "All on GPU |",
-            "|---|---|---|---|---|---|---|---|",
-            *map(str, own),
-        ]
     return "\n".join(text) + "\n"
 
 
@@ -330,7 +326,7 @@ def main() -> None:
     parser.add_argument("--resume", type=Path, help="JSON lines that the rows are kept in")
     parser.add_argument("--again", metavar="REGEX", help="rows to measure although they are kept")
     options = parser.parse_args()
-    PAGE.write_text(page(list(measured(options.resume, options.again))))
+    write_page(PAGE, page(list(measured(options.resume, options.again))))
 
 
 if __name__ == "__main__":

@@ -21,9 +21,10 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "training-cases.md"
-sys.path[:0] = [str(ROOT / "tests" / "support")]
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
 
 import keras
+from pages import line, write_page
 from quiet import quiet
 from training_case import Outcome, TrainingCase, run
 from training_threads import training_cases
@@ -105,11 +106,7 @@ def page(rows: list[Row]) -> str:
     for number, row in enumerate(rows, 1):
         case = cases[row.thread]
         cells = f"[{case.thread}]({case.link})", case.title, str(row.keras), str(row.tfmp)
-        lines.append(f"| {number} | {' | '.join(map(_cell, cells))} |")
-    lines += ["", "## Case by case", ""]
-    for number, row in enumerate(rows, 1):
-        case = cases[row.thread]
-        lines.append(f"{number}. [{case.thread}]({case.link}): {case.title}. {case.story}")
+        lines.append(line([str(number), *cells]))
     return "\n".join(lines) + "\n"
 
 
@@ -130,10 +127,6 @@ def _introduction(rows: list[Row]) -> list[str]:
 
 
 _PACKAGES = "keras tensorflow jax".split()
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def main() -> None:
@@ -160,7 +153,7 @@ def main() -> None:
     order = [case.thread for case in cases]
     rows.sort(key=lambda row: order.index(row.thread))
     if not (options.only or options.tfmp or options.json or options.here):
-        PAGE.write_text(page(rows))
+        write_page(PAGE, page(rows))
 
 
 if __name__ == "__main__":

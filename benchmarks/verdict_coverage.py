@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pages import write_page
 
 from tfmp.converters.drift import Comparison, DriftBudget, Task
 from tfmp.converters.drift.verdict import Check, Verdict, judge, overall
@@ -428,7 +429,7 @@ def main() -> None:
     if found and not options.group:
         command = "python benchmarks/verdict_coverage.py"
         command += f" --runs {options.runs}" if options.runs != parser.get_default("runs") else ""
-        PAGE.write_text(page(found, command), encoding="utf-8")
+        write_page(PAGE, page(found, command))
 
 
 if __name__ == "__main__":

@@ -27,20 +27,13 @@ from pair_models import BROKEN, SAMPLES, SOUND, Built, built
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.drift import Comparison, DriftBudget, OutputDrift
+from tfmp.converters.drift.budget import VIEWS
 from tfmp.converters.drift.verdict import Verdict, judge
 from tfmp.converters.drift.verdict.judgement import Judgement
 from tfmp.converters.onnx.emulation import GPU
 from tfmp.converters.runners import TensorFlowRunner, onnx_runner
 from tfmp.converters.samples.data import open_data
 
-VIEWS = (
-    "between_samples",
-    "between_columns",
-    "between_places",
-    "between_outputs",
-    "wrong_samples",
-    "near_end",
-)
 LIMITS = ("rel_l2", "sample_rel_l2", *VIEWS, "flip_rate", "class_flip_rate")
 SIZES = (100, 300, SAMPLES)
 BATCH = 100

@@ -48,6 +48,7 @@ def convert(
     workers: int | None = None,
     tasks: Mapping[str, str] | None = None,
     metric: Any = None,
+    sizes: Any = None,
     force: bool = False,
     progress: Callable[[str], None] = ignore_stage,
     count: Callable[[int, int | None], None] = ignore_count,
@@ -64,8 +65,8 @@ def convert(
             keep the budget on `data`.
         data: samples to validate the result on; see `validate`.
         budget: allowed drift of that validation.
-        labels, device, emulate, split, explain, latency, ray, workers, tasks, metric, count: of
-            that validation, see `validate`.
+        labels, device, emulate, split, explain, latency, ray, workers, tasks, metric, sizes,
+            count: of that validation, see `validate`.
         force: replace an existing output.
         progress: called with a short text when a stage begins.
         **options: the fields of `OnnxOptions` or `TFLiteOptions`.
@@ -89,6 +90,7 @@ def convert(
         workers=workers,
         tasks=tasks,
         metric=metric,
+        sizes=sizes,
     )
     if data is None:
         check_nothing_asked(plan, labels=labels, budget=budget)
@@ -171,7 +173,7 @@ def _written(
     if failures:
         told = " ".join(dict.fromkeys(map(str, failures)))
         files = ", ".join(str(artifact.path) for artifact in artifacts)
-        left = f" Converted all the same, and not compared: {files}." if files else ""
+        left = f" Converted, but not compared: {files}." if files else ""
         raise ConversionError(told + left) from failures[0]
     return tuple(artifacts)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
     from tfmp.shared.progress import Progress
 
 PRECISIONS = ("fp16", "bf16", "mixed", "fp32")
@@ -175,14 +175,32 @@ class Format(ABC):
         """Files that belong to a file, such as external weights; they may be missing."""
         return ()
 
-    def remedy(self, path: Path, overflows: bool) -> str:
-        """A way to convert an FP16 file again that may mend its drift; "" if there is none.
+    def remedy(self, path: Path, overflows: bool) -> tuple[str, str | None]:
+        """A way to convert an FP16 file again that may mend its drift, and the options for it.
+
+        The way is "" if there is none, and the options are None if no command is the way.
 
         Args:
             path: of the file.
             overflows: whether an output of it overflowed.
         """
-        return ""
+        return "", None
+
+    def mended(self, path: Path, profile: "Profile | None") -> "tuple[Profile | None, str] | None":
+        """An emulated runtime without a fault that touches a file, and how to run the file so.
+
+        Args:
+            path: of the file.
+            profile: the runtime with the fault; None for that of the file, or the default.
+
+        Returns:
+            The profile, and the way as a sentence without a full stop; None without such a fault.
+        """
+        return None
+
+    def sums_over_open_sizes(self, path: Path) -> "Found":
+        """Operations of a file that run over sizes that may change, see `tensors.Found`."""
+        return ()
 
     # Running
 

@@ -13,6 +13,7 @@ from tfmp.converters.comparison import (
     CandidateFile,
     Compare,
     Plan,
+    also_with_sizes,
     candidate_files,
     compare_here,
     needs_one_by_one,
@@ -46,6 +47,7 @@ def validate(
     workers: int | None = None,
     tasks: Mapping[str, str] | None = None,
     metric: Any = None,
+    sizes: Any = None,
     progress: Callable[[str], None] = ignore_stage,
     count: Callable[[int, int | None], None] = ignore_count,
 ) -> DriftReport:
@@ -55,7 +57,7 @@ def validate(
         reference: a Keras model, the path of one, or an open `Source`.
         candidates: a path, an `Artifact`, or a list of them.
         data: a dict of arrays by input name, an array, `(x, y)`, an iterable of batches, or a
-            path (`.npz`, `.npy`, a folder of images, "package.module:function"). None for inputs
+            path (`.npz`, `.npy`, a folder of images, "FILE.py:function"). None for inputs
             made up from the signature, on which the verdict is INCONCLUSIVE at best.
         labels: class ids, one-hot rows or regression targets, if `data` has none.
         budget: the allowed drift, declared before the run; `DriftBudget()` if None.
@@ -82,8 +84,11 @@ def validate(
             embedding, detection, tokens, ids, reconstruction or other. Outputs that are not named
             are judged by their meaning as labels, the compiled loss, the last operator or names
             tell it.
-        metric: a metric of your own, such as mAP or WER: "package.module:function" or a function
+        metric: a metric of your own, such as mAP or WER: "FILE.py:function" or a function
             of predictions and labels that gives a number, higher is better; or several in a list.
+        sizes: shapes by input name, samples first, as in {"tokens": (4, 6000)}, or several in a
+            list: the files are also judged on samples of these sizes, made of the values of `data`.
+            Such samples can make the verdict FAIL and certify nothing.
         progress: called with a short text when a stage begins. In a notebook, a bar shows progress
             unless `progress` or `count` is given.
         count: called with the number of samples done and, where it is known, of all samples.
@@ -107,6 +112,7 @@ def validate(
         workers=workers,
         tasks=tasks,
         metric=metric,
+        sizes=sizes,
     )
     with listening(progress, count) as told:
         return validate_files(reference, candidates, data, labels, plan, told)
@@ -239,9 +245,9 @@ def comparing(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
             free_graphs(max(candidate.size_bytes or 0 for candidate in found.candidates))
             return found
 
-        yield here
+        yield also_with_sizes(here, plan.sizes)
         return
     from tfmp.converters.distributed import comparing_on_ray
 
     with comparing_on_ray(plan, formats) as compare:
-        yield compare
+        yield also_with_sizes(compare, plan.sizes)

@@ -7,6 +7,7 @@ page needs the network. After a drawing was changed:
     python docs/site.py node_modules/mermaid/dist/mermaid.min.js
 """
 
+import csv
 import hashlib
 import html
 import re
@@ -19,6 +20,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "drawings"
+TABLES = DOCS / "tables"
 
 # Reports that `make docs` has made with `samples/digits_end_to_end.py`.
 DEMO = DOCS.parent / "build" / "demo"
@@ -26,7 +28,26 @@ REPORTS = ("training.html", "drift.html")
 
 # Links from a page to a file of the repository that is no page.
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)#]+)\)")
+# Links from a page to the file of a table, which has a section of its own on the site.
+_TABLE = re.compile(r"\(tables/([a-z0-9-]+)\.csv\)")
 _DRAWING = re.compile(r"```mermaid\n(.*?)```\n", re.DOTALL)
+
+BAR = "&#124;"
+
+# Hides the rows of all tables that do not have the words of the field.
+_SEARCH = """
+<input id="search-rows" type="search" aria-label="Search in all rows"
+  placeholder="Search in all rows, such as Conv2D">
+<script>
+document.getElementById("search-rows").addEventListener("input", (event) => {
+  const words = event.target.value.toLowerCase().split(" ");
+  for (const row of document.querySelectorAll("article tbody tr")) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
+  }
+});
+</script>
+"""
 
 _PAGE = """<!DOCTYPE html><meta charset="utf-8"><pre class="mermaid">{drawing}</pre>
 <script>{script}</script>
@@ -47,7 +68,19 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Shows drawings, and names files of the repository where the site has no page to link to."""
     if page.file.src_uri.count("/") == 0:
         markdown = _OUTSIDE.sub(r"\1 (`\2` in the repository)", markdown)
+    if page.file.src_uri == "tables.md":
+        markdown += _SEARCH + "".join(map(_as_table, sorted(TABLES.glob("*.csv"))))
+    markdown = _TABLE.sub(r"(tables.md#\1)", markdown)
     return _DRAWING.sub(_as_picture, markdown)
+
+
+def _as_table(path: Path) -> str:
+    """The section of a table, with the anchor that links to its file lead to."""
+    with path.open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    lines = [head, ["---"] * len(head), *rows]
+    body = "\n".join(f"| {' | '.join(c.replace('|', BAR) for c in cells)} |" for cells in lines)
+    return f"\n## {path.stem} {{ #{path.stem} }}\n\n{body}\n"
 
 
 def _as_picture(found: re.Match[str]) -> str:

@@ -5,7 +5,6 @@ import importlib
 import subprocess
 import sys
 import tomllib
-import types
 from pathlib import Path
 
 import pytest
@@ -140,7 +139,7 @@ def test_every_listed_name_is_there_and_entered_by_somebody():
 # asks the renderer, which reads that data, only when it is called.
 RENDERED = {
     "tfmp.converters.report.model": [
-        "html",
+        "contents",
         "jsonio",
         "junit",
         "markdown",
@@ -203,11 +202,10 @@ def test_no_module_is_named_like_a_name_of_its_package():
         inside = {path.stem for path in folder.iterdir()}
         entries = entries_of(folder)
         trapped = {name for name in inside & set(entries) if entries[name] != name}
-        functions = {name for name, home in entries.items() if name == home and name in inside}
-        for name in functions:  # a module that is listed itself
-            package = importlib.import_module(module_name(folder / "__init__.py"))
-            if not isinstance(getattr(package, name), types.ModuleType):
-                trapped.add(name)
+        stub = folder / "__init__.pyi"
+        text = stub.read_text() if stub.exists() else ""
+        # A module may be listed itself, but not a function of its own name.
+        trapped |= {name for name in inside & set(entries) if f"from .{name} import {name}" in text}
         assert not trapped, f"{folder}: {trapped}"
 
 
@@ -280,13 +278,17 @@ def test_imports_that_must_stay_light(statement: str):
 @pytest.mark.slow
 def test_training_loads_no_runtime_of_the_converters():
     script = """
-import keras, numpy, tfmp
+import keras, sys
+before = {name for name in HEAVY if name in sys.modules}
+import numpy, tfmp
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
 x = numpy.ones((8, 4), "float32")
 model.fit(x, x[:, :1], verbose=0, callbacks=[tfmp.MixedPrecision("mixed_float16")])
+for name in before:
+    del sys.modules[name]
 """
-    assert loaded_by(script) == loaded_by("import keras")
+    assert loaded_by(f"HEAVY = {HEAVY!r}{script}") == set()
 
 
 def test_the_lightness_test_sees_a_heavy_import():
@@ -308,7 +310,7 @@ def test_every_public_name_loads_from_where_it_is_defined():
 
     for package in (tfmp, tfmp.converters):
         assert set(package.__all__) <= set(dir(package))
-        for name in package.__all__:
+        for name in set(package.__all__) - {"__version__"}:
             assert getattr(package, name).__name__ == name
 
 

@@ -6,8 +6,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
+import repository
 import yaml
 from repository import ROOT
 
@@ -36,10 +38,25 @@ def test_no_page_needs_the_network():
         assert not re.findall(r"(?:src=\"|!\[[^\]]*\]\()https?://", path.read_text()), path
 
 
-def test_drawings_have_the_pictures_of_their_text():
+def hooks() -> ModuleType:
     spec = importlib.util.spec_from_file_location("site_hooks", DOCS / "site.py")
     site = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(site)
+    return site
+
+
+def test_the_page_of_tables_has_every_row_below_the_anchor_that_links_lead_to():
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="tables.md"))
+    text = hooks().on_page_markdown((DOCS / "tables.md").read_text(), page)
+    names = [path.stem for path in sorted((DOCS / "tables").glob("*.csv"))]
+    assert re.findall(r"^## \S+ \{ #(\S+) \}$", text, re.M) == names
+    assert set(re.findall(r"\(tables\.md#([a-z0-9-]+)\)", text)) == set(names)
+    rows = len(re.findall(r"^\| ", text.partition("<script>")[2], re.M))
+    assert rows == sum(len(repository.table(name)) + 2 for name in names)
+
+
+def test_drawings_have_the_pictures_of_their_text():
+    site = hooks()
     drawings = site.drawings()
     assert len(drawings) >= 3
     assert {site.drawn(drawing) for drawing in drawings} == set(site.PICTURES.glob("drawing-*.svg"))

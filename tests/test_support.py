@@ -24,7 +24,7 @@ def repository(tmp_path: Path) -> Path:
         f"{HOUSE} tests/test_readme.py tests/test_samples.py tests/tfmp/shared/test_tables.py "
         "tests/tfmp/shared/test_numerics.py tests/tfmp/fit/test_callback.py "
         "tests/tfmp/fit/test_callback_distributed.py tests/tfmp/fit/test_fit_guide.py "
-        "tests/tfmp/fit/test_preflight.py tests/converters/report/test_html.py"
+        "tests/tfmp/fit/test_preflight.py tests/converters/report/test_contents.py"
     ).split():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -50,7 +50,10 @@ WHOLE_FIT = [
             "tfmp/shared/tables.py",
             [HOUSE, "tests/tfmp/shared/test_numerics.py", "tests/tfmp/shared/test_tables.py"],
         ),
-        ("converters/report/templates/html.j2", ["tests/converters/report/test_html.py", HOUSE]),
+        (
+            "converters/report/templates/contents.j2",
+            ["tests/converters/report/test_contents.py", HOUSE],
+        ),
         ("tests/tfmp/fit/test_preflight.py", [f"{FIT}test_preflight.py"]),
         ("tests/tfmp/fit/conftest.py", WHOLE_FIT[1:]),
         ("tests/support/batches.py", [f"{FIT}test_preflight.py"]),

@@ -23,3 +23,4 @@ from .profiling import (
     profile_sweep as profile_sweep,
     profile_training as profile_training,
 )
+from .shared.packages import __version__ as __version__

@@ -15,7 +15,7 @@ import statistics
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from drift_line import fit
+from pages import write_page
 from stage import SCHEMA, STAGES
 
 from tfmp.converters.drift import binomial_bounds
@@ -33,6 +34,8 @@ PAGE = ROOT / "docs" / "gpu.md"
 PICTURE = "gpu-drift.svg"
 RESULTS = ROOT / "build" / "gpu"
 NOT_YET = "Not measured yet."
+# Errors that a section names.
+MOST_ERRORS = 3
 
 _VERDICTS = ("PASS", "INCONCLUSIVE", "FAIL")
 # A drift that is foretold this many times too large or too small surprises.
@@ -41,7 +44,7 @@ _FAR = 3.0
 Document = Mapping[str, Any]
 
 INTRO = """\
-# On a GPU
+# On a GPU, measured
 
 {state}
 
@@ -390,26 +393,29 @@ def page(documents: Mapping[str, Document], pictures: Path | None = None) -> str
     else:
         state = NOTHING
     parts = [INTRO.format(state=state)]
-    origins = {_origin(document) for document in documents.values()}
-    parts += sorted(origins) if len(origins) == 1 else []
+    parts += [_origin(documents.values())] if documents else []
     for stage, (section, what) in SECTIONS.items():
         parts.append(f"## {STAGES[stage][2]}\n\n{what}\n")
         document = documents.get(stage)
         if document is None or not measured(document):
             parts.append(f"{NOT_YET}\n")
         else:
-            parts += [_origin(document)] if len(origins) > 1 else []
             parts += section(document, pictures)
         parts += [] if document is None else _unmeasured(document)
     return "\n".join(parts)
 
 
-def _origin(document: Document) -> str:
-    machine = document["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    card = machine["gpu"]
-    device = ", ".join(card.values()) if card else f"no card, {machine['cores']} cores"
-    return f"{machine['date']}; {device}; Python {machine['python']}; {versions}.\n"
+def _origin(documents: Iterable[Document]) -> str:
+    """Dates, devices and versions of all stages, each once."""
+    found: dict[str, None] = {}
+    for document in documents:
+        machine = document["machine"]
+        card = machine["gpu"]
+        found[machine["date"]] = None
+        found[", ".join(card.values()) if card else f"no card, {machine['cores']} cores"] = None
+        found[f"Python {machine['python']}"] = None
+        found |= {f"{name} {version}": None for name, version in machine["versions"].items()}
+    return f"{'; '.join(found)}.\n"
 
 
 def _unmeasured(document: Document) -> list[str]:
@@ -420,8 +426,10 @@ def _unmeasured(document: Document) -> list[str]:
             failed.setdefault(str(case["error"]), []).append(name)
     lines = [
         f"- {names[0]}{f' (of {len(names)} cases)' * (len(names) > 1)}: {error}"
-        for error, names in failed.items()
+        for error, names in list(failed.items())[:MOST_ERRORS]
     ]
+    if others := list(failed.values())[MOST_ERRORS:]:
+        lines.append(f"- {sum(map(len, others))} cases with {len(others)} other errors.")
     if document.get("left"):
         lines.append(f"- {len(document['left'])} cases are not measured yet.")
     return ["\n".join(["Without a result:\n", *lines]) + "\n"] if lines else []
@@ -522,7 +530,7 @@ def main() -> int:
         )
         return 2
     text = page(documents, options.output.parent / "pictures")
-    options.output.write_text(text, encoding="utf-8")
+    write_page(options.output, text)
     for stage in STAGES:
         count = len(measured(documents[stage])) if stage in documents else 0
         print(f"{stage}: {count} cases measured")

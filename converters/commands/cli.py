@@ -55,13 +55,14 @@ def _add_format(format: Format) -> None:
 
     @main.command(
         format.name,
+        cls=options.Command,
         short_help=f"Convert MODEL to {format.title}.",
         help=f"Convert MODEL ({format.takes}) to {format.title}; with --data, validate the result.",
     )
     @options.converting(
         [format],
         metavar="FILE",
-        written=f"Output file, or its folder [default: MODEL{format.suffix}].",
+        written=f"File for the result, or its folder [default: MODEL{format.suffix}].",
     )
     def command(model: str, written: Written, intake: Intake, asked: Asked, shown: Shown) -> None:
         _convert(model, {format.name: written.output}, written, intake, asked, shown)
@@ -75,10 +76,11 @@ _TITLES = joined([format.title for format in all_formats()])
 
 @main.command(
     "all",
+    cls=options.Command,
     short_help=f"Convert MODEL to {_TITLES}.",
     help=f"Convert MODEL to {_TITLES}; with --data, validate both in one run.",
 )
-@options.converting(all_formats(), metavar="DIR", written="Folder for the files.", required=True)
+@options.converting(all_formats(), metavar="DIR", written="Folder for the results.", required=True)
 def all_command(model: str, written: Written, intake: Intake, asked: Asked, shown: Shown) -> None:
     """Convert MODEL to every format, and compare the files with it in one run."""
     stem = Path(model).stem
@@ -89,7 +91,7 @@ def all_command(model: str, written: Written, intake: Intake, asked: Asked, show
     _convert(model, outputs, written, intake, asked, shown)
 
 
-@main.command("validate", short_help="Measure the drift of converted files.")
+@main.command("validate", cls=options.Command, short_help="Measure the drift of converted files.")
 @click.argument("reference", metavar="REFERENCE", type=options.PATH)
 @click.argument("candidates", metavar="CANDIDATE...", nargs=-1, required=True, type=options.PATH)
 @options.intake
@@ -124,7 +126,7 @@ def validate_command(
     sys.exit(report.verdict.exit_status)
 
 
-@main.command("report", short_help="Judge and render a saved report again.")
+@main.command("report", cls=options.Command, short_help="Judge and render a saved report again.")
 @click.argument("documents", metavar="DRIFT.json...", nargs=-1, required=True, type=options.PATH)
 @options.rejudging
 @options.shown
@@ -150,7 +152,7 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
     sys.exit(report.verdict.exit_status)
 
 
-@main.command("plan", short_help="Tell how many samples a verdict needs.")
+@main.command("plan", cls=options.Command, short_help="Tell how many samples a verdict needs.")
 @options.planning
 @options.shown
 @options.typed(shown=Shown)
@@ -176,7 +178,9 @@ def plan_command(
     print_outlooks(found, samples, shown)
 
 
-@main.command("inspect", short_help="Find the values of MODEL that overflow in FP16.")
+@main.command(
+    "inspect", cls=options.Command, short_help="Find the values of MODEL that overflow in FP16."
+)
 @click.argument("model", metavar="MODEL", type=options.PATH)
 @options.intake
 @options.inspection

@@ -37,7 +37,7 @@ def model_request(model: str, intake: Intake) -> "ModelRequest":
 def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
-        name, shape = _shape(text)
+        name, shape = _shape("--input-shape", text)
         if name in shapes:
             raise InputError(f"--input-shape {text!r}: {name!r} has a shape already. Give one.")
         shapes[name] = shape
@@ -67,7 +67,19 @@ def _pairs(option: str, form: str, texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+def _sizes(texts: Sequence[str]) -> list[dict[str, tuple[int, ...]]]:
+    """The shapes that belong together: the first of each input, the second of each, and so on."""
+    found: list[dict[str, tuple[int, ...]]] = []
+    for text in texts:
+        name, shape = _shape("--sizes", text)
+        chosen = next((each for each in found if name not in each), None)
+        if chosen is None:
+            found.append(chosen := {})
+        chosen[name] = shape
+    return found
+
+
+def _shape(option: str, text: str) -> tuple[str, tuple[int, ...]]:
     name, equals, sizes = text.rpartition("=")
     try:
         shape = tuple(int(size) for size in sizes.split(","))
@@ -75,7 +87,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
         shape = ()
     if not equals or not name or not shape:
         raise InputError(
-            f"--input-shape {text!r} is not NAME=SIZE,SIZE,...; write it as in image=1,224,224,3."
+            f"{option} {text!r} is not NAME=SIZE,SIZE,...; write it as in image=1,224,224,3."
         )
     return name, shape
 
@@ -121,6 +133,7 @@ def comparison_plan(asked: Asked, shown: Shown, targets: Sequence[str] = ()) -> 
         workers=asked.workers,
         tasks=_tasks(asked.tasks),
         metric=asked.metrics,
+        sizes=_sizes(asked.sizes),
     )
     if plan.ray is not None:
         from tfmp.converters.distributed import check_address

@@ -12,6 +12,7 @@ from tfmp.converters.commands.guard import set_limit
 from tfmp.converters.commands.kinds import Choices, Number
 from tfmp.converters.formats import PRECISIONS, Format
 from tfmp.converters.shared.options import Option, options_of
+from tfmp.shared.commands import GroupedCommand
 from tfmp.shared.wording import joined
 
 Decorator = Callable[[Any], Any]
@@ -57,6 +58,7 @@ class Asked:
     workers: int | None = None
     tasks: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Shown:
 
     as_json: bool = False
     quiet: bool = False
+    verbose: bool = False
     save_config: str | None = None
     force: bool = False
 
@@ -82,6 +85,29 @@ class Written:
     output: str | None
     precision: str
     options: dict[str, Any] = field(default_factory=dict)
+
+
+HEADINGS = {
+    "Output": ("output", "force", "dynamic_batch", "opset", "external_data", "allow_flex"),
+    "Precision": (
+        *("precision", "repair", "keep_fp32", "target", "accumulate", "host_output_scaling"),
+        *("fp16_io", "fp16_edges"),
+    ),
+    "Judging": ("data", "labels", "budget", "tasks", "metrics"),
+    "Reports": (
+        *("reports", "as_json", "quiet", "explain", "split", "reproduce"),
+        *("latency", "latency_batch_sizes"),
+    ),
+    "Shapes": ("batch_size", "input_shapes", "sample_axes", "states"),
+    "Loading": ("signature", "custom_objects", "architecture", "unsafe_load", "max_memory"),
+    "Where to run": ("device", "emulate", "ray", "workers"),
+}
+
+
+class Command(GroupedCommand):
+    """A command with its options below the headings of `tfmp-convert`."""
+
+    headings = HEADINGS
 
 
 def typed(**groups: type) -> Decorator:
@@ -112,7 +138,7 @@ def _options(*decorators: Decorator) -> Decorator:
     return apply
 
 
-force = click.option("--force", is_flag=True, help="Replace outputs and reports that exist.")
+force = click.option("--force", is_flag=True, help="Replace files that exist.")
 
 
 def _precision(formats: Sequence[Format]) -> Decorator:
@@ -120,18 +146,15 @@ def _precision(formats: Sequence[Format]) -> Decorator:
     mixing = joined([format.title for format in formats if "mixed" in format.precisions])
     told = "Precision of the file."
     if mixing:
-        told += f" bf16 ({mixing}) has the range of float32 and three bits less than FP16."
-    if mixing:
-        told += f" mixed ({mixing}) is FP16 with as few nodes in FP32 as the budget needs on --data"
+        told += f" mixed ({mixing}) keeps the fewest nodes in FP32 that the budget needs on --data"
         told += "." if all("mixed" in format.precisions for format in formats) else ""
     for format in formats:
         if "mixed" not in format.precisions:
             flags = "".join(f" with --{name}" for name in format.instead_of_mixed)
             told += (
-                f"; {format.title} files are FP16 in place of bf16, and FP16{flags} in place of "
-                "mixed."
+                f"; {format.title} files are FP16, for mixed{flags}."
                 if mixing
-                else f" {format.title} files have one: FP16{flags} serves in place of mixed."
+                else f" There is no bf16 and no mixed {format.title}: use fp16{flags}."
             )
     return click.option(
         "--precision", type=Choices(PRECISIONS), default="fp16", show_default=True, help=told
@@ -144,62 +167,58 @@ intake = _options(
         "batch_size",
         type=Number(),
         metavar="N",
-        help="Number of samples that the file takes at a time [default: any for ONNX, 1 for "
-        "TFLite].",
+        help="Batch size of the file [default: any; TFLite: 1].",
     ),
     click.option(
         "--input-shape",
         "input_shapes",
-        metavar="NAME=SIZE,...",
+        metavar="NAME=SIZES",
         multiple=True,
-        help="Fixed shape of an input, batch axis included, as in image=1,224,224,3. Repeatable.",
+        help="Shape of an input with its batch axis, as in image=1,224,224,3. Repeatable.",
     ),
     click.option(
         "--sample-axis",
         "sample_axes",
         metavar="NAME=AXIS",
         multiple=True,
-        help="Axis of the samples in an input or output whose first axis it is not, as in "
-        "state=1. Repeatable.",
+        help="Axis of the samples, if not the first. Repeatable.",
     ),
     click.option(
         "--state",
         "states",
         metavar="INPUT=OUTPUT",
         multiple=True,
-        help="Input that takes the OUTPUT of the call before. Data then holds sequences, (samples, "
-        "steps, ...), without the states. Repeatable.",
+        help="Input that takes an OUTPUT of the call before; data holds sequences then. "
+        "Repeatable.",
     ),
     click.option(
         "--signature",
         metavar="NAME",
-        help="Signature of a SavedModel to convert [default: serving_default or serve; a TFLite "
-        "file gets the others, too].",
+        help="Signature of a SavedModel [default: serving_default or serve].",
     ),
     click.option(
         "--custom-objects",
-        metavar="PACKAGE.MODULE",
+        metavar="MODULE",
         multiple=True,
-        help="Python module that defines custom classes of the model. Repeatable.",
+        help="Module that defines custom classes of the model. Repeatable.",
     ),
     click.option(
         "--unsafe-load",
         is_flag=True,
-        help="Run code that the model file contains: Lambda layers, and operations of a SavedModel "
-        "that do more than compute, such as reading a file. Only for files that you trust.",
+        help="Run Lambda layers, and operations that do more than compute. Only for files that "
+        "you trust.",
     ),
     click.option(
         "--architecture",
-        metavar="FILE.json|PACKAGE.MODULE:FUNCTION",
-        help="Architecture for a MODEL that is a file of weights: the JSON of model.to_json(), or "
-        "a function that returns the model [default: the JSON file named like MODEL].",
+        metavar="FILE|FUNCTION",
+        help="For a MODEL of weights alone: JSON of model.to_json(), or FILE.py:function that "
+        "returns the model.",
     ),
     click.option(
         "--max-memory",
         metavar="SIZE",
         callback=set_limit,
-        help="Memory that the command may take before it is stopped, as in 8G. A damaged file may "
-        "ask for any amount [default: nine tenths of the machine's].",
+        help="Memory at which the command stops [default: 90 %].",
     ),
 )
 
@@ -233,7 +252,7 @@ _budget = click.option(
     "--budget",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Limit of the drift, such as rel_l2=0.005 or flip_rate=0.02. Repeatable.",
+    help="Limit, such as flip_rate=0.02. Repeatable.",
 )
 _reports = click.option(
     "--report",
@@ -241,16 +260,15 @@ _reports = click.option(
     type=PATH,
     metavar="FILE",
     multiple=True,
-    help="File for the drift report: .json, .html, .md, .xml (JUnit), .card.md (for model cards) "
-    "or .nodes.json (the errors of --explain, for Model Explorer). Repeatable.",
+    help="Drift report: .json, .html, .md, .xml (JUnit), .card.md or .nodes.json. Repeatable.",
 )
 
 judged_for = click.option(
     "--target",
     metavar="RUNTIME",
     multiple=True,
-    help="Runtime that the ONNX files are judged for: ort-cuda, tensorrt, webgpu, or all; "
-    "each has a line of its own. Repeatable [default: that of the file, or ort-cuda].",
+    help="Runtime that ONNX files are judged for: ort-cuda, tensorrt, webgpu or all. Repeatable "
+    "[default: that of the file, or ort-cuda].",
 )
 
 comparison = _options(
@@ -258,89 +276,89 @@ comparison = _options(
         "--data",
         type=PATH,
         metavar="DATA",
-        help="Samples to compare on: an .npz file (one array for each input, and labels if there "
-        "are any), an .npy file, a folder of images in class folders, or package.module:function.",
+        help="Samples: an .npz file (an array for each input, and labels), an .npy file, a "
+        "folder of images in class folders, or FILE.py:function.",
     ),
     click.option(
         "--labels",
         type=PATH,
         metavar="FILE",
-        help="Labels of the samples, if the data lacks them: an .npy or .npz file.",
+        help="Labels that the data lacks: an .npy or .npz file.",
     ),
     click.option(
         "--task",
         "tasks",
-        metavar="OUTPUT=KIND[:DETAILS]",
+        metavar="OUTPUT=KIND",
         multiple=True,
-        help="Meaning of an output, where the model does not tell it: classification, multilabel, "
-        "binary, regression, embedding, detection, tokens, ids, reconstruction or other. DETAILS "
-        "are axis=A, the axis of the classes, or columns=0-3, the corners of boxes. Repeatable.",
+        help="Meaning of an output: classification[:axis=A], multilabel, binary, regression, "
+        "embedding, detection[:columns=0-3], tokens, ids, reconstruction, angle[:period=360], "
+        "quaternion[:columns=0-3] or other. Repeatable.",
     ),
     click.option(
         "--metric",
         "metrics",
-        metavar="PACKAGE.MODULE:FUNCTION",
+        metavar="FUNCTION",
         multiple=True,
-        help="Metric of your own, such as mAP or WER: a function of predictions and labels. The "
-        "drift report compares its values for both models. Repeatable.",
+        help="Metric of your own, FILE.py:function: a function of predictions and labels. "
+        "Repeatable.",
+    ),
+    click.option(
+        "--sizes",
+        metavar="INPUT=SIZE,...",
+        multiple=True,
+        help="Sizes of samples to judge the files on, too, number of samples first, as in "
+        "tokens=4,6000. The samples are made of the data's values and can only make the verdict "
+        "FAIL. Repeatable, also for one input.",
     ),
     _budget,
     _reports,
     click.option(
         "--split",
         is_flag=True,
-        help="Also measure the share of each step in the drift (FP32 file, FP16 weights, FP16 "
-        "arithmetic) and the distance of float32 itself from float64. Takes about three more "
-        "runs.",
+        help="Also measure export, weights and arithmetic apart; about three more runs.",
     ),
     click.option(
         "--explain",
         is_flag=True,
-        help="Also find the layer that the drift comes from, and the ten samples that drift most.",
+        help="Also find the layer to blame and the worst samples.",
     ),
     click.option(
         "--reproduce",
         type=PATH,
         metavar="DIR",
-        help="Folder for the worst error that --explain finds, as the smallest model and input "
-        "that show it, with a script [default: beside the first report, if there is one].",
+        help="Folder for the worst node of --explain, with a script [default: beside the first "
+        "report].",
     ),
     click.option(
         "--device",
         type=Choices(["auto", "cpu", "gpu"]),
         default="auto",
         show_default=True,
-        help="Device to compare on. auto takes an NVIDIA GPU for ONNX files where CUDA works; the "
-        "report names the device that was chosen.",
+        help="Device to compare on; auto takes CUDA for ONNX files where it works.",
     ),
     click.option(
         "--emulate",
         metavar="PROFILE",
-        help="Arithmetic that a CPU emulates for FP16 ONNX files: gpu (sums in FP32), pessimistic "
-        "(sums in FP16, rounded after every 16 terms; pessimistic:BLOCK for another number), or a "
-        "runtime: ort-cuda (ort-cuda:VERSION), tensorrt, litert-gpu, litert-cpu or webgpu "
-        "[default: the target of the file, or ort-cuda].",
+        help="Arithmetic that a CPU emulates: gpu, pessimistic, ort-cuda, tensorrt, litert-gpu, "
+        "litert-cpu or webgpu [default: the target, or ort-cuda].",
     ),
-    click.option(
-        "--latency", is_flag=True, help="Also time single calls of the model and of each file."
-    ),
+    click.option("--latency", is_flag=True, help="Also time single calls."),
     click.option(
         "--latency-batch-sizes",
         metavar="N,N",
-        help="Batch sizes, such as 1,8,32, to time calls of each file with, and to measure their "
-        "memory. A Keras model is timed in float32 and in mixed precision.",
+        help="Also time calls of these sizes, such as 1,8,32, and measure their memory.",
     ),
     click.option(
         "--ray",
         metavar="ADDRESS|local",
-        help="Address of a Ray whose workers compare: local starts a Ray on this machine, auto and "
-        "HOST:PORT take one that runs. The report is the same.",
+        help="Compare on workers of a Ray: local starts one here; auto and HOST:PORT take one "
+        "that runs.",
     ),
     click.option(
         "--workers",
         type=Number(),
         metavar="N",
-        help="Number of workers for --ray [default: as many as fit, with four CPUs each].",
+        help="Workers for --ray [default: as many as fit, with four CPUs each].",
     ),
 )
 
@@ -349,7 +367,7 @@ inspection = _options(
         "--data",
         type=PATH,
         metavar="DATA",
-        help="Samples to measure ranges on, in the same forms as for a conversion.",
+        help="Samples to measure ranges on, in the forms of a conversion.",
     ),
     click.option(
         "--report",
@@ -397,7 +415,13 @@ shown = _options(
         "--quiet",
         "-q",
         is_flag=True,
-        help="Print no progress and no table; the exit status tells the verdict.",
+        help="Print the verdict only, and no progress.",
+    ),
+    click.option(
+        "--verbose",
+        "-v",
+        is_flag=True,
+        help="Also print every check, the meaning of each output, and notes on the files.",
     ),
     click.option(
         "--config",
@@ -406,14 +430,13 @@ shown = _options(
         is_eager=True,
         expose_value=False,
         callback=load_config,
-        help="TOML file to take options from; its keys are their long names. Options on the "
-        "command line overrule it.",
+        help="TOML file with options by their long names.",
     ),
     click.option(
         "--save-config",
         type=PATH,
         metavar="FILE",
-        help="TOML file for the options of this run, to use with --config later.",
+        help="TOML file for the options of this run.",
     ),
 )
 

@@ -170,7 +170,13 @@ def print_results(
         if shown.as_json:
             click.echo(json.dumps(_document(report, artifacts), indent=2))
         elif not shown.quiet:
-            _print_for_people(report, artifacts, asked.reports)
+            _print_for_people(report, artifacts, asked.reports, shown.verbose)
+        elif report is not None:
+            from rich.console import Console
+
+            from tfmp.converters.report import print_verdict
+
+            print_verdict(report, Console())
 
 
 def print_inspection(audit: "Audit", asked: Asked, shown: Shown) -> None:
@@ -189,15 +195,19 @@ def print_inspection(audit: "Audit", asked: Asked, shown: Shown) -> None:
 
 
 def _print_for_people(
-    report: "DriftReport | None", artifacts: Sequence["Artifact"], saved: Sequence[str]
+    report: "DriftReport | None",
+    artifacts: Sequence["Artifact"],
+    saved: Sequence[str],
+    verbose: bool,
 ) -> None:
     from rich.console import Console
 
+    from tfmp.converters.report import print_report, size_text
     from tfmp.converters.shared.tensors import describe
 
     console = Console()
     for artifact in artifacts:
-        size = f"{artifact.size_bytes / 1e3:,.1f} kB"
+        size = size_text(artifact.size_bytes)
         line = printable(f"{artifact.path}  {artifact.precision}  {size}")
         console.print(line, highlight=False, markup=False)
         signatures = _signatures(artifact)
@@ -211,9 +221,7 @@ def _print_for_people(
     if report is None:
         console.print("Not validated: give samples with --data to measure the drift.")
         return
-    from tfmp.converters.report import print_report
-
-    print_report(report, console)
+    print_report(report, console, verbose)
     for path in saved:
         console.print(f"report: {printable(path)}", highlight=False, markup=False)
 

@@ -1,7 +1,8 @@
 """Comparing on this machine: every batch through the reference and all candidates."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 from tfmp.converters.comparison.bench import Bench
 from tfmp.converters.comparison.devices import Placing
@@ -9,7 +10,7 @@ from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.comparison.trials import CandidateFile
 from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence
-from tfmp.converters.samples import Samples
+from tfmp.converters.samples import Samples, of_sizes, sizes_text
 from tfmp.shared.progress import Progress
 
 # Measures how far candidate files are from a reference, on samples, wherever it runs.
@@ -49,3 +50,35 @@ def compare_here(
             progress("timing calls")
             bench.measure_latency()
         return bench.evidence(reading.description, progress)
+
+
+def also_with_sizes(compare: Compare, sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> Compare:
+    """A comparison that also judges each file on samples of other sizes, each by itself.
+
+    Args:
+        compare: the comparison on the data.
+        sizes: see `Plan.sizes`.
+    """
+
+    def on_all(
+        source: AnySource, files: Sequence[CandidateFile], samples: Samples, progress: Progress
+    ) -> Evidence:
+        made = {sizes_text(each): of_sizes(samples, each) for each in sizes}
+        evidence = compare(source, files, samples, progress)
+        found = list(evidence.candidates)
+        for text, own in made.items():
+            progress(f"comparing with {text}")
+            named = [replace(file, name=f"{file.name} ({text}, synthetic)") for file in files]
+            judged = compare(source, named, own, progress).candidates
+            told = {note for each in found for note in each.notes}
+            found += [
+                replace(
+                    each,
+                    synthetic_sizes=text,
+                    notes=tuple(note for note in each.notes if note not in told),
+                )
+                for each in judged
+            ]
+        return replace(evidence, candidates=tuple(found))
+
+    return on_all

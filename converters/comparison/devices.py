@@ -89,7 +89,7 @@ def opened_where_possible(
 
 def machine_failure(error: MachineError, gpu: bool) -> InputError:
     """The error of a machine as the user's, who has to mend it or to choose another device."""
-    advice = " Use device cpu, or mend the GPU's runtime." if gpu else ""
+    advice = " Use device cpu, or repair the GPU's runtime." if gpu else ""
     return InputError(f"device: {str(error).rstrip('.')}.{advice}")
 
 

@@ -14,6 +14,9 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_folder
 from tfmp.converters.shared.options import check_choice, check_count, check_flag
 
+# Fields of a plan that ask for more than a plain comparison.
+_ASKING = "device emulate split explain latency ray workers tasks metrics sizes".split()
+
 
 @dataclass(frozen=True)
 class Explain:
@@ -49,6 +52,7 @@ class Plan:
         workers: how many workers Ray is to give; None for as many as fit.
         tasks: meanings of outputs that the user has declared, by the reference's names.
         metrics: of the user's own.
+        sizes: of samples that are made and judged, too: each a shape by input.
     """
 
     budget: DriftBudget = field(default_factory=DriftBudget)
@@ -63,6 +67,7 @@ class Plan:
     workers: int | None = None
     tasks: Mapping[str, Task] = field(default_factory=dict)
     metrics: tuple[CustomMetric, ...] = ()
+    sizes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
 
     @classmethod
     def of(
@@ -79,6 +84,7 @@ class Plan:
         workers: int | None = None,
         tasks: Mapping[str, Task | str] | None = None,
         metric: Any = None,
+        sizes: Any = None,
     ) -> Self:
         """The plan that the keywords of `validate` ask for.
 
@@ -106,6 +112,7 @@ class Plan:
             workers=workers,
             tasks=read_tasks(tasks),
             metrics=custom_metrics(metric),
+            sizes=_sizes(sizes),
         )
         plan._check_ray()
         return plan
@@ -136,18 +143,9 @@ class Plan:
 
     def asked(self) -> tuple[str, ...]:
         """The keywords that ask for more than a plain comparison."""
-        asked = {
-            "device": self.device != "auto",
-            "emulate": self.emulate,
-            "split": self.split,
-            "explain": self.explain is not None,
-            "latency": self.latency,
-            "ray": self.ray is not None,
-            "workers": self.workers is not None,
-            "tasks": bool(self.tasks),
-            "metric": bool(self.metrics),
-        }
-        return tuple(name for name, is_asked in asked.items() if is_asked)
+        default = Plan()
+        given = [name for name in _ASKING if getattr(self, name) != getattr(default, name)]
+        return tuple("metric" if name == "metrics" else name for name in given)
 
 
 def _profiles(target: str | Sequence[str], emulate: str | None) -> tuple[Profile, ...]:
@@ -177,7 +175,25 @@ def _batches(latency: bool | Sequence[int]) -> tuple[int, ...]:
         check_flag("latency", latency)
         return ()
     if not latency:
-        raise InputError("latency: expected one batch size or more, such as (1, 8), received none.")
+        raise InputError(
+            "latency: expected one batch size or more, such as (1, 8), received an empty list."
+        )
     for size in latency:
         check_count("latency", size)
     return tuple(sorted(set(latency)))
+
+
+def _sizes(sizes: Any) -> tuple[dict[str, tuple[int, ...]], ...]:
+    """The sizes that samples are made of: a dict of shapes by input, or several."""
+    found = []
+    for each in [sizes] if isinstance(sizes, Mapping) else sizes or ():
+        shapes = [*each.values()] if isinstance(each, Mapping) else []
+        if not shapes or not all(isinstance(shape, tuple | list) and shape for shape in shapes):
+            raise InputError(
+                "sizes: expected the shape of each input by name, as in {'tokens': (4, 6000)}, "
+                f"received {each!r}."
+            )
+        for size in (size for shape in shapes for size in shape):
+            check_count("sizes", size)
+        found.append({name: tuple(shape) for name, shape in each.items()})
+    return tuple(found)

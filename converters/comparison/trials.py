@@ -8,11 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tfmp.converters.comparison.devices import machine_failure, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
-from tfmp.converters.drift import Comparison, OutputDrift, match
+from tfmp.converters.drift import Comparison, Kind, OutputDrift, match
+from tfmp.converters.drift.verdict import Verdict, judge
 from tfmp.converters.explain import Explainer
 from tfmp.converters.formats import Format, format_of
 from tfmp.converters.intake import AnySource, file_sha256
@@ -24,7 +27,7 @@ from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,23 @@ def _candidate_path(candidate: Any) -> Path:
     return path
 
 
+# Bytes of the inputs and outputs that are kept of the first samples.
+_KEPT_BYTES = 2**26
+
+
+def _first_of(
+    inputs: Batch, expected: Batch, batch: SampleBatch
+) -> tuple[Batch, Batch, np.ndarray]:
+    """Copies of as many first samples as memory allows, at least one, and their keys."""
+    size = sum(array.nbytes for array in (*inputs.values(), *expected.values()))
+    rows = max(1, min(len(batch), len(batch) * _KEPT_BYTES // max(size, 1)))
+    kept = [
+        {name: np.array(array[:rows] if array.ndim else array) for name, array in each.items()}
+        for each in (inputs, expected)
+    ]
+    return kept[0], kept[1], batch.keys[:rows]
+
+
 class Trial:
     """One candidate: its runner, its comparison, and what stopped it, if anything did."""
 
@@ -157,6 +177,8 @@ class Trial:
         self._latency: Latency | None = None
         self._latencies: tuple[Latency, ...] = ()
         self._explainer: Explainer | None = None
+        self._plan = plan
+        self._first: tuple[Batch, Batch, np.ndarray] | None = None
         self._error: str | None = None
         self._comparison: Comparison | None = None
         self._info = RunnerInfo("none", "none", None)
@@ -180,8 +202,8 @@ class Trial:
             self._first_call = partial(its_own.first_call, runner.inputs)
             self._runner: Runner = laid_out(runner, its_own)
             known = self._known.notes or self._runner.notes
-            self._notes = (*fallen_back, *inputs.notes, *known)
-            self._comparison = self._compared(plan)
+            self._notes = (*fallen_back, *inputs.notes, *known, *self._over_open_sizes(runner))
+            self._comparison = self._compared()
             if baselines is not None:
                 self._stages = DriftStages(
                     *(file.path, file.format, self._info, source, layout, baselines, stack),
@@ -196,9 +218,9 @@ class Trial:
                     plan.explain.folder_of(file.name),
                 )
 
-    def _compared(self, plan: Plan) -> Comparison:
+    def _compared(self) -> Comparison:
         """A comparison of the file's outputs with the reference's."""
-        source, layout = self._source, self._layout
+        source, layout, plan = self._source, self._layout, self._plan
         return Comparison(
             self._file.name,
             layout.outputs(source.outputs),
@@ -209,13 +231,23 @@ class Trial:
             steps=bool(layout.states),
         )
 
+    def _over_open_sizes(self, runner: Runner) -> tuple[str, ...]:
+        """A note on operations that run over sizes which the file leaves open."""
+        if not are_open(runner.inputs):
+            return ()
+        inputs = self._layout.inputs(self._source.inputs)
+        note = open_sizes_note(inputs, self._file.format.sums_over_open_sizes(self._file.path))
+        return (note,) if note else ()
+
     @property
     def _unexplained(self) -> str:
         """Why no layers can be told; "" if they can."""
         if self._info.fp16 is None:
             return "the file computes in FP32: no layer rounds to FP16"
         if self._layout != PLAIN:
-            return "layers are told for models without states, with the samples on the first axis"
+            return (
+                "layers are explained for models without states and with samples on the first axis"
+            )
         return ""
 
     @contextmanager
@@ -240,6 +272,8 @@ class Trial:
         with self._surviving():
             fed = {self._input_names[name]: array for name, array in batch.inputs.items()}
             received = self._runner.run(fed)
+            if self._first is None and self._info.fp16 == "emulated":
+                self._first = _first_of(fed, expected, batch)
             self._comparison.update(expected, received, batch.labels, batch.keys)
             named = {name: received[self._output_names[name]] for name in expected}
             if self._stages is not None:
@@ -299,6 +333,8 @@ class Trial:
         explained = self._explainer if self._error is None else None
         compared = self._comparison if self._error is None else None
         outputs = compared.outputs() if compared else ()
+        remedy, flags = self._remedy(outputs)
+        classes = [one.name for one in outputs if one.task.kind is Kind.CLASSIFICATION]
         return CandidateEvidence(
             name=self._file.name,
             format=self._file.format.name,
@@ -310,17 +346,44 @@ class Trial:
             size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
             overflows=self._known.overflows,
-            remedy=self._remedy(outputs),
+            remedy=remedy,
+            remedy_flags=flags,
             error=self._error,
             latency=self._latency,
             latencies=self._latencies,
             stages=self._stages.stages() if self._stages and self._error is None else (),
-            explanation=explained.explanation() if explained else None,
+            explanation=explained.explanation(classes) if explained else None,
         )
 
-    def _remedy(self, outputs: Sequence[OutputDrift]) -> str:
-        """A way to convert that a drift over budget calls for."""
+    def _fails(self, outputs: Sequence[OutputDrift]) -> bool:
+        return judge(outputs, budget=self._plan.budget).verdict is Verdict.FAIL
+
+    def _passes(
+        self, profile: Profile | None, inputs: Batch, expected: Batch, keys: np.ndarray
+    ) -> bool:
+        """Whether samples fail on the runtime that was emulated, and not on this one."""
+        signature = self._source.origin.signature
+        verdicts = []
+        for tried in (self._file.profile, profile):
+            compared = self._compared()
+            runner = self._file.format.open_runner(self._file.path, False, tried, signature)
+            names = (self._input_names, self._output_names)
+            with laid_out(runner, self._layout.renamed(*names)) as opened:
+                received = opened.run(inputs)
+            compared.update(expected, received, None, keys)
+            verdicts.append(self._fails(compared.outputs()))
+        return verdicts == [True, False]
+
+    def _remedy(self, outputs: Sequence[OutputDrift]) -> tuple[str, str | None]:
+        """A way to convert that a drift over budget calls for, and its options."""
+        if self._error is None and self._first is not None and self._fails(outputs):
+            mended = self._file.format.mended(self._file.path, self._file.profile)
+            if mended is not None and self._passes(mended[0], *self._first):
+                return (
+                    f"{mended[1]}: emulated so, the first {len(self._first[2])} samples pass",
+                    None,
+                )
         if self._file.known is not None or self._info.fp16 is None or self._error is not None:
-            return self._known.remedy
+            return self._known.remedy, self._known.remedy_flags
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)
         return self._file.format.remedy(self._file.path, lost)

@@ -28,7 +28,6 @@ from .labels.drift import (
 )
 from .labels.metric import Metric as Metric, difference_bounds as difference_bounds
 from .labels.reading import CUSTOM as CUSTOM
-from .labels.scores import ACCURACY as ACCURACY
 from .labels.totals import LabelTotals as LabelTotals, add_labels as add_labels
 from .metrics import (
     BOXES as BOXES,
@@ -41,7 +40,6 @@ from .metrics import (
     output_views as output_views,
     sample_errors as sample_errors,
 )
-from .scores import MARGIN_EDGES as MARGIN_EDGES
 from .sketch import (
     UNREADABLE as UNREADABLE,
     Sketch as Sketch,

@@ -7,17 +7,16 @@ from typing import Any, Self
 
 from tfmp.converters.shared.errors import InputError
 
+# Limits of differences that a view takes, and of all views.
+_BETWEEN = ("between_samples", "between_columns", "between_places", "between_outputs")
+VIEWS = (*_BETWEEN, "wrong_samples", "near_end")
+
 # Limits that may differ from one output to the next.
 _PER_OUTPUT = (
     "rel_l2",
     "max_abs",
     "sample_rel_l2",
-    "between_samples",
-    "between_columns",
-    "between_places",
-    "between_outputs",
-    "wrong_samples",
-    "near_end",
+    *VIEWS,
     "flip_rate",
     "class_flip_rate",
     "accuracy_drop",
@@ -29,14 +28,7 @@ _PER_OUTPUT = (
 
 
 # Limits of earlier versions, and those that say the same now.
-_REPLACED = {
-    "slice_rel_l2": (
-        "between_samples",
-        "between_columns",
-        "between_places",
-        "between_outputs",
-    )
-}
+_REPLACED = {"slice_rel_l2": _BETWEEN}
 
 
 @dataclass(frozen=True)

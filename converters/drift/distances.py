@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -65,18 +66,28 @@ def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances
 
 
 def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
-    """Measures values of shape (samples, values)."""
-    expected, received = one.astype(np.float64), other.astype(np.float64)
-    error, counts, measured = np.abs(received - expected), dict.fromkeys(_COUNTS, 0), one.size
-    if not math.isfinite(error.max(initial=0.0)):  # some value is not, or their difference
-        finite = np.isfinite(expected) & np.isfinite(received)
-        measured = int(np.count_nonzero(finite))
-        counts |= _count_nonfinite(expected, received)
-        expected[~finite] = received[~finite] = 0.0
+    """Measures values of shape (samples, values), piece by piece: new memory takes most time."""
+    samples, width = one.shape
+    found, counts = np.zeros((len(_SUMS), samples)), dict.fromkeys(_COUNTS, 0)
+    measured, largest = 0, 0.0
+    rows = max(1, CHUNK // max(1, width))
+    for top, left in product(range(0, samples, rows), range(0, width, CHUNK)):
+        part = slice(top, top + rows), slice(left, left + CHUNK)
+        expected, received = one[part].astype(np.float64), other[part].astype(np.float64)
         error = np.abs(received - expected)
-    found = _by_row([(error, error), (error,), (expected, expected), (received, received)])
-    if found[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
-        counts["saturated"] = _count_saturated(expected, received)
+        finite = error.size
+        if not math.isfinite(error.max(initial=0.0)):  # some value is not, or their difference
+            known = np.isfinite(expected) & np.isfinite(received)
+            finite = int(np.count_nonzero(known))
+            for name, count in _count_nonfinite(expected, received).items():
+                counts[name] += count
+            expected[~known] = received[~known] = 0.0
+            error = np.abs(received - expected)
+        measured, largest = measured + finite, max(largest, float(error.max(initial=0.0)))
+        added = _by_row([(error, error), (error,), (expected, expected), (received, received)])
+        if added[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
+            counts["saturated"] += _count_saturated(expected, received)
+        found[:, part[0]] += added
     sums = dict(zip(_SUMS, found, strict=True))
     squares = sums["reference_sq"] + sums["candidate_sq"]
     dot = (squares - sums["error_sq"]) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
@@ -84,7 +95,7 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
         {
             **{name: fold(each.tolist()) for name, each in {**sums, "dot": dot}.items()},
             **counts,
-            "max_abs": float(error.max(initial=0.0)),
+            "max_abs": largest,
             "worst_rel_l2": _worst(sums["error_sq"], sums["reference_sq"]),
             "measured": measured,
         },

@@ -31,7 +31,7 @@ _READINGS = {
 }
 
 # What an output means that nothing is known of.
-OTHER = Task(Kind.OTHER, why="nothing tells what it means")
+OTHER = Task(Kind.OTHER, why="its meaning is unknown")
 
 # What an output means whose values are whole numbers in both models.
 WHOLE = "all of its values are whole numbers"

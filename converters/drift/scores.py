@@ -106,6 +106,8 @@ def without_masks(
     if reference.ndim < 2 or not reference.size:
         return reference, candidate, None
     with np.errstate(invalid="ignore", over="ignore"):
+        if reference.min() >= _MASKED_BELOW:  # in a tenth of the time that rows take
+            return reference, candidate, None
         least = reference.min(axis=axis, keepdims=True)
         if not (least < _MASKED_BELOW).any():
             return reference, candidate, None
@@ -151,6 +153,10 @@ def in_unit(values: np.ndarray) -> bool:
     )
 
 
+# Values at a time that stay in the processor's caches.
+_PIECE = 2**16
+
+
 def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """KL(reference || candidate) over the last axis, nats, if every row of it adds up to 1.
 
@@ -158,15 +164,22 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     otherwise one vanished probability would make the sum infinite. Values of the candidate that
     are not finite are left out: they are counted elsewhere and fail by themselves.
     """
-    one, other = (each.astype(np.float64) for each in (reference, candidate))
-    if (np.abs(one.sum(axis=-1) - 1) > _ROW_SUM_TOLERANCE).any():
-        return {"normalized": False}
-    one = np.maximum(one, FLOAT16.smallest_subnormal)
-    other = np.maximum(other, FLOAT16.smallest_subnormal)
-    other = np.where(np.isfinite(other), other, one)
-    by_sample = (one * np.log(one / other)).reshape(len(one), -1).sum(axis=1)
-    rows = reference.size // reference.shape[-1]
-    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": rows}
+    classes, pieces = reference.shape[-1], max(1, reference.size // _PIECE)
+    found = []
+    for one, other in zip(
+        *(np.array_split(each.reshape(-1, classes), pieces) for each in (reference, candidate)),
+        strict=True,
+    ):
+        one, other = one.astype(np.float64), other.astype(np.float64)
+        if (np.abs(one.sum(axis=-1) - 1) > _ROW_SUM_TOLERANCE).any():
+            return {"normalized": False}
+        one = np.maximum(one, FLOAT16.smallest_subnormal)
+        other = np.maximum(other, FLOAT16.smallest_subnormal)
+        other = np.where(np.isfinite(other), other, one)
+        found.append((one * np.log(one / other)).sum(axis=-1))
+    rows = np.concatenate(found)
+    by_sample = rows.reshape(len(reference), -1).sum(axis=1)
+    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(rows)}
 
 
 def ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:

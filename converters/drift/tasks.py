@@ -31,6 +31,9 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
+# Kinds that a part of the last axis may have.
+_WITH_COLUMNS = (Kind.DETECTION, Kind.QUATERNION, Kind.ANGLE)
+
 # Longer numbers are no columns of an output.
 _DIGITS = 6
 
@@ -51,7 +54,8 @@ class Task:
     Attributes:
         kind: kind of answer, one of `Kind`.
         axis: axis of the classes (classification) or of the channels; axis 0 is the batch.
-        columns: places on the last axis that hold the corners of a box (detection); () if all do.
+        columns: places on that axis that hold the corners of a box (detection), the numbers of
+            a quaternion, or angles; () if all do.
         why: how it is known, as the end of a sentence.
         period: the length of a turn (angle).
     """
@@ -107,14 +111,14 @@ class Task:
             )
         axis = _axis(found["axis"], output) if "axis" in found else -1
         columns = _columns(found["columns"], output) if "columns" in found else ()
-        for detail, owner, what in (
-            (columns, Kind.DETECTION, "columns are those of a detection's boxes"),
-            (found.get("period"), Kind.ANGLE, "a period is that of an angle"),
+        for detail, owners, what in (
+            (columns, _WITH_COLUMNS, "columns are those of boxes, quaternions or angles"),
+            (found.get("period"), (Kind.ANGLE,), "a period is that of an angle"),
         ):
-            if detail and kind is not owner:
+            if detail and kind not in owners:
                 raise InputError(
                     f"task of output {output!r}: {what}, and the kind is {kind}. Leave it out, or "
-                    f"declare {owner}."
+                    f"declare {' or '.join(owners)}."
                 )
         period = _period(found["period"], output) if "period" in found else 360.0
         return cls(kind, axis, columns, period=period)
@@ -219,15 +223,12 @@ def check_task(task: Task, spec: TensorSpec) -> None:
             f"task of output {spec.name!r}: it has no column {beyond[0]}; that axis has "
             f"{width}, numbered from 0."
         )
-    if task.kind is Kind.QUATERNION and width is not None and width != 4:
+    four = {Kind.DETECTION: "box", Kind.QUATERNION: "quaternion"}.get(task.kind)
+    given = len(task.columns) or (width if task.kind is Kind.QUATERNION else None)
+    if four is not None and given not in (None, 4):
         raise InputError(
-            f"task of output {spec.name!r}: a quaternion has four numbers, and its axis has "
-            f"{width}. Name the axis of the four, such as quaternion:axis=1."
-        )
-    if task.columns and len(task.columns) != 4:
-        raise InputError(
-            f"task of output {spec.name!r}: a box has four columns, received {len(task.columns)}. "
-            "Name the four corners, such as columns=0-3."
+            f"task of output {spec.name!r}: a {four} has four columns, received {given}. Name the "
+            f"four, such as {task.kind}:columns=0-3."
         )
 
 

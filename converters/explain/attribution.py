@@ -194,14 +194,6 @@ class Attribution:
         )
 
 
-def attribute(taps: Taps, batches: Iterable[Batch]) -> tuple[LayerError, ...]:
-    """The errors of all parts over some batches."""
-    attribution = Attribution(taps.parts)
-    for batch in batches:
-        attribution.update(taps.run(batch))
-    return attribution.layers()
-
-
 def first_nonfinite(layers: Iterable[LayerError]) -> LayerError | None:
     """The first layer, in the order of execution, that gives values that are not finite."""
     return next((layer for layer in layers if layer.nonfinite), None)

@@ -1,6 +1,6 @@
 """Explains one candidate: its worst samples, its layers, and the node to look at first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
@@ -52,10 +52,16 @@ class Explainer:
         """Sees one batch; all arrays are by the reference's names."""
         self._keeper.update(inputs, expected, received)
 
-    def explanation(self) -> Explanation:
-        """The explanation; its `error` tells of a failure."""
+    def explanation(self, classes: Collection[str] = ()) -> Explanation:
+        """The explanation; its `error` tells of a failure.
+
+        Args:
+            classes: names of outputs whose answer is the class with the highest score.
+        """
         worst = tuple(
-            WorstSample(sample.index, sample.error, thumbnail(sample.inputs))
+            WorstSample(
+                sample.index, sample.error, thumbnail(sample.inputs), _answer(sample, classes)
+            )
             for sample in self._keeper.worst()
             if sample.error > 0
         )
@@ -130,15 +136,17 @@ class Explainer:
         node = worst_alone(nodes)
         if node is None:
             return Culprit(layer.layer, why, nodes=nodes)
-        fed, _ = max(each, key=lambda pair: _severity(pair[1][node.layer]))
+        # The sample that is saved: its script prints the numbers that are reported.
+        fed, parts = max(each, key=lambda pair: _severity(pair[1][node.layer]))
+        worst = parts[node.layer]
         folder = self._save(candidate, node.layer, fed, taps.run(fed))
         return Culprit(
             layer=layer.layer,
             why=why,
             node=node.layer,
             op=candidate.op(node.layer),
-            local=node.local,
-            local_nonfinite=node.local_nonfinite,
+            local=worst.local,
+            local_nonfinite=worst.local_nonfinite,
             folder=str(folder) if folder is not None else None,
             nodes=nodes,
         )
@@ -151,6 +159,17 @@ class Explainer:
             for file in made.iterdir():
                 file.replace(self._folder / file.name)
         return self._folder
+
+
+def _answer(sample: Sample, classes: Collection[str]) -> str:
+    """The classes that both sides answer for a sample."""
+    answers = []
+    for name in classes:
+        one, other = sample.expected[name], sample.received[name]
+        if one.ndim == 1:
+            theirs = f"class {other.argmax()}" if np.isfinite(other).all() else "no finite score"
+            answers.append(f"class {one.argmax()}, the candidate {theirs}")
+    return "; ".join(answers)
 
 
 def _severity(part: LayerError) -> tuple[int, float]:

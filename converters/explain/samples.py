@@ -28,6 +28,7 @@ class Sample:
         error: see `report.explanation.WorstSample`.
         inputs: arrays by the reference's names, without the batch axis.
         expected: the reference's outputs in the same form.
+        received: the candidate's outputs in the same form.
         shared: names of inputs that never had a batch axis.
     """
 
@@ -35,6 +36,7 @@ class Sample:
     error: float
     inputs: Batch = field(compare=False, repr=False)
     expected: Batch = field(compare=False, repr=False)
+    received: Batch = field(compare=False, repr=False)
     shared: frozenset[str] = frozenset()
 
 
@@ -60,7 +62,7 @@ class SampleKeeper:
             full = len(self._worst) == WORST
             if full and error <= self._worst[0][0] and len(self._usual) == USUAL:
                 continue
-            sample = _row(inputs, expected, row, index, error)
+            sample = _row(inputs, expected, received, row, index, error)
             if len(self._usual) < USUAL:
                 self._usual.append(sample)
             keep = heapq.heappushpop if full else heapq.heappush
@@ -116,15 +118,22 @@ def _with_batch_axis(outputs: Batch) -> Batch:
     }
 
 
-def _row(inputs: Batch, expected: Batch, row: int, index: int, error: float) -> Sample:
+def _row(
+    inputs: Batch, expected: Batch, received: Batch, row: int, index: int, error: float
+) -> Sample:
     shared = frozenset(name for name, array in inputs.items() if np.ndim(array) == 0)
     return Sample(
         index,
         error,
         {n: np.array(a if n in shared else a[row]) for n, a in inputs.items()},
-        {n: np.array(a[row]) if np.ndim(a) else np.array(a) for n, a in expected.items()},
+        _answers(expected, row),
+        _answers(received, row),
         shared,
     )
+
+
+def _answers(outputs: Batch, row: int) -> Batch:
+    return {n: np.array(a[row]) if np.ndim(a) else np.array(a) for n, a in outputs.items()}
 
 
 def batched(

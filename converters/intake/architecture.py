@@ -13,12 +13,12 @@ from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.converters.shared.user_functions import import_function
 from tfmp.shared.report_files import read_json
 
-# A JSON file of `model.to_json()`, "package.module:function", or a function that builds a model.
+# A JSON file of `model.to_json()`, "FILE.py:function", or a function that builds a model.
 Architecture = str | Path | Callable[[], Any]
 
 _WAYS = (
     "Name what builds the model with --architecture: a JSON file of `model.to_json()`, or a "
-    "function package.module:function that returns the model."
+    "function FILE.py:function that returns the model."
 )
 
 
@@ -32,7 +32,7 @@ def check_architecture(architecture: Architecture | None) -> None:
             raise InputError(f"architecture {text}: no such file. Check the path.")
     elif not all(text.partition(":")):
         raise InputError(
-            f"architecture {text!r} is neither a .json file nor package.module:function. {_WAYS}"
+            f"architecture {text!r} is neither a .json file nor FILE.py:function. {_WAYS}"
         )
 
 

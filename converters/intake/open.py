@@ -179,7 +179,7 @@ def open_source(
         unsafe_load: run Python code that a Keras file brings along (Lambda layers), and graphs of a
             SavedModel that do more than compute (read a file).
         architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
-            "package.module:function" or a function; None for the JSON file of the same name.
+            "FILE.py:function" or a function; None for the JSON file of the same name.
         batch_size: fixes the first axis of every input.
         input_shapes: whole shapes, batch axis included, by input name.
         sample_axes: axis of the samples, by the name of an input or output whose first axis it is

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
 
 # Options that say something of FP16 files only.
 _ABOUT_FP16 = ("keep_fp32", "fp16_io", "fp16_edges", "target")
@@ -54,6 +54,11 @@ _RUNS_ON = (
     "bfloat16 runs on NVIDIA GPUs from compute capability 8.0 on (ONNX Runtime's CUDA provider, "
     "TensorRT). ONNX Runtime's CPU and WebGPU providers have no kernels for it: without such a GPU "
     "the file is judged by emulation"
+)
+
+_ROUNDED_IO = (
+    "fp16_io (--fp16-io) rounds inputs and outputs to FP16, next to nodes that are FP32 for their "
+    "digits: leave it out to keep these"
 )
 
 _FROM_FP32 = "Convert the float32 model that this FP16 file was made from"
@@ -132,14 +137,15 @@ class OnnxFormat(Format):
             )
             fault = fault_of(model)
             notes += [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
+            notes += [_ROUNDED_IO] if options.fp16_io and report.at_edges() else []
             notes += [_RUNS_ON] if low == BF16 and report.half_nodes else []
         describe_origin(model, target.precision, source.origin.sha256, report, options.kernels)
         progress("checking and writing the result")
         origin = source.origin.path
         own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
         notes += save_checked(model, target.path, options.external_data, keep=own)
-        remedy = _FROM_FP32 if already else _remedy(target.precision)
-        return FileNotes(tuple(notes), remedy=remedy)
+        remedy, flags = (_FROM_FP32, None) if already else _remedy(target.precision)
+        return FileNotes(tuple(notes), remedy=remedy, remedy_flags=flags)
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.onnx.export import export_onnx
@@ -159,10 +165,25 @@ class OnnxFormat(Format):
 
         return external_files(path)
 
-    def remedy(self, path: Path, overflows: bool) -> str:
+    def remedy(self, path: Path, overflows: bool) -> tuple[str, str | None]:
         from tfmp.converters.shared.sessions import onnx_metadata
 
         return _remedy(onnx_metadata(path).get("tfmp.precision", "fp16"))
+
+    def mended(self, path: Path, profile: "Profile | None") -> "tuple[Profile | None, str] | None":
+        from tfmp.converters.onnx.emulation import fusions_of, profile_of
+        from tfmp.converters.onnx.fp16 import TARGET
+        from tfmp.converters.runners import prepared_model
+
+        model = prepared_model(path)
+        chosen = profile or profile_of(model.metadata_props.get(TARGET))
+        return chosen.mended({fusion.op_type for fusion in fusions_of(model, chosen)})
+
+    def sums_over_open_sizes(self, path: Path) -> "Found":
+        from tfmp.converters.onnx.graph import sums_over_open_sizes
+        from tfmp.converters.runners import prepared_model
+
+        return sums_over_open_sizes(prepared_model(path))
 
     def open_runner(
         self,
@@ -230,9 +251,10 @@ class OnnxFormat(Format):
         return _problem_of(check_onnx_gpu)
 
 
-def _remedy(precision: str) -> str:
-    """A way to convert a file of a precision again that may mend its drift; "" if there is none."""
-    return {"fp16": _REMEDY, "bf16": _MORE_DIGITS}.get(precision, "")
+def _remedy(precision: str) -> tuple[str, str | None]:
+    """A way to convert a file of a precision again that may mend its drift, and its options."""
+    ways = {"fp16": (_REMEDY, "--precision mixed"), "bf16": (_MORE_DIGITS, "--precision fp16")}
+    return ways.get(precision, ("", None))
 
 
 def _check_bf16(options: OnnxOptions) -> None:

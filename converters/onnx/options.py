@@ -21,37 +21,33 @@ class OnnxOptions:
 
     keep_fp32: Sequence[str] = option(
         (),
-        "Regular expression for nodes, Keras layers or op types that stay in FP32. Repeatable.",
+        "Nodes, Keras layers or op types that stay in FP32. Repeatable.",
         metavar="REGEX",
     )
     opset: int | None = option(
         None,
-        "Version of the ONNX operator set, from 13 to 23 [default: 18].",
+        "ONNX operator set, 13 to 23 [default: 18].",
         metavar="N",
         check=_check_opset,
     )
     external_data: bool = option(
         False,
-        "Write the weights to a second file beside the ONNX file. Weights past 2 GiB always are.",
+        "Write weights to a second file, as past 2 GiB always.",
     )
     target: Sequence[str] = option(
         (),
-        "Runtime that the ONNX file will run on: ort-cpu, ort-cuda, tensorrt, webgpu, or all. "
-        "Ops for which the first one has no FP16 kernel stay in FP32. Each is judged by its own "
-        "arithmetic, on a line of its own. Repeatable [default: any kernels, judged as ort-cuda].",
+        "Runtime: ort-cpu, ort-cuda, tensorrt, webgpu or all. Ops without an FP16 kernel in the "
+        "first stay in FP32; each is judged. Repeatable [default: any, judged as ort-cuda].",
         metavar="RUNTIME",
         check=check_targets,
     )
     fp16_io: bool = option(
         False,
-        "Make the float32 inputs and outputs of the ONNX file float16, too: beside an offset of "
-        "1000, what is smaller than 0.25 is lost.",
+        "Make float32 inputs and outputs float16.",
     )
     fp16_edges: bool = option(
         False,
-        "Compute in FP16 also before the first and behind the last matrix product, and beside "
-        "added constants. By default these few nodes are FP32: offsets and raw inputs keep their "
-        "digits.",
+        "Compute the ends of the model, and nodes beside added constants, in FP16, too.",
     )
 
     @property

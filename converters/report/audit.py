@@ -2,18 +2,19 @@
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from tfmp.converters.report.summary import printable
+from tfmp.converters.report.sections import Picture, Section, Table, table_of
+from tfmp.converters.report.summary import number, percent, printable
+from tfmp.converters.report.terminal import print_table
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_output
 from tfmp.converters.tflite.audit import ActivationFinding, Audit
 from tfmp.shared.atomic_file import replacing
+from tfmp.shared.html_page import NONE, Bar
 from tfmp.shared.numerics import FLOAT16
 
 SUFFIXES = (".json", ".html")
@@ -33,8 +34,7 @@ _SIGNS = {
     "tight": "!",
     "fits": "✓",
 }
-_STYLES = {"✗": "bold red", "!": "bold yellow", "✓": "green"}
-_KINDS = {"✗": "fail", "!": "inconclusive", "✓": "pass"}
+_VERDICTS = {"✗": "FAIL", "!": "INCONCLUSIVE", "✓": "PASS"}
 
 
 def check_audit_path(path: str, force: bool = True) -> None:
@@ -62,7 +62,7 @@ def headline(audit: Audit) -> str:
     dangers = len(audit.dangers)
     if not audit.samples:
         found = f"{dangers} of its constants" if dangers else "none of its constants"
-        return f"{audit.model}: FP16 destroys {found}; its activations were not looked at"
+        return f"{audit.model}: FP16 loses {found}; activations were not measured"
     found = f"{dangers} values that FP16 cannot hold" if dangers else "no value that FP16 loses"
     if dangers == 1:
         found = "1 value that FP16 cannot hold"
@@ -72,72 +72,53 @@ def headline(audit: Audit) -> str:
 def print_audit(audit: Audit, console: Console) -> None:
     """Prints the constants, the most endangered activations and the unknowns."""
     for constant in audit.constants[:_MOST_ROWS]:
-        line = Text("✗ " if constant.serious else "! ")
-        line.stylize(_STYLES[line.plain[0]])
-        console.print(line.append(printable(str(constant)), style="default"))
+        sign, style = ("✗ ", "bold red") if constant.serious else ("! ", "bold yellow")
+        console.print(Text(sign, style=style).append(printable(str(constant)), style="default"))
     if len(audit.constants) > _MOST_ROWS:
         console.print(f"  and {len(audit.constants) - _MOST_ROWS} more constants")
-    if audit.activations:
-        console.print(_table(audit.activations[:_MOST_ROWS]))
-        if len(audit.activations) > _MOST_ROWS:
-            console.print(f"and {len(audit.activations) - _MOST_ROWS} more that are in less danger")
+    print_table(_table(audit.activations[:_MOST_ROWS]), console)
+    if len(audit.activations) > _MOST_ROWS:
+        console.print(f"and {len(audit.activations) - _MOST_ROWS} more that are in less danger")
     for unknown in audit.unknown:
         console.print(Text(f"unknown: {printable(unknown)}", style="dim"))
     console.print(Text(printable(headline(audit)), style="bold red" if audit.dangers else "bold"))
 
 
-def _table(findings: tuple[ActivationFinding, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    for heading in ("Status", "Layer", "Operator", "Peak", "Hidden sum", "Headroom", "Divisor"):
-        number = heading in ("Peak", "Hidden sum", "Headroom", "Divisor")
-        table.add_column(heading, justify="right" if number else "left", overflow="fold")
-    for found in findings:
-        row = row_of(found)
-        table.add_row(
-            Text(row.status, style=_STYLES[row.sign]),
-            printable(row.layer),
-            found.op,
-            row.peak,
-            row.hidden,
-            row.headroom,
-            row.divisor,
-        )
-    return table
+def _table(found: tuple[ActivationFinding, ...]) -> Table:
+    return table_of(
+        "Activations, the most endangered first",
+        found,
+        {
+            "Status": lambda one: f"{_SIGNS[one.status]} {one.status}",
+            "Layer": lambda one: one.layer or one.name,
+            "Operator": lambda one: one.op,
+            "Smallest": lambda one: number(one.smallest),
+            "Peak": lambda one: number(one.peak),
+            "Hidden sum": _hidden,
+            "Headroom": _headroom,
+            "Divisor": lambda one: number(one.operand),
+            "Become zero": lambda one: percent(one.vanishing) if one.vanishing else NONE,
+        },
+        ("Status", "Layer", "Operator"),
+    )
 
 
-@dataclass(frozen=True)
-class AuditRow:
-    """One activation in words and, as shares of the picture's width, in lengths."""
-
-    sign: str
-    kind: str
-    status: str
-    layer: str
-    peak: str
-    hidden: str
-    headroom: str
-    divisor: str
-    start: float
-    end: float
-    hidden_end: float | None
+def _hidden(found: ActivationFinding) -> str:
+    return f"{number(found.accumulator)} {found.accumulator_of}" if found.accumulator else NONE
 
 
-def row_of(found: ActivationFinding) -> AuditRow:
-    """The row of one activation in the table and the picture."""
-    sign = _SIGNS[found.status]
-    largest = max(found.peak, found.accumulator)
-    return AuditRow(
-        sign=sign,
-        kind=_KINDS[sign],
-        status=f"{sign} {found.status}",
-        layer=found.layer or found.name,
-        peak=f"{found.peak:.3g}",
-        hidden=f"{found.accumulator:.3g} {found.accumulator_of}" if found.accumulator else "-",
-        headroom=f"2^{found.headroom:.1f}" if math.isfinite(found.headroom) else "-",
-        divisor="-" if found.operand is None else f"{found.operand:.3g}",
-        start=_share(found.smallest),
-        end=max(_share(found.peak), _share(found.smallest)),
-        hidden_end=_share(largest) if found.accumulator > found.peak else None,
+def _headroom(found: ActivationFinding) -> str:
+    return f"2^{found.headroom:.1f}" if math.isfinite(found.headroom) else NONE
+
+
+def range_bar(found: ActivationFinding) -> Bar:
+    """A bar up to the largest magnitude, and a line on to the largest sum inside the operator."""
+    return Bar(
+        f"{found.layer or found.name} ({found.op})",
+        f"{found.status}, headroom {_headroom(found)}",
+        _share(found.peak),
+        bound=_share(found.accumulator) if found.accumulator > found.peak else None,
+        verdict=_VERDICTS[_SIGNS[found.status]],
     )
 
 
@@ -150,18 +131,27 @@ def _share(value: float) -> float:
 
 def to_html(audit: Audit) -> str:
     """The audit as a page with inline style and pictures, without scripts or other files."""
-    from tfmp.converters.report.html import template_environment
+    from tfmp.converters.report.sections import page
 
-    rows = [(found, row_of(found)) for found in audit.activations[:_MOST_DRAWN]]
-    template = template_environment().get_template("audit.html.j2")
-    return template.render(
-        audit=audit,
-        headline=headline(audit),
-        rows=rows,
-        more=max(0, len(audit.activations) - _MOST_DRAWN),
-        limits=[
-            ("vanishes below", _share(FLOAT16.smallest_subnormal)),
-            ("full precision from", _share(FLOAT16.smallest_normal)),
-            ("overflows past", _share(FLOAT16.max)),
-        ],
+    drawn = audit.activations[:_MOST_DRAWN]
+    caption = (
+        f"Largest magnitudes on {audit.samples} samples, on a scale of powers of two (thin line: "
+        "largest sum inside the operator; dashed line: 65504, where FP16 ends)"
     )
+    more = len(audit.activations) - len(drawn)
+    parts = [
+        Section(
+            "Ranges",
+            pictures=(Picture(caption, tuple(map(range_bar, drawn)), _share(FLOAT16.max)),),
+            tables=(_table(drawn),),
+            quiet=(f"{more} more activations are in less danger.",) if more > 0 else (),
+        ),
+        Section(
+            "Constants",
+            lines=tuple(map(str, audit.constants))
+            or ("FP16 only rounds the last digits of every constant.",),
+        ),
+        Section("Unknown to this audit", lines=audit.unknown),
+    ]
+    title = f"FP16 audit of {audit.model}"
+    return page(title, title, headline(audit), parts)

@@ -48,8 +48,9 @@ class Culprit:
         why: the first or the second of these, in words.
         node: the node of that layer with the largest error of its own; "" if no node has an error.
         op: type of that node.
-        local: error with only that node in FP16.
-        local_nonfinite: number of its values that are not finite with only that node in FP16.
+        local: error with only that node in FP16, on the sample where it is largest.
+        local_nonfinite: number of its values that are not finite with only that node in FP16, on
+            that sample.
         folder: folder with the smallest model and input that show the error; None if they were not
             saved.
         nodes: the nodes of the layer in the order of execution, each with its own errors.
@@ -73,11 +74,13 @@ class WorstSample:
         index: position in the data, from 0.
         error: relative L2 error of its worst output; infinite where a value is not finite.
         thumbnail: PNG in base64 where the input is an image; None otherwise.
+        answer: the classes that both sides answer, in words; "" where they give no class.
     """
 
     index: Count
     error: float
     thumbnail: Base64 | None = None
+    answer: str = ""
 
 
 @dataclass(frozen=True)

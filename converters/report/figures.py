@@ -1,125 +1,113 @@
 """Pictures as rows of bars: the length of each bar as a share of the width, and its text.
 
-The templates draw a row as an inline SVG whose lengths are percentages: it needs no script and fits
-a phone and a sheet of paper. The table around it has its text for readers who cannot see it.
+A bar needs no script and fits a phone and a sheet of paper, and its text is for readers who cannot
+see it.
 """
 
 import math
-from itertools import groupby, pairwise
+import statistics
+from collections.abc import Iterable, Sequence
 
-from tfmp.converters.drift import MARGIN_EDGES, OutputDrift
 from tfmp.converters.drift.verdict import Check, Verdict
+from tfmp.converters.report.explanation import Explanation, LayerError
 from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.sections import Picture, Table, table_of
 from tfmp.converters.report.summary import (
-    latency_rows,
+    cause,
     latency_text,
+    limited,
+    name_of,
     number,
-    number_of_ms,
-    percent,
+    share_of_limit,
     size_text,
     stage_values,
+    upper_bound,
+    value_of,
 )
-from tfmp.shared.html_page import Bar
+from tfmp.shared.html_page import NONE, Bar
+from tfmp.shared.wording import listed
 
 # The track of a budget bar ends here; the budget's line stands at 1.
 _TRACK_END = 1.5
 
-# More bars than this are no longer read at a glance.
-_MOST_BARS = 12
-
-
-_NAMES = {
-    "run": "Run",
-    "nonfinite": "Non-finite values",
-    "infinite_lost": "Infinities lost",
-    "saturated": "Saturated values",
-    "collapsed": "Collapsed",
-    "reference_nan": "NaN in the reference",
-    "rel_l2": "Relative L2 error",
-    "max_abs": "Largest error",
-    "sample_rel_l2": "Worst sample",
-    "sample_share": "Samples over the limit",
-    "between_samples": "Between samples",
-    "between_columns": "Between columns",
-    "between_places": "Between places",
-    "between_outputs": "Between outputs",
-    "wrong_samples": "Samples with a wrong value",
-    "near_end": "Samples with a wrong distance from the end",
-    "flip_rate": "Flip rate",
-    "class_flip_rate": "Most changed class",
-    "row_rate": "Rows on one side only",
-    "meaning": "Change under another meaning",
-}
-
-# Checks whose number counts these; that of others is a rate or a distance.
-_COUNTS = dict.fromkeys(
-    ("nonfinite", "infinite_lost", "saturated", "reference_nan", "both_nan"), "values"
-)
-
-# Words of metrics that are not written in small letters.
-_SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}
-
-
-def _name(check: Check) -> str:
-    """A check's name for people: "mean_iou_drop" is "Mean IoU drop"."""
-    if check.name in _NAMES:
-        return _NAMES[check.name]
-    first, *words = (_SPELLED.get(word, word) for word in check.name.split("_"))
-    return " ".join([first[:1].upper() + first[1:], *words])
-
-
 # Where the line of the budget stands, share of the track.
 BUDGET_LINE = 1 / _TRACK_END
 
+# Bars of all candidates together that are read at a glance.
+_MOST_BARS = 6
 
-def budget_bars(candidate: CandidateReport) -> tuple[list[Bar], int]:
-    """The share of each limit that a candidate uses, worst first, and the number of further bars.
+# Errors below this are float32's own; the scale begins here.
+_SMALLEST_ERROR = 1e-7
 
-    Checks without a share to show are left out, such as a check for too few samples. Of several
-    checks under one limit, such as columns and places of an output, the worst is shown.
+# On a linear scale an error this many times the usual one leaves nothing of the others.
+_FAR = 20
+
+# More bars are no longer read at a glance, more rows no longer at all.
+_MOST_LAYERS = 40
+_MOST_ROWS = 200
+
+# Types of operations, and nodes, that are named; of a layer with more, the number of the others.
+_MOST_NAMED = 4
+
+# Shortest drift a logarithmic bar shows: well below what float32 resolves.
+_SMALLEST_DRIFT = 1e-9
+
+
+def budget_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
+    """The share of its limits that each candidate uses, the check that decides first.
+
+    Several checks under one limit, such as columns and places of an output, are one bar. Where
+    values are not finite, what follows from it is not shown: see `lost_bars`.
     """
-    drawn = [check for check in candidate.checks if check.measured is not None]
-    drawn = [check for check in drawn if check.name != "min_samples"]
-    # What passes there was measured without the values that are not finite.
-    broken = {check.output for check in drawn if check.name == "nonfinite"}
-    drawn = [c for c in drawn if c.verdict is not Verdict.PASS or c.output not in broken]
-    several = len(candidate.outputs) > 1
-    worst = {(check.name, check.output): check for check in sorted(drawn, key=_share)}
-    drawn = sorted(worst.values(), key=_share, reverse=True)
-    bars = [_budget_bar(check, several) for check in drawn[:_MOST_BARS]]
-    return bars, max(0, len(drawn) - _MOST_BARS)
+    shown = [one for one in candidates if (check := cause(one)) and check.limit is not None]
+    bars: list[Bar] = []
+    for candidate in shown:
+        worst = {(check.name, check.output): check for check in reversed(limited(candidate))}
+        if first := cause(candidate):
+            worst[first.name, first.output] = first
+        order = sorted(worst.values(), key=share_of_limit, reverse=True)
+        order.sort(key=lambda check: check != first)
+        most = max(1, _MOST_BARS // len(shown))
+        bars += [_budget_bar(check, _label(candidates, candidate, check)) for check in order[:most]]
+    return tuple(bars)
 
 
-def _share(check: Check) -> float:
-    """Share of the limit used; with a bound, of the bound, for it decides."""
-    if check.limit is None or check.measured is None:
-        return float("inf")
-    value = check.measured if check.upper is None else max(check.measured, check.upper)
-    if value != value:
-        return float("inf")
-    if value <= 0:
-        return 0.0
-    return value / check.limit if check.limit > 0 else float("inf")
+def lost_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
+    """The share of values that a candidate lost, where that decides its verdict."""
+    bars: list[Bar] = []
+    for candidate in candidates:
+        check = cause(candidate)
+        if check is None or check.limit is not None or not check.measured:
+            continue
+        output = next((one for one in candidate.outputs if one.name == check.output), None)
+        if output is None or check.measured > output.totals.values:
+            continue
+        text = f"{check.measured:,.0f} of {output.totals.values:,} values"
+        share = check.measured / output.totals.values
+        bars.append(Bar(_label(candidates, candidate, check), text, share, verdict=check.verdict))
+    return tuple(bars)
 
 
-def _budget_bar(check: Check, several: bool) -> Bar:
-    label = _name(check)
-    if several and check.output:
-        label = f"{label}, {check.output}"
-    if check.limit is None:
-        return Bar(label, _unlimited_text(check), 1.0, cut=True, verdict=check.verdict)
-    scale = check.limit * _TRACK_END
-    measured = check.measured if check.measured is not None else 0.0
-    length = _clip(measured / scale if scale else float(measured > 0))
-    bound = None
-    if check.upper is not None:
-        bound = _clip(check.upper / scale if scale else float(check.upper > 0))
+def _label(candidates: Sequence[CandidateReport], one: CandidateReport, check: Check) -> str:
+    """The names of what is several."""
+    names = [one.name] if len(candidates) > 1 else []
+    names += [name_of(check)]
+    names += [check.output] if len(one.outputs) > 1 and check.output else []
+    return ", ".join(names)
+
+
+def _budget_bar(check: Check, label: str) -> Bar:
+    limit = check.limit or 0.0
+    used, bound = (
+        _clip(value / (limit * _TRACK_END) if limit else float(value > 0))
+        for value in (check.measured or 0.0, upper_bound(check) or 0.0)
+    )
     return Bar(
         label=label,
-        text=_limited_text(check),
-        length=length,
-        bound=bound,
-        cut=_share(check) > _TRACK_END,
+        text=value_of(check),
+        length=used,
+        bound=bound if upper_bound(check) is not None else None,
+        cut=share_of_limit(check) > _TRACK_END,
         verdict=check.verdict,
     )
 
@@ -128,117 +116,140 @@ def _clip(share: float) -> float:
     return min(1.0, max(0.0, share)) if share == share else 1.0
 
 
-def _unlimited_text(check: Check) -> str:
-    if check.name == "run":
-        return "did not run"
-    if check.name == "collapsed":
-        return "yes"
-    if check.name in _COUNTS:
-        return f"{check.measured or 0:,.0f} {_COUNTS[check.name]}"
-    return number(check.measured)
-
-
-def _limited_text(check: Check) -> str:
-    if check.upper is None:
-        return f"{number(check.measured)} of {number(check.limit)}"
-    bound = check.lower if check.verdict is Verdict.FAIL else check.upper
-    side = "≥" if check.verdict is Verdict.FAIL else "≤"
-    return f"{percent(check.measured)} ({side} {percent(bound)}) of {percent(check.limit)}"
-
-
-def margin_bars(output: OutputDrift) -> list[Bar]:
-    """The share of samples that flip, by the margin of the reference's decision."""
-    edges = [number(edge) for edge in MARGIN_EDGES]
-    labels = [f"below {edges[0]}"]
-    labels += [f"{low} to {high}" for low, high in pairwise(edges)]
-    labels.append(f"{edges[-1]} and more")
-    bars = []
-    totals = output.totals
-    for label, samples, flips in zip(
-        labels, totals.margin_samples, totals.margin_flips, strict=False
-    ):
-        if samples:
-            verdict = Verdict.FAIL if flips else None
-            text = f"{flips:,} of {samples:,} flip"
-            bars.append(Bar(label, text, flips / samples, verdict=verdict))
-    return bars
-
-
-# Shortest drift a logarithmic bar shows: well below what float32 resolves.
-_SMALLEST_DRIFT = 1e-9
-
-
-def stage_bars(report: DriftReport, candidate: CandidateReport) -> list[Bar]:
+def stage_bars(report: DriftReport, candidate: CandidateReport) -> tuple[Bar, ...]:
     """The error that each step added, on a logarithmic scale from 1e-9 to the largest."""
-    values = stage_values(report, candidate)
-    known = [value for _, value in values if value is not None and math.isfinite(value)]
+    values = [(name, value) for name, value in stage_values(report, candidate) if value is not None]
+    known = [value for _, value in values if math.isfinite(value)]
     decades = math.log10(max([*known, 10 * _SMALLEST_DRIFT]) / _SMALLEST_DRIFT)
     bars = []
     for name, value in values:
-        if value is None:
-            continue
-        if not math.isfinite(value):
-            bars.append(Bar(name, number(value), 1.0, cut=True))
-            continue
-        share = math.log10(max(value, _SMALLEST_DRIFT) / _SMALLEST_DRIFT) / decades
-        bars.append(Bar(name, number(value), _clip(share)))
-    return bars
+        finite = math.isfinite(value)
+        share = math.log10(max(value, _SMALLEST_DRIFT) / _SMALLEST_DRIFT) / decades if finite else 1
+        bars.append(Bar(name, number(value), _clip(share), cut=not finite))
+    return tuple(bars)
 
 
-def size_bars(report: DriftReport) -> list[Bar]:
-    """The sizes of the files beside each other."""
-    files = [(report.reference.name, report.reference.size_bytes)]
-    files += [(candidate.name, candidate.size_bytes) for candidate in report.candidates]
-    known = [(name, size) for name, size in files if size is not None]
-    largest = max((size for _, size in known), default=0)
-    return [Bar(name, size_text(size), size / largest if largest else 0.0) for name, size in known]
+def size_bars(report: DriftReport) -> tuple[Bar, ...]:
+    """The sizes of the files beside each other; of a reference only if it is such a file, too.
+
+    A Keras file holds the optimizer's state, and a SavedModel graphs beside the weights.
+    """
+    named = [(one.name, one.size_bytes) for one in report.candidates]
+    if report.reference.format in {one.format for one in report.candidates}:
+        named.insert(0, (report.reference.name, report.reference.size_bytes))
+    files = {name: size for name, size in named if size}
+    largest = max(files.values(), default=0)
+    bars = tuple(Bar(name, size_text(size), size / largest) for name, size in files.items())
+    return bars if len(bars) > 1 else ()
 
 
-def latency_bars(report: DriftReport) -> list[Bar]:
+def latency_bars(report: DriftReport) -> tuple[Bar, ...]:
     """The median latencies beside each other; the thin line goes on to the slowest 5 %."""
     timed = [(report.reference.name, report.reference.latency)]
     timed += [(candidate.name, candidate.latency) for candidate in report.candidates]
     known = [(name, latency) for name, latency in timed if latency is not None]
-    longest = max((latency.high_ms for _, latency in known), default=0.0)
-    return [
+    longest = max((latency.high_ms for _, latency in known), default=0.0) or 1.0
+    return tuple(
         Bar(
             name,
             latency_text(latency),
-            latency.median_ms / longest if longest else 0.0,
-            bound=latency.high_ms / longest if longest else None,
+            latency.median_ms / longest,
+            bound=latency.high_ms / longest,
         )
         for name, latency in known
-    ]
+    )
 
 
-def batch_latency_bars(report: DriftReport) -> list[tuple[int, list[Bar]]]:
-    """The median time of a call and its memory, model beside model, for each batch size."""
-    found: list[tuple[int, list[Bar]]] = []
-    for size, rows in groupby(latency_rows(report), key=lambda row: row[1].batch):
-        timed = list(rows)
-        longest = max(latency.high_ms for _, latency in timed)
-        bars = [
-            Bar(
-                name,
-                f"{number_of_ms(latency)}, {size_text(latency.memory_bytes)}",
-                latency.median_ms / longest if longest else 0.0,
-                bound=latency.high_ms / longest if longest else None,
-            )
-            for name, latency in timed
-        ]
-        found.append((size, bars))
-    return found
+class ErrorScale:
+    """A scale on which some errors can be told apart.
+
+    Attributes:
+        logarithmic: whether it is; otherwise it is linear.
+    """
+
+    def __init__(self, errors: Iterable[float]) -> None:
+        """Chooses the scale for errors, some of which may be infinite."""
+        errors = [error for error in errors if error > 0]
+        finite = [error for error in errors if math.isfinite(error)]
+        self._largest = max([*finite, 10 * _SMALLEST_ERROR])
+        # Errors that lie close together are told apart on a linear scale only.
+        far = self._largest > _FAR * statistics.median(finite or [self._largest])
+        self.logarithmic = len(finite) < len(errors) or far
+
+    def share(self, error: float) -> float:
+        """The place of an error on the scale, from 0 to 1."""
+        if math.isinf(error):
+            return 1.0
+        if not self.logarithmic:
+            return error / self._largest
+        error = max(error, _SMALLEST_ERROR)
+        return math.log(error / _SMALLEST_ERROR) / math.log(self._largest / _SMALLEST_ERROR)
 
 
-def _shares(labels: list[str], counts: list[int]) -> list[Bar]:
-    """A bar for each count, without the empty ones at both ends."""
-    filled = [index for index, count in enumerate(counts) if count]
-    if not filled:
-        return []
-    whole = sum(counts)
-    return [
+def layer_picture(explanation: Explanation, failed: bool) -> Picture:
+    """The layers that matter most, in the order of execution."""
+    shown = _most_telling(explanation, _MOST_LAYERS)
+    scale = ErrorScale(layer.cumulative for layer in shown)
+    named = explanation.culprit.layer if explanation.culprit else None
+    bars = tuple(
         Bar(
-            labels[index], f"{counts[index]:,} ({counts[index] / whole:.1%})", counts[index] / whole
+            f"{layer.layer} ← {'look here first' if failed else 'largest step'}"
+            if layer.layer == named
+            else layer.layer,
+            _text(layer),
+            scale.share(layer.cumulative),
+            verdict=Verdict.FAIL if layer.layer == named and failed else None,
         )
-        for index in range(filled[0], filled[-1] + 1)
-    ]
+        for layer in shown
+    )
+    kind = "logarithmic" if scale.logarithmic else "linear"
+    more = len(explanation.layers) - len(shown)
+    caption = f"Relative L2 error by layer in the order of execution, on a {kind} scale"
+    return Picture(caption + (f"; {more} layers that change less: in the table" * bool(more)), bars)
+
+
+def layer_table(explanation: Explanation) -> Table:
+    """The numbers of the layers that matter most, in the order of execution."""
+    shown = _most_telling(explanation, _MOST_ROWS)
+    more = len(explanation.layers) - len(shown)
+    return table_of(
+        "All numbers by layer" + f"; the JSON report has {more} more layers" * bool(more),
+        shown,
+        {
+            "Layer": lambda one: one.layer,
+            "Operations": lambda one: listed(list(dict.fromkeys(one.ops)), _MOST_NAMED),
+            "Error": lambda one: number(one.cumulative),
+            "Jump": lambda one: number(one.jump),
+            "Alone": lambda one: number(one.local),
+            "Not finite": lambda one: f"{one.nonfinite:,}",
+            "Not finite alone": lambda one: f"{one.local_nonfinite:,}",
+            "Peak in FP32": lambda one: number(one.peak),
+            "Nodes in viewers of graphs": lambda one: listed(one.nodes, _MOST_NAMED) or NONE,
+        },
+        ("Layer", "Operations", "Nodes in viewers of graphs"),
+        folded=True,
+    )
+
+
+def _most_telling(explanation: Explanation, count: int) -> list[LayerError]:
+    """Layers with the largest jumps and errors of their own, in the order of execution."""
+    layers = explanation.layers
+    named = {explanation.first_nonfinite, explanation.largest_jump}
+
+    def weight(index: int) -> tuple[bool, float]:
+        layer = layers[index]
+        return layer.layer in named, max(layer.jump, layer.local)
+
+    order = sorted(range(len(layers)), key=weight, reverse=True)
+    return [layers[index] for index in sorted(order[:count])]
+
+
+def _text(layer: LayerError) -> str:
+    whole, alone = (
+        f"{lost:,} not finite" if lost else number(error)
+        for lost, error in (
+            (layer.nonfinite, layer.cumulative),
+            (layer.local_nonfinite, layer.local),
+        )
+    )
+    return f"{whole} ({alone} with only this layer in FP16)"

@@ -1,5 +1,6 @@
 """The report as JUnit XML: a suite for each candidate, a case for each check."""
 
+from collections import Counter
 from xml.etree import ElementTree
 
 from tfmp.converters.drift.verdict import Verdict
@@ -22,9 +23,21 @@ def to_junit(report: DriftReport) -> str:
             totals[name] += int(suite.get(name, "0"))
     for name, count in totals.items():
         root.set(name, str(count))
+    _number_alike(root)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+
+
+def _number_alike(root: ElementTree.Element) -> None:
+    """Numbers cases of one name: CI servers show one of them only."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for case in root.iter("testcase"):
+        name = case.get("name", "")
+        key = case.get("classname", ""), name
+        seen[key] += 1
+        if seen[key] > 1:
+            case.set("name", f"{name} ({seen[key]})")
 
 
 def _suite(candidate: CandidateReport, report: DriftReport) -> ElementTree.Element:

@@ -3,26 +3,20 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
 
 from tfmp.converters.drift import Kind
-from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.report.contents import latency_table, verdict_table
 from tfmp.converters.report.model import DriftReport
+from tfmp.converters.report.sections import VERDICTS, Table
 from tfmp.converters.report.summary import (
-    HEADINGS,
-    NONE,
-    SIGNS,
-    Row,
+    asked_texts,
     data_notes,
+    findings,
     headline,
-    latency_cells,
-    meaning_texts,
     number,
-    printable,
-    row_of,
-    told,
+    scope,
 )
+from tfmp.shared.html_page import SIGNS, printable
 from tfmp.shared.wording import alike_once
 
 # The Hub's names of tasks, where they differ and the samples do not matter.
@@ -66,12 +60,14 @@ class _Page:
         if line := _block(*parts):
             self._lines.append(f"{'  ' * level}- {line}")
 
-    def table(self, heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: str) -> None:
-        """Rows of cells; the columns whose place in `numbers` is "1" are of numbers."""
+    def table(self, table: Table) -> None:
+        """The table, unless it has no rows."""
+        if not table.rows:
+            return
         self.gap()
-        rules = [_Markdown("---:" if place == "1" else "---") for place in numbers]
-        for row in (heading, rules, *rows):
-            self._lines.append(f"| {' | '.join(map(_inline, row))} |")
+        rules = [_Markdown("---" if name in table.words else "---:") for name in table.heading]
+        for row in (table.heading, rules, *table.rows):
+            self._lines.append(f"| {' | '.join(map(_cell, row))} |")
         self._lines.append("")
 
     def gap(self) -> None:
@@ -82,6 +78,10 @@ class _Page:
 
 def _inline(text: str) -> str:
     return text if isinstance(text, _Markdown) else escape(text)
+
+
+def _cell(text: str) -> str:
+    return _bold(text) if text in VERDICTS else _inline(text)
 
 
 def _block(*parts: str) -> str:
@@ -113,24 +113,26 @@ def _page(report: DriftReport) -> _Page:
     page = _Page()
     page.heading(2, f"{SIGNS[report.verdict]} Drift report: {report.verdict}")
     page.paragraph(headline(report))
-    _add_table(page, report)
+    page.table(verdict_table(report))
+    for names, lines in findings(report):
+        page.item(_bold(names))
+        for label, text in lines:
+            page.item(f"{label}: ", _code(text) if _is_command(text) else text, level=1)
     for candidate in report.candidates:
-        # A candidate that passed needs no reasons here: the table has its numbers.
-        seen = told(report, candidate)
-        if candidate.verdict is Verdict.PASS and not candidate.notes and not seen:
-            continue
-        page.item(_bold(candidate.name), f" {candidate.verdict}")
-        findings = () if candidate.verdict is Verdict.PASS else candidate.reasons
-        for text in (*findings, *seen, *meaning_texts(candidate)):
-            page.item(text, level=1)
-        for note in alike_once(candidate.notes):
-            page.item(f"note: {note}", level=1)
+        told = [f"{label} {text}" for label, text in scope(report, candidate)]
+        told += asked_texts(report, candidate)
+        told += [f"note: {note}" for note in alike_once(candidate.notes)]
+        for text in told:
+            page.item(_bold(candidate.name), f" {text}")
     for note in data_notes(report):
         page.item(f"note: {note}")
-    if cells := latency_cells(report):
-        page.table(cells[0], cells[1:], numbers="101111")
+    page.table(latency_table(report))
     page.paragraph(_small_print(report))
     return page
+
+
+def _is_command(text: str) -> bool:
+    return text.startswith("tfmp-convert ")
 
 
 def to_card(report: DriftReport) -> str:
@@ -143,7 +145,13 @@ def to_card(report: DriftReport) -> str:
     page.heading(3, "Files of this report")
     files = [(file.name, file.sha256) for file in report.candidates]
     named = [(report.reference.name, report.reference.sha256), *files]
-    page.table(("File", "SHA-256"), [(name, _code(sum)) for name, sum in named if sum], "00")
+    page.table(
+        Table(
+            ("File", "SHA-256"),
+            tuple((name, _code(sum)) for name, sum in named if sum),
+            words=("File", "SHA-256"),
+        )
+    )
     metadata = _model_index(report)
     head = ["---", *metadata, "---", ""] if metadata else []
     return "\n".join([*head, str(page)])
@@ -190,21 +198,6 @@ def _yaml_number(value: float) -> str:
 def escape(text: str) -> str:
     """The text, escaped: Markdown shows any characters as they are."""
     return _SPECIAL.sub(r"\\\1", printable(text))
-
-
-def _add_table(page: _Page, report: DriftReport) -> None:
-    names = [item.name for item in fields(Row) if item.name != "verdict"]
-    rows = [row_of(candidate) for candidate in report.candidates]
-    shown = [name for name in names if any(getattr(row, name) != NONE for row in rows)]
-    cells = [
-        (
-            *(getattr(row, name) for name in shown),
-            _Markdown(f"{SIGNS[row.verdict]} **{row.verdict}**"),
-        )
-        for row in rows
-    ]
-    heading = (*(getattr(HEADINGS, name) for name in shown), "Verdict")
-    page.table(heading, cells, numbers="0" * len(heading))
 
 
 def _small_print(report: DriftReport) -> str:

@@ -161,6 +161,7 @@ def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
     if len(shards) > 1 and any(shard.explanation is not None for shard in shards):
         # Layers were measured on a few samples of each shard, chosen there.
         notes["each explanation is of a single shard: see the reports of the shards"] = None
+    told = next((shard for shard in shards if shard.remedy), shards[0])
     labels = () if errors else _merge_labels([shard.labels for shard in shards])
     return replace(
         shards[0],
@@ -168,7 +169,8 @@ def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
         labels=labels,
         notes=tuple(notes),
         overflows=tuple(dict.fromkeys(found for shard in shards for found in shard.overflows)),
-        remedy=next((shard.remedy for shard in shards if shard.remedy), ""),
+        remedy=told.remedy,
+        remedy_flags=told.remedy_flags,
         error=errors[0] if errors else None,
         stages=() if errors else _merge_stages([shard.stages for shard in shards]),
         explanation=shards[0].explanation if len(shards) == 1 else None,

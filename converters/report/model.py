@@ -115,11 +115,14 @@ class CandidateEvidence:
         notes: facts that a reader should know, such as outputs matched by order.
         overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
         remedy: a way to convert that a drift over budget calls for, if there is another one.
+        remedy_flags: the options of `tfmp-convert` that it takes; None if it is none of its own.
         error: reason why it could not be run or compared; None if it was.
         stages: drift that each step from the reference added; empty if it was not asked for.
         latency: time of one call of the file; None if it was not measured.
         latencies: time and memory of calls with each batch size; empty if they were not asked for.
         explanation: layers and samples that the drift comes from; None if it was not asked for.
+        synthetic_sizes: sizes of the samples that were made for it, such as "tokens=4,6000"; "" if
+            it ran on the data.
     """
 
     name: str
@@ -133,11 +136,13 @@ class CandidateEvidence:
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
     remedy: str = ""
+    remedy_flags: str | None = None
     error: str | None = None
     stages: tuple[Stage, ...] = ()
     latency: Latency | None = None
     explanation: Explanation | None = None
     latencies: tuple[Latency, ...] = ()
+    synthetic_sizes: str = ""
 
     def judged(self, data: DataReport, budget: DriftBudget) -> "CandidateReport":
         """The evidence with the verdict that follows from it; see `verdict.judge`."""
@@ -146,7 +151,7 @@ class CandidateEvidence:
             self.outputs,
             labels,
             budget,
-            synthetic=data.synthetic,
+            synthetic=data.synthetic or bool(self.synthetic_sizes),
             nonfinite_inputs=data.nonfinite_values,
             fp16=self.runner.fp16,
             overflows=self.overflows,
@@ -205,7 +210,8 @@ class DriftReport:
     """Evidence and verdict on all candidates of one reference.
 
     Attributes:
-        verdict: FAIL if any candidate is FAIL, else INCONCLUSIVE if any is, else PASS.
+        verdict: FAIL if any candidate is FAIL, else INCONCLUSIVE if any is, else PASS. A candidate
+            on samples of made sizes can only make it FAIL.
         reference: the FP32 original.
         candidates: the candidates in the order given.
         data: the samples.
@@ -227,7 +233,13 @@ class DriftReport:
         """The verdict that follows from evidence under a budget."""
         candidates = [candidate.judged(evidence.data, budget) for candidate in evidence.candidates]
         return cls(
-            verdict=overall([candidate.verdict for candidate in candidates]),
+            verdict=overall(
+                [
+                    candidate.verdict
+                    for candidate in candidates
+                    if candidate.verdict is Verdict.FAIL or not candidate.synthetic_sizes
+                ]
+            ),
             reference=evidence.reference,
             candidates=tuple(candidates),
             data=evidence.data,
@@ -277,7 +289,7 @@ class DriftReport:
 
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
-        from tfmp.converters.report.html import to_cell
+        from tfmp.converters.report.contents import to_cell
 
         return to_cell(self)
 
@@ -306,11 +318,13 @@ class FileNotes:
         notes: what a user should know: layers kept in FP32, constants that lost precision.
         overflows: layers with values past FP16 on the samples, in words.
         remedy: another way to convert, for a drift over budget; "" if there is no other one.
+        remedy_flags: the options that it takes; None if no command does it.
     """
 
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
     remedy: str = ""
+    remedy_flags: str | None = None
 
 
 @dataclass(frozen=True)
@@ -385,7 +399,7 @@ def render(report: DriftReport, suffix: str) -> str:
 
         return to_node_data(report, suffix)
     if suffix == ".html":
-        from tfmp.converters.report.html import to_html as rendering
+        from tfmp.converters.report.contents import to_html as rendering
     elif suffix == ".md":
         from tfmp.converters.report.markdown import to_markdown as rendering
     elif suffix == ".card.md":

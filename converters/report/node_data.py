@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 from tfmp.converters.report.explanation import Explanation, LayerError
-from tfmp.converters.report.layers import ErrorScale
+from tfmp.converters.report.figures import ErrorScale
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.numerics import FLOAT16

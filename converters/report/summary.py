@@ -1,20 +1,18 @@
-"""Numbers and names for people, and the table that every rendering begins with."""
+"""Numbers, names and findings for people, as every rendering has them."""
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Sequence
 
 from tfmp.converters.drift import (
-    ACCURACY,
     DECLARED,
     Kind,
-    LabelDrift,
     Metric,
     OutputDrift,
     no_better_than_chance,
 )
-from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.onnx.emulation import runtimes
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
@@ -22,65 +20,37 @@ from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE, printable
 from tfmp.shared.wording import alike_once
 
-# A sign beside each verdict, so that colour is never the only cue.
-SIGNS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.INCONCLUSIVE: "?"}
-
 _FP16 = {
-    "native": "native",
-    "emulated": "emulated",
-    "weights-only": "weights only",
-    None: "none (FP32)",
+    "native": "FP16",
+    "emulated": "FP16 emulated",
+    "weights-only": "FP16 weights only",
+    None: "FP32",
 }
 
+_NAMES = {
+    "run": "Did not run",
+    "nonfinite": "Non-finite values",
+    "infinite_lost": "Infinities lost",
+    "saturated": "Saturated values",
+    "collapsed": "Collapsed",
+    "overflow": "Overflow",
+    "reference_nan": "NaN in the reference",
+    "rel_l2": "Relative L2 error",
+    "max_abs": "Largest error",
+    "sample_rel_l2": "Worst sample",
+    "sample_share": "Samples over the limit",
+    "wrong_samples": "Samples with a wrong value",
+    "near_end": "Samples with a wrong distance from the end",
+    "class_flip_rate": "Most changed class",
+    "row_rate": "Rows on one side only",
+    "meaning": "Change under another meaning",
+    "min_samples": "Distinct samples",
+    "synthetic": "Synthetic inputs",
+    "arithmetic": "FP16 arithmetic not run",
+}
 
-@dataclass(frozen=True)
-class Row:
-    """One candidate in the summary table; each number is the worst output's."""
-
-    candidate: str
-    runner: str
-    fp16: str
-    rel_l2: str
-    max_abs: str
-    sqnr_db: str
-    flips: str
-    score: str
-    size: str
-    latency: str
-    verdict: Verdict
-
-
-HEADINGS = Row(
-    candidate="Candidate",
-    runner="Runner",
-    fp16="FP16",
-    rel_l2="Rel. L2",
-    max_abs="Max abs.",
-    sqnr_db="SQNR dB",
-    flips="Flips",
-    score="Score",
-    size="Size",
-    latency="Latency",
-    verdict=Verdict.PASS,
-)
-
-
-def row_of(candidate: CandidateReport) -> Row:
-    """A candidate's row of the summary table."""
-    return Row(
-        candidate=printable(candidate.name),
-        runner=runner_text(candidate.runner),
-        fp16=fp16_text(candidate.runner),
-        rel_l2=number(_worst_rel_l2(candidate.outputs)),
-        max_abs=number(_worst(candidate.outputs, lambda output: output.max_abs)),
-        sqnr_db=number(_worst(candidate.outputs, lambda output: output.sqnr_db, min), decimals=1),
-        flips=_flips(candidate),
-        score=_score(candidate),
-        size=size_text(candidate.size_bytes),
-        latency=number_of_ms(candidate.latency),
-        verdict=candidate.verdict,
-    )
-
+# Words of metrics that are not written in small letters.
+_SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}
 
 # The names of the steps from the reference to a candidate.
 STAGES = {
@@ -98,41 +68,27 @@ def stage_values(report: DriftReport, candidate: CandidateReport) -> list[tuple[
     if not candidate.stages:
         return []
     found = [
-        (STAGES.get(stage.name, printable(stage.name)), _worst_rel_l2(stage.outputs))
+        (STAGES.get(stage.name, printable(stage.name)), worst_rel_l2(stage.outputs))
         for stage in candidate.stages
     ]
     if report.reference.noise_floor:
-        found.insert(0, ("FP32 noise floor", _worst_rel_l2(report.reference.noise_floor)))
-    return [*found, ("all together", _worst_rel_l2(candidate.outputs))]
+        found.insert(0, ("FP32 noise floor", worst_rel_l2(report.reference.noise_floor)))
+    return [*found, ("all together", worst_rel_l2(candidate.outputs))]
 
 
-def stage_text(report: DriftReport, candidate: CandidateReport) -> str:
-    """The errors that each step added, in a line; "" unless stages were measured."""
-    values = stage_values(report, candidate)
-    if not values:
-        return ""
-    return "rel. L2 by step: " + ", ".join(f"{name} {number(value)}" for name, value in values)
-
-
-def _worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
-    return _worst(outputs, lambda output: output.rel_l2)
+def worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
+    """The relative L2 error of the worst output: NaN if any is; None if none has one."""
+    values = [output.rel_l2 for output in outputs if output.rel_l2 is not None]
+    return max(values, key=lambda value: (math.isnan(value), value), default=None)
 
 
 def culprit_text(candidate: CandidateReport) -> str:
     """The place to look at first, in a sentence; "" unless a drift was explained."""
     explanation = candidate.explanation
-    if explanation is None:
+    culprit = explanation.culprit if explanation is not None else None
+    if explanation is None or culprit is None:
         return ""
-    if explanation.error is not None:
-        return f"Layers not measured: {printable(explanation.error)}"
-    culprit = explanation.culprit
-    if culprit is None:
-        return ""
-    failed = candidate.verdict is Verdict.FAIL
-    text = (
-        f"{'Look first at' if failed else 'Most of the drift comes from'} layer {culprit.layer!r}"
-    )
-    text += f": {culprit.why}{_growth_text(explanation, culprit)}"
+    text = f"layer {culprit.layer!r}: {culprit.why}{_growth_text(explanation, culprit)}"
     if culprit.node:
         alone = (
             f"{culprit.local_nonfinite:,} values that are not finite"
@@ -141,7 +97,7 @@ def culprit_text(candidate: CandidateReport) -> str:
         )
         text += f"; its {culprit.op} {culprit.node!r} alone gives {alone}"
     if culprit.folder is not None:
-        text += f"; python {culprit.folder}/reproduce.py shows it"
+        text += f": python {culprit.folder}/reproduce.py"
     return printable(text)
 
 
@@ -156,51 +112,37 @@ def _growth_text(explanation: Explanation, culprit: Culprit) -> str:
     return text
 
 
-def worst_text(candidate: CandidateReport) -> str:
-    """The samples that drifted most, in a line; "" unless the drift was explained."""
-    worst = candidate.explanation.worst if candidate.explanation is not None else ()
-    if not worst:
-        return ""
-    shown = ", ".join(f"{sample.index} ({number(sample.error)})" for sample in worst[:3])
-    return f"Worst samples (rel. L2): {shown}"
+def asked_texts(report: DriftReport, candidate: CandidateReport) -> list[str]:
+    """A line each on steps and layers, as far as a run was asked to measure them."""
+    found = []
+    if values := stage_values(report, candidate):
+        steps = ", ".join(f"{name} {number(value)}" for name, value in values)
+        found.append(f"Rel. L2 by step: {steps}")
+    if candidate.verdict is not Verdict.FAIL and (text := culprit_text(candidate)):
+        found.append(f"Most of the drift comes from {text}")
+    if candidate.explanation is not None and candidate.explanation.error is not None:
+        found.append(f"Layers not measured: {printable(candidate.explanation.error)}")
+    return found
 
 
-def holds_text(report: DriftReport, candidate: CandidateReport) -> str:
-    """The hardware or runtimes that a verdict is about, in a sentence; "" if it is none."""
-    runtime = candidate.runner.details.get(HOLDS_FOR, "")
-    if not runtime:
-        return ""
-    judged = {item.runner.details.get(HOLDS_FOR, "") for item in report.candidates}
-    text = f"The verdict holds for {runtime}"
-    if candidate.format == "onnx":
-        others = [name for name, title in runtimes().items() if title not in judged]
-        text += f"; not judged: {', '.join(others)} (--target)" if others else ""
-    return printable(f"{text}.")
-
-
-def sizes_text(report: DriftReport) -> str:
-    """The open sizes that the samples had, in a sentence; "" if the model fixes all."""
+def scope(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
+    """The runtime and the open sizes that a verdict holds for, each with its name."""
+    found = []
+    if runtime := candidate.runner.details.get(HOLDS_FOR, ""):
+        judged = {item.runner.details.get(HOLDS_FOR, "") for item in report.candidates}
+        text = runtime
+        if candidate.format == "onnx":
+            others = [name for name, title in runtimes().items() if title not in judged]
+            text += f"; not judged: {', '.join(others)} (--target)" if others else ""
+        found.append(("holds for", printable(text)))
+    if candidate.synthetic_sizes:
+        made = f"{candidate.synthetic_sizes} (synthetic: the data's values repeated or cut)"
+        return [*found, ("sizes", printable(made))]
     seen = [
         f"{axis}: {low:,} to {high:,}" if low != high else f"{axis}: {low:,} only"
         for axis, (low, high) in sorted(report.data.sizes.items())
     ]
-    return printable(f"Sizes judged: {', '.join(seen)}.") if seen else ""
-
-
-def scope_texts(report: DriftReport, candidate: CandidateReport) -> list[str]:
-    """The runtime and the sizes that a verdict holds for, in a sentence each."""
-    return [text for text in (holds_text(report, candidate), sizes_text(report)) if text]
-
-
-def told(report: DriftReport, candidate: CandidateReport) -> list[str]:
-    """A line each on runtime, steps, layers and samples, as far as they were looked at."""
-    lines = (
-        *scope_texts(report, candidate),
-        stage_text(report, candidate),
-        culprit_text(candidate),
-        worst_text(candidate),
-    )
-    return [line for line in lines if line]
+    return [*found, ("sizes", printable(", ".join(seen)))] if seen else found
 
 
 def meaning_texts(candidate: CandidateReport) -> list[str]:
@@ -218,7 +160,8 @@ def meaning_text(output: OutputDrift) -> str:
     if task.axis != -1:
         where.append(f"along axis {task.axis}")
     if task.columns:
-        where.append(f"with boxes in the columns {', '.join(map(str, task.columns))}")
+        boxes = "with boxes " if task.kind is Kind.DETECTION else ""
+        where.append(f"{boxes}in the columns {', '.join(map(str, task.columns))}")
     text = " ".join([f"output {output.name!r} is read as {task.kind}", *where])
     return printable(f"{text}, {how}")
 
@@ -240,12 +183,15 @@ def statements_text(report: DriftReport) -> str:
 
 def headline(report: DriftReport) -> str:
     """The report in one sentence."""
-    count = len(report.candidates)
-    passed = sum(candidate.verdict is Verdict.PASS for candidate in report.candidates)
+    judged = [each for each in report.candidates if not each.synthetic_sizes]
+    count, made = len(judged), len(report.candidates) - len(judged)
+    passed = sum(candidate.verdict is Verdict.PASS for candidate in judged)
     kind = "synthetic samples" if report.data.synthetic else "samples"
+    failed = sum(each.verdict is Verdict.FAIL for each in report.candidates if each.synthetic_sizes)
+    sizes = f"; {failed} of {made} failed on samples of made sizes" if made else ""
     return (
         f"{passed} of {count} candidate{'' if count == 1 else 's'} passed against "
-        f"{printable(report.reference.name)}, on {report.data.samples:,} {kind}."
+        f"{printable(report.reference.name)}, on {report.data.samples:,} {kind}{sizes}."
     )
 
 
@@ -264,18 +210,14 @@ def nonfinite_notes(data: DataReport) -> list[str]:
     ]
 
 
-def runner_text(runner: RunnerInfo) -> str:
-    """Runner and device, such as "onnxruntime, CPU"; `NONE` if nothing ran."""
+def runtime_text(runner: RunnerInfo) -> str:
+    """The runtime that a verdict is about, and its FP16: "ort-cuda, FP16 emulated"."""
     if runner.name == "none":
         return NONE
-    return printable(f"{runner.name}, {runner.device}")
-
-
-def fp16_text(runner: RunnerInfo) -> str:
-    """The runner's kind of FP16; `NONE` if nothing ran."""
-    if runner.name == "none":
-        return NONE
-    return _FP16.get(runner.fp16, printable(runner.fp16 or ""))
+    holds_for = runner.details.get(HOLDS_FOR, "")
+    named = {title: name for name, title in runtimes().items()}
+    where = named.get(holds_for, f"{runner.name} on {runner.device}")
+    return printable(f"{where}, {_FP16.get(runner.fp16, runner.fp16 or '')}")
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
@@ -327,88 +269,148 @@ def latency_text(latency: Latency) -> str:
     )
 
 
-def latency_rows(report: DriftReport) -> list[tuple[str, Latency]]:
-    """The calls with each batch size: name of the model and its latency, by size and then by model.
-
-    The list is empty unless batch sizes were asked for.
-    """
-    found = [
-        (f"{report.reference.name}, Keras {latency.policy}", latency)
-        for latency in report.reference.latencies
-    ]
-    for candidate in report.candidates:
-        found += [(candidate.name, latency) for latency in candidate.latencies]
-    return sorted(found, key=lambda row: row[1].batch)
-
-
-def latency_cells(report: DriftReport) -> list[tuple[str, ...]]:
-    """The table of these calls; its first row is the heading. Empty without calls."""
-    rows = latency_rows(report)
-    cells = [
-        (
-            f"{latency.batch:,}",
-            printable(name),
-            number_of_ms(latency),
-            f"{number(latency.low_ms)} to {number(latency.high_ms)} ms",
-            f"{latency.batch / latency.median_ms * 1e3:,.0f}" if latency.median_ms else NONE,
-            size_text(latency.memory_bytes),
-        )
-        for name, latency in rows
-    ]
-    heading = ("Samples", "Model", "Call", "5 to 95 of 100", "Samples/s", "Memory")
-    return [heading, *cells] if cells else []
-
-
-def _worst(
-    outputs: Sequence[OutputDrift],
-    metric: Callable[[OutputDrift], float | None],
-    pick: Callable[[list[float]], float] = max,
-) -> float | None:
-    """The metric of the worst output: NaN if any is; None if none has it."""
-    values = [value for value in map(metric, outputs) if value is not None]
-    undefined = [value for value in values if math.isnan(value)]
-    return (undefined or [pick(values)])[0] if values else None
-
-
-def _flips(candidate: CandidateReport) -> str:
-    decided = [
-        (output.flips, output.samples)
-        for output in candidate.outputs
-        if output.flips is not None and output.samples
-    ]
-    if not decided:
-        return NONE
-    flips, samples = max(decided, key=lambda pair: pair[0] / pair[1])
-    return f"{flips:,}/{samples:,}"
-
-
-def _score(candidate: CandidateReport) -> str:
-    """The primary metric on labels that became worst, and its change."""
-    if not candidate.labels:
-        return NONE
-    label = max(candidate.labels, key=_worsening)
-    shown = score_text(label.metrics[0]) if label.metrics else percent(label.candidate)
-    return shown if label.metric == ACCURACY else f"{printable(label.metric)} {shown}"
-
-
-def _worsening(label: LabelDrift) -> float:
-    """How much worse the primary metric is, relative to the reference's."""
-    if not label.metrics:
-        return 0.0
-    first = label.metrics[0]
-    return first.worse / abs(first.reference) if first.reference else first.worse
-
-
-def score_text(metric: Metric) -> str:
-    """A share with its change in points, or an error or a metric of the user's with its change."""
-    change = metric.candidate - metric.reference
-    if metric.lower_is_better or metric.own:
-        return f"{number(metric.candidate)} ({change:+.3g})"
-    return f"{percent(metric.candidate)} ({round(change * 100, 2) + 0.0:+.2f})"
-
-
 def value_text(metric: Metric, value: float) -> str:
     """A value of a metric, or a difference between two."""
     if metric.lower_is_better or metric.own:
         return number(value)
     return percent(value)
+
+
+def name_of(check: Check) -> str:
+    """A check's name for people: "mean_iou_drop" is "Mean IoU drop"."""
+    if check.name in _NAMES:
+        return _NAMES[check.name]
+    first, *words = (_SPELLED.get(word, word) for word in check.name.split("_"))
+    return printable(" ".join([first[:1].upper() + first[1:], *words]))
+
+
+def upper_bound(check: Check) -> float | None:
+    """The upper bound, unless a check passes because nothing proves that it is over its limit."""
+    if check.upper is None or check.limit is None:
+        return None
+    return None if check.verdict is Verdict.PASS and check.upper > check.limit else check.upper
+
+
+def share_of_limit(check: Check) -> float:
+    """Share of the limit used; with a bound, of the bound, for it decides."""
+    if check.limit is None or check.measured is None:
+        return float("inf")
+    bound = upper_bound(check)
+    value = check.measured if bound is None else max(check.measured, bound)
+    if value <= 0:
+        return 0.0
+    return value / check.limit if value == value and check.limit > 0 else float("inf")
+
+
+def limited(candidate: CandidateReport) -> list[Check]:
+    """The checks with a limit for a number, the one that uses most of it first."""
+    found = [
+        check
+        for check in candidate.checks
+        if check.limit is not None and check.measured is not None and check.name != "min_samples"
+    ]
+    return sorted(found, key=share_of_limit, reverse=True)
+
+
+def cause(candidate: CandidateReport) -> Check | None:
+    """The check that decides a verdict; None where nothing was checked.
+
+    Checks stand in the order of what follows from what: values that are not finite before the
+    answers that they flip. A doubt about the whole run, such as synthetic inputs, comes before
+    doubts that more samples settle. A PASS is decided by the check that is nearest to its limit.
+    """
+    if candidate.verdict is Verdict.PASS:
+        return next(iter(limited(candidate)), None)
+    found = [check for check in candidate.checks if check.verdict is candidate.verdict]
+    if candidate.verdict is Verdict.INCONCLUSIVE:
+        found.sort(key=lambda check: bool(check.output) or check.measured is not None)
+    return next(iter(found), None)
+
+
+def decided_by(candidate: CandidateReport) -> str:
+    """The check that decides, with its number and its limit."""
+    check = cause(candidate)
+    if check is None:
+        return ""
+    return f"{name_of(check)} {value_of(check)}".rstrip()
+
+
+def value_of(check: Check) -> str:
+    """The number of a check and its limit: the bound that decides, where there is one."""
+    if check.measured is None or check.name in ("run", "collapsed"):
+        return ""
+    if check.limit is None:
+        return f"{check.measured:,.0f}" if check.measured >= 1 else number(check.measured)
+    if check.upper is None:
+        return f"{number(check.measured)} (limit {number(check.limit)})"
+    limit = f"(limit {number(100 * check.limit)}%)"
+    if upper_bound(check) is None:
+        return f"{percent(check.measured)}, not proven to be over {limit}"
+    side, bound = ("≥", check.lower) if check.verdict is Verdict.FAIL else ("≤", check.upper)
+    return f"{side} {percent(bound)} {limit}"
+
+
+def findings(report: DriftReport) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What is wrong, where, what to do and what would change it, by the candidates it is about.
+
+    At most a line each, with its name. Candidates that pass have no lines, and those with the same
+    lines stand together. Checks that fail because of the first one are not named again.
+    """
+    found: list[tuple[str, list[tuple[str, str]]]] = []
+    for candidate in report.candidates:
+        lines, name = _lines(report, candidate), printable(candidate.name)
+        if found and lines == found[-1][1]:
+            found[-1] = (f"{found[-1][0]}, {name}", lines)
+        elif lines:
+            found.append((name, lines))
+    return found
+
+
+def _lines(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
+    check = cause(candidate)
+    if candidate.verdict is Verdict.PASS or check is None:
+        return []
+    fact, advice = check.text.removeprefix(f"output {check.output!r}: "), ""
+    if candidate.error is None:
+        fact, _, advice = fact.partition(". ")
+    if len(candidate.outputs) > 1 and check.output:
+        fact = f"{check.output}: {fact}"
+    lines = [("what", fact), ("do", advice)]
+    if candidate.verdict is Verdict.FAIL:
+        step = _step(report, candidate) or advice
+        lines = [("what", fact), ("where", _place(report, candidate)), ("do", step)]
+        lines.append(("meaning", _meaning(candidate, check)))
+    return [(label, printable(text.rstrip("."))) for label, text in lines if text]
+
+
+def _place(report: DriftReport, candidate: CandidateReport) -> str:
+    """The layer that the drift is from; "" where no run can tell."""
+    if candidate.error is not None:
+        return ""
+    if text := culprit_text(candidate):
+        return text
+    # The same model overflows in the same layer, whatever the format.
+    overflows = [found for one in (candidate, *report.candidates) for found in one.overflows]
+    unknown = "--explain finds the layer" if candidate.explanation is None else ""
+    return overflows[0] if overflows else unknown
+
+
+def _step(report: DriftReport, candidate: CandidateReport) -> str:
+    """The command that converts again in another way; without a file to name, the way in words."""
+    flags, model, data = candidate.remedy_flags, report.reference.path, report.data.source
+    if candidate.error is not None:
+        return ""
+    named = model is not None and any(sign in data for sign in "./:") and not report.data.synthetic
+    if flags is None or not named:
+        return candidate.remedy
+    words = ["tfmp-convert", candidate.format, str(model), *flags.split(), "--data", data]
+    words += ["-o", candidate.path] if candidate.path else []
+    return shlex.join([*words, "--force"])
+
+
+def _meaning(candidate: CandidateReport, check: Check) -> str:
+    """The declaration that would change a decision that rests on what an output means."""
+    output = next((one for one in candidate.outputs if one.name == check.output), None)
+    if output is None or check.limit is None or output.task.why == DECLARED:
+        return ""
+    return f"{meaning_text(output)}; declare another with --task {shlex.quote(output.name)}=KIND"

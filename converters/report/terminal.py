@@ -1,29 +1,25 @@
-"""The report on a terminal."""
-
-from collections.abc import Sequence
-from dataclasses import fields
+"""Reports on a terminal."""
 
 from rich.console import Console
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from tfmp.converters.drift.verdict import Verdict
+from tfmp.converters.report.contents import latency_table, verdict_table
 from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.sections import VERDICTS, Table
 from tfmp.converters.report.summary import (
-    HEADINGS,
-    NONE,
-    SIGNS,
-    Row,
+    asked_texts,
     data_notes,
+    findings,
     headline,
-    latency_cells,
     meaning_texts,
     printable,
-    row_of,
-    told,
+    scope,
 )
-from tfmp.shared.wording import alike_once, table
+from tfmp.shared.html_page import SIGNS
+from tfmp.shared.wording import alike_once
 
 _STYLES = {
     Verdict.PASS: "bold green",
@@ -31,81 +27,87 @@ _STYLES = {
     Verdict.INCONCLUSIVE: "bold yellow",
 }
 
-_NUMERIC = ("rel_l2", "max_abs", "sqnr_db", "flips", "score", "size", "latency")
-
 # Columns that a narrow terminal leaves out, in this order; every file rendering has them.
-_DISPENSABLE = ("runner", "max_abs", "size", "sqnr_db", "latency", "fp16")
-_NARROW = 3
+_DISPENSABLE = ("Size", "Latency", "Drift", "Runtime")
 
 # Wider than any table, to ask one how wide it would be.
 _UNBOUNDED = 10_000
 
 
-def print_report(report: DriftReport, console: Console) -> None:
-    """Prints the table of candidates, and under it why each has its verdict."""
-    rows = [row_of(candidate) for candidate in report.candidates]
-    console.print(_fitting_table(rows, console))
+def print_report(report: DriftReport, console: Console, verbose: bool = False) -> None:
+    """Prints the table of candidates, and under it what to do about those that do not pass.
+
+    Args:
+        report: of a comparison.
+        console: the terminal.
+        verbose: also print every reason, the meaning of outputs and notes.
+    """
+    print_table(verdict_table(report), console, _DISPENSABLE)
+    for names, lines in findings(report):
+        console.print(Text(names, style="bold"))
+        for label, text in lines:
+            _print_labelled(label, text, console)
     for candidate in report.candidates:
-        _print_reasons(candidate, told(report, candidate), console)
-    if cells := latency_cells(report):
-        console.print(Text(table(cells)))
+        _print_candidate(report, candidate, console, verbose)
+    print_table(latency_table(report), console)
     for note in data_notes(report):
         console.print(Text(f"note: {printable(note)}", style="dim"))
-    line = Text()
-    line.append_text(_verdict(report.verdict))
-    line.append(f"  {headline(report)}")
-    console.print(line)
+    print_verdict(report, console)
 
 
-def _fitting_table(rows: list[Row], console: Console) -> Table:
-    """With as many columns as leave the names of candidates in one piece."""
+def print_verdict(report: DriftReport, console: Console) -> None:
+    """Prints the verdict in a line."""
+    sign = f"{SIGNS[report.verdict]} {report.verdict}"
+    console.print(Text(sign, style=_STYLES[report.verdict]).append(f"  {headline(report)}", "none"))
+
+
+def print_table(table: Table, console: Console, dispensable: tuple[str, ...] = ()) -> None:
+    """Prints a table with as many columns as leave the names in the first in one piece."""
+    if not table.rows:
+        return
     unbounded = console.options.update(width=_UNBOUNDED)
-    for count in range(len(_DISPENSABLE) + 1):
-        table = _table(rows, _DISPENSABLE[:count])
-        if Measurement.get(console, unbounded, table).maximum <= console.width:
-            return table
-    return _table(rows, _DISPENSABLE[:_NARROW])  # a name wider than that is folded anyway
+    for count in range(len(dispensable) + 1):
+        drawn = _rich(table.without(*dispensable[:count]))
+        if Measurement.get(console, unbounded, drawn).maximum <= console.width:
+            break
+    console.print(drawn)
 
 
-def _table(rows: list[Row], left_out: Sequence[str]) -> Table:
-    """Columns in which no candidate has a value are left out too."""
-    table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    names = [item.name for item in fields(Row)]
-    shown = [
-        name
-        for name in names
-        if name not in left_out
-        and (name == "verdict" or any(getattr(row, name) != NONE for row in rows))
-    ]
-    for name in shown:
-        heading = "Verdict" if name == "verdict" else getattr(HEADINGS, name)
-        table.add_column(
-            heading,
-            justify="right" if name in _NUMERIC else "left",
-            overflow="fold",
-            no_wrap=name != "candidate",
+def _rich(table: Table) -> RichTable:
+    drawn = RichTable(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    for name in table.heading:
+        drawn.add_column(name, justify="left" if name in table.words else "right", overflow="fold")
+    for row in table.rows:
+        drawn.add_row(
+            *(Text(printable(c), _STYLES[VERDICTS[c]] if c in VERDICTS else "") for c in row)
         )
-    for row in rows:
-        cells = [Text(str(getattr(row, name))) for name in shown]
-        cells[-1] = _verdict(row.verdict)
-        table.add_row(*cells)
-    return table
+    return drawn
 
 
-def _verdict(verdict: Verdict) -> Text:
-    return Text(f"{SIGNS[verdict]} {verdict}", style=_STYLES[verdict])
+def _print_labelled(label: str, text: str, console: Console) -> None:
+    """A command stays in one piece, to be pasted; other text hangs beside its label."""
+    if text.startswith("tfmp-convert "):
+        console.print(Text(f"  {label:8}{text}"), soft_wrap=True)
+        return
+    grid = RichTable.grid()
+    grid.add_column(width=10)
+    grid.add_column(overflow="fold")
+    grid.add_row(f"  {label}", Text(text))
+    console.print(grid)
 
 
-def _print_reasons(candidate: CandidateReport, lines: list[str], console: Console) -> None:
-    title = Text()
-    title.append(f"{SIGNS[candidate.verdict]} ", style=_STYLES[candidate.verdict])
-    title.append(printable(candidate.name), style="bold")
-    console.print(title)
-    for reason in candidate.reasons:
-        console.print(Text(f"  {printable(reason)}"))
-    for text in lines:
-        console.print(Text(f"  {text}"))
-    for text in meaning_texts(candidate):
-        console.print(Text(f"  {text}", style="dim"))
-    for note in alike_once(candidate.notes):
-        console.print(Text(f"  note: {printable(note)}", style="dim"))
+def _print_candidate(
+    report: DriftReport, candidate: CandidateReport, console: Console, verbose: bool
+) -> None:
+    """What a run was asked to measure of a candidate, and the rest where that is asked for."""
+    lines = [(text, "") for text in asked_texts(report, candidate)]
+    if verbose:
+        lines += [(text, "") for text in candidate.reasons]
+        lines += [(f"{label}: {text}", "") for label, text in scope(report, candidate)]
+        lines += [(text, "dim") for text in meaning_texts(candidate)]
+        lines += [(f"note: {note}", "dim") for note in alike_once(candidate.notes)]
+    if not lines:
+        return
+    console.print(Text(printable(candidate.name), style="bold"))
+    for text, style in lines:
+        console.print(Text(f"  {printable(text)}", style=style))

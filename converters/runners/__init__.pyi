@@ -11,6 +11,7 @@ from .onnx import (
     OnnxRunner as OnnxRunner,
     onnx_runner as onnx_runner,
     onnx_weights_runner as onnx_weights_runner,
+    prepared_model as prepared_model,
 )
 from .onnx_gpu import (
     OnnxGpuRunner as OnnxGpuRunner,

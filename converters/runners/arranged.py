@@ -69,7 +69,7 @@ class _LaidOut:
             if np.shape(array)[:1] != (size,):
                 raise RunnerError(
                     f"output {name!r} has shape {list(np.shape(array))} for a batch of {size}: its "
-                    "first size is not the batch, so samples cannot be told apart. Compare with a "
+                    "first size is not the batch, so samples cannot be separated. Compare with a "
                     "model of the same batch size"
                 )
         return {name: array[:real] for name, array in outputs.items()}

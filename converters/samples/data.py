@@ -341,7 +341,7 @@ def open_data(
     """Opens the samples for a model with these inputs.
 
     Args:
-        data: path of an .npz or .npy file or of a folder of images; "package.module:function";
+        data: path of an .npz or .npy file or of a folder of images; "FILE.py:function";
             dict of arrays by input name; array (one input); (x, y); iterable of batches, such as a
             tf.data.Dataset. Each batch is x, (x, y) or (x, y, weight).
         inputs: the model's inputs.

@@ -42,7 +42,7 @@ from tfmp.converters.shared.user_functions import import_function
 
 
 def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
-    """The samples of a file, a folder or a function named as package.module:function.
+    """The samples of a file, a folder or a function named as FILE.py:function.
 
     Raises:
         InputError: the file is missing or unreadable, or there is no such function.
@@ -157,7 +157,7 @@ def _reader(what: str, file: IO[bytes], size: int) -> Iterator[np.ndarray]:
 
 
 def _call(text: str, module: str, function: str, inputs: Sequence[TensorSpec]) -> Stream:
-    """Calls `package.module:function` of the user's, found from the current folder too."""
+    """Calls `FILE.py:function` of the user's, found from the current folder too."""
     try:
         found = import_function(f"data {text!r}", module, function)
     except InputError:

@@ -73,7 +73,7 @@ def _size(path: Path, inputs: Sequence[TensorSpec]) -> tuple[int, int, int, bool
     raise InputError(
         f"folder {str(path)!r} of images does not fit the model's inputs: {describe(inputs)}. "
         "Expected one input [batch, height, width, channels] of fixed size with 1, 3 or 4 "
-        "channels. Pass an .npz file or package.module:function instead."
+        "channels. Pass an .npz file or FILE.py:function instead."
     )
 
 

@@ -31,7 +31,7 @@ LABELS = "labels"
 _LABELS_OF = "labels."
 
 FORMS = (
-    "an .npz or .npy file, a folder of images in class folders, or package.module:function; in "
+    "an .npz or .npy file, a folder of images in class folders, or FILE.py:function; in "
     "Python also a dict of arrays, an array, (x, y), an iterable of batches, or a function that "
     "returns one of these"
 )

@@ -1,13 +1,15 @@
-"""Functions of the user's, named as package.module:function."""
+"""Functions of the user's, named as FILE.py:function or package.module:function."""
 
 import importlib
 import inspect
 import os
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.commands import module_of_file
 from tfmp.shared.wording import listed
 
 # Functions of a module that a message lists.
@@ -19,7 +21,7 @@ def import_function(what: str, module: str, function: str, folder: str | None = 
 
     Args:
         what: word and text for messages, such as "data 'shop.data:samples'".
-        module: name of the module, as in an import.
+        module: name of the module as in an import, or its file.
         function: name in the module.
         folder: a folder where modules are found, too; None for the current one.
 
@@ -30,11 +32,14 @@ def import_function(what: str, module: str, function: str, folder: str | None = 
     where = folder or os.getcwd()
     sys.path.insert(0, where)
     try:
-        loaded = importlib.import_module(module)
+        file = Path(where, module) if module.endswith(".py") else None
+        loaded = module_of_file(file) if file else importlib.import_module(module)
+    except FileNotFoundError as error:
+        raise InputError(f"{what}: {error} Check the path.") from error
     except ModuleNotFoundError as error:
         raise InputError(
             f"{what}: there is no module {error.name!r}. Name it as in an import, "
-            "without .py, and run from the folder that holds it or install it."
+            "or as FILE.py; run from the folder that holds it or install it."
         ) from error
     finally:
         if where in sys.path:

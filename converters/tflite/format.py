@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
     from tfmp.converters.shared.worker import Worker
     from tfmp.converters.tflite.export import TFLiteFile
     from tfmp.converters.tflite.file import HostScaling
@@ -40,16 +40,15 @@ _ON_SAMPLES = {
     "host_output_scaling": "the offsets of outputs",
 }
 _REPAIR = "{} then compute with numbers that FP16 holds"
-_LOOK = (
-    "Convert the model again with --data: the report then names what FP16 loses, and what mends it"
-)
+_LOOK = "Convert the model again with --data: the report then names what FP16 loses, and the remedy"
 _NO_WAY = (
-    "These samples show nothing that a rewrite could mend: keep this model in float32, or convert "
+    "No rewrite helps on these samples: keep this model in float32, or convert "
     "it to ONNX with --precision mixed"
 )
 _SCALING = "the host then puts the offset of {} back in float32"
 _NOTHING_TO_SCALE = (
-    "host_output_scaling changed nothing: no output stands far from zero beside what it varies by"
+    "host_output_scaling changed nothing: no output has an offset that is large beside its "
+    "standard deviation"
 )
 _KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
@@ -166,8 +165,13 @@ class TFLiteFormat(Format):
         found = TFLiteModel(path).signatures
         return {key: (one.inputs, one.outputs) for key, one in found.items()}
 
-    def remedy(self, path: Path, overflows: bool) -> str:
-        return _LOOK
+    def remedy(self, path: Path, overflows: bool) -> tuple[str, str | None]:
+        return _LOOK, ""
+
+    def sums_over_open_sizes(self, path: Path) -> "Found":
+        from tfmp.converters.tflite.file import TFLiteModel, sums_over_open_sizes
+
+        return sums_over_open_sizes(TFLiteModel(path))
 
     def open_runner(
         self,
@@ -291,7 +295,7 @@ def _looked_at(
         left = _told("not repaired: {}", repaired.left)
         batches = [batch for batch, _ in samples.for_search()]
         remedy = _remedy(repaired, options, lambda: batches, progress)
-        return repaired.source, FileNotes(changes, left, remedy)
+        return repaired.source, FileNotes(changes, left, *remedy)
     if samples.once:  # the validation needs these samples
         return source, FileNotes((_READ_ONCE,))
     progress("looking for layers that overflow in FP16")
@@ -299,7 +303,7 @@ def _looked_at(
     found = repair_model(source, lambda: batches, overflow=False)
     told = _told("overflows in FP16: {}", found.left)
     remedy = _remedy(found, options, lambda: batches, progress)
-    return found.source, FileNotes(_told("{}", found.changes), told, remedy)
+    return found.source, FileNotes(_told("{}", found.changes), told, *remedy)
 
 
 def _remedy(
@@ -307,8 +311,12 @@ def _remedy(
     options: TFLiteOptions,
     batches: "Callable[[], Iterable[Batch]]",
     progress: Progress,
-) -> str:
-    """The options that help, each tried on the samples, or the end: what FP16 has no room for."""
+) -> tuple[str, str | None]:
+    """The options that help, each tried on the samples, or the end: what FP16 has no room for.
+
+    Returns:
+        The way in words, and its options; None if there are none.
+    """
     from tfmp.converters.tflite.rewriting import leave_scaling, repair_model
 
     flags, ways = [], []
@@ -328,12 +336,12 @@ def _remedy(
     elif flags:  # what is left without the outputs' own scale
         found = repair_model(found.source, batches, overflow=False)
     if found.left:  # whatever else is mended
-        return _KEEP_FP32.format(found.left[0].layer)
+        return _KEEP_FP32.format(found.left[0].layer), None
     ways += found.lost[:_MOST_LOST]
     if not ways:
-        return _NO_WAY
+        return _NO_WAY, None
     advice = f"Convert with {' '.join(flags)} and --data: " if flags else ""
-    return advice + ". ".join(ways)
+    return advice + ". ".join(ways), " ".join(flags) or None
 
 
 def _first(names: "Iterable[str]") -> list[str]:

@@ -10,27 +10,22 @@ class TFLiteOptions:
     """Options of TFLite files; the `help` of each is its meaning."""
 
     dynamic_batch: bool = option(
-        False, "Let the TFLite file take any number of samples at a time.", flag="dynamic"
+        False, "Let the TFLite file take any number of samples.", flag="dynamic"
     )
     accumulate: str = option(
         "fp32",
-        "Precision of sums that the TFLite file allows. With fp16, ARM CPUs that have FP16 "
-        "arithmetic use it throughout; with fp32 they compute in FP32. GPUs compute in FP16 in "
-        "both cases.",
+        "Precision of sums on ARM CPUs with FP16 arithmetic; GPUs compute in FP16 anyway.",
         choices=("fp32", "fp16"),
     )
     allow_flex: bool = option(
         False,
-        "Keep ops that TFLite lacks as TensorFlow ops. The file then needs the Flex delegate and "
-        "runs neither in plain LiteRT nor on a GPU.",
+        "Keep ops that TFLite lacks, for the Flex delegate.",
     )
     repair: bool = option(
         False,
-        "Rewrite the layers that overflow in FP16 on --data so that they fit: their values are "
-        "scaled by powers of two, and masks become finite. The FP32 results stay the same.",
+        "Scale the layers that overflow in FP16 on --data by powers of two.",
     )
     host_output_scaling: bool = option(
         False,
-        "Leave offset and scale of outputs that stand far from zero to the host: the file gives "
-        "(y - offset) / scale, and its metadata (TFLITE_METADATA) hold both. Needs --data.",
+        "Leave offset and scale of outputs on --data to the application.",
     )

@@ -40,7 +40,10 @@ def test_a_name_that_is_gone_is_noticed():
 LOCAL = re.compile(r"(?<![\w.])/(?:tmp|home|root|work|mnt|opt|var|Users|usr/local)/\w")
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+PAGES = sorted([*DOCS.rglob("*.md"), *DOCS.rglob("*.csv")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_no_page_names_a_folder_of_one_machine(page: Path):
     assert LOCAL.findall(page.read_text()) == []
 

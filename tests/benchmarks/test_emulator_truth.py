@@ -5,6 +5,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import repository
 import scripts
 from repository import BENCHMARKS, DOCS
 
@@ -18,9 +19,8 @@ def script() -> ModuleType:
 
 def rows() -> dict[str, list[str]]:
     """The cells of the page's table of models, by name."""
-    table = PAGE.read_text().partition("## Models")[2]
-    lines = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
-    return {cells[0]: cells[1:] for cells in lines[2:]}
+    table = [list(row.values()) for row in repository.table("emulator-truth")]
+    return {cells[0]: cells[1:] for cells in table}
 
 
 def test_a_fit_finds_slope_middle_and_spread(script: ModuleType) -> None:

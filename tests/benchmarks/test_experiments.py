@@ -15,6 +15,7 @@ def report() -> ExperimentReport:
         Run(arm, seed, metric, losses=(1.0, 0.5), seconds_per_step=0.01, loss_scale=scale)
         for arm, metric, scale in (
             ("float32", 0.95, None),
+            ("mixed_float16", 0.6, 32.0),
             ("float16", float("nan"), None),
             ("float16_scaled", 0.5, 64.0),
         )
@@ -31,6 +32,7 @@ def test_the_page_shows_every_task_and_every_loss_scale(report: ExperimentReport
         "toy",
         "accuracy",
         "nothing yet",
+        "0.600 (worse)",
         "not finite with 3 of 3 seeds",
         "0.500 (worse)",
     ] in rows

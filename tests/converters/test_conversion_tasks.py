@@ -104,7 +104,7 @@ def test_an_autoencoder_as_its_loss_has_it_and_as_declared(judged):
 def test_an_embedding(judged):
     candidate = passed(judged("embedding"))
     assert meaning(candidate) == (
-        "output 'embedding' is judged by distances, because nothing tells what it means"
+        "output 'embedding' is judged by distances, because its meaning is unknown"
     )
     assert {"rel_l2", "sample_rel_l2"} <= names(candidate)
     assert candidate.outputs[0].decision is None

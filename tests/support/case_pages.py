@@ -1,15 +1,9 @@
-"""Pages of public reports: their tables, as a reader sees them."""
+"""Tables of public reports, row by row."""
 
-import re
-from pathlib import Path
+import repository
 
 
-def rows_by_thread(page: Path) -> dict[str, list[str]]:
-    """The cells of the rows whose second cell links to a thread, by the thread's name."""
-    found = {}
-    for line in page.read_text().splitlines():
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
-        thread = re.match(r"\[([^]]+#\d+)\]\(", cells[1]) if line.startswith("| ") else None
-        if thread is not None:
-            found[thread[1]] = cells
-    return found
+def rows_by_thread(name: str) -> dict[str, list[str]]:
+    """The cells of each row of a table, by the thread that its second cell links to."""
+    rows = [list(row.values()) for row in repository.table(name)]
+    return {cells[1].partition("](")[0].removeprefix("["): cells for cells in rows}

@@ -138,8 +138,3 @@ def jobs() -> list[tfmp.Job]:
         tfmp.Job(other, batches, "mixed_float16", 8, name="half", seed=3),
         tfmp.Job(other, batches, "mixed_bfloat16", 6, name="brain", seed=4),
     ]
-
-
-def no_jobs() -> list[tfmp.Job]:
-    """What a user may return by mistake."""
-    return []

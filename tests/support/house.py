@@ -129,10 +129,3 @@ def entries_of(package: Path) -> dict[str, str]:
         for alias in node.names:
             found[alias.name] = node.module or alias.name
     return found
-
-
-def first_sentence(path: Path) -> str:
-    """What a module says it is."""
-    text = " ".join((ast.get_docstring(tree_of(path)) or "").split())
-    end = text.find(". ")
-    return text if end < 0 else text[: end + 1]

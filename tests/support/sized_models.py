@@ -16,8 +16,3 @@ def build(width: int) -> keras.Model:
 def small() -> keras.Model:
     """The network with eight hidden units."""
     return build(8)
-
-
-def uncompiled() -> keras.Model:
-    """A network that cannot be trained."""
-    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])

@@ -42,7 +42,7 @@ def recommend(measured: Sequence[ModeResult], in_rounds: bool = False) -> tuple[
     rounds = [row for row in usable if row.mode in IN_ROUNDS]
     if in_rounds and rounds:
         best = min(rounds, key=lambda row: row.predicted_s or float("inf"))
-        return best.mode, "the fastest mode that keeps to the weights of the jobs"
+        return best.mode, "the fastest mode that respects the weights of the jobs"
     best = min(usable, key=lambda row: row.predicted_s or float("inf"))
     assert alone.predicted_s is not None
     assert best.predicted_s is not None

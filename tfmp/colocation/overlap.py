@@ -50,7 +50,7 @@ def explain(
     if found >= 1 + _NOTABLE:
         said = f"the steps overlap: {found:.2f} seconds of work in a second"
     elif found <= 1 - _NOTABLE:
-        said = f"the steps hold each other up: {found:.2f} seconds of work in a second"
+        said = f"the steps slow each other down: {found:.2f} seconds of work in a second"
     else:
         said = "the steps do not overlap"
     if device.kind == "gpu":
@@ -67,7 +67,7 @@ def cores() -> int:
 
 def _on_cores(mode: str, alone: Sequence[JobResult]) -> str:
     if mode == INTERLEAVED:
-        return "One step runs at a time; turns cost, and save nothing on a processor"
+        return "One step runs at a time: taking turns costs time, and saves nothing on a CPU"
     busy = [job.busy_cores for job in alone if job.busy_cores is not None]
     if len(busy) < 2:
         return "How many cores a job keeps busy is not known"
@@ -75,7 +75,7 @@ def _on_cores(mode: str, alone: Sequence[JobResult]) -> str:
     there = cores()
     if sum(busy) > _FULL * there:
         more = sum(busy) > (1 + _NOTABLE) * there
-        left = "together they want more than there is" if more else "hardly any is left"
+        left = "together they need more cores than there are" if more else "hardly a core is free"
         return f"Alone the jobs keep {each} of {there} cores busy: {left}"
     if mode == THREADS:
         return (

@@ -82,7 +82,8 @@ def colocate(
         elif on_their_own:
             reason = "the jobs name their cards"
         else:
-            reason = f"asked for by name; {_compared(measured)}"
+            others = "mode='auto' compares it with the others" if measured else "none was measured"
+            reason = f"asked for by name; {others}"
             refusal = why_too_much(mode, measured[0]) if measured else ""
             if refusal:
                 raise ValueError(f"{refusal[0].upper()}{refusal[1:]}. {_TO_FIT}")
@@ -155,12 +156,6 @@ def _run(
     if mode == PROCESSES:
         return run_in_processes(jobs, True, memory_limit, progress)
     return run_in_process(mode, jobs, True, progress)
-
-
-def _compared(measured: list[ModeResult]) -> str:
-    if not measured:
-        return "no mode was measured"
-    return "mode='auto' compares it with the others"
 
 
 def _check(mode: object, measure_steps: object, train: object, memory_limit: object) -> None:

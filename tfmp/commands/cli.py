@@ -12,26 +12,14 @@ import click
 from tfmp.commands.session import session, watch
 from tfmp.shared import watched
 
-# One line per command: name, the click command as module:attribute, and its line in the help.
+# By name, its line in the help; `tfmp.commands.NAME` has the command.
 _COMMANDS = {
-    "calibrate": (
-        "tfmp.commands.calibrate:command",
-        "Measure gradients and recommend a loss scale.",
-    ),
-    "compare": (
-        "tfmp.commands.compare:command",
-        "Train in several precisions, convert, and say which file to ship.",
-    ),
-    "colocate": ("tfmp.commands.colocate:command", "Train several models on one device."),
-    "doctor": ("tfmp.commands.doctor:command", "Check machine and model for mixed precision."),
-    "profile": (
-        "tfmp.commands.profile:command",
-        "Time training in each precision, and say whether it is worth it.",
-    ),
-    "sweep": (
-        "tfmp.commands.sweep:command",
-        "Time batch sizes and model sizes in each precision, and find the largest.",
-    ),
+    "calibrate": "Measure gradients and recommend a loss scale.",
+    "compare": "Train in several precisions, convert, and say which file to ship.",
+    "colocate": "Train several models on one device.",
+    "doctor": "Check machine and model for mixed precision.",
+    "profile": "Time training in each precision, and say whether it is worth it.",
+    "sweep": "Time batch sizes and model sizes in each precision, and find the largest.",
 }
 
 
@@ -63,12 +51,11 @@ class LazyGroup(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        module, _, attribute = _COMMANDS[name][0].partition(":")
-        return getattr(import_module(module), attribute)
+        return import_module(f"tfmp.commands.{name}").command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
+            formatter.write_dl(sorted(_COMMANDS.items()))
 
 
 @click.group(

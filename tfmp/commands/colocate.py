@@ -1,24 +1,17 @@
 """`tfmp colocate`."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfmp.colocation import MODES
-from tfmp.commands.options import (
-    count_option,
-    json_option,
-    memory_limit_option,
-    mistakes_end_the_command,
-    print_report,
-    quiet_option,
-)
+from tfmp.commands import options as common
 
 if TYPE_CHECKING:
     from tfmp.colocation import Job
 
-_FORM = "package.module:function, which returns a list of tfmp.Job"
+_FORM = "FILE.py:function, which returns a list of tfmp.Job"
 
 
 @click.command("colocate")
@@ -30,26 +23,24 @@ _FORM = "package.module:function, which returns a list of tfmp.Job"
     show_default=True,
     help="How the jobs share the device; auto measures short runs and takes the fastest mode.",
 )
-@count_option(
+@common.count_option(
     "--measure-steps",
     "Least number of steps in the short runs; 0 measures nothing and needs a named mode.",
     default=10,
     least=0,
 )
 @click.option("--measure-only", is_flag=True, help="Recommend a mode without training.")
-@memory_limit_option(
+@common.memory_limit_option(
     "Memory that each process may use in mode processes, or each device in mode streams: 2GiB."
 )
-@quiet_option
-@json_option
+@common.quiet_option
+@common.json_option
 def command(
     jobs: str,
-    mode: str,
-    measure_steps: int,
     measure_only: bool,
-    memory_limit: int | None,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Train several models on one device, each in its own precision.
 
@@ -60,22 +51,20 @@ def command(
     """
     found = load_jobs(jobs)
     try:
-        with mistakes_end_the_command():
+        with common.mistakes_end_the_command():
             from tfmp.colocation import colocate
 
             report = colocate(
                 found,
-                mode,
-                measure_steps=measure_steps,
                 train=not measure_only,
-                memory_limit=memory_limit,
                 progress=None if quiet else show_progress,
+                **options,  # named like its arguments
             )
     except KeyboardInterrupt:
         if isinstance(found, list) and any(getattr(job, "checkpoint", None) for job in found):
             click.echo("Jobs with a checkpoint go on from their last whole epoch.", err=True)
         raise
-    print_report(report, as_json)
+    common.print_report(report, as_json)
     sys.exit(1 if report.failed else 0)
 
 

@@ -3,19 +3,11 @@
 import os
 from inspect import cleandoc
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tfmp.commands.options import (
-    check_reports,
-    count_option,
-    deliver,
-    json_option,
-    mistakes_end_the_command,
-    quiet_option,
-    report_options,
-    show_stage,
-)
+from tfmp.commands import options as common
 from tfmp.experiment import ARMS, SUFFIXES, TASKS, TEMPLATE
 from tfmp.shared.atomic_file import draft
 
@@ -30,6 +22,7 @@ def _tasks() -> str:
 
 @click.command(
     "compare",
+    cls=common.Command,
     help=cleandoc(f"""Train TASK in several precisions, make FP16 files, and say which to ship.
 
     All arms begin with the same weights and see the same batches, seed by seed; each runs apart
@@ -52,8 +45,8 @@ def _tasks() -> str:
     help=f"Arms to run, separated by commas. All: {', '.join(ARMS)}. Default: the trainings, and "
     "FP16 files of float32 and mixed_float16.",
 )
-@count_option("--seeds", "Number of seeds.", default=3)
-@count_option("--epochs", "Passes over the training samples, in place of the task's.")
+@common.count_option("--seeds", "Number of seeds.", default=3)
+@common.count_option("--epochs", "Passes over the training samples, in place of the task's.")
 @click.option(
     "--margin",
     type=click.FloatRange(min=0, min_open=True),
@@ -71,24 +64,20 @@ def _tasks() -> str:
     help="Folder for results and models.",
 )
 @click.option("--init", metavar="FILE", help="Write an example of a task file, and end.")
-@report_options(".html, .json or .md")
-@quiet_option
-@json_option
+@common.report_options(".html, .json or .md")
+@common.quiet_option
+@common.json_option
 @click.pass_context
 def command(
     context: click.Context,
     task: str | None,
     arms: str | None,
-    seeds: int,
-    epochs: int | None,
-    margin: float | None,
-    minutes: float | None,
-    folder: str,
     init: str | None,
     reports: tuple[str, ...],
     force: bool,
     quiet: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Train a task in several precisions, or write an example of a task."""
     if init is not None:
@@ -99,21 +88,17 @@ def command(
             f"expected a TASK: one of {', '.join(TASKS)}, or FILE.py:function. "
             "`tfmp compare --init FILE.py` writes an example."
         )
-    with mistakes_end_the_command():
-        check_reports(reports, SUFFIXES, force)
+    with common.mistakes_end_the_command():
+        common.check_reports(reports, SUFFIXES, force)
         from tfmp.experiment import DEFAULT_ARMS, compare
 
         report = compare(
             task,
             DEFAULT_ARMS if arms is None else [name.strip() for name in arms.split(",")],
-            seeds,
-            epochs=epochs,
-            margin=margin,
-            minutes=minutes,
-            folder=folder,
-            progress=(lambda text: None) if quiet else show_stage,
+            **options,  # named like its arguments
+            progress=(lambda text: None) if quiet else common.show_stage,
         )
-        deliver(report, reports, as_json)
+        common.deliver(report, reports, as_json)
     context.exit(0 if report.complete else EXIT_INCOMPLETE)
 
 

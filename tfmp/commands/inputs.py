@@ -16,6 +16,7 @@ import numpy as np
 
 from tfmp.commands.session import import_keras
 from tfmp.shared.backend import TensorTree
+from tfmp.shared.commands import module_of_file
 from tfmp.shared.wording import first_line, shown
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ _KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 # Losses and metrics by the short names that .h5 files keep, and that Keras 3 does not read there.
 _ALIASES = ("mse", "MSE", "mae", "MAE", "mape", "MAPE", "msle", "MSLE", "bce", "BCE", "kld", "KLD")
 
-_MODEL_FORMS = f"{_KERAS_FILE}, or package.module:function, which builds and compiles a model"
+_MODEL_FORMS = f"{_KERAS_FILE}, or FILE.py:function, which builds and compiles a model"
 
 _FORMS = (
     "an .npz file with 'x' and 'y' (or 'x_train' and 'y_train' beside those of tests), or with one "
     "array per model input, named like the input, and "
-    f"{LABELS!r} (for several outputs '{LABELS}.OUTPUT' each); or package.module:function, which "
+    f"{LABELS!r} (for several outputs '{LABELS}.OUTPUT' each); or FILE.py:function, which "
     "returns an iterable of (x, y) batches"
 )
 
@@ -98,7 +99,7 @@ def _what_to_do(error: Exception) -> str:
     if "custom" in str(error):
         return (
             "Register its classes with keras.saving.register_keras_serializable, or give a "
-            "package.module:function in place of the file: it builds and compiles the model."
+            "FILE.py:function in place of the file: it builds and compiles the model."
         )
     return "Save one with model.save('model.keras')."
 
@@ -225,7 +226,7 @@ def _taken(
 
 
 class FunctionName(NamedTuple):
-    """A function as users name it: package.module:function."""
+    """A function as users name it: FILE.py:function or package.module:function."""
 
     module: str
     function: str
@@ -283,12 +284,12 @@ def _mistakes_of(done: str, argument: str, text: str, forms: str) -> "Iterator[N
 
 
 def imported(module: str) -> ModuleType:
-    """Imports a module; modules in the current folder are found too."""
+    """Imports a module or a file; modules in the current folder are found too."""
     import_keras()  # the module will most likely import it, and print its messages
     # As `python -m` does: modules in this folder can be named.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    return import_module(module)
+    return module_of_file(Path(module)) if module.endswith(".py") else import_module(module)
 
 
 def _sentence(error: BaseException) -> str:

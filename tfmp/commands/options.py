@@ -6,32 +6,48 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import click
 
 from tfmp.precision import FIXED_POLICIES
+from tfmp.shared.commands import GroupedCommand
 from tfmp.shared.report_files import JsonObject, check_report_path
 
-Command = TypeVar("Command", bound=Callable[..., None])
+Function = TypeVar("Function", bound=Callable[..., None])
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _MOST_BYTES = 2**63
 _MOST_DIGITS = 18
+
+
+class Command(GroupedCommand):
+    """A command with its options below the headings of `tfmp`."""
+
+    headings: ClassVar = {
+        "Measuring": (
+            *("data", "arms", "policies", "batch_size", "batch_sizes", "model_sizes", "modes"),
+            *("seeds", "epochs", "margin", "minutes", "rounds", "steps", "keep_float32", "xla"),
+        ),
+        "Parts": ("layers", "roofline", "largest_batch", "largest_model", "memory_limit", "nvtx"),
+        "Against a baseline": ("save", "against", "tolerance"),
+        "Reports": ("reports", "force", "as_json", "quiet", "folder", "log_dir", "init"),
+    }
+
 
 data_option = click.option(
     "--data",
     required=True,
     metavar="FILE",
     help="Training data: an .npz file with 'x' and 'y', or with an array for each model input and "
-    "'labels' (of several outputs 'labels.OUTPUT' each), or package.module:function, which returns "
+    "'labels' (of several outputs 'labels.OUTPUT' each), or FILE.py:function, which returns "
     "batches (x, y).",
 )
 
 
 def count_option(
     name: str, help: str, default: int | None = None, least: int = 1
-) -> Callable[[Command], Command]:
+) -> Callable[[Function], Function]:
     """An option that takes a whole number; its default is shown in the help."""
     kind = click.IntRange(min=least)
     return click.option(name, type=kind, default=default, show_default=True, help=help)
@@ -55,20 +71,20 @@ keep_float32_option = click.option(
     help="Layers to keep in float32: a name, a path or a regular expression. May be given several "
     "times.",
 )
-quiet_option = click.option("--quiet", is_flag=True, help="Print no progress on stderr.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Print no progress on stderr.")
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else."
 )
 
 
-def report_options(kinds: str) -> Callable[[Command], Command]:
+def report_options(kinds: str) -> Callable[[Function], Function]:
     """The options --report and --force.
 
     Args:
         kinds: the suffixes that a report may have, for the help.
     """
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: Function) -> Function:
         command = click.option("--force", is_flag=True, help="Overwrite report files that exist.")(
             command
         )
@@ -110,7 +126,7 @@ def parse_sizes(
     return tuple(map(int, found))
 
 
-def memory_limit_option(help: str) -> Callable[[Command], Command]:
+def memory_limit_option(help: str) -> Callable[[Function], Function]:
     """The option --memory-limit, in bytes."""
     return click.option("--memory-limit", metavar="SIZE", callback=parse_bytes, help=help)
 

@@ -5,21 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfmp.commands.options import (
-    batch_size_option,
-    check_reports,
-    count_option,
-    data_option,
-    deliver,
-    json_option,
-    keep_float32_option,
-    memory_limit_option,
-    mistakes_end_the_command,
-    policies_option,
-    quiet_option,
-    report_options,
-    show_stage,
-)
+from tfmp.commands import options as common
 from tfmp.commands.session import import_keras
 from tfmp.profiling import TOLERANCE
 
@@ -30,13 +16,13 @@ if TYPE_CHECKING:
 _REPEATS = 2
 
 
-@click.command("profile")
+@click.command("profile", cls=common.Command)
 @click.argument("model", metavar="MODEL")
-@data_option
-@policies_option
-@batch_size_option
-@count_option("--rounds", "Number of timings of each policy.", default=10)
-@count_option(
+@common.data_option
+@common.policies_option
+@common.batch_size_option
+@common.count_option("--rounds", "Number of timings of each policy.", default=10)
+@common.count_option(
     "--steps", "Training steps in one timing. Default: as many as last a quarter of a second."
 )
 @click.option("--layers/--no-layers", default=True, help="Measure each layer too (the default).")
@@ -45,9 +31,9 @@ _REPEATS = 2
     default=True,
     help="Compare with the device's peaks, and time the input pipeline (the default).",
 )
-@keep_float32_option
+@common.keep_float32_option
 @click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
-@memory_limit_option(
+@common.memory_limit_option(
     "Memory that a step may need in that search, such as 2GiB. On a CPU it is required."
 )
 @click.option(
@@ -75,9 +61,9 @@ _REPEATS = 2
     is_flag=True,
     help="Name some steps of each policy, and each layer's calls, for Nsight Systems.",
 )
-@report_options(".html or .json")
-@quiet_option
-@json_option
+@common.report_options(".html or .json")
+@common.quiet_option
+@common.json_option
 def command(
     model: str,
     data: str,
@@ -92,7 +78,7 @@ def command(
 ) -> None:
     """Time the training step of MODEL under several policies, and say whether 16 bits pay.
 
-    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
     builds and compiles a model. The file is not changed.
 
     Exit status: 0 if the step was measured, 1 if it became worse than --against, 2 if the model,
@@ -101,12 +87,12 @@ def command(
     import_keras()
     from tfmp.profiling import SUFFIXES, check_run, profile_training, read_baseline
 
-    with mistakes_end_the_command():
+    with common.mistakes_end_the_command():
         _check_pairs(options, against, tolerance)
         tolerance = TOLERANCE if tolerance is None else tolerance
-        check_reports(reports, SUFFIXES, force)
+        common.check_reports(reports, SUFFIXES, force)
         if save is not None:
-            check_reports([save], [".json"], force)
+            common.check_reports([save], [".json"], force)
             reports += (save,)
         baseline = read_baseline(against) if against is not None else None
         if baseline is not None:
@@ -118,13 +104,13 @@ def command(
             report = profile_training(
                 load_model_or_checked_builder(model),
                 training_data,
-                progress=None if quiet else show_stage,
+                progress=None if quiet else common.show_stage,
                 **options,  # named like its arguments
             )
             return report if baseline is None else report.compared_with(baseline, tolerance)
 
         report = _measured_again_if_slower(measured, quiet)
-        deliver(report, reports, as_json)
+        common.deliver(report, reports, as_json)
     if report.against is not None and report.against.regressions:
         raise click.exceptions.Exit(1)
     if report.baseline is None:
@@ -153,6 +139,6 @@ def _measured_again_if_slower(
         if report.against is None or not report.against.only_slower:
             break
         if not quiet:
-            show_stage("slower than the baseline: measuring again")
+            common.show_stage("slower than the baseline: measuring again")
         report = measured()
     return report

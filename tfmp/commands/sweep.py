@@ -5,34 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfmp.commands.options import (
-    check_reports,
-    count_option,
-    data_option,
-    deliver,
-    json_option,
-    keep_float32_option,
-    memory_limit_option,
-    mistakes_end_the_command,
-    parse_sizes,
-    policies_option,
-    quiet_option,
-    report_options,
-    show_stage,
-)
+from tfmp.commands import options as common
 from tfmp.commands.session import import_keras
 
 if TYPE_CHECKING:
     import keras
 
 
-@click.command("sweep")
+@click.command("sweep", cls=common.Command)
 @click.argument("model", metavar="MODEL")
-@data_option
+@common.data_option
 @click.option(
     "--batch-sizes",
     metavar="N,N",
-    callback=parse_sizes,
+    callback=common.parse_sizes,
     default="8,32,128",
     show_default=True,
     help="Batch sizes to measure, with commas between them.",
@@ -40,10 +26,10 @@ if TYPE_CHECKING:
 @click.option(
     "--model-sizes",
     metavar="N,N",
-    callback=parse_sizes,
+    callback=common.parse_sizes,
     help="Sizes of the model to measure; MODEL is then a function that takes one.",
 )
-@policies_option
+@common.policies_option
 @click.option(
     "--mode",
     "modes",
@@ -52,21 +38,23 @@ if TYPE_CHECKING:
     help="Measure training steps or calls of predict; may be given several times. Default: both.",
 )
 @click.option("--xla", is_flag=True, help="Measure each policy without XLA and with it.")
-@count_option("--rounds", "Number of timings of each policy at each size.", default=10)
-@count_option("--steps", "Steps in one timing. Default: as many as last a quarter of a second.")
-@keep_float32_option
+@common.count_option("--rounds", "Number of timings of each policy at each size.", default=10)
+@common.count_option(
+    "--steps", "Steps in one timing. Default: as many as last a quarter of a second."
+)
+@common.keep_float32_option
 @click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
 @click.option(
     "--largest-model",
     is_flag=True,
     help="Search for the largest model that fits, from the first of --model-sizes on.",
 )
-@memory_limit_option(
+@common.memory_limit_option(
     "Memory that a process may take, such as 2GiB. Default: 80 % of the memory that is free."
 )
-@report_options(".html or .json")
-@quiet_option
-@json_option
+@common.report_options(".html or .json")
+@common.quiet_option
+@common.json_option
 def command(
     model: str,
     data: str,
@@ -80,7 +68,7 @@ def command(
 ) -> None:
     """Time MODEL over batch sizes and model sizes under several policies.
 
-    MODEL is a file of a compiled Keras model (.keras, .h5), or package.module:function, which
+    MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
     builds and compiles a model, and takes a size with --model-sizes. Each size runs in a process of
     its own: one that runs out of memory costs its own row.
 
@@ -89,8 +77,8 @@ def command(
     import_keras()
     from tfmp.profiling import MODES, SUFFIXES, profile_sweep
 
-    with mistakes_end_the_command():
-        check_reports(reports, SUFFIXES, force)
+    with common.mistakes_end_the_command():
+        common.check_reports(reports, SUFFIXES, force)
         from tfmp.commands.inputs import load_training_data
 
         builder = _builder(model, bool(model_sizes))
@@ -99,10 +87,10 @@ def command(
             load_training_data(data),
             model_sizes=model_sizes,
             modes=modes or MODES,
-            progress=None if quiet else show_stage,
+            progress=None if quiet else common.show_stage,
             **options,  # named like its arguments
         )
-        deliver(report, reports, as_json)
+        common.deliver(report, reports, as_json)
 
 
 class _Loaded:
@@ -125,7 +113,7 @@ def _builder(text: str, sized: bool) -> "Callable[..., keras.Model]":
     if function_name(text) is None:
         if sized:
             raise click.UsageError(
-                "--model-sizes expects MODEL to be package.module:function, a function that takes "
+                "--model-sizes expects MODEL to be FILE.py:function, a function that takes "
                 f"a size; received {text!r}."
             )
         check_model_file(text)

@@ -1,14 +1,12 @@
 """Tasks by name: those that come with tfmp, and those in files and modules of users."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 from tfmp.experiment.tasks import Task
+from tfmp.shared.commands import module_of_file
 from tfmp.shared.wording import first_line, listed, shown
 
 # Tasks that come with tfmp: a line for each, and the function in `experiment/builtin/` that makes
@@ -84,7 +82,7 @@ def _function(text: str) -> Callable[[], object]:
     check_name(text)
     place, _, name = text.rpartition(":")
     try:
-        module = _file_module(Path(place)) if place.endswith(".py") else import_module(place)
+        module = module_of_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Exception as error:
         raise ValueError(
             f"TASK {text!r} cannot be imported: {type(error).__name__}: {first_line(error)}"
@@ -93,22 +91,3 @@ def _function(text: str) -> Callable[[], object]:
         found = f"it is {shown(getattr(module, name))}" if hasattr(module, name) else "it has none"
         raise ValueError(f"TASK expects a function {name!r} in {place!r}; {found}.")
     return getattr(module, name)
-
-
-def _file_module(path: Path) -> Any:
-    """A file of the user as a module, which finds its neighbours as a script would."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}.")
-    taken = sys.modules.get(path.stem)
-    if taken is not None and getattr(taken, "__file__", None) != str(path.resolve()):
-        raise ValueError(f"{path.name!r} has the name of a module in use; rename the file.")
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    spec = spec_from_file_location(path.stem, path.resolve())
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[path.stem] = module  # functions of it can be pickled, and registered with Keras
-    spec.loader.exec_module(module)
-    return module

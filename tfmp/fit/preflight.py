@@ -340,7 +340,7 @@ def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
     yield Finding(
         "promoted to float32",
         "warning" if narrow < count / 2 else "note",
-        f"{narrow} of {count} layers that were planned in 16 bits really multiply in them: {names} "
+        f"{narrow} of {count} layers that were planned in 16 bits multiply in 16 bits: {names} "
         f"{'goes' if len(wide) == 1 else 'go'} on in float32{where}",
         "Cast the float32 tensor there to the other operand's dtype, keras.ops.cast(c, x.dtype)",
     )

@@ -85,7 +85,7 @@ class GpuUse:
         often = [f"{why} {share:.0%}" for why, share in self.slowed.items() if share >= _OFTEN]
         if often:
             parts.append(f"slowed by {joined(often)} of the time")
-        return ", ".join(parts) or "its driver tells nothing about its use"
+        return ", ".join(parts) or "its driver does not report its use"
 
 
 class GpuWatch:
@@ -128,7 +128,9 @@ class GpuWatch:
         # CUDA may count cards of several models in another order.
         same = [card for card in cards if _name(self._nvml, card).startswith(self._device.name)]
         if not cards:
-            self.why_not = "the use of the GPU was not watched: its driver shows this process none"
+            self.why_not = (
+                "the use of the GPU was not watched: its driver shows no GPU to this process"
+            )
             self._stack.close()
             return self
         self._card = (same or cards)[0]

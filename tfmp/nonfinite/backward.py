@@ -70,7 +70,7 @@ def _scale_advice(finite_at: float) -> str:
     if finite_at < DynamicLossScale().min_scale:
         exponent = round(math.log2(finite_at))
         return (
-            "A dynamic loss scale ends at 1 unless it is told otherwise. If other batches fail, "
+            "A dynamic loss scale stops at 1 by default. If other batches fail, "
             f"too, let it fall: loss_scale=tfmp.DynamicLossScale(min_scale=2.0**{exponent})."
         )
     return (

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from tfmp.machine import Memory, Timing, bytes_text, devices, seconds_text
+from tfmp.profiling.kernels import KernelUse
+from tfmp.profiling.steps import StepProfile
+from tfmp.shared.arguments import check_number
 from tfmp.shared.packages import processor_name
 from tfmp.shared.report_files import JsonObject, read_json
-from tfmp.shared.wording import joined, listed, shown
+from tfmp.shared.wording import joined, listed
 
 SCHEMA = "tfmp.profile/1"
 
@@ -32,6 +35,7 @@ _MOST_NAMED = 3
 
 _EXPECTED = "a file that `tfmp profile --save` wrote"
 _AGAIN = "Make it again with `tfmp profile --save`."
+_A_SHARE = "It is a share, such as 0.1."
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,7 @@ class Baseline:
             self.device = str(document["device"]["name"])
             self.backend = str(document["backend"])
             self.environment = {str(k): str(v) for k, v in document["environment"].items()}
-            self._steps = {str(row["variant"]): _Step(row) for row in document["variants"]}
+            self._steps = {str(row["variant"]): _step(row) for row in document["variants"]}
             self._layers = {str(row["path"]): row["costs"] for row in document["layers"]}
             self._paths = {
                 name: {path: _speed(costs[name]) for path, costs in self._layers.items()}
@@ -183,7 +187,7 @@ class Baseline:
         Raises:
             ValueError: there is nothing to compare, or too few rounds.
         """
-        check_tolerance(tolerance)
+        check_number("tolerance", tolerance, least=0, hint=_A_SHARE)
         self.check_place(now.device, now.backend, now.environment.get("processor", ""))
         names = [name for name in self._steps if name in now._steps]
         if not any(self._steps[name].step for name in names):
@@ -230,8 +234,9 @@ class Baseline:
         """The layers that Tensor Cores could compute, or have computed, and now cannot, or not."""
         before, after = self._paths.get(name, {}), now._paths.get(name, {})
         lost = [path for path in before if path in after and after[path] < before[path]]
-        used, uses = self._steps[name].used, now._steps[name].used
-        lost += [path for path in used if used[path] > 0 and uses.get(path, 1) == 0]
+        used, uses = (each._steps[name].kernels for each in (self, now))
+        if used and uses:
+            lost += [path for path in used.layers if used.layers[path] > 0 == uses.layers.get(path)]
         lost = list(dict.fromkeys(lost))
         if not lost:
             return []
@@ -244,22 +249,23 @@ class Baseline:
         return str(found or "its kernels no longer use them")
 
 
-class _Step:
-    """A variant's row of the document."""
-
-    def __init__(self, row: Mapping[str, Any]) -> None:
-        seconds = row["step"]["seconds"] if row["step"] is not None else None
-        if seconds is not None and not (seconds and all(map(_is_positive, seconds))):
-            raise ValueError("the seconds of a step are not numbers above 0")
-        self.step = Timing(tuple(map(float, seconds))) if seconds else None
-        self.batch_size = int(row["batch_size"])
-        self.error = str(row["error"])
-        memory = row["memory"]
-        if memory and not 0 <= memory["bytes"] < math.inf:
-            raise ValueError("the bytes of a step are no number from 0 on")
-        self.memory = Memory(int(memory["bytes"]), str(memory["source"])) if memory else None
-        kernels = row["kernels"]
-        self.used = {str(k): float(v) for k, v in kernels["layers"].items()} if kernels else {}
+def _step(row: Mapping[str, Any]) -> StepProfile:
+    """The parts of a variant's row that are compared."""
+    seconds = row["step"]["seconds"] if row["step"] is not None else None
+    if seconds is not None and not (seconds and all(map(_is_positive, seconds))):
+        raise ValueError("the seconds of a step are not numbers above 0")
+    memory, kernels = row["memory"], row["kernels"]
+    if memory and not 0 <= memory["bytes"] < math.inf:
+        raise ValueError("the bytes of a step are no number from 0 on")
+    return StepProfile(
+        str(row["variant"]),
+        str(row["policy"]),
+        Timing(tuple(map(float, seconds))) if seconds else None,
+        int(row["batch_size"]),
+        memory=Memory(int(memory["bytes"]), str(memory["source"])) if memory else None,
+        kernels=KernelUse(**kernels) if kernels else None,
+        error=str(row["error"]),
+    )
 
 
 def read_baseline(path: str | Path) -> Baseline:
@@ -297,22 +303,10 @@ def check_run(baseline: Baseline, policies: int, rounds: int, tolerance: float) 
     """
     import keras
 
-    check_tolerance(tolerance)
+    check_number("tolerance", tolerance, least=0, hint=_A_SHARE)
     device = devices.visible_devices()[0].name
     baseline.check_place(device, keras.backend.backend(), processor_name())
     _check_rounds(rounds, rounds_needed(WRONG_ALARMS / policies), "this run")
-
-
-def check_tolerance(tolerance: float) -> None:
-    """Accepts a share of at least 0.
-
-    Raises:
-        ValueError: it is another value.
-    """
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not tolerance >= 0:
-        raise ValueError(
-            f"tolerance expects a share of at least 0, such as 0.1, received {shown(tolerance)}."
-        )
 
 
 def rounds_needed(level: float) -> int:
@@ -328,7 +322,9 @@ def _check_rounds(rounds: int, needed: int, name: str) -> None:
         )
 
 
-def _check_same_work(then: Baseline, old: _Step, now: Baseline, new: _Step, level: float) -> None:
+def _check_same_work(
+    then: Baseline, old: StepProfile, now: Baseline, new: StepProfile, level: float
+) -> None:
     if old.batch_size != new.batch_size:
         raise ValueError(
             f"A baseline expects the batch size of this run, {new.batch_size}; {then.name!r} was "
@@ -364,7 +360,7 @@ def _longer(one: Timing, other: Timing, limit: float, level: float) -> bool:
 
 
 def _memory_changes(
-    name: str, old: _Step, new: _Step, tolerance: float, caveats: list[str]
+    name: str, old: StepProfile, new: StepProfile, tolerance: float, caveats: list[str]
 ) -> list[Change]:
     if old.memory is None or new.memory is None:
         return []

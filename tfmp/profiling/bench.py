@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Generic, TypeVar
 
 from tfmp.machine import compile_seconds, interleaved, is_out_of_memory
 from tfmp.profiling.runs import Run
@@ -19,7 +20,10 @@ _ROUND_SECONDS = 0.25
 _MOST_STEPS = 50
 
 
-class Bench:
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+class Bench(Generic[AnyRun]):
     """Runs that take turns, and their rows so far.
 
     Attributes:
@@ -29,12 +33,12 @@ class Bench:
     """
 
     def __init__(self) -> None:
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, AnyRun] = {}
         self.rows: dict[str, StepProfile] = {}
         self.steps = 0
         self._first: dict[str, float] = {}
 
-    def add(self, row: StepProfile, make: Callable[[], Run]) -> None:
+    def add(self, row: StepProfile, make: Callable[[], AnyRun]) -> None:
         """Makes a run, compiles its step and measures its memory."""
         name = row.variant
         try:

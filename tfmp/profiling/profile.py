@@ -136,7 +136,7 @@ def _check_trainable(model: ModelOrBuilder) -> None:
         )
 
 
-class ProfilingBench(Bench):
+class ProfilingBench(Bench[TrainingRun]):
     """The runs that are compared, and their results so far."""
 
     def __init__(

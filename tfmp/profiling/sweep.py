@@ -112,7 +112,7 @@ def measure(job: Job, floatx: str = "float32") -> Measured:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     keras.config.set_floatx(floatx)
-    bench = Bench()
+    bench: Bench[Run] = Bench()
     with without_retracing_advice():
         for variant in job.variants:
             bench.add(job.row(variant), partial(_run, job, variant))
@@ -417,7 +417,9 @@ def _sizes(name: str, sizes: Sequence[int], least: int) -> tuple[int, ...]:
         raise TypeError(f"{name} expects whole numbers, such as (8, 32), received {shown(sizes)}.")
     found = tuple(sorted({check_count(name, size) for size in sizes}))
     if len(found) < least:
-        raise ValueError(f"{name} expects at least one size, such as (8, 32), received none.")
+        raise ValueError(
+            f"{name} expects at least one size, such as (8, 32), received an empty list."
+        )
     return found
 
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
+__version__ = version("tfmp")
+
 _FRAMEWORKS = ("tensorflow", "keras", "jax", "jaxlib", "numpy", "optree")
 
 

@@ -39,7 +39,7 @@ def no_better_than_chance(label: LabelDrift) -> str | None:
     if found is None:
         return None
     return (
-        f"the labels of output {label.output!r} hardly tell candidates apart, as the reference "
+        f"the labels of output {label.output!r} do not measure drift, as the reference "
         f"does not predict them: {found}. Are they {about}?"
     )
 

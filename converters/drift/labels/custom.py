@@ -17,7 +17,7 @@ from tfmp.converters.shared.user_functions import import_function
 Predictions = np.ndarray | Mapping[str, np.ndarray]
 
 _FORM = (
-    "expected package.module:function, or a function of predictions and labels that returns a "
+    "expected FILE.py:function, or a function of predictions and labels that returns a "
     "number, or a number for each sample"
 )
 
@@ -55,14 +55,14 @@ class CustomMetric:
     A metric travels to other processes by its name where it can be imported there.
 
     Attributes:
-        name: "package.module:function".
+        name: "FILE.py:function".
     """
 
     def __init__(self, name: str, function: Callable[..., Any] | None, folder: str) -> None:
         """Takes a function, or imports it when it is first called; see `of`.
 
         Args:
-            name: "package.module:function".
+            name: "FILE.py:function".
             function: the function; None to import it.
             folder: a folder where its module is found, if it is not installed.
         """
@@ -228,6 +228,8 @@ class CustomMetric:
             return True
         module, _, function = self.name.rpartition(":")
         loaded = sys.modules.get(module)
+        if module.endswith(".py"):
+            return True
         # __main__ is another module in another process.
         return module != "__main__" and getattr(loaded, function, None) is self._function
 
@@ -236,7 +238,7 @@ def custom_metrics(metrics: Any) -> tuple[CustomMetric, ...]:
     """The metrics that a user declares: None, one, or several.
 
     Args:
-        metrics: "package.module:function", a function of predictions and labels, or a list of
+        metrics: "FILE.py:function", a function of predictions and labels, or a list of
             them.
 
     Raises:

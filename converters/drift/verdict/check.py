@@ -89,8 +89,8 @@ def corrected(checks: Sequence[Check], confidence: float) -> list[Check]:
         for j in open_ones[done:]:
             if checks[j].verdict is Verdict.FAIL:
                 text = (
-                    f"{checks[j].text}. It is one of {len(stated)} such statements, among which it "
-                    "may be chance"
+                    f"{checks[j].text}. It is one of {len(stated)} such checks, of which one may "
+                    "fail by chance"
                 )
                 found[j] = replace(checks[j], verdict=Verdict.INCONCLUSIVE, text=text)
         break

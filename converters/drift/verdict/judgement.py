@@ -124,7 +124,7 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
             compared += f", of which {distinct:,} {'is' if distinct == 1 else 'are'} distinct"
         nan = max((output.totals.both_nan for output in outputs), default=0)
         if nan:
-            compared += f" ({nan:,} values are NaN on both sides; a sample without others is none)"
+            compared += f" ({nan:,} values are NaN on both sides; samples of NaN do not count)"
         text = (
             f"{compared}; fewer than {budget.min_samples:,} (min_samples) certify nothing. Pass "
             "more data"
@@ -134,7 +134,7 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
     if synthetic:
         text = (
             "the inputs were synthetic: they can show that a model is broken, but not that it is "
-            "sound. Pass real data with --data"
+            "sound. Pass real samples of these sizes with --data"
         )
         checks.append(doubt("synthetic", "", text))
     return checks

@@ -39,7 +39,7 @@ def _guessed(output: OutputDrift, budget: DriftBudget, limit: float) -> list[Che
     if lost:
         what += " (" + lost[0].text.partition(": ")[2].partition("; a class may")[0] + ")"
     text = (
-        f"output {output.name!r}: no declaration tells what it means, and if its last axis held "
+        f"output {output.name!r}: its meaning is not declared, and if its last axis held "
         f"scores of classes, {what}. "
     )
     text += (

@@ -23,7 +23,7 @@ class Table:
         reference: (samples, rows, columns), 0 where either side is not finite. Of many columns
             there is one row, of those that were kept.
         error: candidate less reference, in the same shape.
-        known: where both sides are finite.
+        known: where both sides are finite, and no number stands for a missing one.
         columns: numbers of the columns.
         rows: numbers of the rows.
         width: rows on the last axis before the columns: a row at its end has no next one.
@@ -97,9 +97,32 @@ def _filled(
     """A table of values of shape (samples, 2, rows, columns)."""
     reference, candidate = values[:, 0], values[:, 1]
     known = np.isfinite(reference) & np.isfinite(candidate)
+    known &= ~(_stand_ins(reference, candidate, known) | _stand_ins(-reference, -candidate, known))
     with np.errstate(invalid="ignore"):
         error = np.where(known, candidate - reference, 0.0)
     return Table(np.where(known, reference, 0.0), error, known, columns, rows, width, word)
+
+
+def _stand_ins(reference: np.ndarray, candidate: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Where a column holds its smallest number in place of a missing one, such as -999.
+
+    Such a number is repeated, the same on both sides each time, and farther from all others than
+    their standard deviation: beside it what the others lose looks small.
+    """
+    axes = (0, 1)
+    lowest = np.where(known, reference, np.inf).min(axis=axes, keepdims=True)
+    at = known & (reference == lowest)
+    others = known & ~at
+    count = np.maximum(others.sum(axis=axes, keepdims=True), 1)
+    values = np.where(others, reference, 0.0)
+    mean = values.sum(axis=axes, keepdims=True) / count
+    squares = np.square(np.where(others, values - mean, 0.0)).sum(axis=axes, keepdims=True)
+    with np.errstate(invalid="ignore"):  # a column without numbers
+        gap = np.where(others, reference, np.inf).min(axis=axes, keepdims=True) - lowest
+    repeated = at.sum(axis=axes, keepdims=True) > 1
+    same = (~at | (candidate == reference)).all(axis=axes, keepdims=True)
+    apart = (squares > 0) & (gap > np.sqrt(squares / count))
+    return np.asarray(at & repeated & same & apart)
 
 
 def as_signal(table: Table) -> Table:

@@ -83,11 +83,10 @@ def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     if math.prod(kernel) <= block:
         return None
     strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
-    declared = pads = _pads(node, x, kernel, strides, dilations)
     if integer(node, "ceil_mode", 0):
-        pads = _ceiled(declared, sizes_from(x, 2), kernel, strides, dilations)
-    # Pads may count as pixels; what ceil_mode adds behind them never does.
-    counted = declared if integer(node, "count_include_pad", 0) else [0] * len(pads)
+        raise NotStaticError
+    pads = _pads(node, x, kernel, strides, dilations)
+    counted = pads if integer(node, "count_include_pad", 0) else [0] * len(pads)
     apart = build.reshape(x, [-1, 1], build.sizes(x, 2, 2 + spatial))
     ones = build.floats(np.ones((1, *kernel, 1)))
     window = strides, dilations, pads
@@ -95,11 +94,8 @@ def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     count = build.floats(math.prod(kernel))
     if pads != counted:
         image = build.op("Add", build.zeros_like(apart), build.floats(1))
-        sides = build.integers([0, 0, *counted[:spatial], 0, 0, *counted[spatial:]])
-        image = build.op("Pad", image, sides, build.floats(1))
         taps = build.reshape(ones, [1, 1, *kernel])
-        rest = [whole - part for whole, part in zip(pads, counted, strict=True)]
-        count = build.op("Conv", image, taps, strides=strides, dilations=dilations, pads=rest)
+        count = build.op("Conv", image, taps, strides=strides, dilations=dilations, pads=pads)
     mean = build.op("Div", total, count)
     return build.reshape(mean, build.sizes(x, 0, 2), build.sizes(mean, 2, 2 + spatial))
 
@@ -220,22 +216,3 @@ def _pads(
     ]
     small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
     return [*small, *large] if how == "SAME_UPPER" else [*large, *small]
-
-
-def _ceiled(
-    pads: Sequence[int],
-    image: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-) -> list[int]:
-    """Pads with as much behind as the last window needs, if it begins inside of the image."""
-    spatial = len(image)
-    before, after = pads[:spatial], list(pads[spatial:])
-    sizes = zip(image, kernel, strides, dilations, before, strict=True)
-    for axis, (n, k, s, d, first) in enumerate(sizes):
-        reach = d * (k - 1) + 1
-        last = -(-(n + first + after[axis] - reach) // s) * s
-        if last < n + first:
-            after[axis] = max(after[axis], last + reach - n - first)
-    return [*before, *after]

@@ -22,7 +22,6 @@ class Kind(StrEnum):
 
     SUMS = "sums"  # partial sums inside the ops are held in FP16
     STEPS = "steps"  # every step inside the ops is rounded to FP16, in the order of the kernel
-    DOTS = "dots"  # products of four terms are added before the sum of the op is rounded
     WIDE = "wide"  # ops that round between their steps elsewhere hold FP32 from end to end
     THREADS = "threads"  # threads each hold a partial sum in FP16, which they add by pairs
     FUSED = "fused"  # the optimizer makes one op of several nodes, which holds FP32 between them
@@ -241,14 +240,6 @@ FACTS = (
         "matrix products and convolutions add in FP16",
         f"{_ORT}core/providers/webgpu/math/matmul_packed.cc (commit 0031b54) and gemm_utils.cc "
         "(commit 000ac28): acc has the type of the operands",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.DOTS,
-        "Gemm",
-        "Gemm with transposed weights adds dot products of four terms where four divides sizes",
-        f"{_ORT}core/providers/webgpu/math/gemm_packed.cc (commit 01d975f): is_vec4, and "
-        "gemm_utils.cc (commit 000ac28): acc += dot",
     ),
     _fact(
         WEBGPU,

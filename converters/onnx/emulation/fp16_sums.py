@@ -17,9 +17,10 @@ from tfmp.converters.onnx.emulation.profiles import Profile
 from tfmp.converters.onnx.emulation.steps import (
     STEPS,
     THREADS,
+    Reduction,
     add_up,
     count_terms,
-    reduced_axes,
+    last_axis,
 )
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
 from tfmp.converters.onnx.graph import (
@@ -38,9 +39,6 @@ UNMODELLED = frozenset(
     """Attention GroupNormalization GRU LpNormalization LpPool LRN LSTM
     MeanVarianceNormalization ReduceLogSumExp RNN""".split()
 )
-
-# Terms of a vector in WebGPU's shaders.
-_DOT = 4
 
 # Slices with steps, and axes as operands: what the rewrites are written in.
 _OLDEST_OPSET = 13
@@ -71,7 +69,7 @@ def sum_in_fp16(
     old = model.opset_imports.get("", 1) < _OLDEST_OPSET
     for index, node in enumerate(nodes):
         build = _builder(node, profile)
-        block = _block(node, profile)
+        block = profile.block or 1
         if build is None or old:
             if build is not None or (node.op_type in UNMODELLED and adds_up(node, profile)):
                 left.add(node.op_type)
@@ -98,16 +96,6 @@ def adds_up(node: ir.Node, profile: Profile) -> bool:
         return False
     stepwise = profile.ops(Kind.STEPS) | profile.ops(Kind.THREADS)
     return profile.adds_in_fp16(node.op_type) or kernel_of(node) in stepwise
-
-
-def _block(node: ir.Node, profile: Profile) -> int:
-    """How many terms a node adds before it rounds."""
-    block = profile.block or 1
-    turned = not integer(node, "transA", 0) and integer(node, "transB", 0)
-    if node.op_type in profile.ops(Kind.DOTS) and turned:
-        depth = size_of(operand(node, 1), -1)
-        return max(block, _DOT) if depth is not None and depth % _DOT == 0 else block
-    return block
 
 
 def _builder(node: ir.Node, profile: Profile) -> Build | None:
@@ -150,29 +138,22 @@ def _scaled(build: SumBuilder, value: ir.Value, factor: float) -> ir.Value:
 
 
 def _reduce(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    rank, axes = rank_of(x), reduced_axes(node)
-    depth = _terms(x, axes)
-    if not axes or (depth is not None and depth <= block):
+    reduced = Reduction(build, node)
+    if reduced.depth is not None and reduced.depth <= block:
         return None
-    kept = [axis for axis in range(rank) if axis not in axes]
-    moved = build.transpose(x, [*kept, *axes])
-    terms = build.reshape(moved, [0] * len(kept) + [-1])
+    terms = reduced.terms
     if node.op_type == "ReduceL1":
         terms = build.op("Abs", terms)
     if node.op_type in ("ReduceL2", "ReduceSumSquare"):
         terms = build.op("Mul", terms, terms)
-    total = build.sum_last(terms, len(kept) + 1, depth)
+    total = build.sum_last(terms, len(reduced.kept) + 1, reduced.depth)
     if node.op_type in ("ReduceMean", "GlobalAveragePool"):
-        total = build.op("Div", total, count_terms(build, terms, len(kept), depth))
+        total = build.op("Div", total, reduced.count())
     if node.op_type == "ReduceL2":
         total = build.op("Sqrt", total)
     if node.op_type == "ReduceLogSum":
         total = build.op("Log", total)
-    result = build.op("Squeeze", total, build.integers([len(kept)]))
-    if integer(node, "keepdims", 1) or node.op_type == "GlobalAveragePool":
-        result = build.op("Unsqueeze", result, build.integers(axes))
-    return result
+    return reduced.result(total)
 
 
 def _terms(value: ir.Value, axes: Sequence[int]) -> int | None:
@@ -183,12 +164,10 @@ def _terms(value: ir.Value, axes: Sequence[int]) -> int | None:
 
 def _softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    rank = rank_of(x)
-    axis = integer(node, "axis", -1) % rank
+    rank, axis, order = last_axis(node)
     depth = size_of(x, axis)
     if depth is not None and depth <= block:
         return None
-    order = [*(other for other in range(rank) if other != axis), axis]
     moved = build.transpose(x, order)
     shifted = build.op("Sub", moved, build.peak(moved, rank - 1))
     powers = build.op("Exp", shifted)

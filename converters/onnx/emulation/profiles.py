@@ -1,8 +1,8 @@
 """Profiles of FP16 hardware for the emulator, by the short names that options use."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tfmp.converters.onnx.emulation.facts import (
@@ -90,6 +90,17 @@ class Profile:
     def flushes(self) -> bool:
         """Whether subnormal FP16 numbers are zero."""
         return any(fact.kind is Kind.FLUSHED for fact in self.facts)
+
+    def mended(self, fused: Collection[str]) -> "tuple[Profile, str] | None":
+        """The runtime without a fault of its fusions, and how to run it so; None without a fault.
+
+        Args:
+            fused: op types that its optimizer makes in a file.
+        """
+        for fact in self.facts:
+            if fact.before is not None and fact.fix and fact.ops.intersection(fused):
+                return replace(self, version=fact.before), fact.fix
+        return None
 
     @property
     def takes_bf16(self) -> bool:

@@ -4,7 +4,9 @@ The last step is left unrounded: whoever replaces the op rounds its result. `fac
 runtimes and the sources of the kernels.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
@@ -106,42 +108,62 @@ def count_terms(build: SumBuilder, value: ir.Value, axis: int, depth: int | None
     return build.op("Cast", build.sizes(value, axis, axis + 1), to=FP32.value)
 
 
-class _Reduction:
-    """A reduction whose operand has the reduced axes flattened at its end."""
+class Reduction:
+    """A reduction whose operand has the reduced axes flattened at its end.
+
+    Attributes:
+        axes: the axes that it reduces.
+        kept: the others.
+        depth: number of terms of a sum, if it is known before the run.
+    """
 
     def __init__(self, build: SumBuilder, node: ir.Node) -> None:
-        self.build, self.node = build, node
-        x = operand(node, 0)
+        """Raises `NotStaticError` where no axis is reduced."""
+        self._build, self._node, self._x = build, node, operand(node, 0)
         self.axes = reduced_axes(node)
         if not self.axes:
             raise NotStaticError
-        self.kept = [axis for axis in range(rank_of(x)) if axis not in self.axes]
-        moved = build.transpose(x, [*self.kept, *self.axes])
-        self.terms = build.reshape(moved, [0] * len(self.kept) + [-1])
-        sizes = [size_of(x, axis) for axis in self.axes]
+        self.kept = [axis for axis in range(rank_of(self._x)) if axis not in self.axes]
+        sizes = [size_of(self._x, axis) for axis in self.axes]
         known = [size for size in sizes if size is not None]
-        self.depth = int(np.prod(known)) if len(known) == len(sizes) else None
+        self.depth = math.prod(known) if len(known) == len(sizes) else None
+
+    @cached_property
+    def terms(self) -> ir.Value:
+        """The operand, with the terms of each sum along its last axis."""
+        moved = self._build.transpose(self._x, [*self.kept, *self.axes])
+        return self._build.reshape(moved, [0] * len(self.kept) + [-1])
 
     def total(self, terms: ir.Value) -> ir.Value:
         """The sum of terms, added in FP32."""
-        return self.build.op("ReduceSum", terms, self.build.integers([-1]), keepdims=1)
+        return self._build.op("ReduceSum", terms, self._build.integers([-1]), keepdims=1)
+
+    def count(self) -> ir.Value:
+        """The number of terms, as a float."""
+        return count_terms(self._build, self.terms, len(self.kept), self.depth)
 
     def result(self, value: ir.Value) -> ir.Value:
         """A value with one element at the end, in the shape of the node's result."""
-        flat = self.build.op("Squeeze", value, self.build.integers([len(self.kept)]))
-        if integer(self.node, "keepdims", 1):
-            return self.build.op("Unsqueeze", flat, self.build.integers(self.axes))
+        flat = self._build.op("Squeeze", value, self._build.integers([len(self.kept)]))
+        if integer(self._node, "keepdims", 1):
+            return self._build.op("Unsqueeze", flat, self._build.integers(self.axes))
         return flat
+
+
+def last_axis(node: ir.Node) -> tuple[int, int, list[int]]:
+    """The rank of a softmax, its axis, and the order of axes in which that one is the last."""
+    rank = rank_of(operand(node, 0))
+    axis = integer(node, "axis", -1) % rank
+    return rank, axis, [*(other for other in range(rank) if other != axis), axis]
 
 
 def _mean(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """The kernel for matrices takes axes at the beginning or at the end; cuDNN takes others."""
-    reduced = _Reduction(build, node)
+    reduced = Reduction(build, node)
     if not _is_matrix(reduced.kept, reduced.axes):
         return None
-    count = count_terms(build, reduced.terms, len(reduced.kept), reduced.depth)
     total = build.rounded(reduced.total(reduced.terms))
-    return reduced.result(build.op("Div", total, build.rounded(count)))
+    return reduced.result(build.op("Div", total, build.rounded(reduced.count())))
 
 
 def _is_matrix(kept: Sequence[int], axes: Sequence[int]) -> bool:
@@ -149,18 +171,18 @@ def _is_matrix(kept: Sequence[int], axes: Sequence[int]) -> bool:
 
 
 def _log_sum(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = _Reduction(build, node)
+    reduced = Reduction(build, node)
     return reduced.result(build.op("Log", build.rounded(reduced.total(reduced.terms))))
 
 
 def _sum_square(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = _Reduction(build, node)
+    reduced = Reduction(build, node)
     squares = build.rounded(build.op("Mul", reduced.terms, reduced.terms))
     return reduced.result(reduced.total(squares))
 
 
 def _log_sum_exp(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = _Reduction(build, node)
+    reduced = Reduction(build, node)
     peak = build.peak(reduced.terms, len(reduced.kept))
     powers = build.rounded(build.op("Exp", build.rounded(build.op("Sub", reduced.terms, peak))))
     total = build.rounded(build.op("Log", build.rounded(reduced.total(powers))))
@@ -219,7 +241,7 @@ def _by_threads(build: SumBuilder, terms: ir.Value, rank: int, depth: int | None
 
 def _shared_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """Exponentials are of the terms as they are: nothing is subtracted before."""
-    reduced, op_type = _Reduction(build, node), node.op_type
+    reduced, op_type = Reduction(build, node), node.op_type
     terms, rank = reduced.terms, len(reduced.kept)
     if op_type == "ReduceL1":
         terms = build.op("Abs", terms)
@@ -229,8 +251,7 @@ def _shared_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value 
         terms = build.rounded(build.op("Exp", terms))
     total = _by_threads(build, terms, rank + 1, reduced.depth)
     if op_type == "ReduceMean":
-        count = count_terms(build, reduced.terms, rank, reduced.depth)
-        total = build.op("Div", total, build.rounded(count))
+        total = build.op("Div", total, build.rounded(reduced.count()))
     elif op_type == "ReduceL2":
         total = build.op("Sqrt", total)
     elif op_type in ("ReduceLogSum", "ReduceLogSumExp"):
@@ -240,9 +261,7 @@ def _shared_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value 
 
 def _shared_softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    rank = rank_of(x)
-    axis = integer(node, "axis", -1) % rank
-    order = [*(other for other in range(rank) if other != axis), axis]
+    rank, axis, order = last_axis(node)
     moved = build.transpose(x, order)
     shifted = build.rounded(build.op("Sub", moved, build.peak(moved, rank - 1)))
     powers = build.rounded(build.op("Exp", shifted))

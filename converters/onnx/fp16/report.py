@@ -62,6 +62,10 @@ class Fp16Report:
     float64_nodes: int = 0
     numbers: FloatFormat = FLOAT16
 
+    def at_edges(self) -> Counter[str]:
+        """Number of nodes that stay in FP32 at the edges of the model, by the reason."""
+        return Counter(one.reason for one in self.islands if one.reason in REASONS)
+
     def notes(self) -> list[str]:
         """Facts that a user should know, one sentence each."""
         notes, title = [], self.numbers.title
@@ -79,8 +83,7 @@ class Fp16Report:
                 f"nodes that compute in float64 and stay as they are: {self.float64_nodes} (where "
                 "the model asks for it, make it in float32 to have them in 16 bits)"
             )
-        at_edges = Counter(one.reason for one in self.islands if one.reason in REASONS)
-        if at_edges:
+        if at_edges := self.at_edges():
             counts = (f"{n} node{'s' * (n > 1)} {reason}" for reason, n in at_edges.items())
             notes.append(f"kept in FP32: {', '.join(counts)}")
         alike: dict[tuple[str, str], list[Island]] = {}

@@ -38,6 +38,7 @@ from .node_facts import (
     sizes_from as sizes_from,
     text as text,
 )
+from .open_sizes import sums_over_open_sizes as sums_over_open_sizes
 from .schema import (
     BF16 as BF16,
     EXACT as EXACT,

@@ -15,8 +15,9 @@ import numpy as np
 
 from tfmp.converters.intake import AnySource, Graph, Node, Source
 from tfmp.converters.shared.errors import InputError, running_on_samples
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
 from tfmp.converters.shared.traced_runs import run_traced
+from tfmp.converters.tflite.audit.open_sizes import sums_over_open_sizes
 from tfmp.converters.tflite.export import ConstantFinding, findings_in
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting import SUMS, Magnitude, Magnitudes, measure, without_gaps
@@ -151,6 +152,9 @@ def audit_model(
         if name in seen and name not in graph.constants and name not in graph.inputs
     ]
     unknown = _unknown(graph, sum(counts))
+    if are_open(source.inputs):
+        note = open_sizes_note(source.inputs, sums_over_open_sizes(model))
+        unknown = (*unknown, *filter(None, [note]))
     return Audit(source.name, constants, tuple(sorted(found, key=_danger)), sum(counts), unknown)
 
 

@@ -4,6 +4,7 @@ from .constants import (
     findings_in as findings_in,
 )
 from .export import (
+    TFLiteFile as TFLiteFile,
     export_tflite as export_tflite,
     start_converter as start_converter,
 )

@@ -22,6 +22,7 @@ from tfmp.converters.tflite.export.constants import (
     ConstantFinding,
     constant_findings,
 )
+from tfmp.converters.tflite.export.outputs import tell_apart
 from tfmp.converters.tflite.export.saved_model import write_saved_model
 from tfmp.converters.tflite.export.storage import store_in_fp16
 from tfmp.converters.tflite.file import (
@@ -149,6 +150,7 @@ def export_tflite(
             worker.call("convert", *paths, list(signatures), allow_flex, past)
         model = unpacked(whole)
         findings: Sequence[ConstantFinding] = ()
+        tell_apart(model)
         restore_names(model, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         if precision == "fp16":
             findings = constant_findings(TFLiteModel(whole))

@@ -1,7 +1,6 @@
 """Writes sources as a SavedModel that TensorFlow's converter turns into a right .tflite file."""
 
-from collections.abc import Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping
 from pathlib import Path
 
 from tfmp.converters.intake import Source, cut_behind
@@ -128,64 +127,6 @@ def _serving(graph: TracedFunction, inputs: int) -> TracedFunction:
 
     def serve(**named: Tensor) -> dict[str, Tensor]:
         results = graph(*(named[name] for name in names))
-        results = _told_apart(results, _origins(graph))
         return dict(zip(safe_names("out", len(results)), results, strict=True))
 
     return tf.function(serve, autograph=False).get_concrete_function(**signature)
-
-
-_NOT_HANDED_OUT = frozenset(
-    "Placeholder While StatelessWhile If StatelessIf TensorListStack TensorListGetItem "
-    "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd UnsortedSegmentSum".split()
-)
-
-
-def _origins(graph: TracedFunction) -> list[tuple[str, str]]:
-    """For each output the type of the operation behind identities, and a key of what it computes.
-
-    Outputs that are computed alike have one key, because the converter merges them.
-    """
-    keys: dict[str, str] = {}
-    operations = graph.graph.get_operations() if len(graph.outputs) > 1 else ()
-    # What such a variable holds depends on when it is read.
-    written = any(operation.type.startswith("Assign") for operation in operations)
-    for operation in operations:
-        repeatable = operation.type == "ReadVariableOp" and not written
-        if operation.type == "Placeholder" or (operation.op_def.is_stateful and not repeatable):
-            continue
-        node = operation.node_def
-        node.name = ""
-        node.input[:] = [_key(tensor, keys) for tensor in operation.inputs]
-        keys[operation.name] = sha256(node.SerializeToString(deterministic=True)).hexdigest()
-    origins = []
-    for output in graph.outputs:
-        while output.op.type == "Identity":
-            output = output.op.inputs[0]
-        origins.append((output.op.type, _key(output, keys)))
-    return origins
-
-
-def _key(tensor: Tensor, keys: Mapping[str, str]) -> str:
-    return f"{keys.get(tensor.op.name, tensor.op.name)}:{tensor.value_index}"
-
-
-def _told_apart(values: Sequence[Tensor], origins: Sequence[tuple[str, str]]) -> list[Tensor]:
-    """The values, copied where one tensor would be two outputs, or an input and an output.
-
-    LiteRT's CompiledModel reads garbage from such an input, and finds only one such output. It
-    cannot hand out results of a loop, a branch or a sum of segments either, because they are
-    allocated as they come.
-    """
-    import tensorflow as tf
-
-    latest: dict[str, Tensor] = {}
-    results = []
-    for value, (operation, key) in zip(values, origins, strict=True):
-        if operation in _NOT_HANDED_OUT or key in latest:
-            # Each copy is made of the one before: the converter merges copies of the same.
-            value = latest.get(key, value)
-            copy = tf.logical_or if value.dtype.is_bool else tf.maximum
-            value = copy(value, value)  # an operator that the converter keeps
-        latest[key] = value
-        results.append(value)
-    return results

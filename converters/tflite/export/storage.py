@@ -11,6 +11,7 @@ from copy import copy
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from tfmp.converters.tflite.export.outputs import add_code
 from tfmp.converters.tflite.file import PROMISE, add_metadata, promise
 from tfmp.shared.numerics import FLOAT16
 
@@ -19,6 +20,7 @@ from tfmp.shared.numerics import FLOAT16
 # the smallest are smaller (benchmarks/tflite_table.py).
 _SMALL, _SMALL_VECTOR = 1024, 4096
 
+_DEQUANTIZE = schema.BuiltinOperator.DEQUANTIZE
 # The first version whose operand is float16 (tensorflow/lite/tools/versioning/op_version.cc).
 _DEQUANTIZE_VERSION = 3
 
@@ -41,7 +43,7 @@ def store_in_fp16(model: schema.ModelT, accumulate: str) -> None:
     tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
     halves = {tensor.buffer for tensor in tensors if _is_large(tensor, model)} - given
     _bound_limits(model, halves)
-    code = _dequantize_code(model) if halves else 0
+    code = add_code(model, _DEQUANTIZE, _DEQUANTIZE_VERSION) if halves else 0
     for graph in model.subgraphs:
         added = []
         for index, tensor in enumerate(list(graph.tensors)):
@@ -88,14 +90,6 @@ def _values(model: schema.ModelT, buffer: int) -> np.ndarray:
 
 def _bounded(values: np.ndarray) -> np.ndarray:
     return np.clip(values, -FLOAT16.max, FLOAT16.max)
-
-
-def _dequantize_code(model: schema.ModelT) -> int:
-    code = schema.OperatorCodeT()
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.DEQUANTIZE
-    code.version = _DEQUANTIZE_VERSION
-    model.operatorCodes = [*(model.operatorCodes or ()), code]
-    return len(model.operatorCodes) - 1
 
 
 def _dequantize(code: int, half: int, whole: int) -> schema.OperatorT:

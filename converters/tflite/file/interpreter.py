@@ -230,7 +230,7 @@ class Interpreter:
             if values.shape[:1] != (size,):
                 raise RunnerError(
                     f"output {name!r} has shape {list(values.shape)} for a batch of {size}: its "
-                    "first size is not the batch, so samples cannot be told apart"
+                    "first size is not the batch, so samples cannot be separated"
                 )
         return {name: values[:rows] for name, values in results.items()}
 

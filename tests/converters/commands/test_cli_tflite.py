@@ -51,6 +51,7 @@ def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
         "--force",
         "--budget",
         "flip_rate=0.02",
+        "-v",
     )
     assert result.exit_code == 0, result.output
     assert "PASS" in result.stdout
@@ -79,13 +80,12 @@ def test_all_in_mixed_precision_needs_samples(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("onnx", "mixed (ONNX) is FP16 with as few nodes in FP32 as the budget needs on --data. "),
+        ("onnx", "mixed (ONNX) keeps the fewest nodes in FP32 that the budget needs on --data. "),
         (
             "all",
-            "needs on --data; TFLite files are FP16 in place of bf16, and FP16 with --repair in "
-            "place of mixed. ",
+            "needs on --data; TFLite files are FP16, for mixed with --repair. ",
         ),
-        ("tflite", "TFLite files have one: FP16 with --repair serves in place of mixed. "),
+        ("tflite", "There is no bf16 and no mixed TFLite: use fp16 with --repair. "),
     ],
 )
 def test_help_says_what_mixed_means(command: str, told: str) -> None:

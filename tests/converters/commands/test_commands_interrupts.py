@@ -94,7 +94,7 @@ def test_ctrl_c_while_a_report_is_written_leaves_the_one_before(folder, monkeypa
     def stop(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tfmp.converters.report.html.to_html", stop)
+    monkeypatch.setattr("tfmp.converters.report.contents.to_html", stop)
     assert CliRunner().invoke(main, arguments).exit_code == 130
     assert (folder / "drift.html").read_text() == "the one before"
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]

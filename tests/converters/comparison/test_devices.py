@@ -259,7 +259,7 @@ class TestAMachineThatFails:
         with pytest.raises(InputError) as caught:
             validate(model, half, np.ones((2, 6), np.float32), device="gpu")
         assert str(caught.value) == (
-            "device: CUDA failure 2: out of memory. Use device cpu, or mend the GPU's runtime."
+            "device: CUDA failure 2: out of memory. Use device cpu, or repair the GPU's runtime."
         )
         report = validate(model, half, np.ones((400, 6), np.float32), device="auto")
         (candidate,) = report.candidates

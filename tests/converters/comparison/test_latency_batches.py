@@ -8,9 +8,8 @@ import pytest
 
 from tfmp.converters import convert, validate
 from tfmp.converters.comparison.plan import Plan
-from tfmp.converters.report.figures import batch_latency_bars
+from tfmp.converters.report.contents import latency_table
 from tfmp.converters.report.model import CandidateReport, DriftReport, Latency, render
-from tfmp.converters.report.summary import latency_cells
 from tfmp.converters.shared.errors import InputError
 
 DATA = np.random.default_rng(0).standard_normal((8, 6), dtype=np.float32)
@@ -38,7 +37,8 @@ def report(plain) -> DriftReport:
 
 
 def test_models_stand_beside_each_other_by_batch_size(report):
-    heading, *rows = latency_cells(report)
+    table = latency_table(report)
+    heading, rows = table.heading, table.rows
     assert heading == ("Samples", "Model", "Call", "5 to 95 of 100", "Samples/s", "Memory")
     assert [row[:2] for row in rows] == [
         ("1", "dense, Keras float32"),
@@ -54,18 +54,14 @@ def test_models_stand_beside_each_other_by_batch_size(report):
 
 def test_every_rendering_and_json_have_them(report):
     page, text = render(report, ".html"), render(report, ".md")
-    assert "Median time of a call of 8 samples" in page
     assert '<td class="number">500.0 kB</td>' in page
     assert "| 8 | dense, Keras float32 | 2 ms | 1 to 4 ms | 4,000 | 8.0 MB |" in text
     assert DriftReport.from_dict(report.to_dict()) == report
-    sizes = [(size, len(bars)) for size, bars in batch_latency_bars(report)]
-    assert sizes == [(1, 3), (8, 3)]
-    assert all(bar.length == 0.5 for _, bars in batch_latency_bars(report) for bar in bars)
 
 
 def test_without_them_no_table_appears(plain):
-    assert latency_cells(plain) == []
-    assert "Batch sizes" not in render(plain, ".html")
+    assert latency_table(plain).rows == ()
+    assert "Calls with each batch size" not in render(plain, ".html")
     document = plain.to_dict()
     del document["reference"]["latencies"]
     for candidate in document["candidates"]:

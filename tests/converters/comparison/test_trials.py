@@ -1,7 +1,13 @@
 """Candidates are looked at before anything is run."""
 
-import pytest
+from pathlib import Path
 
+import numpy as np
+import onnx
+import pytest
+from onnx_graphs import parse
+
+from tfmp.converters import validate
 from tfmp.converters.comparison.trials import candidate_files
 from tfmp.converters.shared.errors import InputError
 
@@ -18,3 +24,37 @@ def test_what_is_no_converted_file_is_refused(name: str, message: str, tmp_path)
     (tmp_path / "folder.onnx").mkdir()
     with pytest.raises(InputError, match=message):
         candidate_files(tmp_path / name)
+
+
+# Squares of the sum pass FP16's range where CUDA's fused kernel holds them in FP16. A wrong weight
+# is wrong in every kernel.
+NORMALIZED = """
+normalized (float[N, 4, 64] x) => (float[N, 4, 64] y)
+<float big = {{500}}, float[1] gain = {{{gain}}}> {{
+    xl = Cast<to = {low}>(x)
+    bl = Cast<to = {low}>(big)
+    gl = Cast<to = {low}>(gain)
+    large = Mul(xl, bl)
+    total = Add(large, xl)
+    n = LayerNormalization<axis = -1>(total, scales)
+    m = Mul(n, gl)
+    y = Cast<to = 1>(m)
+}}
+"""
+
+
+@pytest.mark.parametrize(("gain", "mended"), [(1, True), (2, False)])
+def test_a_way_to_run_the_file_is_told_where_it_passes_so(gain: int, mended: bool, tmp_path: Path):
+    for name, low, kind, own in (("full", 1, np.float32, 1), ("half", 10, np.float16, gain)):
+        weights = {"scales": np.ones(64, kind)}
+        graph = parse(NORMALIZED.format(low=low, gain=own), **weights)
+        onnx.save(graph, tmp_path / f"{name}.onnx")
+    data = np.random.default_rng(0).standard_normal((100, 4, 64)).astype(np.float32)
+    report = validate(tmp_path / "full.onnx", tmp_path / "half.onnx", data)
+    assert report.verdict == "FAIL"
+    remedy = report.candidates[0].remedy
+    assert (
+        remedy.startswith("Set the CUDA provider's option enable_skip_layer_norm_strict_mode")
+        is mended
+    )
+    assert remedy.endswith("emulated so, the first 32 samples pass") is mended

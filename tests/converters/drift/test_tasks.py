@@ -27,6 +27,7 @@ from tfmp.converters.shared.tensors import TensorSpec
         ("y=angle", ("y", Task(Kind.ANGLE, period=360))),
         ("y=angle:period=6.2832", ("y", Task(Kind.ANGLE, period=6.2832))),
         ("y=quaternion:axis=1", ("y", Task(Kind.QUATERNION, axis=1))),
+        ("y=quaternion:columns=3-6", ("y", Task(Kind.QUATERNION, columns=(3, 4, 5, 6)))),
     ],
 )
 def test_declared(text, expected):
@@ -44,7 +45,7 @@ def test_declared(text, expected):
         ("y=classification:axis=0", "axis=0 is not an axis of answers"),
         ("y=classification:axes=1", "'axes' cannot be read; expected axis=NUMBER, columns="),
         ("y=classification:axis", "'axis' cannot be read"),
-        ("y=regression:columns=0-3", "columns are those of a detection's boxes"),
+        ("y=regression:columns=0-3", "columns are those of boxes, quaternions or angles"),
         ("y=detection:columns=3-1", "names no column"),
         ("y=regression:period=360", "a period is that of an angle, and the kind is regression"),
         ("y=angle:period=0", "period=0 is no length of a turn"),
@@ -64,7 +65,8 @@ def test_what_cannot_be_read(text, message):
         ("classification:axis=-3", (None, 4, 4), "axis=-3 is not one of its axes"),
         ("detection:columns=2-5", (None, 10, 5), "it has no column 5"),
         ("detection:columns=0-2", (None, 10, 5), "a box has four columns, received 3"),
-        ("quaternion", (None, 7), "a quaternion has four numbers, and its axis has 7"),
+        ("quaternion", (None, 7), "a quaternion has four columns, received 7. Name the"),
+        ("quaternion:columns=3-5", (None, 7), "a quaternion has four columns, received 3"),
     ],
 )
 def test_what_does_not_fit_its_output(task, shape, message):

@@ -1,5 +1,7 @@
 """Angles a turn apart and quaternions of either sign say the same; all else is an error."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,23 @@ def test_a_quaternion_with_one_wrong_sign_is_another_turn():
     reference = np.float32([[0.9, 0.3, 0.2, 0.2]])
     wrong = reference * np.float32([1, -1, 1, 1])
     np.testing.assert_array_equal(aligned(reference, wrong, task)[1], wrong)
+
+
+@pytest.mark.parametrize("task", ["quaternion:columns=1-4", "angle:columns=1-2"])
+def test_columns_alone_are_turned(task: str):
+    reference = np.array([[-3.0, 0.5, -0.5, 0.1, 0.7]])
+    same = np.array([[3.0, -0.5, 0.5, -0.1, -0.7]])
+    if task.startswith("angle"):
+        same = np.array([[357.0, 360.5, -360.5, 360.1, 0.7]])
+    turned = Task.of(task, "y")
+    received = aligned(reference, same, turned)[1]
+    first = replace(turned, axis=1)
+    turned_first = aligned(reference[..., None], same[..., None], first)[1]
+    np.testing.assert_array_equal(turned_first[..., 0], received)
+    columns = list(turned.columns)
+    np.testing.assert_array_equal(received[:, columns], reference[:, columns])
+    others = [column for column in range(5) if column not in columns]
+    np.testing.assert_array_equal(received[:, others], same[:, others])
 
 
 @pytest.mark.parametrize("task", ["angle", "quaternion"])

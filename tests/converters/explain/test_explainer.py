@@ -105,8 +105,6 @@ def test_nodes_and_graph_have_the_names_that_the_file_gives_them(overflow, forma
     assert {name for layer in found.layers for name in layer.float32} == wide
     assert found.culprit.node in names
     assert found.graph == (graph.name if format == "onnx" else graph.Name().decode())
-    own = {row.layer: row for row in found.culprit.nodes}
-    assert own[found.culprit.node].local_nonfinite == found.culprit.local_nonfinite
 
 
 @pytest.mark.parametrize("format", ["onnx", "tflite"])
@@ -125,7 +123,7 @@ def test_the_saved_node_shows_the_error_by_itself(overflow, format: str) -> None
     assert Path(culprit.folder) == folder / f"model.{format}"
     result = reproduce(culprit.folder)
     lost = re.search(r"y0: relative L2 error \S+, (\d+) of 1024 values not finite", result)
-    assert int(lost[1]) > 100
+    assert int(lost[1]) == culprit.local_nonfinite, "the script prints what the report printed"
     with np.load(Path(culprit.folder, "inputs.npz")) as inputs:
         assert all(len(array) == 1 for array in inputs.values()), "one sample is enough"
 

@@ -67,7 +67,7 @@ def test_classes_and_texts_are_compared_by_equality() -> None:
 
 
 def sample(index: int, length: int = 3) -> Sample:
-    return Sample(index, 0.1, {"x": np.full(length, index)}, {"y": np.full(2, index)})
+    return Sample(index, 0.1, {"x": np.full(length, index)}, {"y": np.full(2, index)}, {})
 
 
 def test_samples_of_one_shape_run_together_and_fill_a_fixed_batch() -> None:

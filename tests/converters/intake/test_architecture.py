@@ -149,7 +149,7 @@ def test_a_function_is_found_by_its_name(tmp_path: Path, monkeypatch):
     [
         ("m.h5", None, r"m\.h5: holds weights without an architecture.*--architecture"),
         ("m.h5", "absent.json", "architecture absent.json: no such file"),
-        ("m.h5", "build", "'build' is neither a .json file nor package.module:function"),
+        ("m.h5", "build", "'build' is neither a .json file nor FILE.py:function"),
         ("m.h5", "absent_module:build", "there is no module 'absent_module'"),
         ("whole.h5", "shop:build", "whole.h5: holds an architecture of its own"),
         ("data.h5", None, "data.h5: is HDF5, but neither a model nor weights of Keras"),

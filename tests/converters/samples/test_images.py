@@ -70,7 +70,7 @@ def test_models_that_do_not_take_one_image(folder: Path, inputs: list[TensorSpec
     with pytest.raises(InputError) as caught:
         open_data(folder, inputs)
     assert "of images does not fit the model's inputs: " in str(caught.value)
-    assert "Pass an .npz file or package.module:function instead." in str(caught.value)
+    assert "Pass an .npz file or FILE.py:function instead." in str(caught.value)
 
 
 def test_a_folder_without_images(tmp_path: Path) -> None:

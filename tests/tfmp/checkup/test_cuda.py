@@ -77,6 +77,16 @@ def test_providers_that_load_and_one_that_should():
     assert missing.fix == 'Run: pip install "tfmp[cuda]"'
 
 
+def test_the_build_without_cuda_on_a_machine_with_a_card():
+    machine = on(
+        machines.T4,
+        providers={CPU_PROVIDER: ""},
+        packages={"onnxruntime": "1.26.0"},
+        devices=(A100, CPU),
+    )
+    assert statuses(check_providers, machine) == ["ok", "warning"]
+
+
 @pytest.mark.parametrize(
     ("facts", "status"),
     [

@@ -82,7 +82,7 @@ def test_equal_weights_are_no_weights():
     mode, reason = recommend(rows, in_rounds=True)
     assert (mode, reason) == (
         "interleaved",
-        "the fastest mode that keeps to the weights of the jobs",
+        "the fastest mode that respects the weights of the jobs",
     )
 
 

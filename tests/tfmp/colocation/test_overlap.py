@@ -51,8 +51,8 @@ def test_the_number():
             "threads",
             (2.4, 2.5),
             3.1,
-            "the steps hold each other up: 0.80 seconds of work in a second. Alone the jobs keep "
-            "3.1 and 3.1 of 4 cores busy: together they want more than there is",
+            "the steps slow each other down: 0.80 seconds of work in a second. Alone the jobs keep "
+            "3.1 and 3.1 of 4 cores busy: together they need more cores than there are",
         ),
         ("processes", (2.0, 2.0), 1.9, "the steps do not overlap. Alone the jobs keep 1.9 and 1.9"),
         ("processes", (1.0, 1.1), 1.0, "1.0 and 1.0 of 4 cores busy: cores are left"),

@@ -1,11 +1,8 @@
 """`tfmp calibrate`: a model file and data in, a scale out; clear words for what cannot be used."""
 
 import json
-import shutil
 import sys
-from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -14,31 +11,6 @@ from tfmp.commands.cli import main
 
 X = np.random.default_rng(0).standard_normal((20, 4)).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("made") / "m.keras"
-    keras.utils.set_random_seed(1)
-    layers = keras.layers
-    net = keras.Sequential(
-        [layers.Input((4,)), layers.Dense(8, activation="relu", name="hidden"), layers.Dense(1)]
-    )
-    net.compile("sgd", "mse")
-    net.save(path)
-    return path
-
-
-@pytest.fixture
-def model(made) -> str:
-    shutil.copy(made, "m.keras")
-    return "m.keras"
-
-
-@pytest.fixture
-def data() -> str:
-    np.savez("d.npz", features=X, labels=Y)
-    return "d.npz"
 
 
 OWN_CODE = """
@@ -80,19 +52,19 @@ def run(*arguments: str):
     return CliRunner().invoke(main, ["calibrate", *arguments])
 
 
-def test_a_table_on_stdout(model, data):
-    result = run(model, "--data", data)
+def test_a_table_on_stdout(model):
+    result = run(model, "--data", "d.npz")
     assert result.exit_code == 0
     assert result.stdout.startswith("Recommended static loss scale: ")
     assert "hidden" in result.stdout
 
 
-def test_one_json_document_and_the_options(model, data):
-    result = run(model, "--data", data, "--json", "--batches", "2", "--batch-size", "5")
+def test_one_json_document_and_the_options(model):
+    result = run(model, "--data", "d.npz", "--json", "--batches", "2", "--batch-size", "5")
     document = json.loads(result.stdout)
     assert (document["batches"], document["samples"], document["margin"]) == (2, 10, 8.0)
-    wider = json.loads(run(model, "--data", data, "--json", "--margin", "16").stdout)
-    plain = json.loads(run(model, "--data", data, "--json").stdout)
+    wider = json.loads(run(model, "--data", "d.npz", "--json", "--margin", "16").stdout)
+    plain = json.loads(run(model, "--data", "d.npz", "--json").stdout)
     assert wider["recommended_scale"] == plain["recommended_scale"] / 2
 
 
@@ -106,8 +78,8 @@ def test_data_from_a_function_and_sample_weights(model, tmp_path):
     assert "exactly zero" in run(model, "--data", "w.npz").stderr
 
 
-def test_several_outputs_have_labels_of_their_own(own_code, data):
-    result = run("own_code:build", "--data", data, "--batches", "1", "--batch-size", "1")
+def test_several_outputs_have_labels_of_their_own(own_code, model):
+    result = run("own_code:build", "--data", "d.npz", "--batches", "1", "--batch-size", "1")
     assert "from 1 sample\n" in result.stdout
     np.savez("two.npz", features=X, **{"labels.right": Y, "labels.left": Y})
     result = run("own_code:forked", "--data", "two.npz")
@@ -163,7 +135,7 @@ def test_arrays_that_do_not_fit(model, arrays, message):
         (("m.keras", "--data", "d.npz", "--report", "no/r.json"), "Create 'no' first."),
     ],
 )
-def test_bad_input_is_one_message_and_status_2(model, data, own_code, arguments, message):
+def test_bad_input_is_one_message_and_status_2(model, own_code, arguments, message):
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())

@@ -124,7 +124,7 @@ def test_files_of_unknown_classes(tmp_path):
     result = run("doctor", str(tmp_path / "model.keras"))
     assert result.exit_code == 2
     assert "register_keras_serializable" in result.stderr
-    assert "package.module:function" in " ".join(result.stderr.split())
+    assert "FILE.py:function" in " ".join(result.stderr.split())
 
     class Unknown(keras.Sequential):
         pass

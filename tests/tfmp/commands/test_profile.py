@@ -1,12 +1,8 @@
 """`tfmp profile`: a file or a function in, tables, JSON and pages out; clear words for the rest."""
 
 import json
-import shutil
-from pathlib import Path
 
 import click
-import keras
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -20,26 +16,7 @@ from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.steps import StepProfile
 from tfmp.shared.packages import processor_name
 
-X = np.random.default_rng(0).standard_normal((12, 4)).astype("float32")
-
 FAST = ("--rounds", "1", "--steps", "1", "--no-layers", "--no-roofline", "--batch-size", "4")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("made")
-    keras.utils.set_random_seed(1)
-    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
-    net.compile("sgd", "mse")
-    net.save(folder / "m.keras")
-    np.savez(folder / "d.npz", features=X, labels=X[:, :1])
-    return folder
-
-
-@pytest.fixture
-def model(made) -> str:
-    shutil.copytree(made, ".", dirs_exist_ok=True)
-    return "m.keras"
 
 
 def run(*arguments: str):

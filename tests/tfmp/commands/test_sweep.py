@@ -3,8 +3,6 @@
 import json
 
 import click
-import keras
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -17,19 +15,12 @@ from tfmp.profiling.sweep import look, measure
 FAST = ("--rounds", "1", "--steps", "1", "--batch-sizes", "2,4", "--mode", "train")
 
 
-@pytest.fixture
-def model(monkeypatch) -> str:
-    """A file, and processes that are calls."""
-
+@pytest.fixture(autouse=True)
+def calls_in_place_of_processes(monkeypatch) -> None:
     def call(function, *arguments, memory_limit, variables):
         return (CPU, False) if function is look else measure(*arguments)
 
     monkeypatch.setattr(sweep, "call_apart", call)
-    net = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
-    net.compile("sgd", "mse")
-    net.save("m.keras")
-    np.savez("d.npz", features=np.ones((4, 4), np.float32), labels=np.ones((4, 1), np.float32))
-    return "m.keras"
 
 
 def run(*arguments: str):

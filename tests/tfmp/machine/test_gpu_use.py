@@ -92,7 +92,7 @@ def test_other_cards(monkeypatch):
             {"failure": Fails(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)},
             "the use of the GPU was not watched: NVIDIA's driver is not installed",
         ),
-        (H100, {}, "the use of the GPU was not watched: its driver shows this process none"),
+        (H100, {}, "the use of the GPU was not watched: its driver shows no GPU to this process"),
     ],
 )
 def test_nothing_to_watch_costs_no_thread_and_is_said(monkeypatch, device, driver, text):

@@ -94,6 +94,7 @@ def test_one_batch_size_puts_the_model_size_on_the_axis():
     assert report.axis == "model size"
     assert [report.size_of(each) for each in rows] == [1, 2]
     assert "model size" in to_html(report)
+    assert "limit of memory" not in str(report)
     assert report.crossovers == ()
 
 

@@ -72,9 +72,9 @@ def test_a_metric_travels_by_name_where_it_can_be_imported(tmp_path, monkeypatch
     [
         ("no_such_module_here:f", "metric 'no_such_module_here:f': there is no module 'no_such_"),
         ("math:no_such", "metric 'math:no_such': module 'math' has no 'no_such'; it defines no"),
-        ("accuracy", "metric 'accuracy' cannot be read: expected package.module:function, or a"),
-        ("math:pi", "metric 'math:pi' is no function: expected package.module:function"),
-        (3, "metric: expected package.module:function, or a function of predictions and labels"),
+        ("accuracy", "metric 'accuracy' cannot be read: expected FILE.py:function, or a"),
+        ("math:pi", "metric 'math:pi' is no function: expected FILE.py:function"),
+        (3, "metric: expected FILE.py:function, or a function of predictions and labels"),
         (lambda predictions: 1.0, "cannot be called with two arguments, predictions and labels"),
     ],
 )
@@ -82,6 +82,17 @@ def test_refusals(metric, message) -> None:
     with pytest.raises(InputError) as caught:
         CustomMetric.of(metric)
     assert message in str(caught.value)
+
+
+def test_a_metric_of_a_file_travels_to_other_processes(tmp_path, monkeypatch) -> None:
+    (tmp_path / "filed_metric_here.py").write_text("def f(predictions, labels):\n    return 0.5\n")
+    monkeypatch.chdir(tmp_path)
+    content = pickle.dumps(CustomMetric.of("filed_metric_here.py:f"))
+    monkeypatch.chdir(tmp_path.parent)
+    monkeypatch.delitem(__import__("sys").modules, "filed_metric_here")
+    assert pickle.loads(content)(OUTPUT, LABELS, 3) == 0.5
+    with pytest.raises(InputError, match=r"there is no file '.*absent\.py'\. Check the path"):
+        CustomMetric.of("absent.py:f")
 
 
 def test_a_module_that_raises_is_told_with_its_place(tmp_path, monkeypatch) -> None:

@@ -37,7 +37,7 @@ def test_many_statements_fail_by_holm_s_rule(ps, failing):
         if check.verdict is Verdict.INCONCLUSIVE:
             assert p <= 0.05
             assert check.text.endswith(
-                f"It is one of {len(ps)} such statements, among which it may be chance"
+                f"It is one of {len(ps)} such checks, of which one may fail by chance"
             )
 
 

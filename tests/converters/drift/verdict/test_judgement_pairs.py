@@ -1,5 +1,7 @@
 """Verdicts on pairs that FP16 arithmetic makes: harm is seen, and its benign twin passes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fp16_pairs import PAIRS, SAMPLES, Pair
@@ -64,3 +66,26 @@ def test_offsets_at_random_places(seed: int):
         assert verdict is not Verdict.PASS
     elif loss < 0.03:
         assert verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a quantile beside the median",
+        "ramps of small steps",
+        "some samples beside an offset",
+        "chances near one",
+        "an embedding beside its mean",
+    ],
+)
+def test_numbers_in_place_of_missing_ones_hide_no_harm(name: str):
+    pair = next(pair for pair in PAIRS if pair.name == name)
+
+    def with_gaps(product: type, rest: type) -> dict[str, np.ndarray]:
+        (found,) = pair.model(product, rest).values()
+        missing = np.random.default_rng(7).random(found.shape) < 0.1
+        return {"y": np.where(missing, found.dtype.type(-999), found)}
+
+    gaps = replace(pair, model=with_gaps)
+    assert gaps.judged(gaps.harmful).verdict is not Verdict.PASS
+    assert gaps.judged(gaps.benign).verdict is Verdict.PASS

@@ -259,7 +259,7 @@ class TestNearEnd:
         assert (found.loss > SHARE) is is_lost
 
     @pytest.mark.parametrize(
-        "values", [RISK + 0.5, RISK - 1e-3, RISK + 1, np.where(RISK > 3e-4, 0.2, RISK)]
+        "values", [RISK + 0.5, RISK - 1e-3, RISK + 1, np.where(RISK > 3e-4, 500 * RISK, RISK)]
     )
     def test_others_have_no_end(self, values):
         assert near_end(tables_of(evidence(values, values))) is None

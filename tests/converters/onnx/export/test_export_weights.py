@@ -57,6 +57,6 @@ def test_grappler_makes_no_array_for_a_weight(tmp_path: Path, monkeypatch: pytes
         return optimize(inputs, outputs, graph_def)
 
     monkeypatch.setattr(tf_loader, "tf_optimize", watched)
-    x = keras.Input((64,), name="x")
-    convert(keras.Model(x, layers.Dense(64)(x)), "onnx", tmp_path / "m.onnx")
+    x = keras.Input((512,), name="x")
+    convert(keras.Model(x, layers.Dense(512)(x)), "onnx", tmp_path / "m.onnx")
     assert len(seen) == 1

@@ -142,3 +142,12 @@ def test_values_inside_loops_are_said_to_be_unknown(look: Look) -> None:
     result = look(source, [{source.inputs[0].name: np.ones((2, 5, 3), np.float32)}])
     assert result.samples == 2
     assert any("inside loops" in one for one in result.unknown)
+
+
+def test_a_mean_over_an_open_size_is_told_with_the_way_to_longer_samples(look: Look) -> None:
+    x = keras.Input((None, 3), name="x")
+    pooled = keras.layers.GlobalAveragePooling1D(name="pool")(keras.layers.Softmax()(x))
+    told = look(open_source(keras.Model(x, pooled))).unknown[-1]
+    assert told.startswith("open sizes reach a mean in Mean ")
+    assert "Softmax" not in told
+    assert told.endswith("--sizes x=1,SIZE,3")

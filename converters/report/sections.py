@@ -1,0 +1,133 @@
+"""A report as sections of sentences, pictures, tables and facts: each rendering shows these."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from tfmp.converters.drift.verdict import Verdict
+from tfmp.shared.html_page import NONE, SIGNS, Bar, page_environment, printable
+
+# A cell with a verdict, as every rendering writes it in colour.
+VERDICTS = {f"{SIGNS[verdict]} {verdict}": verdict for verdict in Verdict}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of words and numbers.
+
+    Attributes:
+        heading: the names of the columns.
+        rows: the cells; a row has as many as the heading.
+        caption: what the table shows, in a line.
+        words: headings of the columns of words; the other ones are of numbers.
+        folded: whether a page shows the table only on demand.
+    """
+
+    heading: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    words: tuple[str, ...] = ()
+    folded: bool = False
+
+    def without(self, *headings: str) -> Self:
+        """The table without some of its columns."""
+        kept = [place for place, name in enumerate(self.heading) if name not in headings]
+        return replace(
+            self,
+            heading=tuple(self.heading[place] for place in kept),
+            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
+        )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Bars under each other.
+
+    Attributes:
+        caption: what the bars show, in a line.
+        bars: the bars; a picture without bars is not shown.
+        line: place of a dashed line, as a share of the track; None for no line.
+    """
+
+    caption: str
+    bars: tuple[Bar, ...]
+    line: float | None = None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample beside its answers, with its image where it is one (PNG in base64)."""
+
+    text: str
+    image: str | None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report, with a title; what it has is shown in the order of its attributes.
+
+    Attributes:
+        title: of the section.
+        lines: sentences.
+        pictures: pictures of bars.
+        tables: tables; one without rows is not shown.
+        samples: some of the samples.
+        facts: names and values.
+        quiet: notes of less weight.
+    """
+
+    title: str
+    lines: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    tables: tuple[Table, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    quiet: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> bool:
+        """Whether it has anything to show."""
+        drawn = any(picture.bars for picture in self.pictures)
+        filled = any(table.rows for table in self.tables)
+        return drawn or filled or bool(self.lines or self.samples or self.facts or self.quiet)
+
+
+def table_of(
+    caption: str,
+    items: Sequence[Any],
+    columns: Mapping[str, Callable[[Any], str]],
+    words: Sequence[str],
+    folded: bool = False,
+) -> Table:
+    """A row for each item, of columns that have a value in any row."""
+    cells = {name: tuple(printable(cell(item)) for item in items) for name, cell in columns.items()}
+    cells = {name: column for name, column in cells.items() if set(column) != {NONE}}
+    rows = tuple(zip(*cells.values(), strict=True))
+    return Table(tuple(cells), rows, caption, tuple(words), folded)
+
+
+def page(
+    title: str, heading: str, headline: str, parts: Sequence[Section], verdict: str = ""
+) -> str:
+    """Sections as a page.
+
+    Args:
+        title: of the window.
+        heading: of the page.
+        headline: the conclusion.
+        parts: the sections; the first belongs to the conclusion.
+        verdict: PASS, FAIL or INCONCLUSIVE; "" for a page without a verdict.
+    """
+    environment = page_environment("tfmp.converters.report")
+    template = environment.get_template("report.html.j2")
+    return (
+        template.render(
+            title=title,
+            heading=heading,
+            headline=headline,
+            sections=parts,
+            verdict=verdict,
+            verdicts=VERDICTS,
+        )
+        + "\n"
+    )

@@ -1,0 +1,2 @@
+from .help import GroupedCommand as GroupedCommand
+from .user_modules import module_of_file as module_of_file

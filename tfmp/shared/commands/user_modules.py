@@ -1,0 +1,37 @@
+"""Files of users as modules, for functions that are named as FILE.py:function."""
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+
+def module_of_file(path: Path) -> ModuleType:
+    """The module that a file defines, which finds its neighbours as a script would.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: another module has its name.
+        Exception: the file raised it.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    known = sys.modules.get(path.stem)
+    if known is not None and getattr(known, "__file__", None) != str(path.resolve()):
+        raise ValueError(f"{path.name!r} has the name of a module in use; rename the file.")
+    if known is not None:
+        return known
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[path.stem] = module  # functions of it can be pickled, and registered with Keras
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+    return module
