@@ -93,9 +93,9 @@ HEADINGS = {
         *("precision", "repair", "keep_fp32", "target", "accumulate", "host_output_scaling"),
         *("fp16_io", "fp16_edges"),
     ),
-    "Judging": ("data", "labels", "budget", "tasks", "metrics"),
+    "Judging": ("data", "labels", "sizes", "budget", "tasks", "metrics"),
     "Reports": (
-        *("reports", "as_json", "quiet", "explain", "split", "reproduce"),
+        *("reports", "as_json", "quiet", "verbose", "explain", "split", "reproduce"),
         *("latency", "latency_batch_sizes"),
     ),
     "Shapes": ("batch_size", "input_shapes", "sample_axes", "states"),
@@ -306,9 +306,8 @@ comparison = _options(
         "--sizes",
         metavar="INPUT=SIZE,...",
         multiple=True,
-        help="Sizes of samples to judge the files on, too, number of samples first, as in "
-        "tokens=4,6000. The samples are made of the data's values and can only make the verdict "
-        "FAIL. Repeatable, also for one input.",
+        help="Sizes to judge on, too, number of samples first, as in tokens=4,6000: samples "
+        "made of the data's values, which can only make the verdict FAIL. Repeatable.",
     ),
     _budget,
     _reports,
@@ -421,7 +420,7 @@ shown = _options(
         "--verbose",
         "-v",
         is_flag=True,
-        help="Also print every check, the meaning of each output, and notes on the files.",
+        help="Also print checks, meanings of outputs and notes on files.",
     ),
     click.option(
         "--config",
