@@ -5,6 +5,7 @@ import math
 import re
 import sys
 import textwrap
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -163,6 +164,32 @@ def _own_step(model: keras.Model) -> tuple[str, str]:
         return inspect.getsource(step), helpers
     except (OSError, TypeError, KeyError):
         return "", ""
+
+
+def trace_unknown_step(model: keras.Model, batch: TensorTree) -> None:
+    """Traces a train_step of the user's own without source: its optimizers note what it does.
+
+    Nothing is computed, and a step that fails is left to `fit`.
+
+    Args:
+        model: a model in `fit`, whose variables have their values.
+        batch: as `fit` hands it to the step.
+    """
+    if type(model).train_step.__module__.startswith("keras.") or _own_step(model)[0]:
+        return
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `fit` gives the step its scale
+        if keras.backend.backend() == "jax":
+            import jax
+
+            optimizer, metrics = model.optimizer.variables, model.metrics_variables
+            kinds = (model.trainable_variables, model.non_trainable_variables, optimizer, metrics)
+            state = tuple([variable.value for variable in kind] for kind in kinds)
+            jax.eval_shape(model.train_step, state, batch)
+        else:
+            import tensorflow as tf
+
+            tf.function(model.train_step, autograph=False).get_concrete_function(batch)
 
 
 def _leaves_scaling_to_keras(model: keras.Model, step: str, helpers: str) -> bool:

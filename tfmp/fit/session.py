@@ -16,7 +16,13 @@ from tfmp.fit.large_inputs import (
     widen_readers,
 )
 from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
-from tfmp.fit.preflight import SEPARATE_STATES, UNSCALED_STEP, not_finite_data, unscaled_step
+from tfmp.fit.preflight import (
+    SEPARATE_STATES,
+    UNSCALED_STEP,
+    not_finite_data,
+    trace_unknown_step,
+    unscaled_step,
+)
 from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.scale_watch import ScaleWatch
@@ -233,6 +239,8 @@ class FitSession:
         return None
 
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
+        trace_unknown_step(self._model, batches[0])
+        self._fix_unscaled_step()
         if self._scale_watch is not None:
             self._scale_watch.hold(batches[0])
             self._fix_own_gradients(self._scale_watch)

@@ -2,9 +2,9 @@
 
 from dataclasses import asdict, dataclass
 
-from tfmp.nonfinite.first_op import FirstOp
 from tfmp.nonfinite.value_range import ValueRange
 from tfmp.precision import ROOT, LayerNode
+from tfmp.precision.measuring import FirstOp
 from tfmp.shared.report_files import JsonObject
 
 

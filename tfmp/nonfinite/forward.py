@@ -7,10 +7,10 @@ from keras import ops, tree
 
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
-from tfmp.nonfinite.first_op import FirstOp, first_nonfinite_op
 from tfmp.nonfinite.replay import Call, ReplayedStep
 from tfmp.nonfinite.value_range import range_of
 from tfmp.precision import NARROW_DTYPES, LayerNode
+from tfmp.precision.measuring import FirstOp, first_nonfinite_op
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.numerics import FLOAT16
 

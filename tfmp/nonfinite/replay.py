@@ -184,6 +184,11 @@ def compute_loss(step: ReplayedStep, outputs: TensorTree) -> Tensor:
             f"Model {model.name!r} has no loss: it was compiled without a loss, and no layer adds "
             "one. Pass a loss to model.compile()."
         )
+    if step.y is None and model._compile_loss is not None and not has_own:
+        raise NoLossError(
+            f"Model {model.name!r} was compiled with a loss, which compares with targets; received "
+            "x alone. Pass (x, y)."
+        )
     loss = model._compute_loss(
         x=step.x, y=step.y, y_pred=outputs, sample_weight=step.sample_weight, training=True
     )

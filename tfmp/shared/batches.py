@@ -11,7 +11,7 @@ from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
 # A tuple (x, y) or (x, y, sample_weight) of arrays, or an iterable of batches with this form: a
-# list, a `tf.data.Dataset`, a `keras.utils.PyDataset`.
+# list, a `tf.data.Dataset`, a `keras.utils.PyDataset`. Models that make their own targets take x.
 TrainingData: TypeAlias = tuple[TensorTree, ...] | Iterable[Sequence[TensorTree]]
 
 # More batches than this make no step more typical, and all of them are kept on the device.
@@ -28,7 +28,7 @@ class TrainingBatch(NamedTuple):
     """
 
     x: TensorTree
-    y: TensorTree
+    y: TensorTree = None
     sample_weight: TensorTree = None
 
     @property
@@ -70,15 +70,18 @@ def labelled_batches(data: TrainingData, size: int) -> Iterator[TrainingBatch]:
     """The batches of data in any form.
 
     Args:
-        data: a tuple of arrays, which is cut into batches, or an iterable of batches.
+        data: a tuple of arrays, which is cut into batches, or an iterable of batches. An array, a
+            dict or list of arrays is x alone, as in `fit`.
         size: number of samples in a batch of arrays; the last batch may have fewer.
 
     Raises:
-        TypeError: the data has another form, or a batch has no targets.
+        TypeError: the data has another form.
         ValueError: arrays that are cut into batches have different lengths.
     """
     import keras
 
+    if _is_x(data):
+        data = (data,)
     if isinstance(data, tuple):
         whole = _unpacked(data)
         _check_lengths(whole)
@@ -87,7 +90,7 @@ def labelled_batches(data: TrainingData, size: int) -> Iterator[TrainingBatch]:
     elif isinstance(data, keras.utils.PyDataset):
         for index in range(len(data)):
             yield _unpacked(data[index])
-    elif isinstance(data, Iterable) and not hasattr(data, "shape") and not isinstance(data, dict):
+    elif isinstance(data, Iterable):
         for batch in data:
             yield _unpacked(batch)
     else:
@@ -134,14 +137,21 @@ def readable(batches: Iterable[TrainingBatch]) -> Iterator[TrainingBatch]:
         ) from error
 
 
+def _is_x(data: object) -> bool:
+    """Whether data is x alone: an array, a dict, or a list with an array for each input."""
+    if isinstance(data, list):
+        return bool(data) and all(hasattr(one, "shape") for one in data)
+    return hasattr(data, "shape") or isinstance(data, dict)
+
+
 def _unpacked(batch: object) -> TrainingBatch:
-    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
-        size = f" of length {len(batch)}" if isinstance(batch, tuple | list) else ""
+    parts = batch if isinstance(batch, tuple | list) else (batch,)
+    if len(parts) not in (1, 2, 3):
         raise TypeError(
-            "A batch expects (x, y) or (x, y, sample_weight); received "
-            f"{type(batch).__name__}{size}. Gradients need targets."
+            "A batch expects x, (x, y) or (x, y, sample_weight); received "
+            f"{type(batch).__name__} of length {len(parts)}."
         )
-    unpacked = TrainingBatch(*batch)
+    unpacked = TrainingBatch(*parts)
     for name, array in _arrays(unpacked):
         _check_array(name, array)
     return unpacked

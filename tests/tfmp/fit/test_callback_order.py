@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from probed_fits import EAGER
 
 import tfmp
 
@@ -19,7 +20,7 @@ class Interruption(keras.callbacks.Callback):
 def model(**optimizer_options) -> keras.Model:
     keras.utils.set_random_seed(1)
     net = keras.Sequential([layers.Input((4,)), layers.Dense(8, "relu"), layers.Dense(1)])
-    net.compile(keras.optimizers.Adam(0.01, **optimizer_options), "mse")
+    net.compile(keras.optimizers.Adam(0.01, **optimizer_options), "mse", **EAGER)
     return net
 
 

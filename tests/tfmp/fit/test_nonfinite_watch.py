@@ -323,7 +323,7 @@ class Steep(keras.Model):
 
 
 def fit_on_zeros(model: keras.Model, target: float) -> MixedPrecision:
-    model.compile("sgd", "mse", jit_compile=False)
+    model.compile("sgd", "mse", **EAGER)
     x = np.random.default_rng(0).standard_normal((160, 4)).astype("float32")
     x[::4] = 0.0
     keep = {"float16": ["first", "second"]}  # the plan itself would not

@@ -173,6 +173,33 @@ def test_a_helper_whose_module_is_gone_is_left_to_the_first_step(monkeypatch):
     assert "train_step without loss scaling" not in findings(model)
 
 
+STEP = """
+class Own(keras.Sequential):
+    def train_step(self, data):
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(data[0], data[1], self(data[0]))
+            scaled = self.optimizer.scale_loss(loss) if {scales} else loss
+        gradients = tape.gradient(scaled, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {{"loss": loss}}
+"""
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a step of TensorFlow's")
+@pytest.mark.parametrize("scales", [True, False])
+def test_a_step_without_source_is_traced_before_it_trains(scales):
+    names = {"keras": keras, "tf": tf, "__name__": "gone"}
+    exec(STEP.format(scales=scales), names)
+    model = names["Own"]([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    before, x = model.get_weights()[0], np.full((4, 8), 0.01, "float32")
+    callback = MixedPrecision("mixed_float16", loss_scale=64.0)
+    model.fit(x, np.ones((4, 2)), verbose=0, callbacks=[callback])
+    assert abs(model.get_weights()[0] - before).max() > 1e-3
+    found = [finding.check for finding in callback.report.findings]
+    assert ("train_step without loss scaling" in found) is not scales
+
+
 class Parted(keras.Sequential):
     """Two optimizers, of which Keras's fit on JAX carries neither's state."""
 

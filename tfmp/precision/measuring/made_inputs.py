@@ -32,7 +32,10 @@ def possible_arguments(entry: LayerNode, data: TensorTree) -> Iterator[Arguments
             was built with.
     """
     if data is not None:
-        yield from (([rows], {}) for rows in _rows_of(data))  # a `train_step` may take others
+        for rows in _rows_of(data):  # a `train_step` may take others
+            yield [rows], {}
+            if isinstance(rows, list | tuple):
+                yield list(rows), {}  # `call(self, a, b)`
     try:
         inputs = entry.layer.input
     except (AttributeError, ValueError):

@@ -8,11 +8,14 @@ from functools import partial
 
 import keras
 import numpy as np
+from keras import ops
 
 from tfmp.precision.measuring.alterations import FAR, FLAT, LARGEST, SMALL, Given, altered
 from tfmp.precision.measuring.errors import Array, deviation, errors, rounded
+from tfmp.precision.measuring.first_op import first_nonfinite_op
 from tfmp.precision.measuring.pieces import Outcome, Piece
 from tfmp.precision.measuring.replays import Replay, replay, trace
+from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import first_line
 
 # In standard deviations: an error that training feels, and by how much float32 must be better.
@@ -148,7 +151,7 @@ class Measurement:
         self._is_random = max(moved) > _RANDOM
         for name, values in altered(self.setting.given):
             baseline = self._baseline(name, values)
-            self._widen(partial(self._harm, on=baseline))
+            self._widen(partial(self._harm, on=baseline), baseline)
             if name == LARGEST:
                 now, first = (_largest(one) for one in (baseline.exact, self._first.results))
                 self.need.bounded = now <= 2 * first
@@ -169,16 +172,20 @@ class Measurement:
     def _parts(self) -> frozenset[int]:
         return frozenset(self.need.parts.keys() | ({OWN} if self.setting.own else set()))
 
-    def _widen(self, problem: "_Problem") -> None:
+    def _widen(self, problem: "_Problem", on: _Baseline | None = None) -> None:
         """Makes parts float32, the one called last first, until there is no problem.
 
         Those that it does without are taken out again.
+
+        Args:
+            problem: tells of one.
+            on: the numbers that show it, if it is not that the piece fails.
         """
         parts, reason, added = self._parts(), "", []
         pairs = zip(self.piece.sources, self._dtypes, strict=True)
         calls = sorted({s for s, dtype in pairs if dtype != "float32" and s is not None})
         while (told := problem(parts)) is not None:
-            reason = reason or told[0]
+            reason = reason or told[0] + self._first_op(on, parts)
             before = [one for one in reversed(calls) if one < told[1]]
             left = [one for one in (OWN, *before, *calls) if one not in parts]
             if not left:
@@ -209,12 +216,19 @@ class Measurement:
         try:
             self._run_once(parts)
         except Exception as error:
-            return _one_line(error), max(self.piece.answered, default=-1) + 1
+            return self._failure(error)
         return None
+
+    def _failure(self, error: Exception) -> tuple[str, int]:
+        return _one_line(error), max(self.piece.answered, default=-1) + 1
 
     def _harm(self, parts: frozenset[int], on: _Baseline) -> tuple[str, int] | None:
         end, count = len(self.piece.call.inner), len(self._places)
-        lost = errors(self._numbers(self._settled(on, parts)), on.exact, on.least)
+        try:
+            found = self._settled(on, parts)
+        except Exception as failure:  # some of the parts alone make dtypes that do not meet
+            return self._failure(failure)
+        lost = errors(self._numbers(found), on.exact, on.least)
         places = [end if p is None else p for p in self._places] + [end] * (len(lost) - count)
         for place, index in sorted((place, index) for index, place in enumerate(places)):
             error, is_infinite = lost[index], lost[index] == np.inf
@@ -223,6 +237,24 @@ class Measurement:
                 of = "standard deviation" if index < count else "gradients"
                 return _loss(error, of, on.name), place
         return None
+
+    def _first_op(self, on: _Baseline | None, parts: frozenset[int]) -> str:
+        """The first operation that makes infinity or NaN, with its place, to end a reason."""
+        if on is None:
+            return ""
+        values = [ops.convert_to_tensor(value) for value in on.values]
+        weights = [ops.convert_to_tensor(one.value) for one in self.piece.weights]
+
+        def run(*given: Tensor) -> list[Tensor]:
+            pairs = zip(given, self._dtypes_of(parts), strict=True)
+            narrow = [ops.cast(value, dtype) for value, dtype in pairs]
+            return self.piece.run(narrow, weights).made
+
+        self.setting.set_policies(OWN in parts, False)
+        with np.errstate(over="ignore"), suppress(Exception):  # it may need a graph around it
+            found = first_nonfinite_op(run, *values)
+            return f": {found.name} at {found.where}" if found and found.where else ""
+        return ""
 
     def _settled(self, on: _Baseline, parts: frozenset[int]) -> Replay:
         """In 16 bits, where the loss scale has settled: gradients that are not finite lower it."""

@@ -1,7 +1,7 @@
 """A model that was run once in float32: which of its layers feed which others, and the loss."""
 
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 import keras
@@ -53,8 +53,13 @@ class Recording:
         """
         self.root = root
         self.nodes = {id(node.layer): node for node in root.within()}
+        self._unrolls_loops = False
         with self.in_float32():
             self.arguments, self.call = self._recorded(data)
+        if keras.backend.backend() == "jax" and not all(c.is_concrete for c in self.call.within()):
+            self._unrolls_loops = True
+            with self.in_float32(), suppress(Exception):
+                self.call = recorded(self.root, self.arguments)
         self.calls: dict[int, list[Call]] = {}
         self.makers: dict[int, Call] = {}
         self.callers: dict[Call, tuple[Call, int]] = {}
@@ -81,8 +86,15 @@ class Recording:
         raise NotRunError(str(last) if last else "the shapes of its inputs are unknown")
 
     def in_float32(self) -> ExitStack:
-        """Lets the model compute in float32, and forget the losses that it adds, in a block."""
+        """Lets the model compute in float32, and forget the losses that it adds, in a block.
+
+        JAX traces the body of a loop, in which no value is known, unless it runs step by step.
+        """
         stack = ExitStack()
+        if self._unrolls_loops:
+            import jax
+
+            stack.enter_context(jax.disable_jit())
         stack.enter_context(policies_kept(self.root.within()))
         stack.enter_context(losses_kept(self.root))
         for node in self.root.within():

@@ -22,6 +22,9 @@ _PATCHING = threading.RLock()
 # Activations of Keras that have no 16-bit kernel on TensorFlow, or are infinite in FP16 from 11 on.
 _WIDE_ACTIVATIONS = (keras.activations.exponential, keras.activations.sparsemax)
 
+# Layers of Keras that call a user's function, an exported model, or code of other frameworks.
+_OF_FOREIGN_CODE = (layers.Lambda, layers.TFSMLayer, layers.JaxLayer, layers.TorchModuleWrapper)
+
 # Gets a layer, a function that calls it, and the arguments before the layer casts them.
 Handler = Callable[
     [LayerNode, Callable[[], TensorTree], tuple[TensorTree, ...], dict[str, TensorTree]], TensorTree
@@ -54,7 +57,7 @@ def watched_calls(root: LayerNode, handler: Handler) -> Iterator[None]:
 
 def is_custom(layer: layers.Layer) -> bool:
     """Whether a layer runs code that is not Keras's own, or that FP16 may not hold."""
-    if not is_builtin(layer) or isinstance(layer, layers.Lambda):
+    if not is_builtin(layer) or isinstance(layer, _OF_FOREIGN_CODE):
         return True
     activation = getattr(layer, "activation", None)
     if activation is None:

@@ -25,7 +25,7 @@ _WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "cust
 
 @dataclass(frozen=True)
 class FirstOp:
-    """An operation whose inputs were finite and whose result was not.
+    """An operation whose result is infinite and its inputs finite, or NaN and none of these was.
 
     Attributes:
         name: TensorFlow op type or JAX primitive, such as "Log" or "log".
@@ -60,11 +60,12 @@ def first_nonfinite_op(function: Callable[..., TensorTree], *args: TensorTree) -
 
 def _is_bad(inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
     # An op without floating-point inputs made its infinity on purpose, as a mask or a start value.
-    return (
-        bool(inputs)
-        and all(np.isfinite(value).all() for value in inputs)
-        and not all(np.isfinite(value).all() for value in outputs)
-    )
+    if not inputs:
+        return False
+    for is_odd in (np.isnan, lambda values: ~np.isfinite(values)):
+        if any(is_odd(value).any() for value in outputs):
+            return not any(is_odd(value).any() for value in inputs)
+    return False
 
 
 def _float_arrays(tensors: TensorTree) -> list[np.ndarray]:
