@@ -205,8 +205,7 @@ intake = _options(
     click.option(
         "--unsafe-load",
         is_flag=True,
-        help="Run Lambda layers, and operations that do more than compute. Only for files that "
-        "you trust.",
+        help="Run Lambda layers and other code of a file that you trust.",
     ),
     click.option(
         "--architecture",
@@ -218,7 +217,7 @@ intake = _options(
         "--max-memory",
         metavar="SIZE",
         callback=set_limit,
-        help="Memory at which the command stops [default: 90 %].",
+        help="Memory to stop at [default: 90 %].",
     ),
 )
 
@@ -299,8 +298,7 @@ comparison = _options(
         "metrics",
         metavar="FUNCTION",
         multiple=True,
-        help="Metric of your own, FILE.py:function: a function of predictions and labels. "
-        "Repeatable.",
+        help="FILE.py:function of predictions and labels. Repeatable.",
     ),
     click.option(
         "--sizes",
@@ -314,12 +312,12 @@ comparison = _options(
     click.option(
         "--split",
         is_flag=True,
-        help="Also measure export, weights and arithmetic apart; about three more runs.",
+        help="Measure export, weights and arithmetic apart.",
     ),
     click.option(
         "--explain",
         is_flag=True,
-        help="Also find the layer to blame and the worst samples.",
+        help="Find the layer to blame and the worst samples.",
     ),
     click.option(
         "--reproduce",
@@ -341,11 +339,11 @@ comparison = _options(
         help="Arithmetic that a CPU emulates: gpu, pessimistic, ort-cuda, tensorrt, litert-gpu, "
         "litert-cpu or webgpu [default: the target, or ort-cuda].",
     ),
-    click.option("--latency", is_flag=True, help="Also time single calls."),
+    click.option("--latency", is_flag=True, help="Time single calls."),
     click.option(
         "--latency-batch-sizes",
         metavar="N,N",
-        help="Also time calls of these sizes, such as 1,8,32, and measure their memory.",
+        help="Time calls of these sizes, and their memory.",
     ),
     click.option(
         "--ray",
@@ -357,7 +355,7 @@ comparison = _options(
         "--workers",
         type=Number(),
         metavar="N",
-        help="Workers for --ray [default: as many as fit, with four CPUs each].",
+        help="Workers for --ray [default: one for four CPUs].",
     ),
 )
 
@@ -420,7 +418,7 @@ shown = _options(
         "--verbose",
         "-v",
         is_flag=True,
-        help="Also print checks, meanings of outputs and notes on files.",
+        help="Also print every check and note.",
     ),
     click.option(
         "--config",

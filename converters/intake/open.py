@@ -202,8 +202,7 @@ def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
     if isinstance(model, keras.Model):
         return from_keras(model, given=given)
     if is_keras2(model):
-        from tfmp.converters.intake.keras2 import ModelFile
-        from tfmp.converters.intake.keras2_model import from_keras2
+        from tfmp.converters.intake.keras2 import ModelFile, from_keras2
 
         return from_keras2(ModelFile(model, ()), None)
     if is_function(model):

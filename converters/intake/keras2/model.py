@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tfmp.converters.intake.keras2 import ModelFile
+from tfmp.converters.intake.keras2.reader import ModelFile
 from tfmp.converters.intake.source import Origin, Source, unique_name
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
