@@ -31,7 +31,7 @@ IN_PART = (
 # Of these, what JAX traces in another way than TensorFlow.
 SHORT = (
     "nonfinite/test_locate.py::test_a_loss_scale_that_is_too_high "
-    "fit/test_callback.py::test_it_learns_what_float32_learns "
+    "fit/test_callback.py::test_the_fit_that_it_is_given_to_trains_in_mixed_precision "
     "fit/test_nonfinite_watch.py::test_keep_float32_moves_the_layer_that_overflows_and_goes_on "
     "fit/test_skipped_steps.py::test_a_skipped_step_leaves_no_trace_in_the_states_of_layers "
     "precision/measuring/test_recording.py::"

@@ -12,7 +12,6 @@ from tfmp.converters.intake.custom_objects import CustomObjects, operations, own
 from tfmp.converters.intake.keras2 import (
     Archive,
     Config,
-    from_keras2,
     hints_hidden,
     load_weights,
     model_file,
@@ -20,7 +19,7 @@ from tfmp.converters.intake.keras2 import (
     read_archive,
     read_model,
 )
-from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
+from tfmp.converters.intake.keras_model import from_keras, from_keras2, require_tensorflow_backend
 from tfmp.converters.intake.source import Source, Specs
 from tfmp.converters.intake.trust import LAMBDA, SAVED_MODEL, vocabulary_file
 from tfmp.converters.shared.errors import ConversionError, InputError

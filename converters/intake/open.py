@@ -193,7 +193,11 @@ def request_of(model: Model) -> ModelRequest:
 
 
 def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
-    from tfmp.converters.intake.keras_model import from_keras, require_tensorflow_backend
+    from tfmp.converters.intake.keras_model import (
+        from_keras,
+        from_keras2,
+        require_tensorflow_backend,
+    )
     from tfmp.converters.intake.tensorflow import from_function, is_function
 
     require_tensorflow_backend()
@@ -202,7 +206,7 @@ def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
     if isinstance(model, keras.Model):
         return from_keras(model, given=given)
     if is_keras2(model):
-        from tfmp.converters.intake.keras2 import ModelFile, from_keras2
+        from tfmp.converters.intake.keras2 import ModelFile
 
         return from_keras2(ModelFile(model, ()), None)
     if is_function(model):

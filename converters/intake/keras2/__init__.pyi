@@ -5,7 +5,6 @@ from .archive import (
     read_archive as read_archive,
     uncompiled as uncompiled,
 )
-from .model import from_keras2 as from_keras2
 from .reader import (
     ModelFile as ModelFile,
     hints_hidden as hints_hidden,

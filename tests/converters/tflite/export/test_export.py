@@ -275,7 +275,7 @@ def test_one_process_converts_for_several_calls() -> None:
     """One that was interrupted, or died, is not asked again."""
     close_idle()  # of the tests before, which may be near the end of its uses
     seen = []
-    for error in (None, ConversionError, KeyboardInterrupt, None):
+    for error in (None, ConversionError("refused"), KeyboardInterrupt(), None):
         with suppress(ConversionError, KeyboardInterrupt), start_converter() as worker:
             seen.append(worker)
             if error is not None:
