@@ -23,6 +23,7 @@ from .saved.fillings import (
 from .saved.graph import (
     Edits as Edits,
     Filling as Filling,
+    Fillings as Fillings,
     Gap as Gap,
     Graph as Graph,
     Node as Node,

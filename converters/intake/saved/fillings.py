@@ -5,7 +5,15 @@ from functools import partial
 
 import numpy as np
 
-from tfmp.converters.intake.saved.graph import Edits, Filling, Gap, Graph, Node
+from tfmp.converters.intake.saved.graph import (
+    Edits,
+    Filling,
+    Fillings,
+    Gap,
+    Graph,
+    Node,
+    functions_of,
+)
 from tfmp.converters.intake.saved.pictures import PICTURES
 from tfmp.converters.shared.frameworks import TracedFunction
 from tfmp.shared.backend import Tensor
@@ -15,22 +23,23 @@ _LEAST = -65504.0
 
 
 def lacks(traced: TracedFunction, inputs: int) -> bool:
-    """Whether a trace has such an operation that can be replaced."""
-    if not any(operation.type in FILLINGS for operation in traced.graph.get_operations()):
+    """Whether a trace has such an operation that can be replaced, in loops and branches, too."""
+    held = {node.op for function in functions_of(traced.graph) for node in function.node_def}
+    if FILLINGS.keys().isdisjoint(held | {one.type for one in traced.graph.get_operations()}):
         return False
-    graph = Graph(traced, inputs)
-    return any(_filling(node, graph) for node in graph.nodes)
+    main = Graph(traced, inputs)
+    return any(map(fillings, (main, *main.bodies.values())))
 
 
 def fill(graph: Graph, edits: Edits) -> None:
     """Replaces these operations; this is a `Rewrite`."""
-    for node in graph.nodes:
-        if filling := _filling(node, graph):
-            edits.replace(node, filling, graph)
+    edits.fill(graph, fillings)
 
 
-def _filling(node: Node, graph: Graph) -> Filling | None:
-    return FILLINGS[node.op](node, graph) if node.op in FILLINGS else None
+def fillings(graph: Graph) -> Fillings:
+    """These operations, with what takes their place."""
+    held = [node for node in graph.nodes if node.op in FILLINGS]
+    return [(node, found) for node in held if (found := FILLINGS[node.op](node, graph))]
 
 
 def running(

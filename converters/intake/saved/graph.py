@@ -6,11 +6,20 @@ traced, with any batch size, it traces the original again and rewrites the trace
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import count
 from typing import TypeAlias
 
 import numpy as np
 
-from tfmp.converters.shared.frameworks import AttrValue, GraphDef, NodeDef, TracedFunction
+from tfmp.converters.intake.saved.loops import rename_functions
+from tfmp.converters.shared.frameworks import (
+    AttrValue,
+    FunctionDef,
+    GraphDef,
+    NodeDef,
+    TracedFunction,
+)
 from tfmp.shared.backend import Tensor
 
 FLOAT32 = 1  # types.proto: DT_FLOAT
@@ -37,10 +46,31 @@ class Node:
     attributes: Mapping[str, AttrValue] = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True)
+class _Body:
+    """What a loop or branch executes, to be read like a traced function."""
+
+    graph: TracedFunction
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        return self.graph.outputs
+
+
+def functions_of(graph: TracedFunction) -> list[FunctionDef]:
+    """All functions that the loops and branches of a `tf.Graph` name."""
+    return [function.cached_definition for function in graph._functions.values()]
+
+
 class Graph:
-    """The main graph of a trace.
+    """The main graph of a trace, or what a loop or branch in it executes.
 
     Attributes:
+        traced: the trace.
         nodes: the nodes in an order in which they can be executed.
         floats: names of the float32 tensors.
         constants: names of the tensors that depend on no input.
@@ -54,6 +84,7 @@ class Graph:
         """Reads a `WrappedFunction`."""
         import tensorflow as tf
 
+        self.traced = traced
         self._graph = graph = traced.graph
         self.inputs = tuple(tensor.name for tensor in traced.inputs[:input_count])
         self.outputs = tuple(tensor.name for tensor in traced.outputs)
@@ -88,6 +119,15 @@ class Graph:
             own = set(node.outputs).isdisjoint(self.inputs)
             if own and self.constants.issuperset(node.inputs):
                 self.constants.update(node.outputs)
+
+    @cached_property
+    def bodies(self) -> "Mapping[str, Graph]":
+        """The graphs that its loops and branches execute, by their functions' names."""
+        from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
+
+        with self._graph.as_default():  # it knows the functions that functions call
+            graphs = [function_def_to_graph(function) for function in functions_of(self._graph)]
+        return {graph.name: Graph(_Body(graph), len(graph.inputs)) for graph in graphs}
 
     def static(self, tensor: str) -> np.ndarray | None:
         """The value of a small constant tensor; None if it is unknown before a run."""
@@ -187,6 +227,26 @@ class Edits:
         dtype = graph.specs[node.outputs[0]].dtype.as_datatype_enum
         self.become(node, moved(traced.outputs[0].name.removesuffix(":0")), dtype)
 
+    def fill(self, graph: Graph, find: "Callable[[Graph], Fillings]") -> None:
+        """Replaces operations, those of loops and branches, too.
+
+        Args:
+            graph: the graph that is changed.
+            find: finds the operations of a graph, with what takes their place.
+        """
+        import tensorflow as tf
+
+        for node, filling in find(graph):
+            self.replace(node, filling, graph)
+        functions = {one.signature.name: one for one in self.graph_def.library.function}
+        for name, body in graph.bodies.items():
+            if find(body):
+                changed = tf.function(partial(_filled, body, find), autograph=False)
+                specs = [body.specs[tensor] for tensor in body.inputs]
+                functions[name].CopyFrom(changed.get_concrete_function(specs).function_def)
+                functions[name].signature.name = name
+        rename_functions(self.graph_def, f"_plain_{next(_VERSIONS)}")
+
     def become(self, node: Node, tensor: str, dtype: int = FLOAT32) -> None:
         """Makes a node a name for a tensor: whoever reads it need not change."""
         own = self._nodes[node.name]
@@ -223,9 +283,13 @@ class Edits:
         return node
 
 
+# Changed functions have names that TensorFlow does not know yet.
+_VERSIONS = count()
+
 Rewrite = Callable[[Graph, Edits], None]
 # TensorFlow code that takes the inputs of a node and gives its output.
 Filling: TypeAlias = Callable[..., Tensor]
+Fillings: TypeAlias = list[tuple[Node, Filling]]
 # A function of a node and its graph that gives the replacement, or None.
 Gap = Callable[[Node, Graph], Filling | None]
 
@@ -238,19 +302,29 @@ def inserted(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> 
     graph = Graph(traced, len(inputs))
     edits = Edits(traced.graph.as_graph_def())
     rewrite(graph, edits)
-    mapped = dict(zip(graph.inputs, inputs, strict=True))
+    given = dict(zip(graph.inputs, inputs, strict=True))
     for outer, inner in traced.graph.captures:
-        mapped[inner.name] = current.capture(outer)
-    replaced = {name.partition(":")[0] for name in mapped}
-    kept = edits.kept(replaced)
+        given[inner.name] = current.capture(outer)
+    kept = edits.kept({name.partition(":")[0] for name in given})
     del edits.graph_def.node[:]
     edits.graph_def.node.extend(kept)
     for variable in traced.graph.variables:
         current.watch_variable(variable)  # a trace otherwise forgets what it read
+    read = {name if ":" in name else f"{name}:0" for node in kept for name in node.input}
     outputs = [edits.outputs.get(name, name) for name in graph.outputs]
-    return tf.graph_util.import_graph_def(
-        edits.graph_def, input_map=mapped, return_elements=outputs, name=""
+    computed = [name for name in outputs if name not in given]
+    made = tf.graph_util.import_graph_def(
+        edits.graph_def,
+        input_map={name: value for name, value in given.items() if name in read},
+        return_elements=computed,
+        name="",
     )
+    given.update(zip(computed, made, strict=True))
+    return [given[name] for name in outputs]
+
+
+def _filled(body: Graph, find: Callable[[Graph], Fillings], values: list[Tensor]) -> list[Tensor]:
+    return inserted(body.traced, values, lambda graph, edits: edits.fill(graph, find))
 
 
 def _label(tensor: str) -> str:

@@ -12,6 +12,7 @@ from tfmp.converters.intake import (
     FILLINGS,
     Edits,
     Filling,
+    Fillings,
     Gap,
     Graph,
     Node,
@@ -37,7 +38,13 @@ def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
     Besides filling gaps, this keeps masks finite: TensorFlow's converter would clamp them.
     """
     graph = Graph(source.graph, len(source.inputs))
-    replaced = sorted({graph.makers[node.outputs[0]].op for node, _ in _fillings(graph)})
+    replaced = sorted(
+        {
+            one.makers[node.outputs[0]].op
+            for one in (graph, *graph.bodies.values())
+            for node, _ in _fillings(one)
+        }
+    )
     masks = mask_constants(graph)
     plain = _plainer(source.graph.graph.as_graph_def()) if _may_be_plainer(graph) else []
     if not replaced and not masks and not plain:
@@ -65,19 +72,13 @@ def _plainer(graph_def: GraphDef) -> list[str]:
 
 
 def _say(graph: Graph, edits: Edits) -> None:
-    fill_gaps(graph, edits)
+    edits.fill(graph, _fillings)
     finite_masks(graph, edits)
     if _may_be_plainer(graph):
         _plainer(edits.graph_def)
 
 
-def fill_gaps(graph: Graph, edits: Edits) -> None:
-    """Replaces the operations that TFLite lacks; this is a `Rewrite`."""
-    for node, filling in _fillings(graph):
-        edits.replace(node, filling, graph)
-
-
-def _fillings(graph: Graph) -> list[tuple[Node, Filling]]:
+def _fillings(graph: Graph) -> Fillings:
     found = []
     for node in graph.nodes:
         if node.op in CHAINS and (chain := CHAINS[node.op](node, graph)):

@@ -11,7 +11,33 @@ from tfmp.converters.onnx.export import export_onnx
 
 KERNEL = np.linspace(-1.0, 1.0, 18, dtype=np.float32).reshape(3, 2, 3)
 
+DENSE = keras.layers.Dense(3, bias_initializer="normal")
+DENSE.build((2, 4, 6, 3))
+
+
+def rows_in_rows(images):
+    def rows(image):
+        return tf.map_fn(lambda row: tf.image.rgb_to_hsv(row[None])[0], image)
+
+    return tf.map_fn(lambda image: tf.image.rgb_to_hsv(rows(image)), images)
+
+
+def brighter_or_darker(x):
+    bright = tf.image.hsv_to_rgb
+    return tf.cond(tf.reduce_sum(x) > 0.0, lambda: bright(x), lambda: tf.image.rgb_to_hsv(x))
+
+
+def step_by_step(x):
+    def step(index, value):
+        return index + 1, DENSE(tf.image.adjust_contrast(value, 1.5))
+
+    return keras.ops.while_loop(lambda index, value: index < 3, step, (0, x))[1]
+
+
 FUNCTIONS = {
+    "colours in a loop in a loop": rows_in_rows,
+    "colours in a branch": brighter_or_darker,
+    "contrast in a loop that reads weights": step_by_step,
     "running logsumexp": lambda x: tf.math.cumulative_logsumexp(x, 1),
     "grey dilation": lambda x: tf.nn.dilation2d(
         x, KERNEL, [1, 2, 1, 1], "VALID", "NHWC", [1, 1, 2, 1]

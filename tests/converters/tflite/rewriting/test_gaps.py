@@ -93,7 +93,15 @@ def in_segments(x):
     return tf.transpose(whole, (1, 2, 0, 3))
 
 
+def twice(x):
+    def step(index, value):
+        return index + 1, tf.image.adjust_contrast(value, 1.5)
+
+    return tf.while_loop(lambda index, value: index < 2, step, (0, x))[1]
+
+
 FUNCTIONS: dict[str, Callable] = {
+    "in a loop": twice,
     "hue": lambda x: tf.image.adjust_hue(tf.abs(x), 0.2),
     "running product": lambda x: tf.math.cumprod(x, 2, exclusive=True, reverse=True),
     "running logsumexp": lambda x: tf.math.cumulative_logsumexp(x, 1, reverse=True),
@@ -178,6 +186,7 @@ QUICK = (
     "cosine transform",
     "bits",
     "hue",
+    "in a loop",
     "list without a loop",
     "marks",
     "patches, same",
