@@ -15,9 +15,14 @@ from .saved.branches import (
     mend_returns as mend_returns,
     two_by_two as two_by_two,
 )
-from .saved.complex_numbers import by_parts as by_parts
+from .saved.complex_numbers import (
+    PAIRS as PAIRS,
+    fold_pairs as fold_pairs,
+    gives_complex as gives_complex,
+)
 from .saved.fillings import (
     FILLINGS as FILLINGS,
+    filling as filling,
     segments as segments,
 )
 from .saved.graph import (

@@ -1,10 +1,11 @@
 """Operations that neither ONNX nor TFLite has, expressed in operations that both have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
 
+from tfmp.converters.intake.saved.complex_numbers import by_parts
 from tfmp.converters.intake.saved.graph import (
     Edits,
     Filling,
@@ -12,7 +13,6 @@ from tfmp.converters.intake.saved.graph import (
     Gap,
     Graph,
     Node,
-    functions_of,
 )
 from tfmp.converters.intake.saved.pictures import PICTURES
 from tfmp.converters.shared.frameworks import TracedFunction
@@ -24,9 +24,6 @@ _LEAST = -65504.0
 
 def lacks(traced: TracedFunction, inputs: int) -> bool:
     """Whether a trace has such an operation that can be replaced, in loops and branches, too."""
-    held = {node.op for function in functions_of(traced.graph) for node in function.node_def}
-    if FILLINGS.keys().isdisjoint(held | {one.type for one in traced.graph.get_operations()}):
-        return False
     main = Graph(traced, inputs)
     return any(map(fillings, (main, *main.bodies.values())))
 
@@ -38,8 +35,12 @@ def fill(graph: Graph, edits: Edits) -> None:
 
 def fillings(graph: Graph) -> Fillings:
     """These operations, with what takes their place."""
-    held = [node for node in graph.nodes if node.op in FILLINGS]
-    return [(node, found) for node in held if (found := FILLINGS[node.op](node, graph))]
+    return [(node, found) for node in graph.nodes if (found := filling(node, graph, FILLINGS))]
+
+
+def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | None:
+    """The replacement of an operation that computes with complex numbers or is among some gaps."""
+    return by_parts(node, graph) or (gaps[node.op](node, graph) if node.op in gaps else None)
 
 
 def running(

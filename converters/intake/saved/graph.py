@@ -15,7 +15,6 @@ import numpy as np
 from tfmp.converters.intake.saved.loops import rename_functions
 from tfmp.converters.shared.frameworks import (
     AttrValue,
-    FunctionDef,
     GraphDef,
     NodeDef,
     TracedFunction,
@@ -59,11 +58,6 @@ class _Body:
     @property
     def outputs(self) -> list[Tensor]:
         return self.graph.outputs
-
-
-def functions_of(graph: TracedFunction) -> list[FunctionDef]:
-    """All functions that the loops and branches of a `tf.Graph` name."""
-    return [function.cached_definition for function in graph._functions.values()]
 
 
 class Graph:
@@ -126,7 +120,8 @@ class Graph:
         from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
         with self._graph.as_default():  # it knows the functions that functions call
-            graphs = [function_def_to_graph(function) for function in functions_of(self._graph)]
+            functions = [one.cached_definition for one in self._graph._functions.values()]
+            graphs = list(map(function_def_to_graph, functions))
         return {graph.name: Graph(_Body(graph), len(graph.inputs)) for graph in graphs}
 
     def static(self, tensor: str) -> np.ndarray | None:
@@ -196,8 +191,8 @@ class Edits:
         """Computes a node's result by other operations.
 
         Args:
-            node: a node with one output.
-            function: TensorFlow code that takes the node's inputs and gives its output.
+            node: a node.
+            function: TensorFlow code that takes the node's inputs and gives its outputs.
             graph: the graph that holds the node.
         """
         import tensorflow as tf
@@ -224,8 +219,15 @@ class Edits:
                 del copy.input[:]
                 copy.input.extend(map(moved, inner.input))
                 self._nodes[copy.name] = copy
-        dtype = graph.specs[node.outputs[0]].dtype.as_datatype_enum
-        self.become(node, moved(traced.outputs[0].name.removesuffix(":0")), dtype)
+        results = [moved(tensor.name.removesuffix(":0")) for tensor in traced.outputs]
+        dtypes = [graph.specs[name].dtype.as_datatype_enum for name in node.outputs]
+        self.become(node, results[0], dtypes[0])
+        if len(results) > 1:
+            own = self._nodes[node.name]
+            own.op = "IdentityN"
+            own.attr.clear()
+            own.attr["T"].list.type.extend(dtypes)
+            own.input[:] = results
 
     def fill(self, graph: Graph, find: "Callable[[Graph], Fillings]") -> None:
         """Replaces operations, those of loops and branches, too.
@@ -287,7 +289,7 @@ class Edits:
 _VERSIONS = count()
 
 Rewrite = Callable[[Graph, Edits], None]
-# TensorFlow code that takes the inputs of a node and gives its output.
+# TensorFlow code that takes the inputs of a node and gives its outputs.
 Filling: TypeAlias = Callable[..., Tensor]
 Fillings: TypeAlias = list[tuple[Node, Filling]]
 # A function of a node and its graph that gives the replacement, or None.

@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake import (
     Source,
-    by_parts,
     choices_kept,
     cut_behind,
     mend_returns,
@@ -101,7 +100,6 @@ def freeze(source: Source) -> FrozenGraph:
     turn_backward_stacks(graph_def)
     mend_returns(graph_def)
     two_by_two(graph_def)
-    by_parts(graph_def)
     captures = {inside.op.name: outside for outside, inside in traced.graph.captures}
     tables = take_tables(graph_def, captures)
     constant = {traced.graph.internal_captures[index].name for index in converted}

@@ -10,6 +10,7 @@ from functools import partial
 
 from tfmp.converters.intake import (
     FILLINGS,
+    PAIRS,
     Edits,
     Filling,
     Fillings,
@@ -17,11 +18,12 @@ from tfmp.converters.intake import (
     Graph,
     Node,
     Source,
-    by_parts,
+    filling,
+    fold_pairs,
+    gives_complex,
     plain_forms,
     segments,
 )
-from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.integers import INTEGERS
 from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
@@ -38,44 +40,36 @@ def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
     Besides filling gaps, this keeps masks finite: TensorFlow's converter would clamp them.
     """
     graph = Graph(source.graph, len(source.inputs))
-    replaced = sorted(
-        {
-            one.makers[node.outputs[0]].op
-            for one in (graph, *graph.bodies.values())
-            for node, _ in _fillings(one)
-        }
-    )
+    replaced = {
+        "complex numbers" if gives_complex(node, one) else one.makers[node.outputs[0]].op
+        for one in (graph, *graph.bodies.values())
+        for node, _ in _fillings(one)
+    }
     masks = mask_constants(graph)
-    plain = _plainer(source.graph.graph.as_graph_def()) if _may_be_plainer(graph) else []
-    if not replaced and not masks and not plain:
+    if _has_lists(graph) and plain_forms(source.graph.graph.as_graph_def()):
+        replaced.add("lists")
+    if not replaced and not masks:
         return source, ()
     notes = []
-    replaced += plain
     if replaced:
-        notes.append(f"expressed in operators that TFLite has: {', '.join(replaced)}")
+        notes.append(f"expressed in operators that TFLite has: {', '.join(sorted(replaced))}")
     if masks:
         layers = dict.fromkeys(layer_of(node.name) or node.name for node in masks)
         notes.append(f"masks became finite numbers that FP16 holds: {', '.join(layers)}")
     return source.rewritten(_say), tuple(notes)
 
 
-def _may_be_plainer(graph: Graph) -> bool:
-    """Whether it is worth a look for lists filled without a loop and for complex numbers."""
-    lists = any(node.op == "TensorListStack" for node in graph.nodes)
-    return lists or any(spec.dtype.is_complex for spec in graph.specs.values())
-
-
-def _plainer(graph_def: GraphDef) -> list[str]:
-    """Changes a graph: lists are packed and complex numbers are pairs; the changes in words."""
-    changes = {"lists": plain_forms(graph_def), "complex numbers": by_parts(graph_def, folded=True)}
-    return [name for name, changed in changes.items() if changed]
+def _has_lists(graph: Graph) -> bool:
+    """Whether it is worth a look for lists filled without a loop."""
+    return any(node.op == "TensorListStack" for node in graph.nodes)
 
 
 def _say(graph: Graph, edits: Edits) -> None:
     edits.fill(graph, _fillings)
     finite_masks(graph, edits)
-    if _may_be_plainer(graph):
-        _plainer(edits.graph_def)
+    if _has_lists(graph):
+        plain_forms(edits.graph_def)
+    fold_pairs(edits.graph_def)
 
 
 def _fillings(graph: Graph) -> Fillings:
@@ -83,8 +77,8 @@ def _fillings(graph: Graph) -> Fillings:
     for node in graph.nodes:
         if node.op in CHAINS and (chain := CHAINS[node.op](node, graph)):
             found.append(chain)
-        elif node.op in GAPS and (filling := GAPS[node.op](node, graph)):
-            found.append((node, filling))
+        elif one := filling(node, graph, GAPS):
+            found.append((node, one))
     return found
 
 
@@ -362,6 +356,7 @@ def _clamped(name: str, graph: Graph) -> int | None:
 GAPS: dict[str, Gap] = {
     **FILLINGS,
     **INTEGERS,
+    **PAIRS,
     **SPECTRA,
     **dict.fromkeys(
         ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _elementary
