@@ -21,8 +21,13 @@ from tfmp.converters.intake.keras2 import (
 )
 from tfmp.converters.intake.keras_model import from_keras, from_keras2, require_tensorflow_backend
 from tfmp.converters.intake.source import Source, Specs
-from tfmp.converters.intake.trust import LAMBDA, SAVED_MODEL, vocabulary_file
-from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.intake.trust import (
+    LAMBDA,
+    SAVED_MODEL,
+    unknown_object,
+    vocabulary_file,
+)
+from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.shared.watched import within
 
@@ -65,7 +70,7 @@ def from_keras_file(
     except InputError as error:
         raise InputError(error.refusal.at(path)) from error
     except Exception as error:  # Keras raises every kind of exception here
-        raise InputError(f"{path}: {_reason(error)}") from error
+        raise InputError(_refusal(error).at(path)) from error
 
 
 def _read(
@@ -88,7 +93,12 @@ def _read(
     if not archive.from_keras_3 and not _of_keras_3(used):
         file = read_model(archive, used, unsafe_load)
         return from_keras2(file, path, notes)
-    model = _keras_3_model(archive, custom, unsafe_load)
+    try:
+        model = _keras_3_model(archive, {**custom, **used}, unsafe_load)
+    except Exception as error:  # Keras raises every kind of exception here
+        if archive.from_keras_3 or isinstance(error, InputError):
+            raise
+        raise _misread(archive, f"It fails there ({_reason(error)})") from error
     loaded = len(model.variables)
     source = from_keras(model, path, notes, given)
     if len(model.variables) > loaded:
@@ -139,11 +149,16 @@ def _check_shapes(archive: Archive, model: KerasModel) -> None:
     declared = list(_declared_shapes(archive.config))
     found = [list(tensor.shape) for tensor in getattr(model, "inputs", None) or ()]
     if declared and sorted(map(str, declared)) != sorted(map(str, found)):
-        raise InputError(
-            f"Keras 3 misreads this file of Keras {archive.version}: its inputs "
-            f"have shapes {declared}, and the model that was read takes {found}. Write the custom "
-            "classes of --custom-objects for Keras 2 (import tf_keras), which will read it then."
-        )
+        why = f"Its inputs have shapes {declared}, and the model that was read takes {found}"
+        raise _misread(archive, why)
+
+
+def _misread(archive: Archive, why: str) -> InputError:
+    """The error for a file of Keras 2 with classes for Keras 3."""
+    way = "Write the classes of --custom-objects for Keras 2 (import tf_keras), which reads it then"
+    return InputError(
+        Refusal(f"Keras 3 misreads this file of Keras {archive.version}", why=why, remedy=way)
+    )
 
 
 def _declared_shapes(config: Config) -> Iterator[list[int | None]]:
@@ -199,45 +214,55 @@ def _of_keras_3(objects: CustomObjects) -> bool:
     )
 
 
-def _reason(error: Exception) -> str:
+def _refusal(error: Exception) -> Refusal:
+    """Why Keras could not load a file, by the words of its error."""
+    import keras
+
     text = " ".join(str(error).split())
     if "safe_mode=False" in text:
         return _unsafe(text)
     if "allow_pickle" in text:
-        return (
-            "its arrays are pickled objects, which can run code when they are loaded; `model.save` "
-            "does not write them. The file is refused."
-        )
+        found = "its arrays are pickled objects, which can run code when they are loaded"
+        return Refusal(found, remedy="Save the model with `model.save`, which writes none")
     missing = re.search(
         r"Could not locate (?:class|function) '([^']+)'|Unknown (?:layer|object|function|"
         r"activation function|initializer|regularizer|constraint): '([^']+)'",
         text,
     )
     if missing:
-        name = missing[1] or missing[2]
-        return (
-            f"the model uses {name!r}, which Keras does not know. Name the module that defines it "
-            "with --custom-objects package.module (custom_objects={...})."
-        )
+        return unknown_object(repr(missing[1] or missing[2]))
     unknown = re.search(r"Unrecognized keyword arguments passed to (\w+): \{([^}]*)\}", text)
     if unknown:
-        import keras
-
-        return (
-            f"layer class {unknown[1]!r} does not take {_cut(unknown[2])}, which the file says. A "
-            f"newer Keras than {keras.__version__} may have written it: upgrade Keras, or take the "
-            "argument out of its config."
+        return Refusal(
+            f"layer class {unknown[1]!r} does not take {_cut(unknown[2])}, which the file says",
+            why=f"A newer Keras than {keras.__version__} may have written it",
+            remedy="Upgrade Keras, or take the argument out of its config",
         )
-    told = f"Keras cannot load this model ({type(error).__name__}: {_cut(text)}). "
-    if isinstance(error, _DAMAGES) or "open object" in text:  # an array that HDF5 lacks
-        return told + "It is damaged: copy or save the model again."
-    return told + (
-        "Name the modules of its own classes with --custom-objects, or load it in Python and pass "
-        "the model to tfmp.converters.convert."
+    owners = re.findall(r"<class '([^']+)'> could not be deserialized", text)
+    if owners and not owners[-1].startswith("keras."):
+        return Refusal(
+            f"class {owners[-1].rpartition('.')[2]!r} cannot be made from this file",
+            why=_reason(error),
+            remedy="Let its __init__ take **kwargs for super().__init__, and give its own "
+            "arguments in get_config",
+        )
+    damaged = isinstance(error, _DAMAGES) or "open object" in text  # an array that HDF5 lacks
+    return Refusal(
+        f"Keras cannot load this model ({type(error).__name__}: {_reason(error)})",
+        remedy="It is damaged: copy or save the model again"
+        if damaged
+        else "Name the modules of its own classes with --custom-objects, or load it in Python and "
+        "pass the model to tfmp.converters.convert",
     )
 
 
-def _unsafe(text: str) -> str:
+def _reason(error: Exception) -> str:
+    """The innermost error in the text of Keras's."""
+    text = " ".join(str(error).split())
+    return _cut(re.split(r"(?:Exception|Error) encountered(?: during \w+)?: ", text)[-1])
+
+
+def _unsafe(text: str) -> Refusal:
     """Why Keras's safe mode refused a model; only for code in the file there is a way to run it."""
     vocabulary = re.search(r"Vocabulary file: '(.*?)'", text)
     if vocabulary:
@@ -247,7 +272,9 @@ def _unsafe(text: str) -> str:
     if re.search(r"deserialization of a (`Lambda` layer|Python lambda)", text):
         return LAMBDA
     refused = re.sub(r" and thus it is disallowed.*", "", text)
-    return f"Keras does not load this model from a file: {_cut(refused)}. Rebuild that layer."
+    return Refusal(
+        f"Keras does not load this model from a file: {_cut(refused)}", remedy="Rebuild that layer"
+    )
 
 
 def _cut(text: str, characters: int = 300) -> str:

@@ -112,7 +112,7 @@ class ModelRequest:
         if isinstance(source, Source) and self.path is not None and not self.unsafe_load:
             reason = code_in_trace(source.marked)
             if reason is not None:
-                raise InputError(f"{self.path}: {reason}")
+                raise InputError(reason.at(self.path))
             check_sizes(self.path, source.marked)
         return replace(source, origin=replace(source.origin, trusted=self.unsafe_load))
 
@@ -258,6 +258,8 @@ def _next_step(path: Path) -> str:
         with suppress(OSError, ValueError):
             held = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
             kind = held.get("format") if isinstance(held, dict) else None
+            if architecture_file(path, path) is not None:
+                return f"It lacks weights: name their file, and this with --architecture {path}"
             return _FROM_JS.get(str(kind), _REBUILD)
     return _NEXT.get(suffix, _SAVE)
 

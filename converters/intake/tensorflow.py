@@ -290,7 +290,7 @@ def _readable(path: Path, unsafe_load: bool) -> Iterator[Path]:
         changed = without_prints(saved)
         reason = code_in_saved_model(saved)
         if reason is not None:
-            raise InputError(f"{path}: {reason}")
+            raise InputError(reason.at(path))
     slotted = [
         node
         for graph in saved.meta_graphs

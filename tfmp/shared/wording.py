@@ -4,6 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 # Errors of a place that takes no more, by their words: those of TensorFlow and of NumPy, which
 # says how much of an array was written, have no number.
@@ -45,12 +46,15 @@ def joined(names: Sequence[str]) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an error's text; the name of its class where it has no text.
 
-    Lines of Keras and TensorFlow that only say where an error came from do not count, if there are
-    others.
+    A line that begins with a small letter belongs to the line before. Lines of Keras and TensorFlow
+    that only say where an error came from do not count, if there are others.
     """
     lines = [line for line in _DRESS.sub("", str(error)).splitlines() if line.strip()]
     telling = [line for line in lines if not _WHERE.match(line)] or lines
-    return telling[0].strip() if telling else type(error).__name__
+    if not telling:
+        return type(error).__name__
+    rest = takewhile(lambda line: line[0].islower(), telling[1:])
+    return " ".join(line.strip() for line in (telling[0], *rest))
 
 
 def full_disk(error: BaseException) -> OSError | None:

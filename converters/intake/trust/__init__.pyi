@@ -2,6 +2,7 @@ from .architectures import (
     LAMBDA as LAMBDA,
     SAVED_MODEL as SAVED_MODEL,
     code_in_architecture as code_in_architecture,
+    unknown_object as unknown_object,
     vocabulary_file as vocabulary_file,
 )
 from .graphs import check_sizes as check_sizes, code_in_trace as code_in_trace

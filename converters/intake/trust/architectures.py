@@ -9,17 +9,18 @@ from typing import Any
 
 from tfmp.converters.intake.trust.graphs import ALLOW
 from tfmp.converters.intake.trust.names import CLASSES, FUNCTIONS, METHODS, OPERATIONS
+from tfmp.converters.shared.errors import Refusal
 
-LAMBDA = (
-    "the model holds a Lambda layer, which is Python code that would run here. If you trust the "
-    "source of the file, allow it with --unsafe-load (unsafe_load=True); else rebuild the layer "
-    "as a class."
+LAMBDA = Refusal(
+    "the model holds a Lambda layer, which is Python code that would run here",
+    remedy="If you trust the source of the file, allow it with --unsafe-load (unsafe_load=True); "
+    "else rebuild the layer as a class",
 )
 
-SAVED_MODEL = (
-    "the model holds a TFSMLayer, which runs a SavedModel from outside of this file. Convert the "
-    "SavedModel folder itself, or if you trust both, allow it with --unsafe-load "
-    "(unsafe_load=True)."
+SAVED_MODEL = Refusal(
+    "the model holds a TFSMLayer, which runs a SavedModel from outside of this file",
+    remedy="Convert the SavedModel folder itself, or if you trust both, allow it with "
+    "--unsafe-load (unsafe_load=True)",
 )
 
 _OWN_MODULES = ("keras", "tf_keras", "builtins")
@@ -30,7 +31,7 @@ _ACTIVATIONS = frozenset(
 ) | {"relu6"}
 
 
-def code_in_architecture(config: Any, given: Container[str]) -> str | None:
+def code_in_architecture(config: Any, given: Container[str]) -> Refusal | None:
     """Why an architecture may not be read; None if nothing in it would run foreign code.
 
     Args:
@@ -40,15 +41,25 @@ def code_in_architecture(config: Any, given: Container[str]) -> str | None:
     return next(_foreign(config, given), None)
 
 
-def vocabulary_file(place: str) -> str:
+def vocabulary_file(place: str) -> Refusal:
     """Why a lookup layer that names a file or a URL is not read."""
-    return (
-        f"the model reads a vocabulary from {place!r}, outside of this file. Put the words into "
-        "the model: layer.set_vocabulary([...]) in Python, and save it again."
+    return Refusal(
+        f"the model reads a vocabulary from {place!r}, outside of this file",
+        remedy="Put the words into the model: layer.set_vocabulary([...]) in Python, and save it "
+        "again",
     )
 
 
-def _foreign(config: Any, given: Container[str]) -> Iterator[str]:
+def unknown_object(place: str) -> Refusal:
+    """Why a file that names a class or function of somebody's is not read."""
+    return Refusal(
+        f"the model uses {place}, which Keras does not know",
+        remedy="Name the module that defines it with --custom-objects package.module "
+        "(custom_objects={...})",
+    )
+
+
+def _foreign(config: Any, given: Container[str]) -> Iterator[Refusal]:
     if isinstance(config, list):
         for item in config:
             yield from _foreign(item, given)
@@ -60,23 +71,20 @@ def _foreign(config: Any, given: Container[str]) -> Iterator[str]:
         yield from _foreign(value, given)
 
 
-def _reasons(config: dict[str, Any], given: Container[str]) -> Iterator[str]:
+def _reasons(config: dict[str, Any], given: Container[str]) -> Iterator[Refusal]:
     kind, inner = str(config["class_name"]), config.get("config")
     details = inner if isinstance(inner, dict) else {}
     if kind in _OP_LAYERS and kind not in given:
         called = _OP_LAYERS[kind](details)
         if called is not None:
-            yield f"the model calls {called!r}, which could do more than compute. {ALLOW}"
+            told = f"the model calls {called!r}, which could do more than compute"
+            yield Refusal(told, remedy=ALLOW)
     elif kind in ("Lambda", "__lambda__"):
         if not _is_given(details, given):
             yield LAMBDA
     elif (name := _unknown(config, given)) is not None:
         module = config.get("module")
-        place = f"{name!r} of {module!r}" if module else repr(name)
-        yield (
-            f"the model uses {place}, which is no layer or activation of Keras. Name the module "
-            "that defines it with --custom-objects package.module (custom_objects={...})."
-        )
+        yield unknown_object(f"{name!r} of {module!r}" if module else repr(name))
     if isinstance(details.get("vocabulary"), str) and kind not in given:
         yield vocabulary_file(details["vocabulary"])
 

@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from tfmp.converters.intake.trust.names import OPERATIONS
+from tfmp.converters.shared.errors import Refusal
 from tfmp.converters.shared.frameworks import NodeDef, TracedFunction
 from tfmp.converters.shared.memory import check_memory
 
-ALLOW = "If you trust the source of the model, allow it with --unsafe-load (unsafe_load=True)."
+ALLOW = "If you trust the source of the model, allow it with --unsafe-load (unsafe_load=True)"
 
 # They print, which is no part of a model's results; PrintV2 may print into a file.
 _PRINTING = ("Print", "PrintV2")
@@ -40,11 +41,11 @@ def told(node: NodeDef, where: str) -> str:
     """The sentence on a node that does more than compute, and `where` it stands."""
     return (
         f"node {node.name!r} of {where} calls {node.op}, which does more than compute: it could "
-        "read or write files, or run code."
+        "read or write files, or run code"
     )
 
 
-def code_in_trace(traced: TracedFunction) -> str | None:
+def code_in_trace(traced: TracedFunction) -> Refusal | None:
     """Why a model that was traced may not be called; None if its graph only computes."""
     operations = traced.graph.get_operations()
     # Not all nodes: constants may be large.
@@ -53,7 +54,7 @@ def code_in_trace(traced: TracedFunction) -> str | None:
     for function in functions.values():
         nodes += function.cached_definition.node_def
     found = (node for node in beyond_computing(nodes, functions) if not prints(node))
-    return next((f"{told(node, 'the model')} {ALLOW}" for node in found), None)
+    return next((Refusal(told(node, "the model"), remedy=ALLOW) for node in found), None)
 
 
 def check_sizes(path: Path, traced: TracedFunction) -> None:

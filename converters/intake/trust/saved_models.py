@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import PurePosixPath, PureWindowsPath
 
 from tfmp.converters.intake.trust.graphs import ALLOW, beyond_computing, prints, told
+from tfmp.converters.shared.errors import Refusal
 from tfmp.converters.shared.frameworks import MetaGraphDef, NodeDef, SavedModelProto
 
 # Every SavedModel has them: they write and read its variables where the caller says, and TensorFlow
@@ -48,12 +49,12 @@ def _muted(node: NodeDef) -> bool:
     return True
 
 
-def code_in_saved_model(saved: SavedModelProto) -> str | None:
+def code_in_saved_model(saved: SavedModelProto) -> Refusal | None:
     """Why a SavedModel may not be loaded; None if nothing in it does more than compute."""
     for graph in saved.meta_graphs:
         reason = next(_Program(graph).reasons(), None)
         if reason is not None:
-            return f"{reason} {ALLOW}"
+            return Refusal(reason, remedy=ALLOW)
     return None
 
 
@@ -70,13 +71,13 @@ class _Program:
         for asset in self._meta.asset_file_def:
             path = PurePosixPath(asset.filename.replace("\\", "/"))
             if path.is_absolute() or ".." in path.parts or PureWindowsPath(asset.filename).drive:
-                yield f"it reads the file {asset.filename!r}, which is outside of its folder."
+                yield f"it reads the file {asset.filename!r}, which is outside of its folder"
         yield from self._calls("the graph", self._top.values(), self._unused_top)
         for name, function in self._functions.items():
             unused = _CHECKPOINT if name in self._savers else ()
             yield from self._calls(f"function {name!r}", function.node_def, unused, name)
         for name in self._recursive():
-            yield f"function {name!r} calls itself, which may never end."
+            yield f"function {name!r} calls itself, which may never end"
         yield from self._loops_at_load()
 
     def _calls(
@@ -89,7 +90,7 @@ class _Program:
             elif not self._reads_asset(node, function):
                 yield (
                     f"node {node.name!r} of {where} fills a table from a file that is not one of "
-                    "the model's assets."
+                    "the model's assets"
                 )
 
     @cached_property
@@ -193,7 +194,7 @@ class _Program:
             at_once += self._functions[name].node_def
         for node in at_once:
             if node.op in _LOOPS:
-                yield f"node {node.name!r} runs a loop while the model is loaded."
+                yield f"node {node.name!r} runs a loop while the model is loaded"
 
     def _reads_asset(self, node: NodeDef, function: str) -> bool:
         """Whether the file of a table is an asset of the model."""

@@ -1,5 +1,6 @@
 """Models in: signatures, names, policies, old files, and what is refused."""
 
+import json
 import os
 import zipfile
 
@@ -123,6 +124,13 @@ def test_files_of_other_kinds_are_refused_with_a_next_step(tmp_path, name: str, 
         open_source(tmp_path / name)
 
 
+def test_an_architecture_without_weights_is_refused_with_its_use(tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(keras.Sequential([keras.Input((2,))]).to_json()))
+    with pytest.raises(InputError, match=rf"name their file, and this with --architecture {path}"):
+        open_source(path)
+
+
 def test_an_argument_of_a_newer_keras_is_named(tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
     model.save(tmp_path / "old.keras")
@@ -133,7 +141,7 @@ def test_an_argument_of_a_newer_keras_is_named(tmp_path):
         for name in old.namelist():
             content = old.read(name).replace(b'"units": 2', b'"units": 2, "sheen": 1')
             new.writestr(name, content)
-    with pytest.raises(InputError, match=r"'Dense' does not take 'sheen': 1.*upgrade Keras"):
+    with pytest.raises(InputError, match=r"'Dense' does not take 'sheen': 1.*Upgrade Keras"):
         open_source(tmp_path / "new.keras")
 
 

@@ -36,6 +36,12 @@ def test_long_lists_are_cut_and_counted(names, text):
             ),
             "No such cast",
         ),
+        (
+            NotImplementedError(
+                "\nObject VAE was made by\npassing arguments.\n\nExample:\n\nclass"
+            ),
+            "Object VAE was made by passing arguments.",
+        ),
     ],
 )
 def test_an_error_is_told_by_its_first_line_or_its_class(error, text):

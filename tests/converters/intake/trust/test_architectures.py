@@ -47,8 +47,8 @@ def test_a_vocabulary_outside_of_the_file_is_not_read():
     assert code_in_architecture(lookup(["a"]), ()) is None
     reason = code_in_architecture(lookup("/etc/passwd"), ())
     assert reason is not None
-    assert "a vocabulary from '/etc/passwd', outside of this file" in reason
-    assert "unsafe" not in reason
+    assert "a vocabulary from '/etc/passwd', outside of this file" in reason.what
+    assert "unsafe" not in reason.remedy
 
 
 @pytest.mark.parametrize(("module", "name"), [("builtins", "exec"), ("shop.layers", "Attention")])
