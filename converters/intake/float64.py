@@ -5,27 +5,22 @@ signatures of inner functions. This needs no Keras model: it works for SavedMode
 too, and gives the results of Keras's `float64` policy with the same weights.
 """
 
-from collections.abc import Set
-
 import numpy as np
 
+from tfmp.converters.intake.saved import rename_functions, widen, widen_functions
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import ConversionError
-from tfmp.converters.shared.frameworks import AttrValue, NodeDefs, OpDef
+from tfmp.converters.shared.frameworks import NodeDefs
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import first_line
 
-_FLOAT, _DOUBLE = 1, 2  # tensorflow.DataType
-_NARROW = {1: "float32", 14: "bfloat16", 19: "float16"}
+_NARROW = {1: "float32", 14: "bfloat16", 19: "float16"}  # tensorflow.DataType
 
 # Larger weights enter the graph as inputs. TensorFlow copies a graph some ten times before it runs:
 # a model with 120 million weights took 19 GiB with its weights inside.
 _BESIDE_BYTES = 64 * 1024
-
-# TensorFlow keeps the functions of all graphs in one place, by name.
-_SUFFIX = "_float64"
 
 
 def in_float64(source: AnySource) -> "Float64Model":
@@ -63,11 +58,9 @@ class Float64Model:
             )
         graph_def = frozen.graph.as_graph_def()
         self._weights = _taken_out(graph_def.node)
-        functions = {item.signature.name for item in graph_def.library.function}
-        _widen_nodes(graph_def.node, functions)
-        for function in graph_def.library.function:
-            _widen_signature(function.signature)
-            _widen_nodes(function.node_def, functions)
+        rename_functions(graph_def, "_float64")
+        widen(graph_def.node, _NARROW, np.float64)
+        widen_functions(graph_def, _NARROW, np.float64)
         feeds = [*(tensor.name for tensor in frozen.inputs), *self._weights]
         fetches = [tensor.name for tensor in frozen.outputs]
         try:
@@ -118,37 +111,3 @@ def _taken_out(nodes: NodeDefs) -> dict[str, Tensor]:
             node.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
             weights[f"{node.name}:0"] = tf.constant(array.astype(np.float64))
     return weights
-
-
-def _widen_nodes(nodes: NodeDefs, functions: Set[str]) -> None:
-    for node in nodes:
-        if node.op in functions:
-            node.op += _SUFFIX
-        for attribute in node.attr.values():
-            _widen_attribute(attribute)
-
-
-def _widen_attribute(attribute: AttrValue) -> None:
-    kind = attribute.WhichOneof("value")
-    if kind == "type" and attribute.type in _NARROW:
-        attribute.type = _DOUBLE
-    elif kind == "tensor" and attribute.tensor.dtype in _NARROW:
-        import tensorflow as tf
-
-        values = tf.make_ndarray(attribute.tensor).astype(np.float64)
-        attribute.tensor.CopyFrom(tf.make_tensor_proto(values))
-    elif kind == "func":
-        attribute.func.name += _SUFFIX
-    elif kind == "list":
-        attribute.list.type[:] = [
-            _DOUBLE if item in _NARROW else item for item in attribute.list.type
-        ]
-        for function in attribute.list.func:
-            function.name += _SUFFIX
-
-
-def _widen_signature(signature: OpDef) -> None:
-    signature.name += _SUFFIX
-    for argument in (*signature.input_arg, *signature.output_arg):
-        if argument.type in _NARROW:
-            argument.type = _DOUBLE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tfmp.converters.intake.saved import Inlined, callables_of, inlined
+from tfmp.converters.intake.saved import Inlined, callables_of, inlined, signatures_of
 from tfmp.converters.intake.source import (
     Origin,
     Source,
@@ -230,21 +230,21 @@ def _in_line(
 
 def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:
     """A function of a SavedModel without signatures."""
-    found = callables_of(loaded)
-    if not found.functions:
+    functions = callables_of(loaded)
+    if not functions:
         raise InputError(
             f"{path}: this SavedModel has no signatures, and no function that takes tensors of "
             "known ranks. Save it with signatures=..., or with an input_signature on its function."
         )
-    if name is None and len(found.functions) == 1:
-        (name,) = found.functions
-    if name is None or name not in found.functions:
+    if name is None and len(functions) == 1:
+        (name,) = functions
+    if name is None or name not in functions:
         asked = "no signatures" if name is None else f"no signatures and no function {name!r}"
         raise InputError(
-            f"{path}: this SavedModel has {asked}; its functions: {found.listed()}. Choose one "
-            "with --signature."
+            f"{path}: this SavedModel has {asked}; its functions: {signatures_of(functions)}. "
+            "Choose one with --signature."
         )
-    function = found.functions[name]
+    function = functions[name]
     note = f"has no signatures: its function {name!r} was taken"
     origin = Origin(
         path.name, "savedmodel", path, path_sha256(path), path_size(path), (note,), signature=name

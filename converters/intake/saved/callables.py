@@ -1,38 +1,28 @@
 """The functions of a SavedModel that has no signatures."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tfmp.converters.shared.frameworks import TfFunction
 
 
-@dataclass(frozen=True)
-class Callables:
-    """Functions that can be called with tensors and nothing else.
-
-    Attributes:
-        functions: concrete functions by name; of several with one name, the one for inference.
-    """
-
-    functions: Mapping[str, TfFunction]
-
-    def listed(self) -> str:
-        """Each function with its inputs, for a message."""
-        texts = []
-        for name, function in self.functions.items():
-            specs = ", ".join(f"{spec.dtype.name}[{_sizes(spec)}]" for spec in _tensors(function))
-            texts.append(f"{name!r} ({specs})")
-        return ", ".join(texts)
+def signatures_of(functions: Mapping[str, TfFunction]) -> str:
+    """Each function with its inputs, for a message."""
+    texts = []
+    for name, function in functions.items():
+        specs = ", ".join(f"{spec.dtype.name}[{_sizes(spec)}]" for spec in _tensors(function))
+        texts.append(f"{name!r} ({specs})")
+    return ", ".join(texts)
 
 
-def callables_of(loaded: Any) -> Callables:
+def callables_of(loaded: Any) -> dict[str, TfFunction]:
     """The functions that a loaded SavedModel offers besides signatures, by name.
 
+    They take tensors and nothing else; of several with one name, it is the one for inference.
     Converters from other frameworks save a concrete function itself, which then is the whole model.
     """
     if hasattr(loaded, "structured_input_signature"):
-        return Callables({"__call__": loaded} if _fitness(loaded) else {})
+        return {"__call__": loaded} if _fitness(loaded) else {}
     found: dict[str, TfFunction] = {}
     for name in sorted({*vars(loaded), *dir(type(loaded))}):
         if name.startswith("_") and name != "__call__":
@@ -42,7 +32,7 @@ def callables_of(loaded: Any) -> Callables:
         best = max(choices or (), key=_fitness, default=None)
         if best is not None and _fitness(best) > 0:
             found[name] = best
-    return Callables(found)
+    return found
 
 
 def _fitness(function: TfFunction) -> int:

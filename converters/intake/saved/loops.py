@@ -230,6 +230,7 @@ def rename_functions(graph_def: GraphDef, ending: str) -> None:
         function.signature.name = names[function.signature.name]
     for body in (graph_def.node, *(function.node_def for function in functions)):
         for node in body:
+            node.op = names.get(node.op, node.op)
             for value in node.attr.values():
                 called = [value.func] if value.HasField("func") else value.list.func
                 for each in called:
