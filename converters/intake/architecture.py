@@ -18,7 +18,7 @@ Architecture = str | Path | Callable[[], Any]
 
 _WAYS = (
     "Name what builds the model with --architecture: a JSON file of `model.to_json()`, or a "
-    "function FILE.py:function that returns the model."
+    "function FILE.py:function that returns the model"
 )
 
 
@@ -29,10 +29,13 @@ def check_architecture(architecture: Architecture | None) -> None:
     text = str(architecture)
     if text.lower().endswith(".json"):
         if not Path(text).is_file():
-            raise InputError(f"architecture {text}: no such file. Check the path.")
+            raise InputError(
+                f"architecture {text}: no such file",
+                "Check the path",
+            )
     elif not all(text.partition(":")):
         raise InputError(
-            f"architecture {text!r} is neither a .json file nor FILE.py:function. {_WAYS}"
+            f"architecture {text!r} is neither a .json file nor FILE.py:function", _WAYS
         )
 
 
@@ -71,10 +74,10 @@ def _beside(path: Path) -> Path:
     if beside.is_file():
         return beside
     others = [found.name for found in sorted(path.parent.glob("*.json")) if _is_model(found)]
-    hint = f" There is {others[0]} beside it." if others else ""
+    hint = f". There is {others[0]} beside it" if others else ""
     raise InputError(
-        f"holds weights without an architecture (`save_weights`), so there is no model in it. "
-        f"{_WAYS}{hint}"
+        "holds weights without an architecture (`save_weights`), so there is no model in it",
+        f"{_WAYS}{hint}",
     )
 
 
@@ -95,8 +98,8 @@ def _is_model(path: Path) -> bool:
 def _from_json(archive: Archive, path: Path) -> Archive:
     if not _is_model(path):
         raise InputError(
-            f"architecture {path}: is not what `model.to_json()` writes. Save the model's "
-            "architecture again, or name a function that builds the model."
+            f"architecture {path}: is not what `model.to_json()` writes",
+            "Save the model's architecture again, or name a function that builds the model",
         )
     config = uncompiled(_config(path))
     # Keras 3 names modules and no version.
@@ -123,8 +126,8 @@ def _built(architecture: Any) -> KerasModel:
         model = build()
     except Exception as error:  # so may a user's function
         raise InputError(
-            f"{what}: failed ({type(error).__name__}: {error}). It is called without arguments and "
-            "returns the built model."
+            f"{what}: failed ({type(error).__name__}: {error})",
+            "It is called without arguments and returns the built model",
         ) from error
     if not any(isinstance(model, kind) for kind in _kinds()):
         raise InputError(

@@ -31,8 +31,8 @@ def objects_in(modules: Sequence[str]) -> CustomObjects:
             module = importlib.import_module(name)
         except Exception as error:  # a user's module may raise anything
             raise InputError(
-                f"--custom-objects {name}: cannot be imported ({type(error).__name__}: {error}). "
-                "Name it as `import` would, from a folder on PYTHONPATH or the working directory."
+                f"--custom-objects {name}: cannot be imported ({type(error).__name__}: {error})",
+                "Name it as `import` would, from a folder on PYTHONPATH or the working directory",
             ) from error
         found |= {key: value for key, value in vars(module).items() if key[0] != "_"}
     return found

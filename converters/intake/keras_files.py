@@ -88,7 +88,10 @@ def _read(
             return _with_weights(found, archive, given)
         archive = found
     elif architecture is not None:
-        raise InputError("holds an architecture of its own. Leave --architecture out.")
+        raise InputError(
+            "holds an architecture of its own",
+            "Leave --architecture out",
+        )
     used = _used(archive.config, custom)
     if not archive.from_keras_3 and not _of_keras_3(used):
         file = read_model(archive, used, unsafe_load)

@@ -32,9 +32,10 @@ def require_tensorflow_backend() -> None:
 
     if keras.backend.backend() != "tensorflow":
         raise InputError(
-            f"conversion traces the model with TensorFlow, but Keras runs on the "
-            f"{keras.backend.backend()!r} backend. Save the model (`model.save('model.keras')`) "
-            "and convert the file with KERAS_BACKEND=tensorflow set."
+            "conversion traces the model with TensorFlow, but Keras runs on the "
+            f"{keras.backend.backend()!r} backend",
+            "Save the model (`model.save('model.keras')`) and convert the file with "
+            "KERAS_BACKEND=tensorflow set",
         )
 
 
@@ -113,7 +114,8 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
         if layer.compute_dtype in ("float16", "bfloat16"):
             raise InputError(
                 f"model {model.name!r}: its layer {layer.name!r} computes in "
-                f"{layer.dtype_policy.name}. Save it and pass the file, which is read in float32."
+                f"{layer.dtype_policy.name}",
+                "Save it and pass the file, which is read in float32",
             )
     inputs = tuple(
         TensorSpec(name, tuple(tensor.shape), tensor.dtype.name)

@@ -62,8 +62,9 @@ def from_onnx(
         _refuse_unknown(path, model)
         if _on_maps(error):
             raise InputError(
-                f"{path}: gives its results as maps, as classifiers of scikit-learn do, and not as "
-                "tensors. Export it with the option zipmap=False."
+                f"{path}: gives its results as maps, as classifiers of scikit-learn do, and not "
+                "as tensors",
+                "Export it with the option zipmap=False",
             ) from error
         way = "It may be truncated: copy or export it again"
         if model is not None:
@@ -71,7 +72,10 @@ def from_onnx(
         found = f"not a usable ONNX model ({first_line(error)})"
         raise InputError(Refusal(found, str(path), remedy=way)) from error
     if not model.graph.outputs:
-        raise InputError(f"{path}: has no outputs to compute. Export the model again.")
+        raise InputError(
+            f"{path}: has no outputs to compute",
+            "Export the model again",
+        )
     run = _run_in_time(path, session, trusted)
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
@@ -137,15 +141,15 @@ def _session(path: Path, model: ir.Model) -> OrtSession:
         if holds_bfloat16(model):
             raise InputError(
                 f"{path}: computes in bfloat16, for which ONNX Runtime's CPU provider has no "
-                "kernels, so it is no reference. Name the float32 model that it was made from."
+                "kernels, so it is no reference",
+                "Name the float32 model that it was made from",
             ) from error
         opset = model.opset_imports.get("", _OLDEST_OPSET)
         if opset >= _OLDEST_OPSET:
             raise
         raise InputError(
-            f"{path}: is of opset {opset}, and ONNX Runtime does not run it "
-            f"({first_line(error)}). Bring it to a later opset first: "
-            "onnx.version_converter.convert_version(model, 13)."
+            f"{path}: is of opset {opset}, and ONNX Runtime does not run it ({first_line(error)})",
+            "Bring it to a later opset first: onnx.version_converter.convert_version(model, 13)",
         ) from error
 
 
@@ -165,7 +169,8 @@ def _check_depth(path: Path, graph: ir.Graph, depth: int = 0) -> None:
     if depth > _DEEPEST:
         raise InputError(
             f"{path}: has more than {_DEEPEST} branches or loops inside of each other, which ONNX "
-            "Runtime takes minutes or hours to load. Export a model with fewer levels."
+            "Runtime takes minutes or hours to load",
+            "Export a model with fewer levels",
         )
     for node in graph:
         for attribute in node.attributes.values():
@@ -188,8 +193,9 @@ def _check_places(path: Path, model: ir.Model) -> None:
             place = PurePosixPath(str(tensor.location).replace("\\", "/"))
             if place.is_absolute() or ".." in place.parts or PureWindowsPath(place).drive:
                 raise InputError(
-                    f"{path}: reads weights from {str(tensor.location)!r}, which is outside of its "
-                    "folder. Put them beside the model, and name that file in it."
+                    f"{path}: reads weights from {str(tensor.location)!r}, which is outside of "
+                    "its folder",
+                    "Put them beside the model, and name that file in it",
                 )
             _check_links(path, path.parent / place)
 
@@ -205,8 +211,8 @@ def _check_links(path: Path, weights: Path) -> None:
     else:
         why = f"is a link to {str(weights.resolve())!r}, outside of its folder"
     raise InputError(
-        f"{path}: reads weights from {weights.name!r}, which {why}. Copy the model and its weights "
-        "into a folder of their own (cp -L), and convert the copy."
+        f"{path}: reads weights from {weights.name!r}, which {why}",
+        "Copy the model and its weights into a folder of their own (cp -L), and convert the copy",
     )
 
 
@@ -341,8 +347,8 @@ def value_spec(value: ir.Value) -> TensorSpec:
     """
     if value.shape is None or value.dtype is None:
         raise InputError(
-            f"ONNX value {value.name!r} has no shape or type. Run `onnx.shape_inference` on the "
-            "model, or export it with typed inputs and outputs."
+            f"ONNX value {value.name!r} has no shape or type",
+            "Run `onnx.shape_inference` on the model, or export it with typed inputs and outputs",
         )
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
     dtype = TEXT if value.dtype is ir.DataType.STRING else value.dtype.numpy().name

@@ -95,14 +95,15 @@ class ModelRequest:
         if self.signature is not None and not (self.path is not None and self.path.is_dir()):
             raise InputError(
                 f"signature {self.signature!r} was asked for, but only a SavedModel folder has "
-                "signatures. Leave --signature out."
+                "signatures",
+                "Leave --signature out",
             )
         check_architecture(self.architecture)
         weights = self.path is not None and self.path.suffix.lower() in KERAS_SUFFIXES
         if self.architecture is not None and not weights:
             raise InputError(
-                "an architecture was given, but only a file of weights (.h5, .hdf5) lacks one. "
-                "Leave --architecture out."
+                "an architecture was given, but only a file of weights (.h5, .hdf5) lacks one",
+                "Leave --architecture out",
             )
 
     def open(self) -> AnySource:
@@ -212,8 +213,8 @@ def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
     if is_function(model):
         return from_function(model)
     raise InputError(
-        f"expected a Keras model, a tf.function or a path, received {type(model).__name__}. Pass "
-        f"a built keras.Model, a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}."
+        f"expected a Keras model, a tf.function or a path, received {type(model).__name__}",
+        f"Pass a built keras.Model, a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}",
     )
 
 
@@ -304,7 +305,10 @@ def check_model_file(path: Path) -> None:
         with path.open("rb") as file:
             head = file.read(8)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}). Check its rights.") from error
+        raise InputError(
+            f"{path}: cannot be read ({error.strerror})",
+            "Check its rights",
+        ) from error
     # People rename files: whatever Keras format a file has, it is opened as that.
     if not head or (suffix in KERAS_SUFFIXES and not head.startswith(_KERAS_MAGIC)):
         found = f"not a {suffix} model: it {f'starts with {head!r}' if head else 'is empty'}"

@@ -151,8 +151,9 @@ class Source:
             # Whatever a custom layer raises while it is traced is the user's to read.
             raise ConversionError(
                 f"model {origin.name!r} cannot be traced with inputs {describe(inputs)} "
-                f"({type(error).__name__}: {_plain(error)[:500]}). Give it one input "
-                "structure (a tensor, list or dict) and make its call work for these shapes."
+                f"({type(error).__name__}: {_plain(error)[:500]})",
+                "Give it one input structure (a tensor, list or dict) and make its call work for "
+                "these shapes",
             ) from error
         outputs = tuple(
             TensorSpec(name, _static_shape(name, value), value.dtype.name)
@@ -329,8 +330,8 @@ def pin(
     unknown = sorted(set(input_shapes) - {spec.name for spec in specs})
     if unknown:
         raise InputError(
-            f"input shape for {unknown[0]!r}: the model has no such input. Name one of its inputs: "
-            f"{describe(specs)}."
+            f"input shape for {unknown[0]!r}: the model has no such input",
+            f"Name one of its inputs: {describe(specs)}",
         )
     pinned = []
     for spec in specs:
@@ -341,7 +342,8 @@ def pin(
         if batch_size is not None and shape and shape[axis] not in (batch_size, None):
             raise InputError(
                 f"input {spec.name!r} has {shape[axis]} samples in its input shape, but the batch "
-                f"size is {batch_size}. Give one of them, or the same number in both."
+                f"size is {batch_size}",
+                "Give one of them, or the same number in both",
             )
         fits = len(shape) == len(spec.shape) and all(
             own is None or own == size for own, size in zip(spec.shape, shape, strict=True)
@@ -349,8 +351,8 @@ def pin(
         if not fits or any(size is not None and size < 1 for size in shape):
             received = ", ".join("?" if size is None else str(size) for size in shape)
             raise InputError(
-                f"input {spec.name!r} cannot have shape [{received}]: the model declares {spec}. "
-                "Give a size of at least 1 for each axis, equal to the model's where it is fixed."
+                f"input {spec.name!r} cannot have shape [{received}]: the model declares {spec}",
+                "Give a size of at least 1 for each axis, equal to the model's where it is fixed",
             )
         pinned.append(replace(spec, shape=shape))
         check_memory(f"input {pinned[-1]}", pinned[-1].call_bytes)
@@ -444,8 +446,8 @@ def _plain(error: Exception) -> str:
 def _static_shape(name: str, value: Tensor) -> tuple[int | None, ...]:
     if value.shape.rank is None:
         raise ConversionError(
-            f"output {name!r} has no fixed number of axes, which a static file needs. End the "
-            "model with a layer that fixes it, such as keras.layers.Reshape."
+            f"output {name!r} has no fixed number of axes, which a static file needs",
+            "End the model with a layer that fixes it, such as keras.layers.Reshape",
         )
     return tuple(value.shape)
 

@@ -66,8 +66,8 @@ def from_saved_model(
     except Exception as error:  # TensorFlow raises every kind of exception here
         text = " ".join(str(error).split()).replace(f"{readable}/", "")[:300]
         raise InputError(
-            f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: {text}). "
-            "Copy the whole folder again, variables included, or save the model again."
+            f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
+            "Copy the whole folder again, variables included, or save the model again",
         ) from error
     functions = dict(sorted(loaded.signatures.items()))
     if not functions:
@@ -129,8 +129,8 @@ def _require_dense(path: Path, function: TfFunction) -> None:
         if isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec):
             kind = "ragged" if isinstance(spec, tf.RaggedTensorSpec) else "not dense"
             raise InputError(
-                f"{path}: output {name!r} is {kind}, which neither ONNX nor TFLite knows. Give a "
-                "padded tensor (to_tensor() of a RaggedTensor, tf.sparse.to_dense) instead."
+                f"{path}: output {name!r} is {kind}, which neither ONNX nor TFLite knows",
+                "Give a padded tensor (to_tensor() of a RaggedTensor, tf.sparse.to_dense) instead",
             )
     parts, kinds = function.structured_input_signature[1], _kinds_taken(path)
     for name in parts if kinds else ():
@@ -138,9 +138,9 @@ def _require_dense(path: Path, function: TfFunction) -> None:
         kind = "sparse" if f"{name}_2" in parts and "sparse" in kinds else "ragged"
         if f"{name}_1" in parts and kind in kinds:
             raise InputError(
-                f"{path}: input {name!r} is {kind}, which neither ONNX nor TFLite knows. Save the "
-                "model with a signature that takes a padded tensor, and make it "
-                f"{kind} inside ({_MAKERS[kind]})."
+                f"{path}: input {name!r} is {kind}, which neither ONNX nor TFLite knows",
+                f"Save the model with a signature that takes a padded tensor, and make it {kind} "
+                f"inside ({_MAKERS[kind]})",
             )
 
 
@@ -234,15 +234,16 @@ def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:
     if not functions:
         raise InputError(
             f"{path}: this SavedModel has no signatures, and no function that takes tensors of "
-            "known ranks. Save it with signatures=..., or with an input_signature on its function."
+            "known ranks",
+            "Save it with signatures=..., or with an input_signature on its function",
         )
     if name is None and len(functions) == 1:
         (name,) = functions
     if name is None or name not in functions:
         asked = "no signatures" if name is None else f"no signatures and no function {name!r}"
         raise InputError(
-            f"{path}: this SavedModel has {asked}; its functions: {signatures_of(functions)}. "
-            "Choose one with --signature."
+            f"{path}: this SavedModel has {asked}; its functions: {signatures_of(functions)}",
+            "Choose one with --signature",
         )
     function = functions[name]
     note = f"has no signatures: its function {name!r} was taken"
@@ -258,8 +259,8 @@ def _choose(path: Path, asked: str | None, names: list[str], all_signatures: boo
     listed = ", ".join(map(repr, names)) or "none"
     if asked is not None:
         raise InputError(
-            f"{path}: no signature {asked!r}; this SavedModel has: {listed}. Choose one with "
-            "--signature."
+            f"{path}: no signature {asked!r}; this SavedModel has: {listed}",
+            "Choose one with --signature",
         )
     if len(names) == 1:
         return names[0]
@@ -269,7 +270,8 @@ def _choose(path: Path, asked: str | None, names: list[str], all_signatures: boo
     if not usual:
         raise InputError(
             f"{path}: this SavedModel has the signatures {listed}, but not the usual "
-            "'serving_default'. Choose one with --signature."
+            "'serving_default'",
+            "Choose one with --signature",
         )
     return usual[0]
 
@@ -336,12 +338,13 @@ def from_function(function: TfFunction) -> Source:
         if getattr(function, "input_signature", None) is not None:
             raise ConversionError(
                 f"tf.function {name!r} cannot be traced with its input signature "
-                f"({type(error).__name__}: {' '.join(str(error).split())[-300:]}). Make it work "
-                "for these shapes."
+                f"({type(error).__name__}: {' '.join(str(error).split())[-300:]})",
+                "Make it work for these shapes",
             ) from error
         raise InputError(
-            f"tf.function {name!r} has no known input shapes. Give it an input_signature, or pass "
-            "`function.get_concrete_function(tf.TensorSpec(...))`."
+            f"tf.function {name!r} has no known input shapes",
+            "Give it an input_signature, or pass "
+            "`function.get_concrete_function(tf.TensorSpec(...))`",
         ) from error
     _require_tensors(name, concrete)
     digest = hashlib.sha256()
@@ -393,8 +396,8 @@ def _require_tensors(name: str, function: TfFunction) -> None:
             kind = type(spec).__name__.removesuffix("TensorSpec").lower()
             inside = f", and make it {kind} inside ({_MAKERS[kind]})" if kind in _MAKERS else ""
             raise InputError(
-                f"tf.function {name!r} takes a {kind} tensor, which neither ONNX nor TFLite knows. "
-                f"Let it take a padded tensor{inside}."
+                f"tf.function {name!r} takes a {kind} tensor, which neither ONNX nor TFLite knows",
+                f"Let it take a padded tensor{inside}",
             )
 
 
@@ -441,8 +444,8 @@ def _is_polymorphic(value: object) -> bool:
 def _spec(name: str, spec: "tf.TensorSpec") -> TensorSpec:
     if spec.shape.rank is None:
         raise InputError(
-            f"input {name!r} has no fixed number of axes. Save the model with an input signature "
-            "that has one."
+            f"input {name!r} has no fixed number of axes",
+            "Save the model with an input signature that has one",
         )
     return TensorSpec(name, tuple(spec.shape), spec.dtype.name)
 

@@ -181,6 +181,7 @@ def values(file: IO[bytes], dtype: np.dtype, count: int) -> np.ndarray:
 def _unreadable(path: Path, error: Exception) -> InputError:
     reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return InputError(
-        f"cannot read data file {str(path)!r}: {reason[:300]}. Write it with np.savez(path, "
-        "INPUT_NAME=array), or np.save(path, array) for a model with one input."
+        f"cannot read data file {str(path)!r}: {reason[:300]}",
+        "Write it with np.savez(path, INPUT_NAME=array), or np.save(path, array) for a model with "
+        "one input",
     )

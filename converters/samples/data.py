@@ -284,8 +284,8 @@ class Reading:
         if self._left_out or rows > (self._fixed_batch or 0) or not self._count:
             raise InputError(
                 f"data {self._name}: a batch has {rows} samples, but the model's input fixes the "
-                f"batch at {self._fixed_batch}: {describe(self._samples.inputs)}. Pass batches of "
-                "that size."
+                f"batch at {self._fixed_batch}: {describe(self._samples.inputs)}",
+                "Pass batches of that size",
             )
         self._left_out = rows
 
@@ -302,8 +302,9 @@ class Reading:
                 lengths = {len(array) for array in _values(self._samples.labels)}
                 rows += self._count
             raise InputError(
-                f"data {self._name}: {' and '.join(map(str, lengths))} labels came for "
-                f"{rows} samples. Pass one label for each sample."
+                f"data {self._name}: {' and '.join(map(str, lengths))} labels came for {rows} "
+                "samples",
+                "Pass one label for each sample",
             )
         return labels
 
@@ -311,16 +312,16 @@ class Reading:
         """Accuracy on a part of the samples would stand beside distances on all of them."""
         if self._count and self._labelled != (labels is not None):
             raise InputError(
-                f"data {self._name}: labels came with some batches and not with others. "
-                "Pass them with every batch, or leave them out."
+                f"data {self._name}: labels came with some batches and not with others",
+                "Pass them with every batch, or leave them out",
             )
         self._labelled = labels is not None
 
     def _check_end(self) -> None:
         if self._count == 0:
             raise InputError(
-                f"data {self._name} is empty: it gave no samples. Pass at least one; a "
-                "verdict needs some hundred."
+                f"data {self._name} is empty: it gave no samples",
+                "Pass at least one; a verdict needs some hundred",
             )
         given = {len(array) for array in _values(self._samples.labels)} - {
             self._count + self._left_out
@@ -328,7 +329,8 @@ class Reading:
         if given:
             raise InputError(
                 f"{given.pop()} labels were given for {self._count + self._left_out} samples of "
-                f"{self._name}. Pass one label for each sample, in the same order."
+                f"{self._name}",
+                "Pass one label for each sample, in the same order",
             )
 
 
@@ -407,6 +409,6 @@ def _check_label_count(labels: Labels, stream: Stream) -> None:
         if array.ndim == 0 or (stream.samples is not None and len(array) != stream.samples):
             given = f"{len(array)} labels were" if array.ndim else "a single value was"
             raise InputError(
-                f"{given} given for {stream.samples or 'the'} samples of {stream.name}. Pass one "
-                "label for each sample, in the same order."
+                f"{given} given for {stream.samples or 'the'} samples of {stream.name}",
+                "Pass one label for each sample, in the same order",
             )

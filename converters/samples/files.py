@@ -54,14 +54,20 @@ def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
         return open_folder(path, inputs)
     if path.suffix.lower() in (".npz", ".npy"):
         if not path.is_file():
-            raise InputError(f"there is no data file {text!r}. Check the path.")
+            raise InputError(
+                f"there is no data file {text!r}",
+                "Check the path",
+            )
         check_no_pointer(path)
         return _open_npz(path, inputs) if path.suffix.lower() == ".npz" else _open_npy(path, inputs)
     module, colon, function = text.rpartition(":")
     if colon and module and function.isidentifier() and not path.exists():
         return _call(text, module, function, inputs)
     missing = "has an unknown suffix" if path.exists() else "does not exist"
-    raise InputError(f"data {text!r} {missing}; expected {FORMS}. Pass one of these.")
+    raise InputError(
+        f"data {text!r} {missing}; expected {FORMS}",
+        "Pass one of these",
+    )
 
 
 def _open_npy(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
@@ -78,9 +84,15 @@ def load_labels(path: str | os.PathLike[str]) -> RawLabels:
     """
     path = Path(path)
     if path.suffix.lower() not in (".npz", ".npy"):
-        raise InputError(f"labels {str(path)!r}: expected an .npy or .npz file. Save them as one.")
+        raise InputError(
+            f"labels {str(path)!r}: expected an .npy or .npz file",
+            "Save them as one",
+        )
     if not path.is_file():
-        raise InputError(f"there is no labels file {str(path)!r}. Check the path.")
+        raise InputError(
+            f"there is no labels file {str(path)!r}",
+            "Check the path",
+        )
     with readable(path):
         arrays = read_all(path)
     if isinstance(arrays, np.ndarray):

@@ -29,26 +29,28 @@ def arrays_by_name(
             return {spec.name: arrays[spec.alias] for spec in inputs}
         missing = ", ".join(repr(name) for name in sorted(names - set(arrays)))
         unknown = ", ".join(repr(name) for name in sorted(set(arrays) - names))
+        received = ", ".join(map(repr, arrays)) or "none"
+        parts = [f"Expected {describe(inputs)}; received {received}"]
+        parts += [f"missing {missing}"] * bool(missing) + [f"unknown {unknown}"] * bool(unknown)
         raise InputError(
-            f"data {source}: its arrays do not have the names of the model's inputs. Expected "
-            f"{describe(inputs)}; received {', '.join(map(repr, arrays)) or 'none'}"
-            f"{'; missing ' + missing if missing else ''}"
-            f"{'; unknown ' + unknown if unknown else ''}. Name the arrays after the inputs, and "
-            "labels 'labels'."
+            f"data {source}: its arrays do not have the names of the model's inputs. "
+            f"{'; '.join(parts)}",
+            "Name the arrays after the inputs, and labels 'labels'",
         )
     if isinstance(arrays, list | tuple):
         if len(arrays) == len(inputs):
             return {spec.name: array for spec, array in zip(inputs, arrays, strict=True)}
         raise InputError(
             f"data {source}: a batch holds {len(arrays)} arrays, but the model has {len(inputs)} "
-            f"input{'' if len(inputs) == 1 else 's'}: {describe(inputs)}. Pass one array for each, "
-            "best as a dict by name."
+            f"input{'' if len(inputs) == 1 else 's'}: {describe(inputs)}",
+            "Pass one array for each, best as a dict by name",
         )
     if len(inputs) == 1:
         return {inputs[0].name: arrays}
     raise InputError(
         f"data {source}: a batch is one array, but the model has {len(inputs)} inputs: "
-        f"{describe(inputs)}. Pass a dict of arrays by name."
+        f"{describe(inputs)}",
+        "Pass a dict of arrays by name",
     )
 
 
@@ -61,7 +63,8 @@ def check(array: np.ndarray, spec: TensorSpec, source: str) -> None:
     if not spec.accepts(array):
         raise InputError(
             f"data {source}: input {spec.name!r} expects {spec}, received {array.dtype} of shape "
-            f"{array.shape}. {_shape_advice(array, spec)}"
+            f"{array.shape}",
+            _shape_advice(array, spec),
         )
     fits = _FITTING.get(kind_of(spec.dtype), "USO")
     # Where NumPy has no kind for a float, as for bfloat16, its name has to tell.
@@ -69,8 +72,8 @@ def check(array: np.ndarray, spec: TensorSpec, source: str) -> None:
     if array.dtype.kind not in fits and not ("f" in fits and floating):
         raise InputError(
             f"data {source}: input {spec.name!r} expects {spec.dtype} values, received "
-            f"{array.dtype}. Convert the array first, if that keeps its meaning: "
-            f"array.astype({spec.dtype!r})."
+            f"{array.dtype}",
+            f"Convert the array first, if that keeps its meaning: array.astype({spec.dtype!r})",
         )
 
 
@@ -105,18 +108,19 @@ def _check_range(array: np.ndarray, spec: TensorSpec, source: str) -> None:
     if smallest < low or largest > high:
         raise InputError(
             f"data {source}: input {spec.name!r} takes {spec.dtype}, {low} to {high}; received "
-            f"values from {smallest} to {largest}. Check how the array was made."
+            f"values from {smallest} to {largest}",
+            "Check how the array was made",
         )
 
 
 def _shape_advice(array: np.ndarray, spec: TensorSpec) -> str:
     if spec.accepts(array[None]):
-        return "The batch axis is missing: pass array[None], or batch the dataset."
+        return "The batch axis is missing: pass array[None], or batch the dataset"
     if spec.accepts(array[..., None]):
-        return "The last axis is missing: pass array[..., None]."
+        return "The last axis is missing: pass array[..., None]"
     if array.ndim and array.shape[-1] == 1 and spec.accepts(array[..., 0]):
-        return "There is one axis too many: pass array[..., 0]."
-    return "Reshape or resize the array to fit."
+        return "There is one axis too many: pass array[..., 0]"
+    return "Reshape or resize the array to fit"
 
 
 def count_batch(batch: Batch, source: str) -> int:
@@ -129,8 +133,8 @@ def count_batch(batch: Batch, source: str) -> int:
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name!r}: {count}" for name, count in counts.items())
         raise InputError(
-            f"data {source}: the inputs of a batch have different numbers of samples ({listed}). "
-            "Pass the same number of each."
+            f"data {source}: the inputs of a batch have different numbers of samples ({listed})",
+            "Pass the same number of each",
         )
     return next(iter(counts.values()), 1)
 

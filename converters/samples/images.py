@@ -26,8 +26,8 @@ def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
     images = [item for item in path.rglob("*") if item.suffix.lower() in _SUFFIXES]
     if not images:
         raise InputError(
-            f"folder {str(path)!r} holds no images ({', '.join(_SUFFIXES)}). Put them there, in "
-            "one folder for each class if labels are wanted."
+            f"folder {str(path)!r} holds no images ({', '.join(_SUFFIXES)})",
+            "Put them there, in one folder for each class if labels are wanted",
         )
     notes = [f"pixels are 0 to 255, resized to {height} x {width} (bilinear), as Keras loads them"]
     if classes:
@@ -53,8 +53,8 @@ def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
                 yield element if classes else (element, None)
         except (tf.errors.OpError, ValueError) as error:
             raise InputError(
-                f"cannot read the images of {str(path)!r}: {_reason(images, error)}. Remove it, "
-                "or replace it by an image."
+                f"cannot read the images of {str(path)!r}: {_reason(images, error)}",
+                "Remove it, or replace it by an image",
             ) from error
 
     return Stream(str(path), batches, len(images), notes=tuple(notes))
@@ -72,8 +72,8 @@ def _size(path: Path, inputs: Sequence[TensorSpec]) -> tuple[int, int, int, bool
                 return height, width, channels, first
     raise InputError(
         f"folder {str(path)!r} of images does not fit the model's inputs: {describe(inputs)}. "
-        "Expected one input [batch, height, width, channels] of fixed size with 1, 3 or 4 "
-        "channels. Pass an .npz file or FILE.py:function instead."
+        "Expected one input [batch, height, width, channels] of fixed size with 1, 3 or 4 channels",
+        "Pass an .npz file or FILE.py:function instead",
     )
 
 

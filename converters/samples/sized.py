@@ -33,26 +33,27 @@ def of_sizes(samples: Samples, sizes: Mapping[str, tuple[int, ...]]) -> Samples:
         if spec is None:
             raise InputError(
                 f"sizes (--sizes) {text}: the model has no input {name!r}; its inputs: "
-                f"{', '.join(specs)}. Name one of these."
+                f"{', '.join(specs)}",
+                "Name one of these",
             )
         fits = len(spec.shape) == len(shape) and all(
             own in (None, size) for own, size in zip(spec.shape[1:], shape[1:], strict=True)
         )
         if not fits:
             raise InputError(
-                f"sizes (--sizes) {text}: input {spec} takes other sizes. Give the number of "
-                "samples and all sizes; only those written '?' can be chosen."
+                f"sizes (--sizes) {text}: input {spec} takes other sizes",
+                "Give the number of samples and all sizes; only those written '?' can be chosen",
             )
     rows, *others = {shape[0] for shape in sizes.values()}
     if others:
         raise InputError(
-            f"sizes (--sizes) {text}: the inputs have different numbers of samples. Give one "
-            "number first everywhere."
+            f"sizes (--sizes) {text}: the inputs have different numbers of samples",
+            "Give one number first everywhere",
         )
     if samples.once:
         raise InputError(
-            "sizes (--sizes) reads the data once more, received data that can be read only once. "
-            "Pass arrays or a function that makes a new iterator."
+            "sizes (--sizes) reads the data once more, received data that can be read only once",
+            "Pass arrays or a function that makes a new iterator",
         )
     arrays = _first(samples, sizes, rows)
     stream = replace(stream_of(arrays, samples.inputs), name=f"{samples.stream.name} as {text}")

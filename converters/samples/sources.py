@@ -84,7 +84,8 @@ def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
     if callable(data):
         return called(getattr(data, "__qualname__", type(data).__name__), data, inputs)
     raise InputError(
-        f"data of type {type(data).__name__} cannot be read; expected {FORMS}. Pass one of these."
+        f"data of type {type(data).__name__} cannot be read; expected {FORMS}",
+        "Pass one of these",
     )
 
 
@@ -109,8 +110,8 @@ def _only_once(
     def batches(size: int) -> Iterator[RawBatch]:
         if not readers:
             raise InputError(
-                f"data {name} can be read only once, and was. Pass arrays or a function that makes "
-                "a new iterator."
+                f"data {name} can be read only once, and was",
+                "Pass arrays or a function that makes a new iterator",
             )
         readers.clear()
         return (_split(element, inputs) for element in data)
@@ -138,13 +139,13 @@ def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]
             raise user_error(text, error) from error
         if isinstance(result, str | os.PathLike):
             raise InputError(
-                f"data {text!r} returned the text {result!r}; expected an iterable of batches. "
-                "Return arrays, or pass the path itself."
+                f"data {text!r} returned the text {result!r}; expected an iterable of batches",
+                "Return arrays, or pass the path itself",
             )
         if results and results[-1] is result:
             raise InputError(
-                f"data {text!r} returned the same {type(result).__name__} again, which is used up. "
-                "Make a new one at each call."
+                f"data {text!r} returned the same {type(result).__name__} again, which is used up",
+                "Make a new one at each call",
             )
         results[:] = [result]
         try:
@@ -180,8 +181,8 @@ def user_error(text: str, error: BaseException) -> InputError:
     own = last == __file__ or last.startswith("<")
     place = "" if own else f" at {last}, line {frames[-1].lineno}"
     return InputError(
-        f"data {text!r} raised {type(error).__name__}: {error}{place}. Fix the function; it takes "
-        "no arguments and returns an iterable of batches."
+        f"data {text!r} raised {type(error).__name__}: {error}{place}",
+        "Fix the function; it takes no arguments and returns an iterable of batches",
     )
 
 
@@ -215,8 +216,8 @@ def without_labels(arrays: Mapping[str, ArrayLike], inputs: Sequence[TensorSpec]
     }
     if LABELS in arrays and by_output:
         raise InputError(
-            f"data has both 'labels' and {_LABELS_OF + next(iter(by_output))!r}. Name all labels "
-            "after outputs, or pass only 'labels'."
+            f"data has both 'labels' and {_LABELS_OF + next(iter(by_output))!r}",
+            "Name all labels after outputs, or pass only 'labels'",
         )
     return rest, by_output or arrays.get(LABELS)
 
@@ -240,8 +241,8 @@ def stream_of_array(name: str, array: np.ndarray, inputs: Sequence[TensorSpec]) 
     """The samples of a model's only input."""
     if len(inputs) != 1:
         raise InputError(
-            f"{name} holds one array, but the model has {len(inputs)} inputs: {describe(inputs)}. "
-            "Pass one array for each input: a dict in Python, or an .npz file."
+            f"{name} holds one array, but the model has {len(inputs)} inputs: {describe(inputs)}",
+            "Pass one array for each input: a dict in Python, or an .npz file",
         )
     return _whole(name, array, None)
 
@@ -253,9 +254,9 @@ def _pair(pair: RawBatch, inputs: Sequence[TensorSpec]) -> Stream:
     elif isinstance(x, list | tuple):
         if len(x) != len(inputs):
             raise InputError(
-                f"x of (x, y) is a {type(x).__name__} of {len(x)}, but the model has {len(inputs)} "
-                f"inputs: {describe(inputs)}. Pass an array, or a dict or list with one for each "
-                "input."
+                f"x of (x, y) is a {type(x).__name__} of {len(x)}, but the model has "
+                f"{len(inputs)} inputs: {describe(inputs)}",
+                "Pass an array, or a dict or list with one for each input",
             )
         x = [np.asarray(array) for array in x]
     else:
@@ -299,13 +300,13 @@ def count_rows(name: str, arrays: RawArrays, labels: RawLabels) -> int:
         single = empty in found and found[empty].ndim == 0
         lacks = "has one value without an axis of samples" if single else "has no samples"
         raise InputError(
-            f"data {name} is empty: {empty} {lacks}. Pass at least one; a verdict needs "
-            "some hundred."
+            f"data {name} is empty: {empty} {lacks}",
+            "Pass at least one; a verdict needs some hundred",
         )
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{key}: {length}" for key, length in lengths.items())
         raise InputError(
-            f"data {name} has different numbers of samples ({counts}). Pass the same number of "
-            "each, in the same order."
+            f"data {name} has different numbers of samples ({counts})",
+            "Pass the same number of each, in the same order",
         )
     return next(iter(lengths.values()))

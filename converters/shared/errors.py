@@ -39,12 +39,13 @@ class InputError(ValueError):
     """A model, data file, option or output path that cannot be used as given.
 
     Attributes:
-        refusal: its parts. An error of one text has all of it as `what`.
+        refusal: its parts.
     """
 
-    def __init__(self, told: "str | Refusal") -> None:
-        super().__init__(str(told))
-        self.refusal = told if isinstance(told, Refusal) else Refusal(told)
+    def __init__(self, told: "str | Refusal", remedy: str = "") -> None:
+        """Takes a refusal, or its finding and the next step."""
+        self.refusal = told if isinstance(told, Refusal) else Refusal(told, remedy=remedy)
+        super().__init__(str(self.refusal))
 
 
 class ConversionError(InputError):
@@ -79,7 +80,7 @@ def running_on_samples(model: str) -> Iterator[None]:
             "Check their values: ids, for example, have to lie within the vocabulary."
         )
         raise InputError(
-            f"model {model!r} cannot run on these samples: {reason}. {way_out}"
+            f"model {model!r} cannot run on these samples: {reason}", way_out
         ) from error
 
 

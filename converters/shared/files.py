@@ -30,19 +30,25 @@ def check_output(path: Path, suffix: str, force: bool) -> None:
     check_name(path, "Choose another output.")
     if path.suffix.lower() != suffix:
         raise InputError(
-            f"{path}: expected an output file ending in {suffix}, received suffix "
-            f"{path.suffix!r}. Rename the output."
+            f"{path}: expected an output file ending in {suffix}, received suffix {path.suffix!r}",
+            "Rename the output",
         )
     check_folder(path.parent)
     if path.is_dir():
-        raise InputError(f"{path}: is a folder. Name a file.")
+        raise InputError(
+            f"{path}: is a folder",
+            "Name a file",
+        )
     if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is a device or a pipe. Name a file.")
+        raise InputError(
+            f"{path}: is a device or a pipe",
+            "Name a file",
+        )
     # A link to nothing is somebody's, too.
     if os.path.lexists(path) and not force:
         raise InputError(
-            f"{path}: already exists. Choose another output, or replace it with --force "
-            "(force=True)."
+            f"{path}: already exists",
+            "Choose another output, or replace it with --force (force=True)",
         )
 
 
@@ -51,8 +57,8 @@ def check_name(path: Path, fix: str) -> None:
     text = str(path)
     if "\0" in text or text.encode("utf-8", "replace").decode() != text:
         raise InputError(
-            f"{text!r}: is not a name in UTF-8, as the libraries that write and run models need "
-            f"it. {fix}"
+            f"{text!r}: is not a name in UTF-8, as the libraries that write and run models need it",
+            fix,
         )
 
 
@@ -82,12 +88,16 @@ def check_folder(folder: Path) -> None:
     """Raises `InputError` unless files can be made in `folder`, which may be missing itself."""
     folder = next((each for each in (folder, *folder.parents) if each.exists()), folder)
     if not folder.is_dir():
-        raise InputError(f"{folder}: is not a folder. Choose a folder to write to.")
+        raise InputError(
+            f"{folder}: is not a folder",
+            "Choose a folder to write to",
+        )
     try:
         # Rights on paper differ from rights in fact: root, read-only mounts, quotas.
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise InputError(
-            f"{folder}: cannot be written to ({error.strerror}). Choose another folder."
+            f"{folder}: cannot be written to ({error.strerror})",
+            "Choose another folder",
         ) from error

@@ -202,8 +202,9 @@ def _steps(batch: Batch) -> int:
     if len(steps) != 1 or 0 in steps:
         listed = ", ".join(f"{name!r}: {array.shape}" for name, array in batch.items())
         raise InputError(
-            f"a sequence needs the same number of steps, at least one, in every input; received "
-            f"arrays of shapes {listed}. The second axis is that of the steps."
+            "a sequence needs the same number of steps, at least one, in every input; received "
+            f"arrays of shapes {listed}",
+            "The second axis is that of the steps",
         )
     return steps.pop()
 
@@ -218,13 +219,14 @@ def declared_axes(axes: Mapping[str, int], specs: Sequence[TensorSpec]) -> dict[
     for name, axis in axes.items():
         if name not in ranks:
             raise InputError(
-                f"sample axis for {name!r} (--sample-axis): the model has no such input or output. "
-                f"Name one of these: {describe(specs)}."
+                f"sample axis for {name!r} (--sample-axis): the model has no such input or output",
+                f"Name one of these: {describe(specs)}",
             )
         if not 0 <= axis < ranks[name]:
             raise InputError(
                 f"sample axis {axis} for {name!r} (--sample-axis): it has {ranks[name]} axes, "
-                "counted from 0. Give one of them."
+                "counted from 0",
+                "Give one of them",
             )
     return dict(axes)
 
@@ -249,18 +251,24 @@ def declared_states(
                 ("input", name, inputs) if name not in given else ("output", output, outputs)
             )
             raise InputError(
-                f"state {name}={output} (--state): the model has no {kind} {wrong!r}. Name one of "
-                f"its {kind}s: {describe(specs)}."
+                f"state {name}={output} (--state): the model has no {kind} {wrong!r}",
+                f"Name one of its {kind}s: {describe(specs)}",
             )
         if not _carries(taken[output], given[name]):
             raise InputError(
-                f"state {name}={output} (--state): {taken[output]} does not fit into "
-                f"{given[name]}. Name the output of the same shape."
+                f"state {name}={output} (--state): {taken[output]} does not fit into {given[name]}",
+                "Name the output of the same shape",
             )
     if len(set(states.values())) < len(states):
-        raise InputError("two states (--state) are carried by one output. Give each its own.")
+        raise InputError(
+            "two states (--state) are carried by one output",
+            "Give each its own",
+        )
     if states and len(states) == len(inputs):
-        raise InputError("every input is a state (--state): the data would be empty. Leave one.")
+        raise InputError(
+            "every input is a state (--state): the data would be empty",
+            "Leave one",
+        )
     return {name: State(output) for name, output in states.items()}
 
 

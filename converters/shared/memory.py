@@ -29,8 +29,8 @@ def limit_memory(text: str) -> int:
     size = int(float(match[1]) * _UNITS[match[2].upper()]) if match else 0
     if size < 1:
         raise InputError(
-            f"--max-memory {text!r} is no size of memory. Write a number with K, M, G or T, as in "
-            "8G (8 GiB)."
+            f"--max-memory {text!r} is no size of memory",
+            "Write a number with K, M, G or T, as in 8G (8 GiB)",
         )
     _chosen[:] = [size]
     return size
@@ -52,8 +52,8 @@ def check_memory(what: str, needed: int) -> None:
     if needed > limit:
         raise InputError(
             f"{what} asks for {shown_size(needed)} of memory at once, more than the limit of "
-            f"{shown_size(limit)}. Check the file; if it is sound, allow more with --max-memory, "
-            "or write it in parts."
+            f"{shown_size(limit)}",
+            "Check the file; if it is sound, allow more with --max-memory, or write it in parts",
         )
 
 

@@ -35,21 +35,23 @@ def import_function(what: str, module: str, function: str, folder: str | None = 
         file = Path(where, module) if module.endswith(".py") else None
         loaded = module_of_file(file) if file else importlib.import_module(module)
     except FileNotFoundError as error:
-        raise InputError(f"{what}: {error} Check the path.") from error
+        raise InputError(f"{what}: {error}", "Check the path") from error
     except ModuleNotFoundError as error:
         raise InputError(
-            f"{what}: there is no module {error.name!r}. Name it as in an import, "
-            "or as FILE.py; run from the folder that holds it or install it."
+            f"{what}: there is no module {error.name!r}",
+            "Name it as in an import, or as FILE.py; run from the folder that holds it or install "
+            "it",
         ) from error
     finally:
         if where in sys.path:
             sys.path.remove(where)
     if not hasattr(loaded, function):
         own = [name for name, value in vars(loaded).items() if _is_function_of(loaded, name, value)]
-        known = f"its functions: {listed(sorted(own), _MOST_NAMES)}. Name one of these."
+        known = f"its functions: {listed(sorted(own), _MOST_NAMES)}"
         raise InputError(
             f"{what}: module {module!r} has no {function!r}; "
-            f"{known if own else 'it defines no function. Name another module.'}"
+            f"{known if own else 'it defines no function'}",
+            "Name one of these" if own else "Name another module",
         )
     return getattr(loaded, function)
 

@@ -70,8 +70,8 @@ def read_archive(path: Path) -> Archive:
         return _zipped(path) if is_zipfile(path) else _hdf5(path)
     except RecursionError as error:
         raise InputError(
-            "the architecture in this file is nested too deeply to be read. It is damaged: copy or "
-            "save the model again."
+            "the architecture in this file is nested too deeply to be read",
+            "It is damaged: copy or save the model again",
         ) from error
 
 
@@ -106,8 +106,8 @@ def _zipped(path: Path) -> Archive:
         raise
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
         raise InputError(
-            f"not a .keras model: its parts cannot be read ({type(error).__name__}: {error}). Copy "
-            "or save the model again."
+            f"not a .keras model: its parts cannot be read ({type(error).__name__}: {error})",
+            "Copy or save the model again",
         ) from error
     for content in weights:
         with open_hdf5(BytesIO(content)):
@@ -127,8 +127,8 @@ def _hdf5(path: Path) -> Archive:
         backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
         if config is None and not tree and "layer_names" not in weights.attrs:
             raise InputError(
-                "is HDF5, but neither a model nor weights of Keras. Name a file that `model.save` "
-                "wrote."
+                "is HDF5, but neither a model nor weights of Keras",
+                "Name a file that `model.save` wrote",
             )
     try:
         parsed = None if config is None else read_json(config, LONGEST_TEXT)
@@ -136,8 +136,8 @@ def _hdf5(path: Path) -> Archive:
         raise
     except ValueError as error:
         raise InputError(
-            f"the architecture in this file cannot be read ({error}). It is damaged: copy or save "
-            "the model again."
+            f"the architecture in this file cannot be read ({error})",
+            "It is damaged: copy or save the model again",
         ) from error
     return Archive(path, False, parsed, version, backend, tree, unversioned=unversioned)
 

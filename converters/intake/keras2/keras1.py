@@ -107,7 +107,8 @@ def _layer(kind: str, inner: _Inner) -> tuple[str, _Inner]:
     if kind == "BatchNormalization" and inner.get("mode") == 1:
         raise InputError(
             f"layer {inner.get('name')!r} normalizes each sample (mode=1), which only Keras 1 "
-            "could. Convert a model of Keras 2 or later."
+            "could",
+            "Convert a model of Keras 2 or later",
         )
     words = {*_DROPPED, *_ARGUMENTS, "dim_ordering", "input_dtype"}
     if kind not in _CLASSES and (kind not in _LAYERS or words.isdisjoint(inner)):
@@ -154,7 +155,8 @@ def _merge(inner: _Inner) -> tuple[str, _Inner]:
     if mode not in _MERGES or inner.get("mode_type", "raw") != "raw":
         raise InputError(
             f"layer {inner.get('name')!r} merges by a function of its own, which is Python code "
-            "that would run here. Rebuild the layer as a class of Keras 2 or later."
+            "that would run here",
+            "Rebuild the layer as a class of Keras 2 or later",
         )
     found: _Inner = {"name": inner.get("name")}
     if mode == "concat":
@@ -181,7 +183,8 @@ def _branches(layers: list[Config]) -> Config:
         if branch.get("class_name") != "Sequential" or not isinstance(branch.get("config"), list):
             raise InputError(
                 f"a branch of this model of Keras 1 is a {branch.get('class_name')}, which only "
-                "Keras 1 can join. Convert a model of Keras 2 or later."
+                "Keras 1 can join",
+                "Convert a model of Keras 2 or later",
             )
         inner = branch["config"]
         shape = inner[0]["config"].get("batch_input_shape")

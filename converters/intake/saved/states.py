@@ -333,9 +333,9 @@ def _called(node: NodeDef) -> Iterable[str]:
 
 
 # What to do about an operation whose function uses a state.
-_WAY_OUT = "Move what uses the state out of it."
-_LOOP_OUT = "Unroll that loop."
-_BRANCH_OUT = "Read the state before the branch, and assign it behind the branch."
+_WAY_OUT = "Move what uses the state out of it"
+_LOOP_OUT = "Unroll that loop"
+_BRANCH_OUT = "Read the state before the branch, and assign it behind the branch"
 _WAYS_OUT = {
     **dict.fromkeys(("While", "StatelessWhile", "For"), _LOOP_OUT),
     **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), _BRANCH_OUT),
@@ -345,7 +345,8 @@ _WAYS_OUT = {
 def _inside(node: NodeDef) -> ConversionError:
     return ConversionError(
         f"{node.op} {node.name!r} changes or reads a state inside of it, which only the outermost "
-        f"graph of a streaming model may do. {_WAYS_OUT.get(node.op, _WAY_OUT)}"
+        "graph of a streaming model may do",
+        _WAYS_OUT.get(node.op, _WAY_OUT),
     )
 
 
@@ -412,8 +413,9 @@ def _without_states(
             state = variables[handle].name.partition(":")[0]
             raise ConversionError(
                 f"{node.op} {node.name!r} changes a part of the state {state!r} in place, which a "
-                "streaming model may not do. Compute its whole new value, with "
-                "tf.tensor_scatter_nd_update or tf.concat, and assign that value."
+                "streaming model may not do",
+                "Compute its whole new value, with tf.tensor_scatter_nd_update or tf.concat, and "
+                "assign that value",
             )
         else:
             raise _inside(node)

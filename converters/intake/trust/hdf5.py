@@ -30,14 +30,15 @@ def open_hdf5(file: Path | IO[bytes]) -> Iterator[Any]:
             outside = next(_outside(opened), None)
             if outside is not None:
                 raise InputError(
-                    f"{outside}, and what lies there would become a weight. If those files are "
-                    "yours, load the model in Python and save it again, which copies them into it."
+                    f"{outside}, and what lies there would become a weight",
+                    "If those files are yours, load the model in Python and save it again, which "
+                    "copies them into it",
                 )
             yield opened
     except (OSError, RuntimeError, KeyError) as error:
         raise InputError(
-            f"HDF5 cannot read this file ({' '.join(str(error).split())[:300]}). It is damaged: "
-            "copy or save the model again."
+            f"HDF5 cannot read this file ({' '.join(str(error).split())[:300]})",
+            "It is damaged: copy or save the model again",
         ) from error
 
 

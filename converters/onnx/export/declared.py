@@ -36,8 +36,8 @@ def without_false_sizes(model: ir.Model, path: Path | None) -> ir.Model:
         inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
     except onnx.shape_inference.InferenceError as error:
         raise ConversionError(
-            f"{path}: its operators contradict each other ({first_line(error)}). Export the model "
-            "again."
+            f"{path}: its operators contradict each other ({first_line(error)})",
+            "Export the model again",
         ) from error
     outputs = {info.name for info in inferred.graph.output}
     values = {value.name: value for node in model.graph for value in node.outputs}
@@ -48,8 +48,8 @@ def without_false_sizes(model: ir.Model, path: Path | None) -> ir.Model:
         if info.name in outputs:
             raise ConversionError(
                 f"{path}: declares output {info.name!r} with shape {_words(told)}, and its "
-                f"operators give {_words(found)}. Correct the shape in the file, or export the "
-                "model again."
+                f"operators give {_words(found)}",
+                "Correct the shape in the file, or export the model again",
             )
         values[info.name].shape = ir.Shape(found or ())
     return model

@@ -78,8 +78,8 @@ def to_opset(model: ir.Model, opset: int | None) -> ir.Model:
         proto = onnx.version_converter.convert_version(light_proto(model), opset)
     except Exception as error:  # ONNX's C++ exceptions share no base class
         raise ConversionError(
-            f"the model cannot be brought to opset {opset} ({first_line(error)}). Leave "
-            "--opset out to keep its own."
+            f"the model cannot be brought to opset {opset} ({first_line(error)})",
+            "Leave --opset out to keep its own",
         ) from error
     opsets = proto.opset_import
     proto.ir_version = onnx.helper.find_min_ir_version_for(opsets, ignore_unknown=True)
@@ -208,9 +208,9 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
             detail = with_layers(detail, traced.layers)
             ops = [found["op"] for text in complaints if (found := _named(text)) and found["op"]]
             raise ConversionError(
-                f"model {source.name!r}: tf2onnx cannot convert this graph ({detail}). Replace "
-                "the layer named there by one made of standard ops, or fix sizes that vary with "
-                f"--batch or --input-shape{_or_tflite(ops)}."
+                f"model {source.name!r}: tf2onnx cannot convert this graph ({detail})",
+                "Replace the layer named there by one made of standard ops, or fix sizes that "
+                f"vary with --batch or --input-shape{_or_tflite(ops)}",
             ) from error
         return onnx_graph.make_model(source.name)
 
@@ -317,8 +317,8 @@ def _restore_signature(model: ir.Model, source: Source) -> None:
     if received - expected:
         raise ConversionError(
             f"model {source.name!r}: the ONNX graph has the inputs {sorted(received - expected)}, "
-            f"which the model does not have (expected {describe(source.inputs)}). Report this "
-            "model."
+            f"which the model does not have (expected {describe(source.inputs)})",
+            "Report this model",
         )
     by_name = {value.name: value for value in graph.inputs}
     graph.inputs.clear()
@@ -365,8 +365,9 @@ def check_export(model: ir.Model, source: Source) -> float:
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         raise ConversionError(
             f"model {source.name!r}: ONNX Runtime cannot run the export "
-            f"({with_layers(first_line(error), source.layers)}). Replace the layer named "
-            "there by one made of standard ops, or convert to TFLite (`tfmp-convert tflite`)."
+            f"({with_layers(first_line(error), source.layers)})",
+            "Replace the layer named there by one made of standard ops, or convert to TFLite "
+            "(`tfmp-convert tflite`)",
         ) from error
     worst = 0.0
     for name, expected in reference.items():
@@ -379,13 +380,13 @@ def check_export(model: ir.Model, source: Source) -> float:
             if source.nan_weights:
                 raise ConversionError(
                     f"model {source.name!r}: its weights are NaN in {source.nan_weights}, so "
-                    f"output {name!r} is nothing that an export could be compared with. Convert a "
-                    "checkpoint from before the training diverged."
+                    f"output {name!r} is nothing that an export could be compared with",
+                    "Convert a checkpoint from before the training diverged",
                 )
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
-                f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding). Convert "
-                "to TFLite (`tfmp-convert tflite`), and report the model."
+                f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding)",
+                "Convert to TFLite (`tfmp-convert tflite`), and report the model",
             )
         worst = max(worst, difference)
     return worst
@@ -422,7 +423,8 @@ def _reference(source: Source, batch: Batch) -> Batch:
         )
         raise ConversionError(
             f"model {source.name!r}: TensorFlow itself cannot run this model here ({reason}), so "
-            f"the export cannot be checked. {way_out}"
+            f"the export cannot be checked",
+            way_out,
         ) from error
 
 
@@ -469,8 +471,9 @@ def _require_onnx_ops(model: ir.Model) -> None:
         if all(_RANDOM.match(op) for op, _ in places):
             raise ConversionError(
                 f"no ONNX form for: {listed}, which draws other numbers in each run, so a file "
-                "cannot be compared with the model. Let the model take the random numbers as an "
-                "input, or convert the part of it before they are drawn."
+                "cannot be compared with the model",
+                "Let the model take the random numbers as an input, or convert the part of it "
+                "before they are drawn",
             )
         sized = any(op in FILLINGS for op, _ in places)
         fix = "Fix the sizes of the inputs with --input-shape, or replace" if sized else "Replace"

@@ -133,9 +133,8 @@ def _refuse_captures(source: Source, graph_def: GraphDef, names: Sequence[str]) 
     where = dict.fromkeys(layer_of(name, source.layers) or name for name in found)
     raise ConversionError(
         f"model {source.name!r}: {', '.join(where) or 'a layer'} reads a table or tensor that is "
-        "kept outside the model and cannot be a constant (inputs: "
-        f"{describe(source.inputs)}). Do that step before the model, in tf.data"
-        f"{cut_behind(source, next(iter(where), ''))}."
+        f"kept outside the model and cannot be a constant (inputs: {describe(source.inputs)})",
+        f"Do that step before the model, in tf.data{cut_behind(source, next(iter(where), ''))}",
     )
 
 
