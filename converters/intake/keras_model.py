@@ -331,4 +331,4 @@ def cut_behind(source: Source, path: str) -> str:
     readers = [node.operation.name for node in getattr(found, "_outbound_nodes", ())]
     if len(readers) != 1 or readers[0] not in layers:
         return ""
-    return f": keras.Model(model.get_layer({readers[0]!r}).input, model.output)"
+    return f": keras.Model(model.get_layer({readers[0]!r}).input, model.outputs)"

@@ -356,7 +356,7 @@ def open_data(
     """
     if batch_size < 1:
         raise InputError(f"batch_size must be at least 1, received {batch_size}.")
-    stream = _stream(data, inputs)
+    stream = stream_for(data, inputs)
     if isinstance(labels, str | os.PathLike):
         labels = load_labels(labels)
     if labels is not None:
@@ -365,7 +365,8 @@ def open_data(
     return Samples(stream, tuple(inputs), labels, batch_size)
 
 
-def _stream(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
+def stream_for(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
+    """The samples of a path or an object; see `open_data`."""
     if isinstance(data, str | os.PathLike):
         return open_path(os.fspath(data), inputs)
     return stream_of(data, inputs)
@@ -381,11 +382,8 @@ def whole_numbers(data: Data, inputs: Sequence[TensorSpec]) -> dict[str, str]:
     Raises:
         InputError: see `open_data`.
     """
-    stream = _stream(data, inputs)
-    arrays = stream.whole
-    if arrays is None:
-        arrays, _ = (None, None) if stream.once else next(stream.batches(1), (None, None))
-    if arrays is None:
+    stream = stream_for(data, inputs)
+    if (arrays := stream.head) is None:
         return {}
     named = arrays_by_name(arrays, inputs, stream.name)
     found = {name: np.asarray(array).dtype for name, array in named.items()}

@@ -1,21 +1,12 @@
 """Samples for a model that keeps states: sequences of steps, or single steps with their states."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from tfmp.converters.samples.data import Samples, open_data
-from tfmp.converters.samples.files import open_path
-from tfmp.converters.samples.sources import (
-    Data,
-    RawArrays,
-    RawLabels,
-    Stream,
-    stream_of,
-    stream_of_array,
-)
+from tfmp.converters.samples.data import Samples, open_data, stream_for
+from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, stream_of_array
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import Layout, State, likely_states
 from tfmp.converters.shared.tensors import TensorSpec
@@ -126,21 +117,11 @@ def _names(data: Data, inputs: Sequence[TensorSpec]) -> set[str]:
         return set()
     if isinstance(data, Mapping) or (isinstance(data, tuple) and len(data) == 2):
         return _named(data if isinstance(data, Mapping) else data[0])
-    stream = (
-        open_path(os.fspath(data), inputs)
-        if isinstance(data, str | os.PathLike)
-        else stream_of(data, inputs)
-    )
-    arrays = _arrays(stream)
+    stream = stream_for(data, inputs)
+    arrays = stream.head
     if isinstance(arrays, np.ndarray):
         stream_of_array(stream.name, arrays, inputs)  # says of several inputs that one is too few
     return _named(arrays)
-
-
-def _arrays(stream: Stream) -> RawArrays:
-    if stream.whole is not None or stream.once:
-        return stream.whole
-    return next(stream.batches(1), (None, None))[0]
 
 
 def _named(arrays: RawArrays) -> set[str]:

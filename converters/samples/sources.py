@@ -58,6 +58,13 @@ class Stream:
     once: bool = False
     notes: tuple[str, ...] = ()
 
+    @property
+    def head(self) -> RawArrays:
+        """The whole arrays, or those of the first batch; None if they can be read only once."""
+        if self.whole is not None or self.once:
+            return self.whole
+        return next(self.batches(1), (None, None))[0]
+
 
 def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
     """The samples that a Python object holds.

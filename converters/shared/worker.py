@@ -305,7 +305,8 @@ def _reply(replies: BinaryIO, work: Callable[[], object]) -> None:
     try:
         message = pickle.dumps(("result", work()), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        message = pickle.dumps((type(error).__name__, str(error)))
+        told = error.refusal if isinstance(error, InputError) else str(error)
+        message = pickle.dumps((type(error).__name__, told))
     sys.stdout.flush()
     replies.write(message)
     replies.flush()

@@ -35,7 +35,7 @@ class Target:
         return "clean"
 
     def refuse(self) -> None:
-        raise ConversionError("layer 'norm': cannot be converted. Use another one.")
+        raise ConversionError("layer 'norm': cannot be converted", "Use another one")
 
     def without_adapter(self) -> None:
         raise MachineError("no adapter")

@@ -4,10 +4,10 @@ A rewrite is a function of the graph, not a changed graph: whenever the repaired
 traced, with any batch size, it traces the original again and rewrites the trace.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import count
 from typing import TypeAlias
 
 import numpy as np
@@ -247,7 +247,9 @@ class Edits:
                 specs = [body.specs[tensor] for tensor in body.inputs]
                 functions[name].CopyFrom(changed.get_concrete_function(specs).function_def)
                 functions[name].signature.name = name
-        rename_functions(self.graph_def, f"_plain_{next(_VERSIONS)}")
+        # TensorFlow knows functions by their names: other functions get others.
+        content = self.graph_def.library.SerializeToString(deterministic=True)
+        rename_functions(self.graph_def, f"_{hashlib.sha256(content).hexdigest()[:8]}")
 
     def become(self, node: Node, tensor: str, dtype: int = FLOAT32) -> None:
         """Makes a node a name for a tensor: whoever reads it need not change."""
@@ -284,9 +286,6 @@ class Edits:
         self._nodes[name] = node
         return node
 
-
-# Changed functions have names that TensorFlow does not know yet.
-_VERSIONS = count()
 
 Rewrite = Callable[[Graph, Edits], None]
 # TensorFlow code that takes the inputs of a node and gives its outputs.

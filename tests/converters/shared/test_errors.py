@@ -30,4 +30,7 @@ def test_a_refusal_has_its_parts_and_one_text():
     error = ConversionError(refusal)
     assert str(error) == "m.keras: config.json: is empty. nothing was written. Save it again."
     assert error.refusal.remedy == "Save it again"
+    assert InputError("m: is empty", "Save it again").refusal == Refusal(
+        "m: is empty", remedy="Save it again"
+    )
     assert InputError("all of it").refusal == Refusal("all of it")

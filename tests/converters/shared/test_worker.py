@@ -56,6 +56,7 @@ def test_one_worker_serves_all_kinds_of_calls(worker: Worker) -> None:
         worker.call("refuse")
     assert type(caught.value) is ConversionError
     assert str(caught.value) == "layer 'norm': cannot be converted. Use another one."
+    assert caught.value.refusal.remedy == "Use another one"
     with pytest.raises(RunnerError, match=r"^test worker: ZeroDivisionError: division by zero\.$"):
         worker.call("divide")
     assert worker.call("identity") != os.getpid()

@@ -75,6 +75,17 @@ def test_a_table_of_strings_is_refused_by_the_name_of_its_layer():
         export_onnx(open_source(keras.Model(ids, words(ids))))
 
 
+def test_a_model_of_texts_is_cut_as_its_refusal_says():
+    texts = keras.layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=4)
+    words = keras.layers.Embedding(5, 3, name="words")
+    model = keras.Sequential([keras.Input((), dtype="string"), texts, words])
+    with pytest.raises(ConversionError) as caught:
+        export_onnx(open_source(model))
+    way = caught.value.refusal.remedy.partition(": ")[2]
+    source = open_source(eval(way, {"keras": keras, "model": model}))
+    assert check_export(export_onnx(source), source) == 0.0
+
+
 @pytest.mark.parametrize("axis", [-1, 1])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
 def test_nothing_is_hot_at_a_negative_index(dtype, axis):
