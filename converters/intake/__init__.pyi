@@ -16,7 +16,7 @@ from .saved.branches import (
     two_by_two as two_by_two,
 )
 from .saved.complex_numbers import (
-    PAIRS as PAIRS,
+    absolute_values as absolute_values,
     fold_pairs as fold_pairs,
     gives_complex as gives_complex,
 )

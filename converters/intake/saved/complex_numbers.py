@@ -41,12 +41,12 @@ def _alike(node: Node, graph: Graph) -> Filling | None:
     import tensorflow as tf
 
     one, other = (graph.specs[name].shape for name in node.inputs)
-    if one.is_fully_defined() and one == other:
+    if one.rank is not None and one == other:
         return None
     return lambda a, b: tf.complex(a + tf.zeros_like(b), b + tf.zeros_like(a))
 
 
-def _size(node: Node, graph: Graph) -> Filling | None:
+def absolute_values(node: Node, graph: Graph) -> Filling | None:
     """The absolute values of pairs; those of a transform are TFLite's own."""
     import tensorflow as tf
 
@@ -181,5 +181,4 @@ _ARITHMETIC: dict[str, Callable[..., Pair]] = {
     "Square": lambda z: _product(z, z),
 }
 
-# Operations on pairs that TFLite lacks.
-PAIRS: dict[str, Gap] = {"Angle": _angle, "Complex": _alike, "ComplexAbs": _size}
+PAIRS: dict[str, Gap] = {"Angle": _angle, "Complex": _alike}

@@ -5,7 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from tfmp.converters.intake.saved.complex_numbers import by_parts
+from tfmp.converters.intake.saved.complex_numbers import PAIRS, by_parts
+from tfmp.converters.intake.saved.elementary import ELEMENTARY
 from tfmp.converters.intake.saved.graph import (
     Edits,
     Filling,
@@ -169,6 +170,55 @@ def segments(node: Node, graph: Graph, reduce: str, of_none: float) -> Filling |
     return reduced
 
 
+def _sorted_search(node: Node, graph: Graph, upper: bool) -> Filling:
+    """The number of elements of a sorted row that stand before each value."""
+    import tensorflow as tf
+
+    dtype = graph.specs[node.outputs[0]].dtype
+
+    def found(rows: Tensor, values: Tensor) -> Tensor:
+        compare = tf.less_equal if upper else tf.less
+        before = compare(tf.expand_dims(rows, -2), tf.expand_dims(values, -1))
+        return tf.cast(tf.reduce_sum(tf.cast(before, tf.int32), -1), dtype)
+
+    return found
+
+
+def _dense_bincount(node: Node, graph: Graph) -> Filling | None:
+    """How often each number comes in each row, or the sum of its weights, or whether it comes."""
+    import tensorflow as tf
+
+    known = _clamped(node.inputs[1], graph)
+    dtype, binary = graph.specs[node.outputs[0]].dtype, node.attributes["binary_output"].b
+    weighted = graph.specs[node.inputs[2]].shape.num_elements() != 0
+
+    def counted(numbers: Tensor, size: Tensor, weights: Tensor) -> Tensor:
+        depth = size if known is None else known
+        marks = tf.one_hot(tf.cast(numbers, tf.int32), depth, dtype=tf.float32)
+        if binary:
+            return tf.cast(tf.reduce_max(marks, -2), dtype)
+        marks = marks * tf.cast(weights, tf.float32)[..., None] if weighted else marks
+        return tf.cast(tf.reduce_sum(marks, -2), dtype)
+
+    return counted
+
+
+def _clamped(name: str, graph: Graph) -> int | None:
+    """The value of a tensor that is limited to one number from below and above."""
+    upper = graph.makers[name]
+    if upper.op != "Minimum":
+        value = graph.static(name)
+        return None if value is None or value.size != 1 else int(value.item())
+    lower = next((graph.makers[one] for one in upper.inputs if graph.static(one) is None), None)
+    limits = {
+        int(value)
+        for one in (*upper.inputs, *(lower.inputs if lower and lower.op == "Maximum" else ()))
+        if (value := graph.static(one)) is not None
+    }
+    both = lower is not None and lower.op == "Maximum" and len(limits) == 1
+    return limits.pop() if both else None
+
+
 def _cross(node: Node, graph: Graph) -> Filling:
     """The vector that stands upright on two others."""
     import tensorflow as tf
@@ -180,11 +230,16 @@ def _cross(node: Node, graph: Graph) -> Filling:
 
 
 FILLINGS: dict[str, Gap] = {
+    **ELEMENTARY,
+    **PAIRS,
     **PICTURES,
     "Cross": _cross,
     "Cumprod": partial(running, combine=lambda one, other: one * other, neutral=1.0),
     "CumulativeLogsumexp": _running_logsumexp,
+    "DenseBincount": _dense_bincount,
     "Dilation2D": _dilation,
     "HistogramFixedWidth": _fixed_histogram,
+    "LowerBound": partial(_sorted_search, upper=False),
     "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),
+    "UpperBound": partial(_sorted_search, upper=True),
 }

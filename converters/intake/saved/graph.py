@@ -295,6 +295,15 @@ Fillings: TypeAlias = list[tuple[Node, Filling]]
 Gap = Callable[[Node, Graph], Filling | None]
 
 
+def always(filling: Filling) -> Gap:
+    """The gap of an operation that is replaced wherever it is."""
+
+    def gap(node: Node, graph: Graph) -> Filling:
+        return filling
+
+    return gap
+
+
 def inserted(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:
     """Rewrites a traced graph and puts the result into the graph that is being built."""
     import tensorflow as tf

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfmp.converters.intake.saved.graph import Filling, Gap, Graph, Node
+from tfmp.converters.intake.saved.graph import Filling, Gap, Graph, Node, always
 from tfmp.shared.backend import Tensor
 
 
@@ -155,13 +155,6 @@ def _hue(images: Tensor, delta: Tensor) -> Tensor:
     return _to_rgb(tf.concat([hue - tf.floor(hue), hsv[..., 1:]], -1))
 
 
-def _always(filling: Filling) -> Gap:
-    def gap(node: Node, graph: Graph) -> Filling:
-        return filling
-
-    return gap
-
-
 _COLOURS: dict[str, Filling] = {
     "AdjustContrastv2": _contrast,
     "AdjustHue": _hue,
@@ -170,7 +163,7 @@ _COLOURS: dict[str, Filling] = {
     "RGBToHSV": _to_hsv,
 }
 PICTURES: dict[str, Gap] = {
-    **{op: _always(filling) for op, filling in _COLOURS.items()},
+    **{op: always(filling) for op, filling in _COLOURS.items()},
     "ExtractImagePatches": _patches,
     **dict.fromkeys(("ResizeArea", "ResizeBicubic", "ScaleAndTranslate"), _resizing),
 }

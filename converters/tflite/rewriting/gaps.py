@@ -10,7 +10,6 @@ from functools import partial
 
 from tfmp.converters.intake import (
     FILLINGS,
-    PAIRS,
     Edits,
     Filling,
     Fillings,
@@ -18,6 +17,7 @@ from tfmp.converters.intake import (
     Graph,
     Node,
     Source,
+    absolute_values,
     filling,
     fold_pairs,
     gives_complex,
@@ -318,45 +318,10 @@ def _one_bias(node: Node, graph: Graph) -> Filling | None:
     return lambda x, bias: x + tf.reshape(bias, ())
 
 
-def _dense_bincount(node: Node, graph: Graph) -> Filling | None:
-    """Counts, or marks, how often each number is in a row, by comparing with all of them."""
-    import tensorflow as tf
-
-    size = _clamped(node.inputs[1], graph)
-    rank = graph.specs[node.inputs[0]].shape.rank
-    weights = graph.specs[node.inputs[2]].shape.num_elements()
-    if size is None or rank != 2 or weights != 0:
-        return None
-    dtype = graph.specs[node.outputs[0]].dtype
-    add = tf.reduce_max if node.attributes["binary_output"].b else tf.reduce_sum
-
-    def counted(numbers: Tensor, *_: Tensor) -> Tensor:
-        marks = tf.one_hot(tf.cast(numbers, tf.int32), int(size), dtype=tf.float32)
-        return tf.cast(add(marks, axis=1), dtype)
-
-    return counted
-
-
-def _clamped(name: str, graph: Graph) -> int | None:
-    """The value of a tensor that is limited to one number from below and above."""
-    upper = graph.makers[name]
-    if upper.op != "Minimum":
-        value = graph.static(name)
-        return None if value is None or value.size != 1 else int(value.item())
-    lower = next((graph.makers[one] for one in upper.inputs if graph.static(one) is None), None)
-    limits = {
-        int(value)
-        for one in (*upper.inputs, *(lower.inputs if lower and lower.op == "Maximum" else ()))
-        if (value := graph.static(one)) is not None
-    }
-    both = lower is not None and lower.op == "Maximum" and len(limits) == 1
-    return limits.pop() if both else None
-
-
 GAPS: dict[str, Gap] = {
     **FILLINGS,
     **INTEGERS,
-    **PAIRS,
+    "ComplexAbs": absolute_values,
     **SPECTRA,
     **dict.fromkeys(
         ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _elementary
@@ -366,7 +331,6 @@ GAPS: dict[str, Gap] = {
     "BiasAdd": _bias_in_front,
     "Conv2DBackpropInput": _dilated_transpose,
     "Conv3D": _grouped_conv_3d,
-    "DenseBincount": _dense_bincount,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),

@@ -1,6 +1,4 @@
-"""Operations on whole numbers that TFLite lacks: bits, and places in sorted rows."""
-
-from functools import partial
+"""Operations on whole numbers that TFLite lacks: their bits."""
 
 import numpy as np
 
@@ -66,23 +64,7 @@ def _left_shift(node: Node, graph: Graph) -> Filling | None:
     return shifted
 
 
-def _sorted_search(node: Node, graph: Graph, upper: bool) -> Filling:
-    """The number of elements of a sorted row that stand before each value."""
-    import tensorflow as tf
-
-    dtype = graph.specs[node.outputs[0]].dtype
-
-    def found(rows: Tensor, values: Tensor) -> Tensor:
-        compare = tf.less_equal if upper else tf.less
-        before = compare(tf.expand_dims(rows, -2), tf.expand_dims(values, -1))
-        return tf.cast(tf.reduce_sum(tf.cast(before, tf.int32), -1), dtype)
-
-    return found
-
-
 INTEGERS: dict[str, Gap] = {
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "Invert"), _bits),
     "LeftShift": _left_shift,
-    "LowerBound": partial(_sorted_search, upper=False),
-    "UpperBound": partial(_sorted_search, upper=True),
 }

@@ -45,55 +45,6 @@ def expm1(b: Builder, node: Node) -> None:
     b.finish("Where", small, careful, plain)
 
 
-# Single-precision approximation of Giles, "Approximating the erfinv function" (2010), table 5.
-_ERFINV_CENTRAL = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
-)  # fmt: skip
-_ERFINV_TAIL = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
-)  # fmt: skip
-
-
-@handler("Erfinv", opset=9)
-def erfinv(b: Builder, node: Node) -> None:
-    """Inverse error function: a polynomial in w = -log(1 - x^2), one for w < 5 and one beyond."""
-    x = node.input[0]
-    one = b.const(1.0)
-    square = b.op("Mul", b.op("Sub", one, x), b.op("Add", one, x))
-    w = b.op("Neg", b.op("Log", square))
-    central = _polynomial(b, _ERFINV_CENTRAL, b.op("Sub", w, b.const(2.5)))
-    # The root of a negative w - 0 cannot occur, but Where evaluates both sides.
-    root = b.op("Sqrt", b.op("Max", w, b.const(0.0)))
-    tail = _polynomial(b, _ERFINV_TAIL, b.op("Sub", root, b.const(3.0)))
-    inside = b.op("Where", b.op("Less", w, b.const(5.0)), central, tail)
-    finite = b.op("Mul", inside, x)
-    edge = b.op("Equal", b.op("Abs", x), one)
-    infinite = b.op("Mul", x, b.const(float("inf")))
-    b.finish("Where", edge, infinite, finite)
-
-
-def _polynomial(b: Builder, coefficients: tuple[float, ...], w: str) -> str:
-    total = b.const(coefficients[0])
-    for coefficient in coefficients[1:]:
-        total = b.op("Add", b.op("Mul", total, w), b.const(coefficient))
-    return total
-
-
-@handler("Xlogy", "Xlog1py", "Xdivy", opset=9)
-def xlogy(b: Builder, node: Node) -> None:
-    """x * log(y), x * log(1 + y) or x / y, and 0 wherever x is 0."""
-    x, y = node.input
-    if node.type == "Xdivy":
-        value = b.op("Div", x, y)
-    else:
-        operand = b.op("Add", y, b.const(1.0)) if node.type == "Xlog1py" else y
-        value = b.op("Mul", x, b.op("Log", operand))
-    zero = b.const(0.0)
-    b.finish("Where", b.op("Equal", x, zero), zero, value)
-
-
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
 

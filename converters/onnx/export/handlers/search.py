@@ -1,4 +1,4 @@
-"""Bins, sorted search, tables, scattering, and the sign bit that TensorFlow's argmax looks at."""
+"""Bins, tables, scattering, and the sign bit that TensorFlow's argmax looks at."""
 
 import numpy as np
 from onnx import TensorProto
@@ -16,15 +16,6 @@ def bucketize(b: Builder, node: Node) -> None:
     values = b.unsqueeze(b.cast(node.input[0], TensorProto.FLOAT), -1)
     beyond = b.cast(b.op("GreaterOrEqual", values, boundaries), TensorProto.INT32)
     b.finish("Identity", b.sum(beyond, -1))
-
-
-@handler("LowerBound", "UpperBound", opset=16)
-def sorted_search(b: Builder, node: Node) -> None:
-    """Where each value would be inserted into its sorted row: the number of elements before it."""
-    rows, values = (b.unsqueeze(node.input[0], -2), b.unsqueeze(node.input[1], -1))
-    before = b.op("Less" if node.type == "LowerBound" else "LessOrEqual", rows, values)
-    count = b.sum(b.cast(before, TensorProto.INT32), -1)
-    b.finish("Cast", count, to=node.get_attr("out_type").i)
 
 
 @handler("LookupTableFindV2", opset=13)
@@ -116,23 +107,6 @@ def _none_negative(b: Builder, indices: str, depth: str) -> str:
     """Indices as int64, those below zero past the end."""
     indices = b.cast(indices, TensorProto.INT64)
     return b.op("Where", b.op("Less", indices, b.const(0, "int64")), depth, indices)
-
-
-@handler("DenseBincount", opset=13)
-def dense_bincount(b: Builder, node: Node) -> None:
-    """How often each number comes in each row, or the sum of its weights."""
-    dtype = b.graph.get_dtype(node.output[0])
-    size = b.op("Reshape", b.cast(node.input[1], TensorProto.INT64), b.const([1], "int64"))
-    indices = _none_negative(b, node.input[0], size)
-    hot = b.op("OneHot", indices, size, b.const([0.0, 1.0], "float32"), axis=-1)
-    binary = node.get_attr_value("binary_output", 0)
-    if 0 not in shape_of(b.graph, node.input[2]) and not binary:
-        weights = b.cast(node.input[2], TensorProto.FLOAT)
-        hot = b.op("Mul", hot, b.unsqueeze(weights, -1))
-    count = b.sum(hot, -2)
-    if binary:
-        count = b.op("Min", count, b.const(1.0, "float32"))
-    b.finish("Cast", count, to=dtype)
 
 
 @tf_op("ScatterNd", onnx_op="ScatterND")

@@ -1,6 +1,5 @@
 """Fourier transforms. A complex tensor is a real one with a last axis of size 2: (re, im)."""
 
-import math
 from typing import Any
 
 from onnx import TensorProto
@@ -45,14 +44,9 @@ def _fitted(b: Builder, value: str, axis: int, size: int, length: int, trailing:
 
 @handler("Complex", opset=17)
 def complex_pairs(b: Builder, node: Node) -> None:
-    """Two real tensors as pairs; one of them may be a single number."""
-    parts = list(node.input)
-    shapes = [b.graph.get_shape(part) for part in parts]
-    if shapes[0] != shapes[1]:
-        sizes = [b.op("Shape", part) for part in reversed(parts)]
-        parts = [b.op("Expand", part, size) for part, size in zip(parts, sizes, strict=True)]
+    """Two real tensors as pairs."""
     _as_pairs(b)
-    b.finish("Concat", *(b.unsqueeze(part, -1) for part in parts), axis=-1)
+    b.finish("Concat", *(b.unsqueeze(part, -1) for part in node.input), axis=-1)
 
 
 @handler("Real", "Imag", opset=17)
@@ -66,26 +60,6 @@ def part(b: Builder, node: Node) -> None:
 def magnitude(b: Builder, node: Node) -> None:
     """sqrt(re^2 + im^2)."""
     b.finish("Sqrt", b.sum(b.op("Mul", node.input[0], node.input[0]), -1))
-
-
-@handler("Angle", opset=17)
-def angle(b: Builder, node: Node) -> None:
-    """The angle of re + i im: the arc tangent of im / re, put into its half plane."""
-    re, im = (b.op("Gather", node.input[0], b.const(i, "int64"), axis=-1) for i in (0, 1))
-    zero, turn = b.const(0.0), math.pi
-    upright = b.op("Equal", re, zero)
-    slope = b.op("Div", im, b.op("Where", upright, b.const(1.0), re))
-    behind = b.op("Where", b.op("Less", im, zero), b.const(-turn), b.const(turn))
-    behind = b.op("Where", b.op("Less", re, zero), behind, zero)
-    aside = b.op("Mul", b.op("Sign", im), b.const(turn / 2))
-    b.finish("Where", upright, aside, b.op("Add", b.op("Atan", slope), behind))
-
-
-@handler("Conj", opset=17)
-def conj(b: Builder, node: Node) -> None:
-    """(re, -im)."""
-    _as_pairs(b)
-    b.finish("Mul", node.input[0], b.const([1.0, -1.0], "float32"))
 
 
 @handler("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D", opset=17)

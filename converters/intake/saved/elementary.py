@@ -1,0 +1,52 @@
+"""Functions of single numbers that a format lacks."""
+
+from functools import reduce
+
+from tfmp.converters.intake.saved.graph import Gap, always
+from tfmp.shared.backend import Tensor
+
+# Single-precision approximation of Giles, "Approximating the erfinv function" (2010), table 5.
+_CENTRAL = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_TAIL = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+def _erfinv(x: Tensor) -> Tensor:
+    """A polynomial in w = -log(1 - x^2), one for w < 5 and one beyond."""
+    import tensorflow as tf
+
+    w = -tf.math.log((1.0 - x) * (1.0 + x))
+    central = _polynomial(_CENTRAL, w - 2.5)
+    # The root of a negative w - 0 cannot occur, but a choice evaluates both sides.
+    tail = _polynomial(_TAIL, tf.sqrt(tf.maximum(w, 0.0)) - 3.0)
+    finite = tf.where(w < 5.0, central, tail) * x
+    return tf.where(tf.equal(tf.abs(x), 1.0), x * float("inf"), finite)
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
+    return reduce(lambda total, own: total * x + own, coefficients)
+
+
+def _unless_zero(x: Tensor, value: Tensor) -> Tensor:
+    import tensorflow as tf
+
+    return tf.where(tf.equal(x, 0.0), tf.zeros_like(value), value)
+
+
+def _xlogy(x: Tensor, y: Tensor) -> Tensor:
+    import tensorflow as tf
+
+    return _unless_zero(x, x * tf.math.log(y))
+
+
+ELEMENTARY: dict[str, Gap] = {
+    "Erfinv": always(_erfinv),
+    "Xdivy": always(lambda x, y: _unless_zero(x, x / y)),
+    "Xlog1py": always(lambda x, y: _xlogy(x, 1.0 + y)),
+    "Xlogy": always(_xlogy),
+}
