@@ -30,6 +30,7 @@ from tfmp.converters.intake.trust import (
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.shared.watched import within
+from tfmp.shared.wording import one_line
 
 # Errors of reading bytes, and not of the model that they say.
 _DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
@@ -221,7 +222,7 @@ def _refusal(error: Exception) -> Refusal:
     """Why Keras could not load a file, by the words of its error."""
     import keras
 
-    text = " ".join(str(error).split())
+    text = one_line(error)
     if "safe_mode=False" in text:
         return _unsafe(text)
     if "allow_pickle" in text:
@@ -261,7 +262,7 @@ def _refusal(error: Exception) -> Refusal:
 
 def _reason(error: Exception) -> str:
     """The innermost error in the text of Keras's."""
-    text = " ".join(str(error).split())
+    text = one_line(error)
     return _cut(re.split(r"(?:Exception|Error) encountered(?: during \w+)?: ", text)[-1])
 
 

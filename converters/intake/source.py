@@ -21,7 +21,7 @@ from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 from tfmp.converters.shared.time_limits import tensorflow_ends
 from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.wording import listed
+from tfmp.shared.wording import listed, one_line
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -149,9 +149,10 @@ class Source:
                 marked, names = trace_call(call, inputs)
         except Exception as error:
             # Whatever a custom layer raises while it is traced is the user's to read.
+            told, _, _ = one_line(error).partition("Arguments received by")
             raise ConversionError(
                 f"model {origin.name!r} cannot be traced with inputs {describe(inputs)} "
-                f"({type(error).__name__}: {_plain(error)[:500]})",
+                f"({type(error).__name__}: {told[:500].strip()})",
                 "Give it one input structure (a tensor, list or dict) and make its call work for "
                 "these shapes",
             ) from error
@@ -435,12 +436,6 @@ def _dense(value: TensorTree) -> Tensor:
     import tensorflow as tf
 
     return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
-
-
-def _plain(error: Exception) -> str:
-    """An error's text on one line, without colours and without the arguments that Keras lists."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    return " ".join(text.partition("Arguments received by")[0].split())
 
 
 def _static_shape(name: str, value: Tensor) -> tuple[int | None, ...]:

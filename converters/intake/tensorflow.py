@@ -29,6 +29,7 @@ from tfmp.converters.shared.layout import Layout, State
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import Tensor
+from tfmp.shared.wording import one_line
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -64,7 +65,7 @@ def from_saved_model(
     except InputError:
         raise
     except Exception as error:  # TensorFlow raises every kind of exception here
-        text = " ".join(str(error).split()).replace(f"{readable}/", "")[:300]
+        text = one_line(error).replace(f"{readable}/", "")[:300]
         raise InputError(
             f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
             "Copy the whole folder again, variables included, or save the model again",
@@ -338,7 +339,7 @@ def from_function(function: TfFunction) -> Source:
         if getattr(function, "input_signature", None) is not None:
             raise ConversionError(
                 f"tf.function {name!r} cannot be traced with its input signature "
-                f"({type(error).__name__}: {' '.join(str(error).split())[-300:]})",
+                f"({type(error).__name__}: {one_line(error)[-300:]})",
                 "Make it work for these shapes",
             ) from error
         raise InputError(

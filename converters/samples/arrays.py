@@ -17,6 +17,7 @@ import numpy as np
 
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.memory import check_memory
+from tfmp.shared.wording import one_line
 
 _MAGIC = b"\x93NUMPY"
 # NumPy's own limit for headers that it evaluates (`max_header_size`).
@@ -179,7 +180,7 @@ def values(file: IO[bytes], dtype: np.dtype, count: int) -> np.ndarray:
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
-    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    reason = one_line(error).rstrip(".") or type(error).__name__
     return InputError(
         f"cannot read data file {str(path)!r}: {reason[:300]}",
         "Write it with np.savez(path, INPUT_NAME=array), or np.save(path, array) for a model with "

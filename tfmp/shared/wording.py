@@ -57,6 +57,11 @@ def first_line(error: BaseException) -> str:
     return " ".join(line.strip() for line in (telling[0], *rest))
 
 
+def one_line(error: BaseException) -> str:
+    """All of an error's text on one line, without colours."""
+    return " ".join(_DRESS.sub("", str(error)).split())
+
+
 def full_disk(error: BaseException) -> OSError | None:
     """The system's own error of a place that takes no more, from any error; None for another one.
 

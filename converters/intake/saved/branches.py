@@ -6,6 +6,7 @@ ONNX and TFLite have an If, and no choice among many.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tfmp.converters.intake.saved.loops import become_constant
 from tfmp.converters.shared.frameworks import FunctionLibrary, GraphDef, NodeDef, NodeDefs
 
 _KINDS = {"Case": "If", "StatelessCase": "StatelessIf"}
@@ -112,9 +113,8 @@ def _add_if(
     """Adds an If that calls the first function where the index is `position`, else the second."""
     import tensorflow as tf
 
-    number = nodes.add(name=f"{name}_position", op="Const")
-    number.attr["dtype"].type = _INT32
-    number.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(position, tf.int32))
+    number = nodes.add(name=f"{name}_position")
+    become_constant(number, position)
     here = nodes.add(name=f"{name}_here", op="Equal")
     here.input.extend([index, f"{number.name}:output:0" if inside else number.name])
     here.attr["T"].type = _INT32

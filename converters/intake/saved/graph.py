@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from types import SimpleNamespace
 from typing import TypeAlias
 
 import numpy as np
@@ -43,21 +44,6 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, AttrValue] = field(compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class _Body:
-    """What a loop or branch executes, to be read like a traced function."""
-
-    graph: TracedFunction
-
-    @property
-    def inputs(self) -> list[Tensor]:
-        return self.graph.inputs
-
-    @property
-    def outputs(self) -> list[Tensor]:
-        return self.graph.outputs
 
 
 class Graph:
@@ -122,7 +108,13 @@ class Graph:
         with self._graph.as_default():  # it knows the functions that functions call
             functions = [one.cached_definition for one in self._graph._functions.values()]
             graphs = list(map(function_def_to_graph, functions))
-        return {graph.name: Graph(_Body(graph), len(graph.inputs)) for graph in graphs}
+        return {
+            graph.name: Graph(
+                SimpleNamespace(graph=graph, inputs=graph.inputs, outputs=graph.outputs),
+                len(graph.inputs),
+            )
+            for graph in graphs
+        }
 
     def static(self, tensor: str) -> np.ndarray | None:
         """The value of a small constant tensor; None if it is unknown before a run."""

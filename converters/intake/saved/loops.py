@@ -51,7 +51,7 @@ def with_samples(
                 made.append((node, place, [first, *shape[1:]]))
     for node, place, shape in made:
         name = f"{node.name}/element_shape_of_{shape[0]}"
-        _become_constant(changed.node.add(name=name, op="Const"), shape)
+        become_constant(changed.node.add(name=name), shape)
         node.input[place] = name
     for function in changed.library.function:
         first = of_loops.get(owners.get(function.signature.name, ""), samples)
@@ -61,7 +61,7 @@ def with_samples(
                 constant = inside.get(_plain(node.input[_SHAPES_INSIDE[node.op]]))
                 shape = _open_first(constant)
                 if constant is not None and shape is not None:
-                    _become_constant(constant, [first, *shape[1:]])
+                    become_constant(constant, [first, *shape[1:]])
         for attributes in function.arg_attr.values():
             _fix_first(attributes.attr, "_output_shapes", first)
     for loop in _loops(changed):
@@ -104,7 +104,7 @@ def know_elements(graph_def: GraphDef) -> None:
         node = nodes[name]
         if node.op == _RESERVE and -1 not in shape:
             element = f"{name}/element_shape_of_all"
-            _become_constant(graph_def.node.add(name=element, op="Const"), shape)
+            become_constant(graph_def.node.add(name=element), shape)
             node.input[_SHAPES[_RESERVE]] = element
 
 
@@ -169,9 +169,7 @@ def become_gather(node: NodeDef, axis: NodeDef, value: str, axis_name: str) -> N
     import tensorflow as tf
 
     batch_dims = node.attr["batch_dims"].i
-    axis.op = "Const"
-    axis.attr["dtype"].type = tf.int32.as_datatype_enum
-    axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(batch_dims, tf.int32))
+    become_constant(axis, batch_dims)
     dtype, indices = node.attr["dtype"].type, node.attr["Tindices"].type
     node.op = "GatherV2"
     node.input[:] = [value, node.input[1], axis_name]
@@ -269,11 +267,13 @@ def _shape(constant: NodeDef | None) -> Shape | None:
     return [int(size) for size in shape] if shape.ndim == 1 else None
 
 
-def _become_constant(node: NodeDef, shape: Shape) -> None:
+def become_constant(node: NodeDef, value: int | Shape) -> None:
+    """Makes a node a constant of int32."""
     import tensorflow as tf
 
+    node.op = "Const"
     node.attr["dtype"].type = tf.int32.as_datatype_enum
-    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(shape, tf.int32))
+    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value, tf.int32))
 
 
 def _plain(name: str) -> str:

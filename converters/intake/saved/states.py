@@ -53,7 +53,14 @@ class State:
 
 
 class Inlined:
-    """A function with inner functions in their place, whose states are arguments and results."""
+    """A function with inner functions in their place, whose states are arguments and results.
+
+    Attributes:
+        arguments: names of the graph's inputs that are arguments of the function.
+        states: the variables that it writes.
+        variables: all that it reads or writes.
+        notes: changes that were made to it, for the report.
+    """
 
     def __init__(
         self,
@@ -94,7 +101,7 @@ class Inlined:
         missing = [handle for handle in writes if handle not in self._handles]
         if missing:
             raise ConversionError(f"{writes[missing[0]]} writes to something that is no variable.")
-        self._arguments = [
+        self.arguments = [
             tensor.name.partition(":")[0]
             for tensor in function.inputs
             if tensor.name.partition(":")[0] not in {*self._handles, *self._constants}
@@ -122,7 +129,7 @@ class Inlined:
         import tensorflow as tf
         from tensorflow.python.ops.resource_variable_ops import variable_accessed
 
-        fed: dict[str, Tensor] = {f"{name}:0": arguments[name] for name in self._arguments}
+        fed: dict[str, Tensor] = {f"{name}:0": arguments[name] for name in self.arguments}
         graph = tf.compat.v1.get_default_graph()
         fed |= {f"{name}:0": graph.capture(value) for name, value in self._constants.items()}
         for name, variable in self._handles.items():
@@ -148,11 +155,6 @@ class Inlined:
         for value, known in zip(found, self._function.outputs, strict=False):
             value.set_shape(known.shape)  # operations alone may not tell it
         return found[:count], found[count:]
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """Names of the graph's inputs that are arguments of the function."""
-        return tuple(self._arguments)
 
 
 def _without_nodes(graph_def: GraphDef, names: Collection[str]) -> GraphDef:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.wording import one_line
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def open_hdf5(file: Path | IO[bytes]) -> Iterator[Any]:
             yield opened
     except (OSError, RuntimeError, KeyError) as error:
         raise InputError(
-            f"HDF5 cannot read this file ({' '.join(str(error).split())[:300]})",
+            f"HDF5 cannot read this file ({one_line(error)[:300]})",
             "It is damaged: copy or save the model again",
         ) from error
 

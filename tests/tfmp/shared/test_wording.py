@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfmp.shared.wording import alike_once, first_line, listed, table
+from tfmp.shared.wording import alike_once, first_line, listed, one_line, table
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,11 @@ def test_long_lists_are_cut_and_counted(names, text):
 )
 def test_an_error_is_told_by_its_first_line_or_its_class(error, text):
     assert first_line(error) == text
+
+
+def test_an_error_on_one_line_has_no_colours():
+    error = ValueError("Exception in \x1b[1mNet\x1b[0m.\n\n  No scope\n")
+    assert one_line(error) == "Exception in Net. No scope"
 
 
 MANY = [f"kept in FP32: Exp in layer_{i}: reaches {i}e5" for i in range(16)]
