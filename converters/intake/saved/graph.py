@@ -14,12 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tfmp.converters.intake.saved.loops import rename_functions
-from tfmp.converters.shared.frameworks import (
-    AttrValue,
-    GraphDef,
-    NodeDef,
-    TracedFunction,
-)
+from tfmp.converters.shared.frameworks import AttrValue, GraphDef, NodeDef, TracedFunction
 from tfmp.shared.backend import Tensor
 
 FLOAT32 = 1  # types.proto: DT_FLOAT
@@ -212,14 +207,7 @@ class Edits:
                 copy.input.extend(map(moved, inner.input))
                 self._nodes[copy.name] = copy
         results = [moved(tensor.name.removesuffix(":0")) for tensor in traced.outputs]
-        dtypes = [graph.specs[name].dtype.as_datatype_enum for name in node.outputs]
-        self.become(node, results[0], dtypes[0])
-        if len(results) > 1:
-            own = self._nodes[node.name]
-            own.op = "IdentityN"
-            own.attr.clear()
-            own.attr["T"].list.type.extend(dtypes)
-            own.input[:] = results
+        self.become(node, *results, dtype=graph.specs[node.outputs[0]].dtype.as_datatype_enum)
 
     def fill(self, graph: Graph, find: "Callable[[Graph], Fillings]") -> None:
         """Replaces operations, those of loops and branches, too.
@@ -243,14 +231,16 @@ class Edits:
         content = self.graph_def.library.SerializeToString(deterministic=True)
         rename_functions(self.graph_def, f"_{hashlib.sha256(content).hexdigest()[:8]}")
 
-    def become(self, node: Node, tensor: str, dtype: int = FLOAT32) -> None:
-        """Makes a node a name for a tensor: whoever reads it need not change."""
+    def become(self, node: Node, *tensors: str, dtype: int = FLOAT32) -> None:
+        """Makes a node a name for tensors of one type: whoever reads it need not change."""
         own = self._nodes[node.name]
-        own.op = "Identity"
         own.attr.clear()
-        own.attr["T"].type = dtype
-        del own.input[:]
-        own.input.append(_reference(tensor))
+        if len(tensors) == 1:
+            own.op, own.attr["T"].type = "Identity", dtype
+        else:
+            own.op = "IdentityN"
+            own.attr["T"].list.type.extend([dtype] * len(tensors))
+        own.input[:] = map(_reference, tensors)
 
     def drop(self, *names: str) -> None:
         """Leaves out nodes that nothing reads any more."""

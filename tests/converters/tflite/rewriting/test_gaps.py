@@ -127,12 +127,12 @@ CASES: dict[str, Callable[[], keras.Model]] = {
         name: lambda name=name: model(
             lambda x: getattr(keras.ops, name)(
                 {"arccosh": keras.ops.abs(x) + 1.0}.get(name, keras.ops.tanh(x) * 0.99)
-                if name in ("arccos", "arccosh", "arcsin", "arctanh")
+                if name in ("arccos", "arccosh", "arcsin", "arctanh", "erfinv")
                 else x
             ),
             9,
         )
-        for name in "arccos arccosh arcsin arcsinh arctan arctanh cosh sinh tan".split()
+        for name in "arccos arccosh arcsin arcsinh arctan arctanh cosh erfinv sinh tan".split()
     },
     "bicubic up": lambda: model(layers.UpSampling2D(2, interpolation="bicubic"), 4, 5, 2),
     "bicubic down": lambda: model(layers.Resizing(3, 7, interpolation="bicubic"), 5, 6, 2),
