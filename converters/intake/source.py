@@ -201,7 +201,8 @@ class Source:
             outputs = inserted(traced, [named[spec.name] for spec in specs], rewrite)
             return dict(zip(names, outputs, strict=True))
 
-        return self.traced(self.origin, self.inputs, call, self.variables, self.marked_layers)
+        changed = self.traced(self.origin, self.inputs, call, self.variables, self.marked_layers)
+        return replace(changed, keras_model=self.keras_model)
 
     def filled(self) -> Self:
         """The same model without operations that neither ONNX nor TFLite has an equal of."""

@@ -312,7 +312,10 @@ def inserted(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> 
         name="",
     )
     given.update(zip(computed, made, strict=True))
-    return [given[name] for name in outputs]
+    results = [given[name] for name in outputs]
+    for value, known in zip(results, traced.outputs, strict=True):
+        value.set_shape(known.shape)  # operations alone may not tell it
+    return results
 
 
 def _filled(body: Graph, find: Callable[[Graph], Fillings], values: list[Tensor]) -> list[Tensor]:
