@@ -46,13 +46,11 @@ def _alike(node: Node, graph: Graph) -> Filling | None:
     return lambda a, b: tf.complex(a + tf.zeros_like(b), b + tf.zeros_like(a))
 
 
-def absolute_values(node: Node, graph: Graph) -> Filling | None:
-    """The absolute values of pairs; those of a transform are TFLite's own."""
+def absolute_values(z: Tensor) -> Tensor:
+    """The lengths of complex numbers, from their parts."""
     import tensorflow as tf
 
-    if "FFT" in graph.makers[node.inputs[0]].op:
-        return None
-    return lambda z: tf.sqrt(tf.square(tf.math.real(z)) + tf.square(tf.math.imag(z)))
+    return tf.sqrt(tf.square(tf.math.real(z)) + tf.square(tf.math.imag(z)))
 
 
 def _angle(node: Node, graph: Graph) -> Filling:

@@ -318,10 +318,17 @@ def _one_bias(node: Node, graph: Graph) -> Filling | None:
     return lambda x, bias: x + tf.reshape(bias, ())
 
 
+def _absolute_values(node: Node, graph: Graph) -> Filling | None:
+    """Those of a transform that LiteRT has are its own operator's, too."""
+    maker = graph.makers[node.inputs[0]]
+    kept = "FFT" in maker.op and filling(maker, graph, SPECTRA) is None
+    return None if kept else absolute_values
+
+
 GAPS: dict[str, Gap] = {
     **FILLINGS,
     **INTEGERS,
-    "ComplexAbs": absolute_values,
+    "ComplexAbs": _absolute_values,
     **SPECTRA,
     **dict.fromkeys(
         ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Tan"), _elementary
