@@ -38,8 +38,9 @@ from tfmp.shared.wording import joined, listed
 UNSCALED_STEP = "train_step without loss scaling"
 SEPARATE_STATES = "optimizers with states of their own"
 
-# The call that scales a loss, and the method of Keras on JAX that makes it.
+# The call that scales a loss, the scale to multiply by, and the method of Keras on JAX that does.
 _SCALING = "scale_loss"
+_SCALE = "dynamic_scale"
 _LOSS_OF_KERAS = "compute_loss_and_updates"
 
 _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
@@ -128,7 +129,7 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
 def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
     """A train_step of one's own has to call scale_loss, and most published examples do not."""
     step, helpers = _own_step(planned.model)
-    scales = _SCALING in helpers or any(map(_scales, planned.model._flatten_layers()))
+    scales = _reads_scale(helpers) or any(map(_scales, planned.model._flatten_layers()))
     if step and not scales and not _leaves_scaling_to_keras(planned.model, step, helpers):
         yield unscaled_step(planned.model)
 
@@ -136,7 +137,7 @@ def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
 def clipping_of_scaled_gradients(planned: PlannedModel) -> Iterable[Finding]:
     """A bound of 1 is next to nothing for gradients that are multiplied by 32768."""
     _, helpers = _own_step(planned.model)
-    if _SCALING not in helpers or re.search(r"unscale|dynamic_scale", helpers):
+    if _SCALING not in helpers or "unscale" in helpers or _SCALE in helpers:
         return
     norms = re.search(r"clip_by_(global_|average_)?norm", helpers)
     clips = norms.group() if norms else clipped_values(helpers, _SCALING)
@@ -206,8 +207,12 @@ def _scales(layer: keras.layers.Layer) -> bool:
     if isinstance(layer, keras.Model) or is_builtin(layer):
         return False
     with suppress(OSError, TypeError):
-        return _SCALING in inspect.getsource(type(layer))
+        return _reads_scale(inspect.getsource(type(layer)))
     return False
+
+
+def _reads_scale(source: str) -> bool:
+    return _SCALING in source or _SCALE in source
 
 
 def _with_functions(kinds: list[type]) -> str:

@@ -218,7 +218,7 @@ def _inner_of(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimiz
 def _take_over_scale(before: keras.optimizers.Optimizer, wrapped: LossScaleOptimizer) -> None:
     if isinstance(before, keras.optimizers.LossScaleOptimizer) and before.built:
         saved = float(keras.ops.convert_to_numpy(before.dynamic_scale))
-        wrapped.dynamic_scale.assign(wrapped.loss_scale.restore(saved))
+        wrapped.scale_variable.assign(wrapped.loss_scale.restore(saved))
         wrapped.step_counter.assign(before.step_counter)
 
 

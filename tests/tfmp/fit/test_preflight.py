@@ -114,6 +114,11 @@ class Careful(keras.Sequential):
         raise NotImplementedError
 
 
+class ByHand(keras.Sequential):
+    def train_step(self, *arguments):
+        return 1.0 * self.optimizer.dynamic_scale
+
+
 def scaled_by(optimizer, loss):
     return optimizer.scale_loss(loss)
 
@@ -149,6 +154,7 @@ class GuidedByKeras(Guided):
     [
         (Forgetful, True),
         (Careful, False),
+        (ByHand, False),
         (Helped, False),
         (Delegating, False),
         (Guided, True),
@@ -178,7 +184,7 @@ class Own(keras.Sequential):
     def train_step(self, data):
         with tf.GradientTape() as tape:
             loss = self.compute_loss(data[0], data[1], self(data[0]))
-            scaled = self.optimizer.scale_loss(loss) if {scales} else loss
+            scaled = {scaled}
         gradients = tape.gradient(scaled, self.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
         return {{"loss": loss}}
@@ -186,10 +192,17 @@ class Own(keras.Sequential):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a step of TensorFlow's")
-@pytest.mark.parametrize("scales", [True, False])
-def test_a_step_without_source_is_traced_before_it_trains(scales):
+@pytest.mark.parametrize(
+    ("scaled", "scales"),
+    [
+        ("self.optimizer.scale_loss(loss)", True),
+        ("loss * self.optimizer.dynamic_scale", True),
+        ("loss", False),
+    ],
+)
+def test_a_step_without_source_is_traced_before_it_trains(scaled, scales):
     names = {"keras": keras, "tf": tf, "__name__": "gone"}
-    exec(STEP.format(scales=scales), names)
+    exec(STEP.format(scaled=scaled), names)
     model = names["Own"]([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
     model.compile(keras.optimizers.SGD(1.0), "mse")
     before, x = model.get_weights()[0], np.full((4, 8), 0.01, "float32")

@@ -69,7 +69,9 @@ def test_the_reason_has_the_loss_the_operation_with_its_line_and_a_change_that_m
         loss = r"(is infinite or NaN|loses \d+% of its standard deviation)"
         assert re.fullmatch(loss + place + re.escape(change), rows[name].reason)
     mended = rows_of({name: code for name, (_, code, _) in REMEDIES.items()})
-    assert {name: mended[name].reason for name in REMEDIES} == dict.fromkeys(REMEDIES, "base policy")
+    assert {name: mended[name].reason for name in REMEDIES} == dict.fromkeys(
+        REMEDIES, "base policy"
+    )
 
 
 def test_no_change_is_named_where_the_result_itself_does_not_fit():
