@@ -126,6 +126,27 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
             return
 
 
+def float32_since_loading(planned: PlannedModel) -> Iterable[Finding]:
+    """Keras saves no dtypes for layers that a user's own code makes."""
+    optimizer = planned.model.optimizer
+    if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return
+    names = [
+        node.path
+        for node, _ in planned.narrow_layers()
+        if node.layer.compute_dtype == "float32" and node.owner and not is_builtin(node.owner.layer)
+    ]
+    if names and keras.ops.convert_to_numpy(optimizer.iterations):
+        yield Finding(
+            "float32 since loading",
+            "note",
+            f"The optimizer scaled a loss before, but {listed(names, 3)} computed in float32 until "
+            "now: files hold no dtypes for layers that a model's own code makes",
+            f"To evaluate in 16 bits after loading: tfmp.plan(model, {planned.plan.policy!r})"
+            ".apply()",
+        )
+
+
 def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
     """A train_step of one's own has to call scale_loss, and most published examples do not."""
     step, helpers = _own_step(planned.model)
@@ -420,6 +441,7 @@ def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
 
 CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
+    float32_since_loading,
     separate_states,
     train_step_without_scaling,
     clipping_of_scaled_gradients,

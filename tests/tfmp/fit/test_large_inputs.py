@@ -7,7 +7,8 @@ from keras import layers, ops
 from probed_fits import EAGER
 from quick import quick
 
-from tfmp import MixedPrecision
+from tfmp import MixedPrecision, plan
+from tfmp.fit.large_inputs import too_large_inputs
 
 
 @pytest.fixture(autouse=True)
@@ -143,3 +144,81 @@ class Scaling(Own):
 def test_a_step_of_the_users_own_that_scales_its_inputs_is_not_refused():
     report = train(Scaling(casts=True))
     assert report.skipped_steps < report.steps
+
+
+# --- findings ---
+
+
+def chained(*middle) -> keras.Model:
+    return keras.Sequential([layers.Input((8,)), *middle, layers.Dense(2, name="out")])
+
+
+def input_findings(model, *batches):
+    made = plan(model, "mixed_float16")
+    made.apply()
+    return too_large_inputs(model, made, list(batches))
+
+
+def batch(largest):
+    x = np.ones((4, 8), "float32")
+    x[1, 2] = -largest
+    return ops.convert_to_tensor(x), ops.zeros((4, 2))
+
+
+def test_inputs_past_65504():
+    (found,) = input_findings(chained(layers.Dense(8, name="first")), batch(1.0), batch(70000.0))
+    assert found.message == (
+        "Input x reaches 70000, infinite in float16, and first reads it in float16"
+    )
+    assert "Rescaling or Normalization layer first" in found.fix
+
+
+def test_inputs_that_fit():
+    assert input_findings(chained(layers.Dense(8)), batch(65519.0)) == ()
+
+
+def test_inputs_that_a_float32_layer_reads_may_be_large():
+    assert input_findings(chained(layers.Rescaling(1e-5), layers.Dense(8)), batch(70000.0)) == ()
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("float32", 1), ("int32", 0)])
+def test_whole_numbers_may_be_large_if_they_stay_whole(dtype, count):
+    inputs = [keras.Input((8,), dtype=dtype, name="ids"), keras.Input((8,), name="other")]
+    looked_up = layers.Embedding(10**5, 2)(inputs[0]) if dtype == "int32" else inputs[0]
+    x = layers.Concatenate()([layers.Flatten()(looked_up), inputs[1]])
+    model = keras.Model(inputs, layers.Dense(2)(layers.Dense(8)(x)))
+    x = {"other": ops.zeros((4, 8)), "ids": ops.full((4, 8), 70000, dtype="int32")}
+    assert len(input_findings(model, (x, ops.zeros((4, 2))))) == count
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
+def test_sparse_and_ragged_inputs():
+    import tensorflow as tf
+
+    dense, y = batch(70000.0)
+    for x in (tf.sparse.from_dense(dense), tf.RaggedTensor.from_tensor(dense)):
+        (found,) = input_findings(chained(layers.Dense(8)), (x, y))
+        assert found.message.startswith("Input x reaches 70000")
+    nothing = tf.sparse.from_dense(tf.zeros((4, 8)))
+    assert input_findings(chained(layers.Dense(8)), (nothing, y)) == ()
+
+
+def test_the_reader_is_found_inside_a_nested_model():
+    inner = keras.Sequential([layers.Input((8,)), layers.Dense(8, name="deep")], name="inner")
+    (found,) = input_findings(chained(inner), batch(1e6))
+    assert "inner/deep reads it" in found.message
+
+
+def test_a_subclassed_model_reads_its_inputs_itself():
+    class Plain(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.out = layers.Dense(2)
+
+        def call(self, x):
+            return self.out(x)
+
+    model = Plain()
+    model(np.ones((1, 8)))
+    (found,) = input_findings(model, batch(1e6))
+    assert "the model reads it" in found.message

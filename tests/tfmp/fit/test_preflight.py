@@ -9,11 +9,9 @@ import tensorflow as tf
 from keras import layers, ops
 
 from tfmp import LossScaleOptimizer, MixedPrecision, plan
-from tfmp.fit.large_inputs import too_large_inputs
 from tfmp.fit.preflight import (
     PlannedModel,
     kernels_in_float32,
-    not_finite_data,
     preflight_findings,
 )
 from tfmp.precision import layer_tree
@@ -101,6 +99,32 @@ def test_mixed_layers_that_were_trained_without_scaling():
         layers.Dense(8, dtype="mixed_float16"), optimizer=LossScaleOptimizer(keras.optimizers.SGD())
     )
     assert findings(wrapped) == {}
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Subclassed(keras.Model):
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.hidden, self.out = layers.Dense(8, name="hidden"), layers.Dense(2, name="out")
+
+    def call(self, x):
+        return self.out(self.hidden(x))
+
+
+def test_layers_that_a_file_holds_no_dtypes_for(tmp_path):
+    model = Subclassed()
+    model.compile("sgd", "mse")
+    x, y = np.ones((4, 8)), np.ones((4, 2))
+    model.fit(x, y, verbose=0, callbacks=[MixedPrecision("mixed_float16", loss_scale=8.0)])
+    assert "float32 since loading" not in findings(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.hidden.compute_dtype == "float32"
+    found = findings(loaded)["float32 since loading"]
+    assert "but hidden computed in float32 until now" in found.message
+    assert found.fix.endswith("tfmp.plan(model, 'mixed_float16').apply()")
+    plan(loaded, "mixed_float16").apply()
+    assert "float32 since loading" not in findings(loaded)
 
 
 class Forgetful(keras.Sequential):
@@ -348,80 +372,6 @@ def test_kernels_that_stay_in_float32_are_counted(kept, status):
     if kept:
         assert found[0].message.startswith(f"{2 - len(kept)} of 3 layers with kernels")
         assert found[0].message.endswith("mostly for this reason: keep_float32: a")
-
-
-# --- inputs ---
-
-
-def input_findings(model, *batches):
-    made = plan(model, "mixed_float16")
-    made.apply()
-    return (*not_finite_data(list(batches)), *too_large_inputs(model, made, list(batches)))
-
-
-def batch(largest):
-    x = np.ones((4, 8), "float32")
-    x[1, 2] = -largest
-    return ops.convert_to_tensor(x), ops.zeros((4, 2))
-
-
-def test_inputs_past_65504():
-    (found,) = input_findings(chain(layers.Dense(8, name="first")), batch(1.0), batch(70000.0))
-    assert found.message == (
-        "Input x reaches 70000, infinite in float16, and first reads it in float16"
-    )
-    assert "Rescaling or Normalization layer first" in found.fix
-
-
-def test_inputs_that_fit():
-    assert input_findings(chain(layers.Dense(8)), batch(65519.0)) == ()
-
-
-def test_inputs_that_a_float32_layer_reads_may_be_large():
-    assert input_findings(chain(layers.Rescaling(1e-5), layers.Dense(8)), batch(70000.0)) == ()
-
-
-@pytest.mark.parametrize(("dtype", "count"), [("float32", 1), ("int32", 0)])
-def test_whole_numbers_may_be_large_if_they_stay_whole(dtype, count):
-    inputs = [keras.Input((8,), dtype=dtype, name="ids"), keras.Input((8,), name="other")]
-    looked_up = layers.Embedding(10**5, 2)(inputs[0]) if dtype == "int32" else inputs[0]
-    x = layers.Concatenate()([layers.Flatten()(looked_up), inputs[1]])
-    model = keras.Model(inputs, layers.Dense(2)(layers.Dense(8)(x)))
-    x = {"other": ops.zeros((4, 8)), "ids": ops.full((4, 8), 70000, dtype="int32")}
-    assert len(input_findings(model, (x, ops.zeros((4, 2))))) == count
-
-
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
-def test_sparse_and_ragged_inputs():
-    import tensorflow as tf
-
-    dense, y = batch(70000.0)
-    for x in (tf.sparse.from_dense(dense), tf.RaggedTensor.from_tensor(dense)):
-        (found,) = input_findings(chain(layers.Dense(8)), (x, y))
-        assert found.message.startswith("Input x reaches 70000")
-    nothing = tf.sparse.from_dense(tf.zeros((4, 8)))
-    assert input_findings(chain(layers.Dense(8)), (nothing, y)) == ()
-
-
-def test_the_reader_is_found_inside_a_nested_model():
-    inner = keras.Sequential([layers.Input((8,)), layers.Dense(8, name="deep")], name="inner")
-    (found,) = input_findings(chain(inner), batch(1e6))
-    assert "inner/deep reads it" in found.message
-
-
-def test_a_subclassed_model_reads_its_inputs_itself():
-    class Plain(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.out = layers.Dense(2)
-
-        def call(self, x):
-            return self.out(x)
-
-    model = Plain()
-    model(np.ones((1, 8)))
-    (found,) = input_findings(model, batch(1e6))
-    assert "the model reads it" in found.message
 
 
 # --- in fit ---
