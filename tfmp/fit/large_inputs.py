@@ -42,53 +42,34 @@ _SCALE_DATA = (
 _LARGE_IN_SUMS = 2048.0
 
 
-def too_large_inputs(
+def overflow_ahead(
     model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
-) -> tuple[Finding, ...]:
-    """One finding for each input past FP16's largest number that a float16 layer reads.
+) -> tuple[str, str] | None:
+    """Why the first step may overflow in float16, and a remedy; None without such a reason.
 
     Args:
         model: the model with the plan applied.
         plan: the applied plan.
         batches: the batches as `fit` has them.
     """
-    readers = _float16_readers(layer_tree.walk(model), plan)
-    if not readers:
-        return ()
-    where = layer_tree.describe(readers[0].path)
-    return tuple(
-        Finding(
-            "inputs past 65504",
-            "problem",
-            f"Input {name} reaches {largest:g}, infinite in float16, and {where} reads it in "
-            "float16",
-            _SCALE_DATA,
-        )
-        for name, largest in _past_65504(model, batches).items()
-    )
-
-
-def overflow_ahead(
-    model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
-) -> str | None:
-    """Why the first step may overflow in float16, as a sentence; None without such a reason."""
     if "float16" not in plan.narrow_dtypes:
         return None
     root = layer_tree.walk(model)
     if _with_large_weights(root):
-        return "Weights are past 65504"
+        return "Weights are past 65504", ""
     large = _reaching(model, batches, _LARGE_IN_SUMS)
     has_code = any(layer_tree.operations_of(node.layer) for node in root.within())
     # Code between the inputs and the first layer may hand large values on.
     if large and (_float16_readers(root, plan) or not is_graph(root.layer) or has_code):
-        of, largest = "Inputs", max(large.values())
+        name, largest = max(large.items(), key=lambda item: item[1])
+        of = f"Input {name}"
     else:
         of, largest = _handed_on(model, root, batches[0])
     if largest < _LARGE_IN_SUMS:
         return None
     if largest >= FLOAT16.overflow_threshold:
-        return f"{of} are past 65504"
-    return f"{of} reach {largest:g}, and sums of them are past 65504"
+        return f"{of} reaches {largest:g}, past 65504", f" {_SCALE_DATA}."
+    return f"{of} reaches {largest:g}, and sums of such numbers are past 65504", ""
 
 
 class _AllSeen(BaseException):
@@ -103,7 +84,7 @@ def _handed_on(model: keras.Model, root: LayerNode, batch: TensorTree) -> tuple[
     def see(call: Call) -> TensorTree:
         if id(call.node.layer) in pending and call.node.layer.compute_dtype == "float32":
             values = map(_largest_magnitude, filter(replay.is_concrete, call.float_outputs()))
-            found[f"Numbers of {call.node.path}"] = max(values, default=0.0)
+            found[f"The result of {call.node.path}"] = max(values, default=0.0)
         pending.discard(id(call.node.layer))
         if not pending:
             raise _AllSeen
