@@ -29,7 +29,6 @@ from tfmp.precision import (
     reverting,
 )
 from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16
 
 _FORMATS = {fmt.name: fmt for fmt in (FLOAT16, BFLOAT16)}
@@ -330,42 +329,32 @@ class _CoarseWatch:
 
 def widen_coarse_readers(
     model: keras.Model, batches: list[TensorTree], readers: list[CoarseReader]
-) -> tuple[Finding, ...]:
-    """Moves layers to float32 that round off differences; one finding for each input that lost.
+) -> tuple[str, str]:
+    """Moves layers to float32 that round off differences; the first one's reason, and a remedy.
 
     The model's functions have to be traced anew.
     """
     for reader in readers:
         _move_unit(model, reader.node)
-    inputs = [(name, _array(value)) for name, value in _float_inputs(model, batches[:1])]
-    found: dict[str, Finding] = {}
-    for reader in readers:
-        for name, values in inputs:
-            if values.size == reader.values.size and np.array_equal(
-                values.ravel(), reader.values.ravel(), equal_nan=True
-            ):
-                found.setdefault(name, _coarse(f"input {name}", reader))
-    if readers and not found:
-        where = layer_tree.describe(readers[0].node.path)
-        return (_coarse(f"the numbers that reach {where}", readers[0]),)
-    return tuple(found.values())
-
-
-def _coarse(of: str, reader: CoarseReader) -> Finding:
-    lost, where = reader.lost, layer_tree.describe(reader.node.path)
-    which = f"Feature {lost.feature} of {of}" if lost.feature is not None else of.capitalize()
+    first = readers[0]
+    names = [
+        name
+        for name, value in _float_inputs(model, batches[:1])
+        if np.array_equal(_array(value).ravel(), first.values.ravel(), equal_nan=True)
+    ]
+    where = layer_tree.describe(first.node.path)
+    of = f"input {names[0]}" if names else f"the numbers that reach {where}"
+    lost = first.lost
+    which = (
+        f"Feature {lost.feature} of {of}" if lost.feature is not None else of[0].upper() + of[1:]
+    )
     holds = f"is around {lost.size:.6g} and varies by {lost.spread:.3g}"
     fix = "subtract the mean from the data, or put a Normalization layer first"
     if lost.is_whole:
         holds = f"holds whole numbers around {lost.size:.6g}"
         fix = "give ids as integers, keras.Input(shape, dtype='int32'), or scale quantities"
-    return Finding(
-        "inputs rounded off",
-        "warning",
-        f"{which} {holds}, where the numbers of {reader.dtype} are {lost.spacing:.3g} apart: "
-        f"{where} would round differences off",
-        f"It computes in float32. To keep it in 16 bits, {fix}",
-    )
+    reason = f"{which} {holds}, where the numbers of {first.dtype} are {lost.spacing:.3g} apart"
+    return reason, f" To keep 16 bits, {fix}."
 
 
 def _array(value: Tensor) -> np.ndarray:

@@ -250,13 +250,13 @@ class FitSession:
             self._moved(reason, widen_readers(self._model, self._plan, batches), fix)
         coarse = coarse_readers(self._model, self._plan, batches)
         if coarse:
-            self.add_findings(widen_coarse_readers(self._model, batches, coarse))
+            reason, fix = widen_coarse_readers(self._model, batches, coarse)
             paths = dict.fromkeys(layer_tree.describe(one.node.path) for one in coarse)
-            self._moved("Inputs lose differences in 16 bits", tuple(paths))
+            self._moved(reason, tuple(paths), fix)
         if self._scale_watch is not None:
             self._begin_lower(self._scale_watch)
 
-    def _moved(self, reason: str, paths: tuple[str, ...], fix: str = "") -> None:
+    def _moved(self, reason: str, paths: tuple[str, ...], fix: str) -> None:
         if paths:
             self._model.make_train_function(force=True)
             self._explain_failure()
