@@ -86,23 +86,8 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
         plan: the plan that was made for this model.
     """
     planned = PlannedModel(model, layer_tree.walk(model), plan)
-    if not any(True for _ in planned.narrow_layers()):
-        return tuple(nothing_narrow(planned))
-    return tuple(finding for check in CHECKS for finding in check(planned))
-
-
-def nothing_narrow(planned: PlannedModel) -> Iterable[Finding]:
-    """A plan in 16 bits that keeps every layer in float32 trains as float32 does."""
-    if not is_narrow(planned.plan.policy):
-        return
-    yield from narrow_losses(planned)
-    policy = planned.plan.policy
-    yield Finding(
-        "nothing in 16 bits",
-        "warning",
-        f"Under {policy} no layer of this model computes in 16 bits: it trains as in float32",
-        f"print(tfmp.plan(model, {policy!r})) tells the reason for each layer",
-    )
+    checks = CHECKS if any(True for _ in planned.narrow_layers()) else CHECKS_OF_FLOAT32
+    return tuple(finding for check in checks for finding in check(planned))
 
 
 def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
@@ -438,6 +423,9 @@ def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
             "Round them up where the model allows it",
         )
 
+
+# A plan that keeps every layer in float32 trains as float32 does, with its scaling or without.
+CHECKS_OF_FLOAT32: tuple[Check, ...] = (narrow_losses, kernels_in_float32)
 
 CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
