@@ -152,9 +152,7 @@ def _attach_to_main(model: keras.Model, loss_scale: LossScale | float | str) -> 
 
 def detach_loss_scale(model: keras.Model) -> None:
     """Undoes `attach_loss_scale`, if it was called for the model."""
-    for key in reverting.undo_keys(model):
-        if key.startswith(_KEY):
-            reverting.undo_now(model, key)
+    reverting.undo_steps(model)
 
 
 @dataclass
