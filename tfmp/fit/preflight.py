@@ -28,6 +28,7 @@ from tfmp.precision import (
     is_graph,
     is_narrow,
     layer_tree,
+    reverting,
 )
 from tfmp.precision.measuring import FAILED_DRY_RUN
 from tfmp.shared.backend import TensorTree
@@ -114,7 +115,8 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
 def float32_since_loading(planned: PlannedModel) -> Iterable[Finding]:
     """Keras saves no dtypes for layers that a user's own code makes."""
     optimizer = planned.model.optimizer
-    if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+    is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    if not is_scaled or reverting.is_planned(planned.model):
         return
     names = [
         node.path
@@ -261,10 +263,9 @@ def unscaled_step(model: keras.Model) -> Finding:
 
 def separate_states(planned: PlannedModel) -> Iterable[Finding]:
     """On JAX a step hands on the state of `model.optimizer`; Keras knows no other one."""
-    _, helpers = _own_step(planned.model)
-    held = [place.name for place in held_optimizers(planned.model)]
-    names = [name for name in held if re.search(rf"{re.escape(name)}\.\w*apply", helpers)]
-    if keras.backend.backend() == "jax" and names:
+    step = type(planned.model).train_step
+    names = [place.name for place in held_optimizers(planned.model)]
+    if keras.backend.backend() == "jax" and names and not step.__module__.startswith("keras."):
         yield Finding(
             SEPARATE_STATES,
             "problem",
