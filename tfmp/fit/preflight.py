@@ -166,10 +166,10 @@ def _own_step(model: keras.Model) -> tuple[str, str]:
     step = type(model).train_step
     if step.__module__.startswith("keras."):
         return "", ""
-    own = [kind for kind in type(model).__mro__ if not kind.__module__.startswith("keras.")]
+    own = [kind for kind in type(model).__mro__ if kind is not object and _is_users(kind)]
     try:
         # A method or a function that the step calls may scale the loss.
-        helpers = _with_functions([kind for kind in own if kind is not object])
+        helpers = _with_functions(own)
         return inspect.getsource(step), helpers
     except (OSError, TypeError, KeyError):
         return "", ""
@@ -238,8 +238,8 @@ def _with_functions(kinds: list[type]) -> str:
     return "".join(map(textwrap.dedent, sources.values()))
 
 
-def _is_users(function: FunctionType) -> bool:
-    return (function.__module__ or "").split(".")[0] not in ("keras", "tensorflow", "jax", "numpy")
+def _is_users(named: FunctionType | type) -> bool:
+    return (named.__module__ or "").split(".")[0] not in ("keras", "tensorflow", "jax", "numpy")
 
 
 def unscaled_step(model: keras.Model) -> Finding:
