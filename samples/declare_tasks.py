@@ -66,7 +66,7 @@ def judge(folder: Path, name: str, *tasks: str) -> int:
     """Converts and validates with the command line; returns the exit status of the verdict."""
     command = [
         *(str(Path(sys.executable).with_name("tfmp-convert")), "onnx", f"{name}.keras"),
-        *("-o", f"{name}.onnx", "--data", f"{name}.npz", "--force"),
+        *("-o", f"{name}.onnx", "--data", f"{name}.npz", "--force", "-v"),
     ]
     for task in tasks:
         command += ["--task", task]

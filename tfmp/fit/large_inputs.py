@@ -29,7 +29,6 @@ from tfmp.precision import (
     reverting,
 )
 from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16
 
 _FORMATS = {fmt.name: fmt for fmt in (FLOAT16, BFLOAT16)}
@@ -42,53 +41,34 @@ _SCALE_DATA = (
 _LARGE_IN_SUMS = 2048.0
 
 
-def too_large_inputs(
+def overflow_ahead(
     model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
-) -> tuple[Finding, ...]:
-    """One finding for each input past FP16's largest number that a float16 layer reads.
+) -> tuple[str, str] | None:
+    """Why the first step may overflow in float16, and a remedy; None without such a reason.
 
     Args:
         model: the model with the plan applied.
         plan: the applied plan.
         batches: the batches as `fit` has them.
     """
-    readers = _float16_readers(layer_tree.walk(model), plan)
-    if not readers:
-        return ()
-    where = layer_tree.describe(readers[0].path)
-    return tuple(
-        Finding(
-            "inputs past 65504",
-            "problem",
-            f"Input {name} reaches {largest:g}, infinite in float16, and {where} reads it in "
-            "float16",
-            _SCALE_DATA,
-        )
-        for name, largest in _past_65504(model, batches).items()
-    )
-
-
-def overflow_ahead(
-    model: keras.Model, plan: PrecisionPlan, batches: list[TensorTree]
-) -> str | None:
-    """Why the first step may overflow in float16, as a sentence; None without such a reason."""
     if "float16" not in plan.narrow_dtypes:
         return None
     root = layer_tree.walk(model)
     if _with_large_weights(root):
-        return "Weights are past 65504"
+        return "Weights are past 65504", ""
     large = _reaching(model, batches, _LARGE_IN_SUMS)
     has_code = any(layer_tree.operations_of(node.layer) for node in root.within())
     # Code between the inputs and the first layer may hand large values on.
     if large and (_float16_readers(root, plan) or not is_graph(root.layer) or has_code):
-        of, largest = "Inputs", max(large.values())
+        name, largest = max(large.items(), key=lambda item: item[1])
+        of = f"Input {name}"
     else:
         of, largest = _handed_on(model, root, batches[0])
     if largest < _LARGE_IN_SUMS:
         return None
     if largest >= FLOAT16.overflow_threshold:
-        return f"{of} are past 65504"
-    return f"{of} reach {largest:g}, and sums of them are past 65504"
+        return f"{of} reaches {largest:g}, past 65504", f" {_SCALE_DATA}."
+    return f"{of} reaches {largest:g}, and sums of such numbers are past 65504", ""
 
 
 class _AllSeen(BaseException):
@@ -103,7 +83,7 @@ def _handed_on(model: keras.Model, root: LayerNode, batch: TensorTree) -> tuple[
     def see(call: Call) -> TensorTree:
         if id(call.node.layer) in pending and call.node.layer.compute_dtype == "float32":
             values = map(_largest_magnitude, filter(replay.is_concrete, call.float_outputs()))
-            found[f"Numbers of {call.node.path}"] = max(values, default=0.0)
+            found[f"The result of {call.node.path}"] = max(values, default=0.0)
         pending.discard(id(call.node.layer))
         if not pending:
             raise _AllSeen
@@ -349,42 +329,32 @@ class _CoarseWatch:
 
 def widen_coarse_readers(
     model: keras.Model, batches: list[TensorTree], readers: list[CoarseReader]
-) -> tuple[Finding, ...]:
-    """Moves layers to float32 that round off differences; one finding for each input that lost.
+) -> tuple[str, str]:
+    """Moves layers to float32 that round off differences; the first one's reason, and a remedy.
 
     The model's functions have to be traced anew.
     """
     for reader in readers:
         _move_unit(model, reader.node)
-    inputs = [(name, _array(value)) for name, value in _float_inputs(model, batches[:1])]
-    found: dict[str, Finding] = {}
-    for reader in readers:
-        for name, values in inputs:
-            if values.size == reader.values.size and np.array_equal(
-                values.ravel(), reader.values.ravel(), equal_nan=True
-            ):
-                found.setdefault(name, _coarse(f"input {name}", reader))
-    if readers and not found:
-        where = layer_tree.describe(readers[0].node.path)
-        return (_coarse(f"the numbers that reach {where}", readers[0]),)
-    return tuple(found.values())
-
-
-def _coarse(of: str, reader: CoarseReader) -> Finding:
-    lost, where = reader.lost, layer_tree.describe(reader.node.path)
-    which = f"Feature {lost.feature} of {of}" if lost.feature is not None else of.capitalize()
+    first = readers[0]
+    names = [
+        name
+        for name, value in _float_inputs(model, batches[:1])
+        if np.array_equal(_array(value).ravel(), first.values.ravel(), equal_nan=True)
+    ]
+    where = layer_tree.describe(first.node.path)
+    of = f"input {names[0]}" if names else f"the numbers that reach {where}"
+    lost = first.lost
+    which = (
+        f"Feature {lost.feature} of {of}" if lost.feature is not None else of[0].upper() + of[1:]
+    )
     holds = f"is around {lost.size:.6g} and varies by {lost.spread:.3g}"
     fix = "subtract the mean from the data, or put a Normalization layer first"
     if lost.is_whole:
         holds = f"holds whole numbers around {lost.size:.6g}"
         fix = "give ids as integers, keras.Input(shape, dtype='int32'), or scale quantities"
-    return Finding(
-        "inputs rounded off",
-        "warning",
-        f"{which} {holds}, where the numbers of {reader.dtype} are {lost.spacing:.3g} apart: "
-        f"{where} would round differences off",
-        f"It computes in float32. To keep it in 16 bits, {fix}",
-    )
+    reason = f"{which} {holds}, where the numbers of {first.dtype} are {lost.spacing:.3g} apart"
+    return reason, f" To keep 16 bits, {fix}."
 
 
 def _array(value: Tensor) -> np.ndarray:

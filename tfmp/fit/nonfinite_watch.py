@@ -271,7 +271,7 @@ class NonFiniteWatch:
         for optimizer, freed in bound.items():
             optimizer.loss_scale = freed
             if optimizer.built:
-                optimizer.dynamic_scale.assign(found.finite_at)
+                optimizer.scale_variable.assign(found.finite_at)
         if bound:
             reverting.trace_anew(self._model)
         return found.finite_at if bound else None
@@ -310,7 +310,7 @@ class NonFiniteWatch:
         for optimizer in scaled_optimizers(self._model):
             if optimizer.built:
                 # The overflow that is fixed now had driven it down.
-                optimizer.dynamic_scale.assign(optimizer.loss_scale.initial)
+                optimizer.scale_variable.assign(optimizer.loss_scale.initial)
         return tuple(moved)
 
 

@@ -1,6 +1,5 @@
 """The report of a training as one self-contained HTML file, and as Markdown."""
 
-import math
 from collections import Counter
 
 from tfmp.fit import figures
@@ -8,7 +7,6 @@ from tfmp.fit.report import TrainingReport
 from tfmp.precision import LayerPrecision
 from tfmp.shared.findings import Finding
 from tfmp.shared.html_page import Bar, page_environment
-from tfmp.shared.numerics import FLOAT16
 
 # More rows than this are no longer read at a glance.
 _MOST_VARIABLES = 15
@@ -134,11 +132,5 @@ def _evidence(report: TrainingReport) -> dict[str, str]:
     if report.seconds_per_step is not None:
         found["Step"] = f"{report.seconds_per_step * 1e3:.3g} ms, median over epochs"
     if report.gradients is not None:
-        health = report.gradients
-        found["Gradients"] = f"norm {health.norm:.3g} in step {health.step + 1}"
-        if math.isfinite(health.headroom_bits):
-            bits = f"a factor 2^{round(health.headroom_bits)} below {FLOAT16.max:g}"
-            found["Gradients"] += f", the largest {bits} after scaling"
-        if health.update_ratio is not None:
-            found["Update"] = f"a step moves weights by {health.update_ratio:.1e} of their norm"
+        found["Gradients"] = report.gradient_sizes
     return {**found, **report.environment}

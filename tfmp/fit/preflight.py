@@ -28,6 +28,7 @@ from tfmp.precision import (
     is_graph,
     is_narrow,
     layer_tree,
+    reverting,
 )
 from tfmp.precision.measuring import FAILED_DRY_RUN
 from tfmp.shared.backend import TensorTree
@@ -38,8 +39,9 @@ from tfmp.shared.wording import joined, listed
 UNSCALED_STEP = "train_step without loss scaling"
 SEPARATE_STATES = "optimizers with states of their own"
 
-# The call that scales a loss, and the method of Keras on JAX that makes it.
+# The call that scales a loss, the scale to multiply by, and the method of Keras on JAX that does.
 _SCALING = "scale_loss"
+_SCALE = "dynamic_scale"
 _LOSS_OF_KERAS = "compute_loss_and_updates"
 
 _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
@@ -85,23 +87,8 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
         plan: the plan that was made for this model.
     """
     planned = PlannedModel(model, layer_tree.walk(model), plan)
-    if not any(True for _ in planned.narrow_layers()):
-        return tuple(nothing_narrow(planned))
-    return tuple(finding for check in CHECKS for finding in check(planned))
-
-
-def nothing_narrow(planned: PlannedModel) -> Iterable[Finding]:
-    """A plan in 16 bits that keeps every layer in float32 trains as float32 does."""
-    if not is_narrow(planned.plan.policy):
-        return
-    yield from narrow_losses(planned)
-    policy = planned.plan.policy
-    yield Finding(
-        "nothing in 16 bits",
-        "warning",
-        f"Under {policy} no layer of this model computes in 16 bits: it trains as in float32",
-        f"print(tfmp.plan(model, {policy!r})) tells the reason for each layer",
-    )
+    checks = CHECKS if any(True for _ in planned.narrow_layers()) else CHECKS_OF_FLOAT32
+    return tuple(finding for check in checks for finding in check(planned))
 
 
 def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
@@ -125,10 +112,32 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
             return
 
 
+def float32_since_loading(planned: PlannedModel) -> Iterable[Finding]:
+    """Keras saves no dtypes for layers that a user's own code makes."""
+    optimizer = planned.model.optimizer
+    is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    if not is_scaled or reverting.is_planned(planned.model):
+        return
+    names = [
+        node.path
+        for node, _ in planned.narrow_layers()
+        if node.layer.compute_dtype == "float32" and node.owner and not is_builtin(node.owner.layer)
+    ]
+    if names and keras.ops.convert_to_numpy(optimizer.iterations):
+        yield Finding(
+            "float32 since loading",
+            "note",
+            f"The optimizer scaled a loss before, but {listed(names, 3)} computed in float32 until "
+            "now: files hold no dtypes for layers that a model's own code makes",
+            f"To evaluate in 16 bits after loading: tfmp.plan(model, {planned.plan.policy!r})"
+            ".apply()",
+        )
+
+
 def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
     """A train_step of one's own has to call scale_loss, and most published examples do not."""
     step, helpers = _own_step(planned.model)
-    scales = _SCALING in helpers or any(map(_scales, planned.model._flatten_layers()))
+    scales = _reads_scale(helpers) or any(map(_scales, planned.model._flatten_layers()))
     if step and not scales and not _leaves_scaling_to_keras(planned.model, step, helpers):
         yield unscaled_step(planned.model)
 
@@ -136,7 +145,7 @@ def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
 def clipping_of_scaled_gradients(planned: PlannedModel) -> Iterable[Finding]:
     """A bound of 1 is next to nothing for gradients that are multiplied by 32768."""
     _, helpers = _own_step(planned.model)
-    if _SCALING not in helpers or re.search(r"unscale|dynamic_scale", helpers):
+    if _SCALING not in helpers or "unscale" in helpers or _SCALE in helpers:
         return
     norms = re.search(r"clip_by_(global_|average_)?norm", helpers)
     clips = norms.group() if norms else clipped_values(helpers, _SCALING)
@@ -157,10 +166,10 @@ def _own_step(model: keras.Model) -> tuple[str, str]:
     step = type(model).train_step
     if step.__module__.startswith("keras."):
         return "", ""
-    own = [kind for kind in type(model).__mro__ if not kind.__module__.startswith("keras.")]
+    own = [kind for kind in type(model).__mro__ if kind is not object and _is_users(kind)]
     try:
         # A method or a function that the step calls may scale the loss.
-        helpers = _with_functions([kind for kind in own if kind is not object])
+        helpers = _with_functions(own)
         return inspect.getsource(step), helpers
     except (OSError, TypeError, KeyError):
         return "", ""
@@ -206,8 +215,12 @@ def _scales(layer: keras.layers.Layer) -> bool:
     if isinstance(layer, keras.Model) or is_builtin(layer):
         return False
     with suppress(OSError, TypeError):
-        return _SCALING in inspect.getsource(type(layer))
+        return _reads_scale(inspect.getsource(type(layer)))
     return False
+
+
+def _reads_scale(source: str) -> bool:
+    return _SCALING in source or _SCALE in source
 
 
 def _with_functions(kinds: list[type]) -> str:
@@ -225,8 +238,8 @@ def _with_functions(kinds: list[type]) -> str:
     return "".join(map(textwrap.dedent, sources.values()))
 
 
-def _is_users(function: FunctionType) -> bool:
-    return (function.__module__ or "").split(".")[0] not in ("keras", "tensorflow", "jax", "numpy")
+def _is_users(named: FunctionType | type) -> bool:
+    return (named.__module__ or "").split(".")[0] not in ("keras", "tensorflow", "jax", "numpy")
 
 
 def unscaled_step(model: keras.Model) -> Finding:
@@ -250,10 +263,9 @@ def unscaled_step(model: keras.Model) -> Finding:
 
 def separate_states(planned: PlannedModel) -> Iterable[Finding]:
     """On JAX a step hands on the state of `model.optimizer`; Keras knows no other one."""
-    _, helpers = _own_step(planned.model)
-    held = [place.name for place in held_optimizers(planned.model)]
-    names = [name for name in held if re.search(rf"{re.escape(name)}\.\w*apply", helpers)]
-    if keras.backend.backend() == "jax" and names:
+    step = type(planned.model).train_step
+    names = [place.name for place in held_optimizers(planned.model)]
+    if keras.backend.backend() == "jax" and names and not step.__module__.startswith("keras."):
         yield Finding(
             SEPARATE_STATES,
             "problem",
@@ -413,8 +425,12 @@ def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
         )
 
 
+# A plan that keeps every layer in float32 trains as float32 does, with its scaling or without.
+CHECKS_OF_FLOAT32: tuple[Check, ...] = (narrow_losses, kernels_in_float32)
+
 CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
+    float32_since_loading,
     separate_states,
     train_step_without_scaling,
     clipping_of_scaled_gradients,

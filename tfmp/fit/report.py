@@ -144,6 +144,23 @@ class TrainingReport:
         """The dtype that the base policy computes in."""
         return self.policy.removeprefix("mixed_")
 
+    @property
+    def gradient_sizes(self) -> str:
+        """The sizes of the gradients in the latest measured step; empty without one."""
+        health = self.gradients
+        if health is None:
+            return ""
+        parts = [f"norm {health.norm:.3g}"]
+        if not self.layers or any(row.compute_dtype == "float16" for row in self.layers):
+            parts.append(f"underflow {health.underflow:.1%}")
+        if math.isfinite(health.headroom_bits):
+            parts.append(f"largest a factor 2^{round(health.headroom_bits)} below 65504")
+        if health.update_ratio is not None:
+            parts.append(f"a step moves weights by {health.update_ratio:.1e} of their norm")
+        if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:
+            parts.append(f"one norm stands out, by {health.norm_jump:.0f} deviations")
+        return ", ".join(parts) + f" (step {health.step + 1})"
+
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types; numbers that are not finite are words."""
         return {
@@ -193,10 +210,7 @@ class TrainingReport:
             if offender.first_steps
         ]
         if self.gradients is not None:
-            in_float16 = any(row.compute_dtype == "float16" for row in self.layers)
-            lines.append(
-                f"  gradients: {_described(self.gradients, in_float16 or not self.layers)}"
-            )
+            lines.append(f"  gradients: {self.gradient_sizes}")
         if self.kept_float32:
             kept = listed([row.path for row in self.kept_float32], 4)
             lines.append(f"  kept in float32: {kept}")
@@ -205,19 +219,6 @@ class TrainingReport:
         lines += [f"  note: {finding}" for finding in self.findings]
         lines += [f"  at step {event.step}: {event.text}" for event in self.events]
         return "\n".join(lines)
-
-
-def _described(health: GradientHealth, in_float16: bool) -> str:
-    parts = [f"norm {health.norm:.3g}"]
-    if in_float16:
-        parts.append(f"underflow {health.underflow:.1%}")
-    if math.isfinite(health.headroom_bits):
-        parts.append(f"largest a factor 2^{round(health.headroom_bits)} below 65504")
-    if health.update_ratio is not None:
-        parts.append(f"a step moves weights by {health.update_ratio:.1e} of their norm")
-    if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:
-        parts.append(f"one norm stands out, by {health.norm_jump:.0f} deviations")
-    return ", ".join(parts) + f" (step {health.step + 1})"
 
 
 def _finite_json(value: object) -> object:

@@ -79,7 +79,7 @@ class ScaleWatch:
         optimizer = scaled_optimizers(self._model)[0]
         scale = optimizer.initial_scale
         if optimizer.built:
-            scale = float(keras.ops.convert_to_numpy(optimizer.dynamic_scale))
+            scale = float(keras.ops.convert_to_numpy(optimizer.scale_variable))
         if scale == 1.0:
             return None
         x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
@@ -111,7 +111,7 @@ class ScaleWatch:
         usual = DynamicLossScale()
         if optimizer.loss_scale not in (usual, without_bound(usual)) or not optimizer.built:
             return None
-        if float(keras.ops.convert_to_numpy(optimizer.dynamic_scale)) != usual.initial:
+        if float(keras.ops.convert_to_numpy(optimizer.scale_variable)) != usual.initial:
             return None
         x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
         try:
@@ -125,7 +125,7 @@ class ScaleWatch:
         lowered = max(fitting / _MARGIN, without_bound(usual).floor)
         if lowered < usual.min_scale:
             optimizer.loss_scale = without_bound(usual)
-        optimizer.dynamic_scale.assign(lowered)
+        optimizer.scale_variable.assign(lowered)
         return lowered
 
     def look(self, health: GradientHealth) -> list[Finding]:

@@ -11,7 +11,6 @@ from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
 from tfmp.fit.large_inputs import (
     coarse_readers,
     overflow_ahead,
-    too_large_inputs,
     widen_coarse_readers,
     widen_readers,
 )
@@ -245,24 +244,24 @@ class FitSession:
             self._scale_watch.hold(batches[0])
             self._fix_own_gradients(self._scale_watch)
         self.add_findings(not_finite_data(batches))
-        self.add_findings(too_large_inputs(self._model, self._plan, batches))
         overflow = overflow_ahead(self._model, self._plan, batches)
         if overflow is not None:
-            self._moved(overflow, widen_readers(self._model, self._plan, batches))
+            reason, fix = overflow
+            self._moved(reason, widen_readers(self._model, self._plan, batches), fix)
         coarse = coarse_readers(self._model, self._plan, batches)
         if coarse:
-            self.add_findings(widen_coarse_readers(self._model, batches, coarse))
+            reason, fix = widen_coarse_readers(self._model, batches, coarse)
             paths = dict.fromkeys(layer_tree.describe(one.node.path) for one in coarse)
-            self._moved("Inputs lose differences in 16 bits", tuple(paths))
+            self._moved(reason, tuple(paths), fix)
         if self._scale_watch is not None:
             self._begin_lower(self._scale_watch)
 
-    def _moved(self, reason: str, paths: tuple[str, ...]) -> None:
+    def _moved(self, reason: str, paths: tuple[str, ...], fix: str) -> None:
         if paths:
             self._model.make_train_function(force=True)
             self._explain_failure()
             self._recorder.note(
-                f"{reason}. Moved to float32 before the first step: {listed(paths, 5)}."
+                f"{reason}. Moved to float32 before the first step: {listed(paths, 5)}.{fix}"
             )
 
     def _begin_lower(self, watch: ScaleWatch) -> None:

@@ -152,9 +152,7 @@ def _attach_to_main(model: keras.Model, loss_scale: LossScale | float | str) -> 
 
 def detach_loss_scale(model: keras.Model) -> None:
     """Undoes `attach_loss_scale`, if it was called for the model."""
-    for key in reverting.undo_keys(model):
-        if key.startswith(_KEY):
-            reverting.undo_now(model, key)
+    reverting.undo_steps(model)
 
 
 @dataclass
@@ -218,7 +216,7 @@ def _inner_of(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimiz
 def _take_over_scale(before: keras.optimizers.Optimizer, wrapped: LossScaleOptimizer) -> None:
     if isinstance(before, keras.optimizers.LossScaleOptimizer) and before.built:
         saved = float(keras.ops.convert_to_numpy(before.dynamic_scale))
-        wrapped.dynamic_scale.assign(wrapped.loss_scale.restore(saved))
+        wrapped.scale_variable.assign(wrapped.loss_scale.restore(saved))
         wrapped.step_counter.assign(before.step_counter)
 
 

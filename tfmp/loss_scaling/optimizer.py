@@ -38,7 +38,7 @@ _LOAD_HINT = "import tfmp before keras.models.load_model, or load the model with
 
 
 class UnscaledLossWarning(UserWarning):
-    """Gradients reached the optimizer, but no code had scaled the loss."""
+    """Gradients reached the optimizer, but no code had scaled the loss or read the scale."""
 
 
 @keras.saving.register_keras_serializable(package="tfmp")
@@ -60,11 +60,12 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
     Attributes:
         inner_optimizer: the optimizer that applies the unscaled gradients.
         loss_scale: the strategy object.
-        dynamic_scale: float32 variable with the current scale.
+        dynamic_scale: float32 variable with the current scale; code that reads it may scale by it.
         step_counter: integer variable with the finite steps since the last growth or skip.
         counters: integer variable with all other counters; see `tfmp.loss_scaling.counters`.
         gauges: float32 variable with measurements of gradients; see `tfmp.loss_scaling.gauges`.
-        loss_was_scaled: None until gradients arrive; then whether `scale_loss` had been called.
+        loss_was_scaled: None until gradients arrive; then whether `scale_loss` had been called or
+            `dynamic_scale` read.
         held_as: the optimizer's name in the code of its model.
         loss_waits: whether `scale_loss` was called, and its gradients have not arrived yet.
 
@@ -112,7 +113,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         # Per replica, the gradients that `unscale` was given; they may be applied as well.
         self._given_to_unscale: dict[int, Gradients] = {}
         self.loss_was_scaled = None
-        self._scale_loss_called = self.loss_waits = False
+        self._scale_is_known = self.loss_waits = False
         self.held_as = "self.optimizer"
         self._others: tuple[weakref.ref[LossScaleOptimizer], ...] = ()
         self._measure_every, self._measure_first = gauges.EVERY, 0
@@ -151,6 +152,17 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         )
         setattr(self, name, variable)
 
+    @property
+    def dynamic_scale(self) -> keras.Variable:
+        """The current scale. Reading it counts as scaling: a step may multiply its loss by it."""
+        scale = self.scale_variable
+        self._scale_is_known = True
+        return scale
+
+    @dynamic_scale.setter
+    def dynamic_scale(self, variable: keras.Variable) -> None:
+        object.__setattr__(self, "scale_variable", variable)
+
     def unwrap(self) -> keras.optimizers.Optimizer:
         """Returns the inner optimizer with its moments; it may be wrapped again."""
         wrapping.release(self.inner_optimizer)
@@ -166,7 +178,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         Returns:
             Same shape, at least float32: the scale itself may not fit into FP16.
         """
-        self._scale_loss_called = self.loss_waits = True
+        self._scale_is_known = self.loss_waits = True
         self._given_to_unscale.pop(replica_index(), None)
         if not self.enabled:
             return loss
@@ -239,7 +251,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
 
     def watch_scale_loss(self) -> None:
         """Forgets earlier calls of `scale_loss`; call this before a step is traced."""
-        self._scale_loss_called = self.loss_waits = False
+        self._scale_is_known = self.loss_waits = False
         self.loss_was_scaled = None
         self._given_to_unscale.clear()
 
@@ -276,7 +288,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             return
         self._note_whether_scaled()
         if isinstance(self.loss_scale, DynamicLossScale):
-            moved = assigned_from(self.dynamic_scale, self._trainable_variables)
+            moved = assigned_from(self.scale_variable, self._trainable_variables)
             wrapping.check_not_moved(moved, self.held_as)
         grads = self._scaled_again(grads)
         if backend.backend() == "tensorflow":
@@ -325,7 +337,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         # Python runs here on every eager step, but only while tracing under tf.function or
         # jax.jit; a step that was traced with scale_loss needs no second look.
         harmless = self.loss_scale == StaticLossScale(1.0)
-        if self.loss_was_scaled is None and not self._scale_loss_called and not harmless:
+        if self.loss_was_scaled is None and not self._scale_is_known and not harmless:
             warnings.warn(
                 "LossScaleOptimizer received gradients, but scale_loss() was never called: they "
                 "will be divided by a loss scale that nothing multiplied in, so training all but "
@@ -334,7 +346,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
                 UnscaledLossWarning,
                 stacklevel=4,
             )
-        self.loss_was_scaled = self._scale_loss_called
+        self.loss_was_scaled = self._scale_is_known
 
     def stateless_apply(
         self,
@@ -397,8 +409,8 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         else:
             super().load_own_variables(store)
         if self.built:
-            saved = float(ops.convert_to_numpy(self.dynamic_scale))
-            self.dynamic_scale.assign(self.loss_scale.restore(saved))
+            saved = float(ops.convert_to_numpy(self.scale_variable))
+            self.scale_variable.assign(self.loss_scale.restore(saved))
 
     def _older_variables(self, count: int) -> list[keras.Variable]:
         """The own variables in files of Keras's wrapper, or of this class without gauges."""

@@ -24,11 +24,11 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
     Attributes:
         loss_scale: the strategy object.
-        dynamic_scale, step_counter, counters, gauges: variables, as of `LossScaleOptimizer`.
+        scale_variable, step_counter, counters, gauges: variables, as of `LossScaleOptimizer`.
     """
 
     loss_scale: LossScale
-    dynamic_scale: keras.Variable
+    scale_variable: keras.Variable
     step_counter: keras.Variable
     counters: keras.Variable
     gauges: keras.Variable
@@ -145,7 +145,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
     @property
     def _scale_variables(self) -> tuple[keras.Variable, keras.Variable, keras.Variable]:
-        return self.dynamic_scale, self.step_counter, self.counters
+        return self.scale_variable, self.step_counter, self.counters
 
     def _snapshot(self) -> Snapshot:
         # The bare counter, not `iterations`, which gradient accumulation divides.
@@ -252,9 +252,9 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         if not self.built:
             return self.loss_scale.initial
         try:
-            return read(self.dynamic_scale)
+            return read(self.scale_variable)
         except TypeError:
-            if self.dynamic_scale._value is not None:
+            if self.scale_variable._value is not None:
                 raise
             raise ValueError(
                 "scale_loss and unscale expect the values of the optimizer's variables, which "
@@ -282,7 +282,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
     ) -> Tensor:
         """A boolean for each built variable; a missing gradient counts as finite."""
         flags: list[Tensor] = [True] * len(self._trainable_variables)
-        scale = read(self.dynamic_scale)
+        scale = read(self.scale_variable)
         for grad, variable in zip(grads, variables, strict=True):
             if grad is not None:
                 finite = gradients.finite_values(grad, scale, self.loss_scale.floor, replicas)

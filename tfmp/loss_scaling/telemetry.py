@@ -219,7 +219,7 @@ def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
         ]
     return _fetch(
         [
-            optimizer.dynamic_scale,
+            optimizer.scale_variable,
             optimizer.step_counter,
             optimizer.inner_optimizer._iterations,
             optimizer.counters,

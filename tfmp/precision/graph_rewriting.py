@@ -101,12 +101,10 @@ class GraphRewrite:
     Attributes:
         dtype: "float16", "bfloat16" or "off".
         reason: the argument, variable or default that decided it.
-        environment: the value of TF_ENABLE_AUTO_MIXED_PRECISION; None if it is not set.
     """
 
     dtype: str
     reason: str
-    environment: str | None
 
     def inspect(
         self, function: Callable[..., TensorTree], *args: TensorTree, **kwargs: TensorTree
@@ -197,11 +195,11 @@ def decide(dtype: str | None, environment: str | None) -> GraphRewrite:
     if dtype is not None:
         hint = "'float16' is for GPUs, 'bfloat16' for CPUs."
         check_choice("graph_rewrite", dtype, DTYPES, hint)
-        return GraphRewrite(dtype, "asked for by name", environment)
+        return GraphRewrite(dtype, "asked for by name")
     if environment is None:
-        return GraphRewrite("float16", "the default", None)
+        return GraphRewrite("float16", "the default")
     on = environment.strip().lower() not in ("", "0", "false", "off")
-    return GraphRewrite("float16" if on else "off", f"{VARIABLE}={environment}", environment)
+    return GraphRewrite("float16" if on else "off", f"{VARIABLE}={environment}")
 
 
 def _inspect(

@@ -17,13 +17,17 @@ Pattern = str | re.Pattern[str] | type[layers.Layer] | Callable[[layers.Layer], 
 
 
 def match_keep(
-    keep: Mapping[str, Pattern | Iterable[Pattern]] | None, tree: LayerNode
+    keep: Mapping[str, Pattern | Iterable[Pattern]] | None, tree: LayerNode, argument: str = "keep"
 ) -> dict[int, tuple[str, str]]:
     """Finds the layers that a user wants in certain dtypes.
 
     Args:
-        keep: patterns, as `match_keep_float32` takes them, by dtype.
+        keep: by dtype, one pattern or several. A string is a layer's name or path, or a regular
+            expression that must match a whole path; a compiled regular expression is searched for
+            in paths; a layer class matches all its instances; any other callable is asked about
+            each layer.
         tree: the model's tree of layers, from `layer_tree.walk`.
+        argument: the name of the user's argument, for messages.
 
     Returns:
         By id of the layer, the dtype and the pattern that named it, as text. A name or a path wins
@@ -31,7 +35,8 @@ def match_keep(
         nearest layer around it that is.
 
     Raises:
-        ValueError: a dtype is unknown, a pattern matches no layer, or a layer has two dtypes.
+        ValueError: a dtype is unknown, a pattern matches no layer or is no valid regular
+            expression, or a layer has two dtypes.
         TypeError: `keep` is no mapping, or a pattern is of another kind.
     """
     check_keep(keep)
@@ -41,7 +46,7 @@ def match_keep(
         for pattern in _as_list(patterns):
             matched = _match(pattern, tree)
             if not matched:
-                raise ValueError(_nothing_matched("keep", pattern, tree))
+                raise ValueError(_nothing_matched(argument, pattern, tree))
             for node in matched:
                 key, by_name = id(node.layer), pattern in (node.layer.name, node.path)
                 before = named.get(key)
@@ -82,34 +87,6 @@ def check_keep(keep: object) -> None:
         )
     for dtype in keep:
         check_choice("a dtype in keep", dtype, tuple(KEPT_POLICIES), "'float32' is the usual one.")
-
-
-def match_keep_float32(patterns: Pattern | Iterable[Pattern], tree: LayerNode) -> dict[int, str]:
-    """Finds the layers that a user wants in float32.
-
-    Args:
-        patterns: one pattern or several. A string is a layer's name or path, or a regular
-            expression that must match a whole path; a compiled regular expression is searched for
-            in paths; a layer class matches all its instances; any other callable is asked about
-            each layer. A layer that matches takes all layers that it contains with it.
-        tree: the model's tree of layers, from `layer_tree.walk`.
-
-    Returns:
-        By id of the layer, the pattern that named it, as text.
-
-    Raises:
-        ValueError: a pattern matches no layer, or is no valid regular expression.
-        TypeError: a pattern is of another kind.
-    """
-    kept: dict[int, str] = {}
-    for pattern in _as_list(patterns):
-        matched = _match(pattern, tree)
-        if not matched:
-            raise ValueError(_nothing_matched("keep_float32", pattern, tree))
-        for node in matched:
-            for part in node.within():
-                kept.setdefault(id(part.layer), _text(pattern))
-    return kept
 
 
 def _as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:

@@ -20,7 +20,7 @@ from tfmp.precision.dtype_policies import (
     on_float32_weights,
     policy_named,
 )
-from tfmp.precision.keep_float32 import Pattern, match_keep, match_keep_float32
+from tfmp.precision.keep_float32 import Pattern, match_keep
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring import Evidence, entry_points, gather
 from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
@@ -164,7 +164,8 @@ def _kept(
             )
         for node in matched:
             found[id(node.layer)] = Decision(name, f"policy map: {path}")
-    for key, pattern in match_keep_float32(keep_float32, root).items():
+    in_float32 = {"float32": keep_float32}
+    for key, (_, pattern) in match_keep(in_float32, root, "keep_float32").items():
         found[key] = Decision("float32", f"keep_float32: {pattern}")
     for key, (dtype, pattern) in match_keep(keep, root).items():
         found[key] = Decision(KEPT_POLICIES[dtype], f"keep {dtype}: {pattern}")

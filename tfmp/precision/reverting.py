@@ -204,8 +204,7 @@ def revert(model: keras.Model) -> keras.Model:
         if layer in _ORIGINAL:  # unless another model that has the layer was reverted first
             _switch(layer, _original_of(layer))
             del _ORIGINAL[layer]
-    for step in undo.steps.values():
-        step(model)
+    undo_steps(model)
     variable_dtypes.let_optimizer_follow(model)
     loss_dtype.take_back(model)
     object.__delattr__(model, _UNDO)
@@ -216,6 +215,11 @@ def revert(model: keras.Model) -> keras.Model:
     _unwrap_automatic(model)
     drop_traced_functions(layer_tree.walk(model))
     return model
+
+
+def is_planned(model: keras.Model) -> bool:
+    """Whether a plan or a loss scale was given to the model since it was made or loaded."""
+    return _record_of(model) is not None
 
 
 def on_revert(model: keras.Model, key: str, step: Callable[[keras.Model], None]) -> None:
@@ -229,17 +233,11 @@ def undo_step(model: keras.Model, key: str) -> Callable[[keras.Model], None] | N
     return undo.steps.get(key) if undo else None
 
 
-def undo_keys(model: keras.Model) -> tuple[str, ...]:
-    """The keys of the steps that `on_revert` has."""
+def undo_steps(model: keras.Model) -> None:
+    """Runs the steps of `revert` now."""
     undo = _record_of(model)
-    return tuple(undo.steps) if undo else ()
-
-
-def undo_now(model: keras.Model, key: str) -> None:
-    """Runs the step of `revert` under a key now, if there is one."""
-    undo = _record_of(model)
-    if undo and key in undo.steps:
-        undo.steps.pop(key)(model)
+    while undo and undo.steps:
+        undo.steps.pop(next(iter(undo.steps)))(model)
 
 
 def drop_traced_functions(root: LayerNode) -> None:

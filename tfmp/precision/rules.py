@@ -266,16 +266,9 @@ RULES: tuple[Rule, ...] = (
     chosen_before,  # last: after a reload it holds for most kept layers, and the others say more
 )
 
-# Nothing is lost in float32; layers that cannot run in it still have to be named.
-RULES_FOR_WIDE: tuple[Rule, ...] = (
-    not_a_float_layer,
-    quantized,
-    named_by_user,
-    no_kernel,
-)
-
-# Pure policies keep nothing in float32 that can do without it: they exist to be compared.
-RULES_FOR_PURE: tuple[Rule, ...] = (
+# In float32 nothing is lost, and pure policies exist to be compared: only what cannot run otherwise
+# has another dtype.
+RULES_WITHOUT_CHOICE: tuple[Rule, ...] = (
     not_a_float_layer,
     quantized,
     named_by_user,
@@ -285,9 +278,7 @@ RULES_FOR_PURE: tuple[Rule, ...] = (
 
 
 def _rules_for(base: str) -> tuple[Rule, ...]:
-    if base in PURE_POLICIES:
-        return RULES_FOR_PURE
-    return RULES if is_narrow(base) else RULES_FOR_WIDE
+    return RULES if is_narrow(base) and base not in PURE_POLICIES else RULES_WITHOUT_CHOICE
 
 
 def _subjects(node: LayerNode) -> list[layers.Layer]:

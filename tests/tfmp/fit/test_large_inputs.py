@@ -1,5 +1,7 @@
 """Inputs past 65504: the layers that they overflow in go to float32 before the first step."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ from keras import layers, ops
 from probed_fits import EAGER
 from quick import quick
 
-from tfmp import MixedPrecision
+from tfmp import MixedPrecision, plan
+from tfmp.fit.large_inputs import overflow_ahead
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +67,8 @@ def test_layers_that_large_inputs_overflow_in_are_moved_before_the_first_step(ma
     assert report.skipped_steps < report.steps
     assert np.isfinite(report.curves["loss"]).all()
     assert model.get_layer("first").compute_dtype == "float32"
-    assert report.events[0].text.startswith("Inputs are past 65504. Moved to float32 before the")
+    assert report.events[0].text.startswith("Input x reaches 100000, past 65504. Moved to float32 ")
+    assert "put a Rescaling or Normalization layer first" in report.events[0].text
 
 
 class Times(layers.Layer):
@@ -99,7 +103,7 @@ def test_inputs_whose_sums_are_past_65504():
     model = deep()
     model.get_layer("first").set_weights([np.ones((8, 8)), np.zeros(8)])
     report = train(model, peak=20_000.0)
-    assert report.events[0].text.startswith("Inputs reach 20000, and sums of them are past 65504. ")
+    assert report.events[0].text.startswith("Input x reaches 20000, and sums of such numbers are ")
     assert model.get_layer("first").compute_dtype == "float32"
     assert report.skipped_steps < report.steps
 
@@ -115,7 +119,9 @@ def test_layers_behind_a_rescaling_get_what_it_hands_on(factor, dtype):
     texts = [event.text for event in report.events]
     assert len(texts) == (factor > 1)
     if texts:
-        assert texts[0].startswith("Numbers of scaled are past 65504. Moved to float32 before the")
+        assert re.match(
+            r"The result of scaled reaches \S+, past 65504\. Moved to float32", texts[0]
+        )
         assert report.skipped_steps < report.steps
 
 
@@ -143,3 +149,48 @@ class Scaling(Own):
 def test_a_step_of_the_users_own_that_scales_its_inputs_is_not_refused():
     report = train(Scaling(casts=True))
     assert report.skipped_steps < report.steps
+
+
+# --- which inputs ---
+
+
+def overflow_of(model, *batches):
+    made = plan(model, "mixed_float16")
+    made.apply()
+    return (overflow_ahead(model, made, list(batches)) or ("",))[0]
+
+
+def batch(largest):
+    x = np.ones((4, 8), "float32")
+    x[1, 2] = -largest
+    return ops.convert_to_tensor(x), ops.zeros((4, 2))
+
+
+def test_the_largest_of_all_batches_counts_and_2047_fits():
+    assert overflow_of(deep(), batch(1.0), batch(70000.0)) == "Input x reaches 70000, past 65504"
+    assert not overflow_of(deep(), batch(2047.0))
+
+
+@pytest.mark.parametrize(("dtype", "is_large"), [("float32", True), ("int32", False)])
+def test_whole_numbers_may_be_large_if_they_stay_whole(dtype, is_large):
+    inputs = [keras.Input((8,), dtype=dtype, name="ids"), keras.Input((8,), name="other")]
+    looked_up = layers.Embedding(10**5, 2)(inputs[0]) if dtype == "int32" else inputs[0]
+    x = layers.Concatenate()([layers.Flatten()(looked_up), inputs[1]])
+    model = keras.Model(inputs, layers.Dense(2)(layers.Dense(8)(x)))
+    x = {"other": ops.zeros((4, 8)), "ids": ops.full((4, 8), 70000, dtype="int32")}
+    assert overflow_of(model, (x, ops.zeros((4, 2)))).startswith("Input ids") is is_large
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="of TensorFlow's types")
+def test_sparse_and_ragged_inputs():
+    import tensorflow as tf
+
+    dense, y = batch(70000.0)
+    for x in (tf.sparse.from_dense(dense), tf.RaggedTensor.from_tensor(dense)):
+        assert overflow_of(deep(), (x, y)).startswith("Input x reaches 70000")
+    assert not overflow_of(deep(), (tf.sparse.from_dense(tf.zeros((4, 8))), y))
+
+
+def test_the_reader_inside_a_nested_model_is_moved():
+    model = deep(keras.Sequential([layers.Input((8,)), layers.Dense(8, name="deep")], name="inner"))
+    assert "before the first step: inner/deep" in train(model).events[0].text

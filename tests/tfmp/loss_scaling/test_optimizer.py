@@ -336,6 +336,16 @@ def test_a_train_step_that_forgets_scale_loss_is_reported():
     assert read_counters(model.optimizer).loss_was_scaled is False
 
 
+def test_a_loss_that_a_loop_scales_by_hand_is_scaled():
+    targets = variables([1.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5))
+    optimizer.build(targets)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.apply([optimizer.dynamic_scale * tf.ones(1)], targets)
+    assert values(targets) == [[0.5]]
+
+
 def test_the_watch_starts_again_for_a_new_trace():
     targets = variables([1.0])
     optimizer = LossScaleOptimizer(keras.optimizers.SGD())

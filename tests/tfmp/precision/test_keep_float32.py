@@ -6,7 +6,7 @@ import keras
 import pytest
 from keras import layers
 
-from tfmp.precision.keep_float32 import match_keep, match_keep_float32
+from tfmp.precision.keep_float32 import match_keep
 from tfmp.precision.layer_tree import walk
 
 
@@ -25,8 +25,12 @@ def tree():
     return walk(keras.Model(inputs, layers.Dense(2, name="head")(x)))
 
 
+def match_float32(patterns, tree):
+    return match_keep({"float32": patterns}, tree, "keep_float32")
+
+
 def kept(tree, patterns) -> set[str]:
-    matched = match_keep_float32(patterns, tree)
+    matched = match_float32(patterns, tree)
     return {node.path for node in tree.within() if id(node.layer) in matched}
 
 
@@ -52,10 +56,10 @@ def test_what_matches(tree, patterns, paths):
 
 
 def test_the_pattern_that_named_a_layer_is_kept_as_text(tree):
-    matched = match_keep_float32(["enc.*/norm", layers.Dense], tree)
+    matched = match_float32(["enc.*/norm", layers.Dense], tree)
     by_path = {node.path: matched.get(id(node.layer)) for node in tree.within()}
-    assert by_path["encoder/norm"] == "enc.*/norm"
-    assert by_path["head"] == "Dense"
+    assert by_path["encoder/norm"] == ("float32", "enc.*/norm")
+    assert by_path["head"] == ("float32", "Dense")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_the_pattern_that_named_a_layer_is_kept_as_text(tree):
 )
 def test_what_matches_nothing_is_an_error_with_what_is_close(tree, pattern, text):
     with pytest.raises(ValueError, match=re.escape(text)) as caught:
-        match_keep_float32(pattern, tree)
+        match_float32(pattern, tree)
     assert "print(tfmp.plan(model)) lists every path." in str(caught.value)
 
 
@@ -82,13 +86,13 @@ def test_a_pattern_in_keep_that_matches_nothing_is_said_to_be_there(tree):
 
 def test_an_invalid_regular_expression_is_explained(tree):
     with pytest.raises(ValueError, match=r"received 'dense\[': unterminated character set"):
-        match_keep_float32("dense[", tree)
+        match_float32("dense[", tree)
 
 
 @pytest.mark.parametrize("pattern", [3, [3], int])
 def test_what_is_no_pattern_is_refused(tree, pattern):
     with pytest.raises(TypeError, match="expects layer names, regular expressions, layer classes"):
-        match_keep_float32(pattern, tree)
+        match_float32(pattern, tree)
 
 
 @pytest.mark.parametrize("wide", ["encoder", re.compile("^encoder"), keras.Model])

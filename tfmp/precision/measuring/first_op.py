@@ -31,11 +31,13 @@ class FirstOp:
         name: TensorFlow op type or JAX primitive, such as "Log" or "log".
         dtype: dtype of the result that is not finite.
         where: "file.py:12" in the user's code that called it; None inside a library.
+        masks: it multiplies flags by a constant that is infinite in its dtype, such as -1e9.
     """
 
     name: str
     dtype: str
     where: str | None = None
+    masks: bool = False
 
     def __str__(self) -> str:
         return f"{self.name} in {self.dtype}" + (f" at {self.where}" if self.where else "")
@@ -45,17 +47,33 @@ def first_nonfinite_op(function: Callable[..., TensorTree], *args: TensorTree) -
     """Runs a function, op by op, until an op makes a non-finite number of finite ones.
 
     Args:
-        function: takes backend tensors; it is run once.
+        function: takes backend tensors.
         args: concrete tensors, or nested structures of them.
 
     Returns:
-        The operation; None if there is none, or if it is part of a compiled function.
+        The operation; without one, the first that hands an infinite constant on, as masks do. None
+        if there is none, or if it is part of a compiled function.
     """
-    if keras.backend.backend() == "jax":
-        return _first_in_jax(function, args)
-    with _watched_tensorflow_ops() as found:
-        function(*args)
-    return found[0] if found else None
+    first = _first_in_jax if keras.backend.backend() == "jax" else _first_in_tensorflow
+    return first(_is_bad, function, args) or first(_hands_constant_on, function, args)
+
+
+# Gets the floating-point inputs and outputs of an operation; whether it is the one.
+_Sought = Callable[[list[np.ndarray], list[np.ndarray]], bool]
+
+
+def _hands_constant_on(inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
+    return any(map(_is_infinite_constant, inputs)) and any(np.isinf(one).any() for one in outputs)
+
+
+def _is_infinite_constant(values: np.ndarray) -> bool:
+    return values.size == 1 and bool(np.isinf(values).all())
+
+
+def _masks(inputs: list[np.ndarray]) -> bool:
+    others = [values for values in inputs if not _is_infinite_constant(values)]
+    flags = [bool(np.isin(values, (0, 1)).all()) for values in others]
+    return 0 < len(others) < len(inputs) and all(flags)
 
 
 def _is_bad(inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
@@ -77,8 +95,16 @@ def _float_arrays(tensors: TensorTree) -> list[np.ndarray]:
     return arrays
 
 
+def _first_in_tensorflow(
+    sought: _Sought, function: Callable[..., TensorTree], args: tuple[TensorTree, ...]
+) -> FirstOp | None:
+    with _watched_tensorflow_ops(sought) as found:
+        function(*args)
+    return found[0] if found else None
+
+
 @contextmanager
-def _watched_tensorflow_ops() -> Iterator[list[FirstOp]]:
+def _watched_tensorflow_ops(sought: _Sought) -> Iterator[list[FirstOp]]:
     # The hook that tf.debugging is made of. Its own enable_check_numerics would stop at the first
     # non-finite number of any kind, wanted ones included.
     from tensorflow.python.framework import op_callbacks
@@ -96,9 +122,9 @@ def _watched_tensorflow_ops() -> Iterator[list[FirstOp]]:
         if found or graph is not None:
             return
         results = _float_arrays(outputs)
-        if results and _is_bad(_float_arrays(inputs), results):
+        if results and sought(given := _float_arrays(inputs), results):
             dtype = next(t.dtype.name for t in outputs if "float" in t.dtype.name)
-            found.append(FirstOp(_name_of(op_type), dtype, _user_frame()))
+            found.append(FirstOp(_name_of(op_type), dtype, _user_frame(), _masks(given)))
 
     op_callbacks.add_op_callback(look)
     try:
@@ -119,16 +145,16 @@ def _user_frame() -> str | None:
 
 
 def _first_in_jax(
-    function: Callable[..., TensorTree], args: tuple[TensorTree, ...]
+    sought: _Sought, function: Callable[..., TensorTree], args: tuple[TensorTree, ...]
 ) -> FirstOp | None:
     import jax
 
     closed = jax.make_jaxpr(function)(*args)
-    return _first_in_jaxpr(closed.jaxpr, closed.consts, jax.tree.leaves(args))
+    return _first_in_jaxpr(sought, closed.jaxpr, closed.consts, jax.tree.leaves(args))
 
 
 def _first_in_jaxpr(
-    jaxpr: "Jaxpr", consts: Sequence[Tensor], args: Sequence[Tensor]
+    sought: _Sought, jaxpr: "Jaxpr", consts: Sequence[Tensor], args: Sequence[Tensor]
 ) -> FirstOp | None:
     """Interprets a jaxpr equation by equation; enters equations that only wrap another jaxpr."""
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
@@ -144,21 +170,21 @@ def _first_in_jaxpr(
         results = equation.primitive.bind(*functions, *inputs, **params)
         results = results if equation.primitive.multiple_results else [results]
         floats = _float_arrays(results)
-        if floats and _is_bad(_float_arrays(inputs), floats):
-            return _inside(equation, inputs) or FirstOp(
-                equation.primitive.name, str(results[0].dtype), _where(equation)
-            )
+        if floats and sought(given := _float_arrays(inputs), floats):
+            name, dtype = equation.primitive.name, str(results[0].dtype)
+            own = FirstOp(name, dtype, _where(equation), _masks(given))
+            return _inside(sought, equation, inputs) or own
         values.update(zip(equation.outvars, results, strict=True))
     return None
 
 
-def _inside(equation: "JaxprEqn", inputs: list[Tensor]) -> FirstOp | None:
+def _inside(sought: _Sought, equation: "JaxprEqn", inputs: list[Tensor]) -> FirstOp | None:
     if equation.primitive.name not in _WRAPPERS:
         return None
     wrapped = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
     if not hasattr(wrapped, "consts"):
         return None
-    return _first_in_jaxpr(wrapped.jaxpr, wrapped.consts, inputs)
+    return _first_in_jaxpr(sought, wrapped.jaxpr, wrapped.consts, inputs)
 
 
 def _where(equation: "JaxprEqn") -> str | None:

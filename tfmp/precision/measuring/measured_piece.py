@@ -12,7 +12,7 @@ from keras import ops
 
 from tfmp.precision.measuring.alterations import FAR, FLAT, LARGEST, SMALL, Given, altered
 from tfmp.precision.measuring.errors import Array, deviation, errors, rounded
-from tfmp.precision.measuring.first_op import first_nonfinite_op
+from tfmp.precision.measuring.first_op import FirstOp, first_nonfinite_op
 from tfmp.precision.measuring.pieces import Outcome, Piece
 from tfmp.precision.measuring.replays import Replay, replay, trace
 from tfmp.shared.backend import Tensor
@@ -99,6 +99,7 @@ class _Baseline:
         least: standard deviations that count at least.
         limits: errors that 16 bits may have.
         arriving: the size of gradients at which a dynamic loss scale settles.
+        fits: whether FP16 holds the results and the gradients of the inputs.
     """
 
     name: str
@@ -107,6 +108,7 @@ class _Baseline:
     least: list[float]
     limits: list[float]
     arriving: float
+    fits: bool
 
 
 class Measurement:
@@ -239,7 +241,7 @@ class Measurement:
         return None
 
     def _first_op(self, on: _Baseline | None, parts: frozenset[int]) -> str:
-        """The first operation that makes infinity or NaN, with its place, to end a reason."""
+        """The first operation that makes infinity or NaN, its place and the remedy, as an end."""
         if on is None:
             return ""
         values = [ops.convert_to_tensor(value) for value in on.values]
@@ -253,7 +255,8 @@ class Measurement:
         self.setting.set_policies(OWN in parts, False)
         with np.errstate(over="ignore"), suppress(Exception):  # it may need a graph around it
             found = first_nonfinite_op(run, *values)
-            return f": {found.name} at {found.where}" if found and found.where else ""
+            if found and found.where:
+                return f": {found.name} at {found.where}{_remedy(found, on)}"
         return ""
 
     def _settled(self, on: _Baseline, parts: frozenset[int]) -> Replay:
@@ -284,7 +287,8 @@ class Measurement:
             (1 if index < count else 2) * _limit(a, b)
             for index, (a, b) in enumerate(zip(errors(alone, exact, least), stored, strict=True))
         ]
-        return _Baseline(name, values, exact, least, limits, arriving)
+        fits = all(size < np.inf for size in stored[: count + len(values)])
+        return _Baseline(name, values, exact, least, limits, arriving, fits)
 
     def _note_neighbours(self, name: str, stored: list[float], scaled: list[Array]) -> None:
         """Notes the layers that would read, or get as gradients, numbers past the range."""
@@ -344,6 +348,15 @@ class Measurement:
 
 # Gets parts in float32; tells of a problem, and of the number of calls that were made before it.
 _Problem = Callable[[frozenset[int]], tuple[str, int] | None]
+
+
+def _remedy(found: FirstOp, on: _Baseline) -> str:
+    """The change of the user's code that lets it compute in 16 bits; "" if none is known."""
+    if found.masks:
+        return "; computes in 16 bits with the constant chosen, ops.where(mask, -3e4, x)"
+    if on.fits:
+        return "; computes in 16 bits with ops.cast(x, 'float32') before it and a cast back"
+    return ""
 
 
 def _limit(lost: float, stored: float) -> float:

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
-from plan_hazards import BENIGN, HARMFUL, Own, masked, model_of
+from plan_hazards import BENIGN, HARMFUL, Own, in_float32, masked, model_of
 
 from tfmp import plan, revert
 
@@ -46,13 +46,36 @@ def test_what_fp16_does_not_harm_stays(names):
     assert {name: rows[name].reason for name in names} == dict.fromkeys(names, "base policy")
 
 
-def test_the_reason_has_the_loss_the_numbers_and_the_operation_with_its_line():
-    rows = rows_of({"mask": masked, "unit": HARMFUL["root_mean_square"]})
-    assert rows["mask"].reason == "is infinite or NaN in float16 on numbers as seen"
-    assert re.fullmatch(
-        r"loses \d+% of its standard deviation in float16 on numbers x 128: \w+ at plan_hazards.*",
-        rows["unit"].reason,
+# The change that a reason names, and code with it.
+CHOSEN = "computes in 16 bits with the constant chosen, ops.where(mask, -3e4, x)"
+CAST = "computes in 16 bits with ops.cast(x, 'float32') before it and a cast back"
+UNIT = HARMFUL["root_mean_square"]
+FLAGS = np.triu(np.ones((8, 8)))[3]
+REMEDIES = {
+    "everywhere": (masked, lambda x: ops.where(np.ones(8), -3e4, x), CHOSEN),
+    "shares": (
+        lambda x: ops.softmax(x + ops.cast(FLAGS, x.dtype) * -1e9),
+        lambda x: ops.softmax(ops.where(FLAGS, -3e4, x)),
+        CHOSEN,
+    ),
+    "unit": (UNIT, in_float32(UNIT), CAST),
+}
+
+
+def test_the_reason_has_the_loss_the_operation_with_its_line_and_a_change_that_mends_it():
+    rows = rows_of({name: code for name, (code, _, _) in REMEDIES.items()})
+    place = r" in float16 on numbers (as seen|x 128): \w+ at \w+\.py:\d+; "
+    for name, (_, _, change) in REMEDIES.items():
+        loss = r"(is infinite or NaN|loses \d+% of its standard deviation)"
+        assert re.fullmatch(loss + place + re.escape(change), rows[name].reason)
+    mended = rows_of({name: code for name, (_, code, _) in REMEDIES.items()})
+    assert {name: mended[name].reason for name in REMEDIES} == dict.fromkeys(
+        REMEDIES, "base policy"
     )
+
+
+def test_no_change_is_named_where_the_result_itself_does_not_fit():
+    assert ";" not in rows_of({"fourth": HARMFUL["fourth"]})["fourth"].reason
 
 
 def test_a_plan_is_the_same_for_all_batches_of_a_size():
