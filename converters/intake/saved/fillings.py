@@ -40,8 +40,13 @@ def fillings(graph: Graph) -> Fillings:
 
 
 def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | None:
-    """The replacement of an operation that computes with complex numbers or is among some gaps."""
-    return by_parts(node, graph) or (gaps[node.op](node, graph) if node.op in gaps else None)
+    """The replacement of an operation that computes with complex numbers or is among some gaps.
+
+    A gap reads the sizes of its inputs: where a loop leaves their rank open, there is none.
+    """
+    ranked = all(graph.specs[name].shape.rank is not None for name in node.inputs)
+    own = gaps[node.op](node, graph) if ranked and node.op in gaps else None
+    return by_parts(node, graph) or own
 
 
 def running(

@@ -227,7 +227,9 @@ def _dilated(node: Node, graph: Graph) -> tuple[Node, Filling] | None:
     rates, start = graph.static(spread.inputs[1]), _first_number(spread.inputs[2], graph)
     shape = graph.specs[spread.inputs[0]].shape
     unit = set(convolution.attributes["strides"].list.i) == {1}
-    if rates is None or start is None or not unit or None not in shape[1 : 1 + len(rates)]:
+    if rates is None or start is None or not unit or shape.rank is None:
+        return None
+    if None not in shape[1 : 1 + len(rates)]:
         return None
     # Only "same" pads before the first step: nothing is padded there for "valid" and "causal".
     options = {
