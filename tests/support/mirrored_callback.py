@@ -44,7 +44,7 @@ def large_input(strategy: tf.distribute.Strategy) -> list[str]:
     x[5, 2] = 7e4
     callback = tfmp.MixedPrecision("mixed_float16")
     model.fit(x, x, batch_size=8, shuffle=False, verbose=0, callbacks=[callback])
-    return [str(finding) for finding in callback.report.findings]
+    return [event.text for event in callback.report.events]
 
 
 def layers_states(strategy: tf.distribute.Strategy) -> list[list[float]]:
