@@ -79,7 +79,7 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class ExperimentReport:
-    """The result of `tfmp.compare`; it prints as a table and a conclusion.
+    """The result of `tfmp.compare`; it prints as a conclusion and a table.
 
     Attributes:
         task: what was trained and measured, see `Lab.describe`.
@@ -377,9 +377,9 @@ class ExperimentReport:
         return framed(f"{page.headline(self)}. {self.conclusion}", page.to_html(self))
 
     def __str__(self) -> str:
-        parts = [table(self.cells()), *(f"note: {note}" for note in self.notes)]
+        parts = [self.conclusion, table(self.cells()), *(f"note: {note}" for note in self.notes)]
         parts += [f"{name}: {text}" for name, texts in self.remarks.items() for text in texts]
-        return "\n\n".join([*parts, self.conclusion])
+        return "\n\n".join(parts)
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.
