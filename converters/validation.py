@@ -23,7 +23,13 @@ from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, Source, is_open, request_of
 from tfmp.converters.report import DriftReport, Evidence
-from tfmp.converters.samples import Samples, made_up, open_in_layout, whole_numbers
+from tfmp.converters.samples import (
+    Samples,
+    check_class_folders,
+    made_up,
+    open_in_layout,
+    whole_numbers,
+)
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.layout import PLAIN
 from tfmp.converters.shared.memory import free_graphs
@@ -174,6 +180,8 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
     """
     samples = _laid_out(source, data, labels)
     outputs = samples.layout.outputs(source.outputs)
+    if samples.labels is None:
+        check_class_folders(samples.stream, outputs)
     check_overrides(plan.budget, [spec.name for spec in outputs])
     comparison = Comparison(
         *("labels", outputs, outputs, plan.tasks, source.hints, plan.metrics),

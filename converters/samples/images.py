@@ -57,7 +57,26 @@ def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
                 "or replace it by an image."
             ) from error
 
-    return Stream(str(path), batches, len(images), notes=tuple(notes))
+    return Stream(str(path), batches, len(images), notes=tuple(notes), classes=tuple(classes))
+
+
+def check_class_folders(stream: Stream, outputs: Sequence[TensorSpec]) -> None:
+    """Refuses folders that number other classes than the model has.
+
+    Raises:
+        InputError: the model's only output has scores of more or fewer classes.
+    """
+    classes = stream.classes
+    if not classes or len(outputs) != 1 or len(outputs[0].shape) != 2:
+        return
+    scores = outputs[0].shape[-1]
+    if scores in (None, 1, len(classes)):
+        return
+    raise InputError(
+        f"folder {stream.name!r} has {len(classes)} class folders ({_some(classes)}), but "
+        f"the model's output has {scores} classes. Add an empty folder for each class that is "
+        "missing, so that names in order are the model's classes, or pass --labels FILE.npy."
+    )
 
 
 def _size(path: Path, inputs: Sequence[TensorSpec]) -> tuple[int, int, int, bool]:
@@ -91,6 +110,6 @@ def _reason(images: Sequence[Path], error: Exception) -> str:
     return first_line(error).rstrip(".")
 
 
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:5]))
     return shown + (f" ... {len(names) - 1} {names[-1]}" if len(names) > 5 else "")

@@ -136,7 +136,7 @@ def _refuse_captures(source: Source, graph_def: GraphDef, names: Sequence[str]) 
     raise ConversionError(
         f"model {source.name!r}: {', '.join(where) or 'a layer'} reads a table or tensor that is "
         "kept outside the model and cannot be a constant (inputs: "
-        f"{describe(source.inputs)}). Do that step before the model, in tf.data"
+        f"{describe(source.inputs)}). Do that step before the model, and pass its results as data"
         f"{cut_behind(source, next(iter(where), ''))}."
     )
 
