@@ -357,6 +357,34 @@ def test_close_modes_are_measured_again(monkeypatch):
     assert [mode.memory.bytes for mode in report.measured] == [2, 3, 4, 5]  # of the first runs
 
 
+def test_a_mode_that_fails_with_used_models_gets_new_ones(monkeypatch):
+    """As with data that gives its batches once, or memory that the mode before did not free."""
+    from tfmp.colocation import choice
+
+    class Together:
+        def __init__(self, found):
+            self.names, self.runs = [job.name for job in found], 0
+
+        def measure(self, mode, rounds):
+            self.runs += 1
+            failed = tuple(self.names) if self.runs > 1 else ()
+            return row(mode, dict.fromkeys(self.names, 0.1), failed)
+
+    monkeypatch.setattr(choice, "Together", Together)
+    report = colocate(jobs()[2:], train=False)
+    assert [mode.mode for mode in report.measured] == list(IN_PROCESS)
+    assert not any(mode.failed for mode in report.measured)
+
+
+def test_stages_and_steps_of_all_jobs_are_told():
+    stages, counts = [], []
+    both = [Job(small, (X, Y), steps=steps, name=name) for name, steps in (("a", 3), ("b", 2))]
+    options = {"stage": stages.append, "count": lambda *now: counts.append(now)}
+    colocate(both, "interleaved", measure_steps=1, **options)
+    assert stages == ["measuring each job alone", "training in mode interleaved"]
+    assert counts == [(done, 5) for done in range(1, 6)]
+
+
 @pytest.mark.parametrize(
     ("seconds", "failed", "mode", "reason"),
     [

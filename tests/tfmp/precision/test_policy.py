@@ -60,7 +60,7 @@ def test_a_notebook_shows_a_row_for_each_layer():
     headline, page = headline_and_page(plan._repr_html_())
     assert headline == "mixed_float16: asked for by name"
     assert "<p>Note: a note</p>" in page
-    assert "<td>a</td><td>Dense</td><td>float32</td><td>float32</td>" in page
+    assert '<th scope="row">a</th><td>Dense</td><td>float32</td><td>float32</td>' in page
 
 
 def test_a_plan_prints_as_a_table():
