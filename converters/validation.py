@@ -180,13 +180,13 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
     """
     samples = _laid_out(source, data, labels)
     outputs = samples.layout.outputs(source.outputs)
-    if samples.labels is None:
-        check_class_folders(samples.stream, outputs)
     check_overrides(plan.budget, [spec.name for spec in outputs])
     comparison = Comparison(
         *("labels", outputs, outputs, plan.tasks, source.hints, plan.metrics),
         steps=bool(samples.layout.states),
     )
+    if samples.labels is None:
+        check_class_folders(samples.stream, outputs, comparison.tasks)
     first = samples.first()
     if needs_one_by_one(source, samples, first):
         samples = replace(samples, one_by_one=True)
