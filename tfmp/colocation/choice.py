@@ -117,8 +117,8 @@ def measure(
     progress("measuring each job alone")
     if mode == PROCESSES and devices.accelerators():
         # This process must not take the memory of the device that the others are to share.
-        apart = [run_in_processes([job], False, memory_limit) for job in _short(jobs, steps)]
-        return judged([in_a_row(apart)], jobs), []
+        each = (run_in_processes([job], False, memory_limit) for job in _short(jobs, steps))
+        return judged([in_a_row(each)], jobs), []
     endless = [job.measured(_ENDLESS) for job in jobs]
     alone = in_a_row(_alone(job, _rounds(jobs, steps), len(jobs)) for job in endless)
     if mode != AUTO or len(jobs) == 1:

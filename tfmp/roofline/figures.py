@@ -9,6 +9,7 @@ from tfmp.shared.html_page import COLOURS, INK, QUIET, inline_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
 
 _COLOURS = dict(zip((COMPUTE_BOUND, MEMORY_BOUND, LAUNCH_BOUND), COLOURS, strict=False))
 _MOST_NAMES = 5
@@ -61,16 +62,16 @@ def roof_picture(roofline: Roofline, variant: str) -> str:
     axes.set_xlim(low, high)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_major_formatter(lambda value, _: count_text(value))
-    axes.legend(frameon=False, labelcolor=INK, fontsize="small")
+    legend = axes.legend(frameon=False, labelcolor=INK, fontsize="small")
+    figure.draw_without_rendering()  # only then has the legend its place
     slowest = sorted(layers, key=lambda name: -layers[name].seconds)[:_MOST_NAMES]
-    _name({name: points[name] for name in slowest if name in points}, axes)
+    _name({name: points[name] for name in slowest if name in points}, axes, legend)
     return inline_svg(figure, "roof")
 
 
-def _name(points: dict[str, Placement], axes: "Axes") -> None:
+def _name(points: dict[str, Placement], axes: "Axes", legend: "Legend") -> None:
     """Writes the name of each point beside it, where no other name stands; else leaves it out."""
-    axes.figure.draw_without_rendering()  # only then has the legend its place
-    frame, taken = axes.get_window_extent(), [axes.get_legend().get_window_extent()]
+    frame, taken = axes.get_window_extent(), [legend.get_window_extent()]
     for name, place in points.items():
         at = (place.work.intensity, place.work.flops / place.seconds)
         for x, y in _BESIDE:
