@@ -15,7 +15,7 @@ from tfmp.converters.tflite.audit import ActivationFinding, Audit
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.html_page import NONE, Bar
 from tfmp.shared.numerics import FLOAT16
-from tfmp.shared.sections import Picture, Section, Table, page, table_of
+from tfmp.shared.reporting import Picture, Section, Table, page, table_of
 
 SUFFIXES = (".json", ".html")
 

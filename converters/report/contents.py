@@ -35,7 +35,7 @@ from tfmp.converters.report.summary import (
     worst_rel_l2,
 )
 from tfmp.shared.html_page import NONE, SIGNS, framed
-from tfmp.shared.sections import Picture, Sample, Section, Table, page, table_of
+from tfmp.shared.reporting import Picture, Sample, Section, Table, page, table_of
 from tfmp.shared.wording import alike_once
 
 _READING = (

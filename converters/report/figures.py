@@ -24,7 +24,7 @@ from tfmp.converters.report.summary import (
     value_of,
 )
 from tfmp.shared.html_page import NONE, Bar
-from tfmp.shared.sections import Picture, Table, table_of
+from tfmp.shared.reporting import Picture, Table, table_of
 from tfmp.shared.wording import listed
 
 # The track of a budget bar ends here; the budget's line stands at 1.

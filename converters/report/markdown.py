@@ -16,7 +16,7 @@ from tfmp.converters.report.summary import (
     scope,
 )
 from tfmp.shared.html_page import SIGNS, printable
-from tfmp.shared.sections import VERDICTS, Table
+from tfmp.shared.reporting import VERDICTS, Table
 from tfmp.shared.wording import alike_once
 
 # The Hub's names of tasks, where they differ and the samples do not matter.

@@ -18,7 +18,7 @@ from tfmp.converters.report.summary import (
     scope,
 )
 from tfmp.shared.html_page import SIGNS
-from tfmp.shared.sections import VERDICTS, Table
+from tfmp.shared.reporting import VERDICTS, Table
 from tfmp.shared.wording import alike_once
 
 _STYLES: dict[str, str] = {

@@ -145,7 +145,7 @@ class GradientReport:
     def _repr_html_(self) -> str:
         """The picture and the table, in a notebook."""
         from tfmp.shared.html_page import inline_svg
-        from tfmp.shared.sections import framed_table
+        from tfmp.shared.reporting import framed_table
 
         title, below = self._lines
         picture = inline_svg(_figure(self), "gradients")

@@ -49,7 +49,7 @@ class DoctorReport:
 
     def _repr_html_(self) -> str:
         """The table, in a notebook."""
-        from tfmp.shared.sections import framed_table
+        from tfmp.shared.reporting import framed_table
 
         cells = [(d.status, d.check, d.message, d.fix) for d in self.diagnoses]
         header = ("status", "check", "found", "fix")

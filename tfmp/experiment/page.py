@@ -4,7 +4,7 @@ from tfmp.experiment import figures
 from tfmp.experiment.arms import BASE
 from tfmp.experiment.differences import CONFIDENCE
 from tfmp.experiment.report import ExperimentReport
-from tfmp.shared.sections import Drawing, Picture, Section, Table, page
+from tfmp.shared.reporting import Drawing, Picture, Section, Table, page
 
 
 def headline(report: ExperimentReport) -> str:

@@ -6,7 +6,7 @@ from notebook_cells import headline_and_page
 from repository import ROOT
 
 from tfmp.shared.html_page import framed
-from tfmp.shared.sections import framed_table
+from tfmp.shared.reporting import framed_table
 
 HOSTILE = '</iframe>"><script>alert(1)</script>\x1b'
 SPELLED = HOSTILE.replace("\x1b", "\\x1b")
