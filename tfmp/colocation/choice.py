@@ -160,7 +160,7 @@ class _Probe:
         """A run in a mode. Jobs that fail after another mode's run get new models and data."""
         self._progress(f"measuring mode {mode}")
         used = self._together is not None
-        self._together = self._together or Together(self._jobs)
+        self._together = self._together or _warm(self._jobs)
         result = self._together.measure(mode, self._rounds)
         if result.failed:
             self._together = None
@@ -168,9 +168,16 @@ class _Probe:
         return result
 
 
+def _warm(jobs: Sequence[Job]) -> Together:
+    """The jobs after the second step of each, which compiles once more on JAX."""
+    together = Together(jobs)
+    together.measure(SEQUENTIAL, 1)
+    return together
+
+
 def _alone(job: Job, rounds: int, jobs: int) -> ModeResult:
     """A short run of one job; a longer one if it was too short for a clock on a busy machine."""
-    together = Together([job])
+    together = _warm([job])
     short = together.measure(SEQUENTIAL, rounds)
     pace = short.jobs[0].step_s
     more = min(_MOST_STEPS, int(_LONG_ENOUGH_S / jobs / pace)) if pace else 0
@@ -251,8 +258,8 @@ def _pace(row: ModeResult) -> tuple[int, float]:
 
 
 def _rounds(jobs: Sequence[Job], steps: int) -> int:
-    """Rounds that all jobs have steps for, so that all run all the time; one step is set-up."""
-    return min([steps, *(max(1, job.steps // job.weight - 1) for job in jobs if job.steps > 1)])
+    """Rounds that all jobs have steps for, so that all run all the time; two are for compiling."""
+    return min([steps, *(max(1, job.steps // job.weight - 2) for job in jobs if job.steps > 1)])
 
 
 def _short(jobs: Sequence[Job], steps: int) -> list[Job]:

@@ -94,6 +94,7 @@ class JobRun:
     def run_watched(self) -> None:
         """Takes all steps that are left, and watches the use of the card, where there is one."""
         with GpuWatch(devices.visible_devices()[0]) as watch:
+            self.begin()  # looking for the card is no part of a step
             self.run()
         self._use = watch.use
 
@@ -289,7 +290,6 @@ class _InARow(_InTurns):
 
     def drive(self, runs: list[JobRun]) -> None:
         for run in runs:
-            run.begin()
             run.run_watched()
 
 
