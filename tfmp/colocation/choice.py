@@ -169,9 +169,10 @@ class _Probe:
 
 
 def _warm(jobs: Sequence[Job]) -> Together:
-    """The jobs after the second step of each, which compiles once more on JAX."""
+    """The jobs after steps that compile once more on JAX: the second, and one after a pause."""
     together = Together(jobs)
-    together.measure(SEQUENTIAL, 1)
+    for _ in range(2):
+        together.measure(SEQUENTIAL, 1)
     return together
 
 
@@ -258,8 +259,8 @@ def _pace(row: ModeResult) -> tuple[int, float]:
 
 
 def _rounds(jobs: Sequence[Job], steps: int) -> int:
-    """Rounds that all jobs have steps for, so that all run all the time; two are for compiling."""
-    return min([steps, *(max(1, job.steps // job.weight - 2) for job in jobs if job.steps > 1)])
+    """Rounds that all jobs have steps for, so that all run all the time; three compile."""
+    return min([steps, *(max(1, job.steps // job.weight - 3) for job in jobs if job.steps > 1)])
 
 
 def _short(jobs: Sequence[Job], steps: int) -> list[Job]:

@@ -369,7 +369,7 @@ def test_a_mode_that_fails_with_used_models_gets_new_ones(monkeypatch):
 
         def measure(self, mode, rounds):
             self.runs += 1
-            failed = tuple(self.names) if self.runs > 2 else ()
+            failed = tuple(self.names) if self.runs > 3 else ()
             return row(mode, dict.fromkeys(self.names, 0.1), failed)
 
     monkeypatch.setattr(choice, "Together", Together)
