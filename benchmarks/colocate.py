@@ -154,7 +154,7 @@ def jobs_of(group: str, steps: int) -> list[tfmp.Job]:
 def taken(mode: str, jobs: Sequence[tfmp.Job]) -> ModeResult:
     """One run; raises if a job failed in it."""
     run = run_in_processes if mode == "processes" else None
-    result = run(jobs, False) if run else run_in_process(mode, jobs, keep=False)
+    result = run(jobs, False) if run else run_in_process(mode, jobs)
     if result.failed:
         raise SystemExit(f"{mode}: {result.failed[0].name}: {result.failed[0].error}")
     return result

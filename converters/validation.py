@@ -23,7 +23,13 @@ from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource, Source, is_open, request_of
 from tfmp.converters.report import DriftReport, Evidence
-from tfmp.converters.samples import Samples, made_up, open_in_layout, whole_numbers
+from tfmp.converters.samples import (
+    Samples,
+    check_class_folders,
+    made_up,
+    open_in_layout,
+    whole_numbers,
+)
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.layout import PLAIN
 from tfmp.converters.shared.memory import free_graphs
@@ -179,6 +185,8 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
         *("labels", outputs, outputs, plan.tasks, source.hints, plan.metrics),
         steps=bool(samples.layout.states),
     )
+    if samples.labels is None:
+        check_class_folders(samples.stream, outputs, comparison.tasks)
     first = samples.first()
     if needs_one_by_one(source, samples, first):
         samples = replace(samples, one_by_one=True)

@@ -48,6 +48,18 @@ def test_relative_links_lead_somewhere(page: Path):
             assert (ROOT / page.parent / target).exists(), f"{page} links to {target}"
 
 
+def test_the_walks_through_the_house_name_files_that_are_there():
+    walks = (ROOT / "docs" / "architecture.md").read_text().partition("## Two walks")[2]
+    for wing, steps in re.findall(r"are below `(\w+/)`:\n\n((?:\d+\. .*\n)+)", walks):
+        for step in steps.splitlines():
+            folder, names = ROOT / wing, re.findall(r"`([\w/]+\.py)`", step)
+            assert names, step
+            for name in names:
+                folder = folder if "/" not in name else (ROOT / wing / name).parent
+                assert (folder / Path(name).name).is_file(), f"{name} in {step!r}"
+    assert walks.count("\n1. ") == 2
+
+
 def commands(page: Path, program: str) -> list[list[str]]:
     lines = "\n".join(blocks((ROOT / page).read_text(), "bash")).replace("\\\n", " ")
     found = (shlex.split(line, comments=True) for line in lines.splitlines())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfmp.converters.commands import options
+from tfmp.converters.commands.config import with_own_options
 from tfmp.converters.commands.guard import GuardedGroup
 from tfmp.converters.commands.inputs import (
     check_graphs_differ,
@@ -120,7 +121,8 @@ def validate_command(
         check_inputs_stay(asked.reports, request.files)
         from tfmp.converters.validation import validate_files
 
-        report = validate_files(request, list(candidates), asked.data, asked.labels, plan, progress)
+        found = validate_files(request, list(candidates), asked.data, asked.labels, plan, progress)
+        report = with_own_options(found, click.get_current_context())
         _save_reports(report, asked)
     print_results(report, [], asked, shown)
     sys.exit(report.verdict.exit_status)
@@ -237,6 +239,7 @@ def _convert(
         converted = convert_files(request, targets, asked.data, asked.labels, plan, progress)
         report = converted.report
         if report is not None:
+            report = with_own_options(report, click.get_current_context())
             _save_reports(report, asked)
     print_results(report, converted.artifacts, asked, shown)
     sys.exit(report.verdict.exit_status if report else 0)

@@ -11,16 +11,27 @@ a table named like a command for that command alone, which overrules the top:
 """
 
 import json
+import shlex
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from tfmp.converters.commands.kinds import Number
 from tfmp.converters.shared.errors import InputError
+
+if TYPE_CHECKING:
+    from tfmp.converters.report import CandidateReport, DriftReport
+
+# A command for another try has these of its own, or leaves them to its user.
+_OF_ONE_RUN = (
+    *("output", "force", "data", "report", "json", "quiet", "verbose"),
+    *("explain", "split", "reproduce", "latency", "latency-batch-sizes"),
+)
 
 # They say where settings are kept, and are none themselves.
 _ABOUT_FILES = ("config", "save-config", "help", "version")
@@ -139,6 +150,27 @@ def given_options(context: click.Context) -> dict[str, Any]:
         if source not in (ParameterSource.DEFAULT, None):
             given[name] = context.params[str(option.name)]
     return given
+
+
+def with_own_options(report: "DriftReport", context: click.Context) -> "DriftReport":
+    """The report with the options of this run in the command of every remedy, where they hold."""
+    assert context.parent is not None
+    group = context.parent.command
+    assert isinstance(group, click.Group)
+
+    def asked(candidate: "CandidateReport") -> "CandidateReport":
+        if candidate.remedy_flags is None:
+            return candidate
+        way = shlex.split(candidate.remedy_flags)
+        known = _options(group.commands[candidate.format])
+        words = []
+        for name, value in given_options(context).items():
+            if name in known and name not in _OF_ONE_RUN and f"--{name}" not in way:
+                for each in value if isinstance(value, list | tuple) else [value]:
+                    words += [f"--{name}"] if each is True else [f"--{name}", str(each)]
+        return replace(candidate, remedy_flags=shlex.join([*words, *way]))
+
+    return replace(report, candidates=tuple(map(asked, report.candidates)))
 
 
 def to_toml(command: str, options: Mapping[str, Any]) -> str:

@@ -17,39 +17,16 @@ import click
 from tfmp.converters.commands.guard import EXIT_BAD_INPUT, report_defect, say, status_of
 from tfmp.converters.commands.options import Asked, Shown
 from tfmp.converters.shared.errors import InputError
+from tfmp.shared.commands import progress_bar
 from tfmp.shared.framework_start import start_converting
 from tfmp.shared.html_page import printable
-from tfmp.shared.progress import SILENT, Progress
+from tfmp.shared.progress import Progress
 from tfmp.shared.wording import alike_once
 
 if TYPE_CHECKING:
     from tfmp.converters.report import Artifact, DriftReport
     from tfmp.converters.shared.tensors import TensorSpec
     from tfmp.converters.tflite.audit import Audit
-
-
-class _Live:
-    """One line on a terminal: the stage and, where samples are counted, rate and time left."""
-
-    def __init__(self, display: Any) -> None:
-        self._display = display
-        self._stage = display.add_task("starting", total=None, rate="")
-        self._counting = False
-
-    def __call__(self, text: str) -> None:
-        self._display.reset(self._stage, total=None, description=printable(text), rate="")
-        self._counting = False
-
-    def count(self, done: int, total: int | None) -> None:
-        if not self._counting:
-            # The first batch pays for memory and caches: the rate counts from its end.
-            self._display.reset(self._stage, total=total)
-            self._counting = True
-        self._display.update(self._stage, completed=done, total=total)
-        speed = self._display.tasks[0].speed
-        of = f"{done:,}/{total:,}" if total else f"{done:,}"
-        rate = f"{of} samples" + (f", {speed:,.0f}/s" if speed else "")
-        self._display.update(self._stage, rate=rate)
 
 
 @contextmanager
@@ -62,7 +39,7 @@ def session(shown: Shown) -> Iterator[Progress]:
             stream.reconfigure(errors="backslashreplace")
     try:
         config = _config_path(shown)
-        with _hints_hidden(), _progress(shown.quiet) as progress:
+        with _hints_hidden(), progress_bar(shown.quiet, "samples") as progress:
             yield progress
         if config is not None:
             _save_config(config)
@@ -94,33 +71,6 @@ def _hints_hidden() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Progress]:
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield SILENT
-        return
-    from rich.progress import (
-        BarColumn,
-        Progress as Display,
-        SpinnerColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[rate]}", markup=False),
-        TimeRemainingColumn(compact=True),
-    )
-    with Display(*columns, console=console, transient=True) as display:
-        yield _Live(display)
 
 
 def _config_path(shown: Shown) -> Path | None:

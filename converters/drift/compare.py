@@ -200,6 +200,11 @@ class Comparison:
         self._labels.start_over(label_kinds)
 
     @property
+    def tasks(self) -> Mapping[str, Task | None]:
+        """What is known of each output before its values are."""
+        return self._tasks
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Facts that a reader should know."""
         return (*self._matched, *self._labels.notes)

@@ -320,14 +320,23 @@ def _named_leaves(
 
 
 def cut_behind(source: Source, path: str) -> str:
-    """How to leave a layer out of a Functional model, as the end of a sentence; "" if unknown.
+    """How to leave out the first layers of a model, as the end of a sentence; "" if unknown.
 
     Args:
         source: the model.
         path: of the layer, or of one inside it.
     """
+    import keras
+
     layers = {layer.name: layer for layer in getattr(source.keras_model, "layers", ())}
     found = next((layers[name] for name in path.split("/") if name in layers), None)
+    if isinstance(source.keras_model, keras.Sequential) and found is not None:
+        place = list(layers.values()).index(found) + 1
+        given = getattr(found, "output", None) if place < len(layers) else None
+        if given is None:
+            return ""
+        start = f"keras.Input({tuple(given.shape[1:])}, dtype={given.dtype!r})"
+        return f": keras.Sequential([{start}, *model.layers[{place}:]])"
     readers = [node.operation.name for node in getattr(found, "_outbound_nodes", ())]
     if len(readers) != 1 or readers[0] not in layers:
         return ""

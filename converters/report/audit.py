@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tfmp.converters.report.sections import Picture, Section, Table, table_of
 from tfmp.converters.report.summary import number, percent, printable
 from tfmp.converters.report.terminal import print_table
 from tfmp.converters.shared.errors import InputError
@@ -16,6 +15,7 @@ from tfmp.converters.tflite.audit import ActivationFinding, Audit
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.html_page import NONE, Bar
 from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.reporting import Picture, Section, Table, page, table_of
 
 SUFFIXES = (".json", ".html")
 
@@ -70,7 +70,8 @@ def headline(audit: Audit) -> str:
 
 
 def print_audit(audit: Audit, console: Console) -> None:
-    """Prints the constants, the most endangered activations and the unknowns."""
+    """Prints the answer; then constants, the most endangered activations and the unknowns."""
+    console.print(Text(printable(headline(audit)), style="bold red" if audit.dangers else "bold"))
     for constant in audit.constants[:_MOST_ROWS]:
         sign, style = ("✗ ", "bold red") if constant.serious else ("! ", "bold yellow")
         console.print(Text(sign, style=style).append(printable(str(constant)), style="default"))
@@ -81,7 +82,6 @@ def print_audit(audit: Audit, console: Console) -> None:
         console.print(f"and {len(audit.activations) - _MOST_ROWS} more that are in less danger")
     for unknown in audit.unknown:
         console.print(Text(f"unknown: {printable(unknown)}", style="dim"))
-    console.print(Text(printable(headline(audit)), style="bold red" if audit.dangers else "bold"))
 
 
 def _table(found: tuple[ActivationFinding, ...]) -> Table:
@@ -131,8 +131,6 @@ def _share(value: float) -> float:
 
 def to_html(audit: Audit) -> str:
     """The audit as a page with inline style and pictures, without scripts or other files."""
-    from tfmp.converters.report.sections import page
-
     drawn = audit.activations[:_MOST_DRAWN]
     caption = (
         f"Largest magnitudes on {audit.samples} samples, on a scale of powers of two (thin line: "

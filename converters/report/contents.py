@@ -16,7 +16,6 @@ from tfmp.converters.report.figures import (
     stage_bars,
 )
 from tfmp.converters.report.model import CandidateReport, DriftReport
-from tfmp.converters.report.sections import Picture, Sample, Section, Table, page, table_of
 from tfmp.converters.report.summary import (
     STAGES,
     asked_texts,
@@ -36,6 +35,7 @@ from tfmp.converters.report.summary import (
     worst_rel_l2,
 )
 from tfmp.shared.html_page import NONE, SIGNS, framed
+from tfmp.shared.reporting import Picture, Sample, Section, Table, page, table_of
 from tfmp.shared.wording import alike_once
 
 _READING = (

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.explanation import Explanation, LayerError
 from tfmp.converters.report.model import CandidateReport, DriftReport
-from tfmp.converters.report.sections import Picture, Table, table_of
 from tfmp.converters.report.summary import (
     cause,
     latency_text,
@@ -25,6 +24,7 @@ from tfmp.converters.report.summary import (
     value_of,
 )
 from tfmp.shared.html_page import NONE, Bar
+from tfmp.shared.reporting import Picture, Table, table_of
 from tfmp.shared.wording import listed
 
 # The track of a budget bar ends here; the budget's line stands at 1.

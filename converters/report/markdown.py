@@ -7,7 +7,6 @@ import re
 from tfmp.converters.drift import Kind
 from tfmp.converters.report.contents import latency_table, verdict_table
 from tfmp.converters.report.model import DriftReport
-from tfmp.converters.report.sections import VERDICTS, Table
 from tfmp.converters.report.summary import (
     asked_texts,
     data_notes,
@@ -17,6 +16,7 @@ from tfmp.converters.report.summary import (
     scope,
 )
 from tfmp.shared.html_page import SIGNS, printable
+from tfmp.shared.reporting import VERDICTS, Table
 from tfmp.shared.wording import alike_once
 
 # The Hub's names of tasks, where they differ and the samples do not matter.

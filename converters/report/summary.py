@@ -403,7 +403,7 @@ def _step(report: DriftReport, candidate: CandidateReport) -> str:
     named = model is not None and any(sign in data for sign in "./:") and not report.data.synthetic
     if flags is None or not named:
         return candidate.remedy
-    words = ["tfmp-convert", candidate.format, str(model), *flags.split(), "--data", data]
+    words = ["tfmp-convert", candidate.format, str(model), *shlex.split(flags), "--data", data]
     words += ["-o", candidate.path] if candidate.path else []
     return shlex.join([*words, "--force"])
 

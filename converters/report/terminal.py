@@ -8,7 +8,6 @@ from rich.text import Text
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.contents import latency_table, verdict_table
 from tfmp.converters.report.model import CandidateReport, DriftReport
-from tfmp.converters.report.sections import VERDICTS, Table
 from tfmp.converters.report.summary import (
     asked_texts,
     data_notes,
@@ -19,9 +18,10 @@ from tfmp.converters.report.summary import (
     scope,
 )
 from tfmp.shared.html_page import SIGNS
+from tfmp.shared.reporting import VERDICTS, Table
 from tfmp.shared.wording import alike_once
 
-_STYLES = {
+_STYLES: dict[str, str] = {
     Verdict.PASS: "bold green",
     Verdict.FAIL: "bold red",
     Verdict.INCONCLUSIVE: "bold yellow",

@@ -1,8 +1,9 @@
 """Folders of images, read and resized as Keras does."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tfmp.converters.drift import Kind, Task
 from tfmp.converters.samples.sources import RawBatch, Stream
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec, describe
@@ -57,7 +58,36 @@ def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
                 "Remove it, or replace it by an image",
             ) from error
 
-    return Stream(str(path), batches, len(images), notes=tuple(notes))
+    return Stream(str(path), batches, len(images), notes=tuple(notes), classes=tuple(classes))
+
+
+def check_class_folders(
+    stream: Stream, outputs: Sequence[TensorSpec], tasks: Mapping[str, Task | None]
+) -> None:
+    """Refuses folders that number other classes than the model has.
+
+    Args:
+        stream: the samples.
+        outputs: of the model.
+        tasks: what is known of the outputs, by name.
+
+    Raises:
+        InputError: the model's only output is scores of more or fewer classes.
+    """
+    classes = stream.classes
+    task = tasks[outputs[0].name] if len(outputs) == 1 else None
+    if not classes or task is None or task.kind is not Kind.CLASSIFICATION:
+        return
+    shape = outputs[0].shape
+    scores = shape[-1] if len(shape) == 2 else None
+    if scores is None or scores == len(classes):
+        return
+    raise InputError(
+        f"folder {stream.name!r} has {len(classes)} class folders ({_some(classes)}), but "
+        f"the model's output has {scores} classes. Add an empty folder for each class that is "
+        "missing, so that names in order are the model's classes, or pass --labels FILE.npy. "
+        "Without labels, put all images into one folder."
+    )
 
 
 def _size(path: Path, inputs: Sequence[TensorSpec]) -> tuple[int, int, int, bool]:
@@ -91,6 +121,6 @@ def _reason(images: Sequence[Path], error: Exception) -> str:
     return first_line(error).rstrip(".")
 
 
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:5]))
     return shown + (f" ... {len(names) - 1} {names[-1]}" if len(names) > 5 else "")

@@ -49,6 +49,7 @@ class Stream:
             unknown before they are read.
         once: whether the batches can be read only once, as from a generator.
         notes: facts that a reader of the report should know.
+        classes: names of the folders whose places are the labels; empty for other labels.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Stream:
     whole: RawArrays = None
     once: bool = False
     notes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @property
     def head(self) -> RawArrays:

@@ -22,7 +22,7 @@ def main() -> None:
     except ValueError as error:
         sys.stdout.write(str(error))
         return
-    alone = run_in_process("sequential", jobs, keep=True)
+    alone = run_in_process("sequential", jobs)
     found = {
         "errors": [job.error for job in report.jobs],
         "devices": [

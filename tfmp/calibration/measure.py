@@ -1,7 +1,7 @@
 """calibrate: measures a model's gradients and recommends a static loss scale from them."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import keras
@@ -20,6 +20,7 @@ from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.batches import TrainingData, labelled_batches, readable
 from tfmp.shared.numerics import FLOAT16
+from tfmp.shared.progress import ignore_count
 
 
 class NoFloat16GradientsError(ValueError):
@@ -32,6 +33,8 @@ def calibrate(
     batches: int = 16,
     batch_size: int = 32,
     margin: float = 8.0,
+    *,
+    count: Callable[[int, int | None], None] = ignore_count,
 ) -> GradientReport:
     """Measures the gradients of some training steps, without taking them.
 
@@ -49,6 +52,7 @@ def calibrate(
         batch_size: samples in a batch that is cut from arrays.
         margin: how many times larger than the largest measured one a gradient may get before it
             overflows at the recommended scale.
+        count: called with the number of batches measured, and to measure.
 
     Returns:
         The report; its `recommended_scale` is for `tfmp.StaticLossScale`.
@@ -63,18 +67,19 @@ def calibrate(
     check_number("margin", margin, least=1)
     rows: dict[str, ExponentHistogram] = {}
     dtypes: dict[str, str] = {}
-    count = samples = 0
+    measured = samples = 0
     for x, y, weight in readable(islice(labelled_batches(data, batch_size), batches)):
         step = replay.make_step(model, x, y, weight)
         dtypes = dtypes or _dtypes(step)
         for path, histogram in _measure(step).items():
             rows[path] = rows[path] + histogram if path in rows else histogram
-        count += 1
+        measured += 1
+        count(measured, batches)
         samples += int(tree.flatten(step.x)[0].shape[0])
-    if not count:
+    if not measured:
         raise ValueError("data expects at least one batch; received an empty iterable.")
     layers = tuple(LayerGradients(path, dtypes[path], rows[path]) for path in rows)
-    return GradientReport(_scale_for(layers, margin), float(margin), count, samples, layers)
+    return GradientReport(_scale_for(layers, margin), float(margin), measured, samples, layers)
 
 
 def _scale_for(layers: Sequence[LayerGradients], margin: float) -> float:

@@ -144,11 +144,12 @@ class GradientReport:
 
     def _repr_html_(self) -> str:
         """The picture and the table, in a notebook."""
-        from tfmp.shared.html_page import framed_table, inline_svg
+        from tfmp.shared.html_page import inline_svg
+        from tfmp.shared.reporting import framed_table
 
         title, below = self._lines
         picture = inline_svg(_figure(self), "gradients")
-        return framed_table(title, [below], self._cells, picture=picture)
+        return framed_table(title, [below], self._cells, svg=picture)
 
     @property
     def _lines(self) -> list[str]:

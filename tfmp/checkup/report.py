@@ -13,7 +13,7 @@ _WIDTH, _LEAST_TEXT = 100, 40
 
 @dataclass(frozen=True)
 class DoctorReport:
-    """All findings of `doctor`; it prints as a table with a line for each fix.
+    """All findings of `doctor`; it prints as a count and a table with a line for each fix.
 
     Attributes:
         diagnoses: the findings, in the order of the checks.
@@ -28,6 +28,17 @@ class DoctorReport:
         """Whether no finding is a problem; warnings and notes are allowed."""
         return all(finding.status != "problem" for finding in self.diagnoses)
 
+    @property
+    def headline(self) -> str:
+        """The problems and the warnings, counted and named."""
+        found = []
+        for status in ("problem", "warning"):
+            names = [finding.check for finding in self.diagnoses if finding.status == status]
+            if names:
+                s = "s" if len(names) > 1 else ""
+                found.append(f"{len(names)} {status}{s} ({', '.join(names)})")
+        return ", ".join(["no problem"] * self.healthy + found)
+
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
         return {
@@ -38,14 +49,12 @@ class DoctorReport:
 
     def _repr_html_(self) -> str:
         """The table, in a notebook."""
-        from tfmp.shared.html_page import framed_table
+        from tfmp.shared.reporting import framed_table
 
         cells = [(d.status, d.check, d.message, d.fix) for d in self.diagnoses]
-        troubles = sum(finding.status == "problem" for finding in self.diagnoses)
-        found = f"{troubles} problem{'s' if troubles > 1 else ''}" if troubles else "no problem"
         header = ("status", "check", "found", "fix")
         verdict = "PASS" if self.healthy else "FAIL"
-        return framed_table(f"tfmp doctor: {found}", (), [header, *cells], verdict)
+        return framed_table(f"tfmp doctor: {self.headline}", (), [header, *cells], verdict)
 
     def __str__(self) -> str:
         header = ("status", "check", "found")
@@ -65,7 +74,8 @@ class DoctorReport:
             first = f"{status:{widths[0]}}  {check:{widths[1]}}  {parts[0]}"
             return [first, *(" " * (sum(widths) + 4) + part for part in parts[1:])]
 
-        found = [*lines(*header), *lines("-" * widths[0], "-" * widths[1], "-" * len(header[2]))]
+        found = [f"This machine has {self.headline}.", ""]
+        found += [*lines(*header), *lines("-" * widths[0], "-" * widths[1], "-" * len(header[2]))]
         for finding in self.diagnoses:
             found += lines(finding.status, finding.check, finding.message)
             if finding.fix:

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from tfmp.colocation.job import Job
 from tfmp.colocation.mode_names import AUTO, IN_PROCESS, IN_ROUNDS, PROCESSES, SEQUENTIAL
-from tfmp.colocation.modes import run_in_process
+from tfmp.colocation.modes import Together, in_a_row
 from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.machine import devices, seconds_text
+from tfmp.shared.progress import Progress
 
 # A mode has to be faster by this factor to be worth its memory and its complications.
 _WORTHWHILE = 1.05
@@ -19,6 +20,9 @@ _CLOSE = 1.25
 
 # Short runs last at least so long for all jobs together, unless this takes too many steps.
 _LONG_ENOUGH_S, _MOST_STEPS = 0.3, 300
+
+# More steps than any short run takes.
+_ENDLESS = 10**9
 
 # Starting a Python process that imports TensorFlow takes seconds: about five, with two cores.
 _WORTH_A_PROCESS_S = 20.0
@@ -94,7 +98,7 @@ def predicted_seconds(
 
 
 def measure(
-    jobs: tuple[Job, ...], mode: str, steps: int, memory_limit: int | None
+    jobs: tuple[Job, ...], mode: str, steps: int, memory_limit: int | None, progress: Progress
 ) -> tuple[list[ModeResult], list[str]]:
     """Runs the jobs for a short time in each mode.
 
@@ -103,28 +107,29 @@ def measure(
         mode: "auto" measures all modes; any other mode measures only each job alone.
         steps: least length of the short runs; 0 measures nothing.
         memory_limit: bytes that each process may use.
+        progress: told of the stages.
 
     Returns:
         The short runs, the first with each job alone; and notes about modes without a measurement.
     """
     if not steps:
         return [], []
-    short = _short(jobs, steps)
+    progress("measuring each job alone")
     if mode == PROCESSES and devices.accelerators():
         # This process must not take the memory of the device that the others are to share.
-        return judged([_alone_in_processes(short, memory_limit)], jobs), []
-    alone = run_in_process(SEQUENTIAL, short, keep=False)
-    more = _steps_worth_timing(alone, steps)
-    if _short(jobs, more)[0].steps > short[0].steps:
-        short = _short(jobs, more)
-        alone = run_in_process(SEQUENTIAL, short, keep=False)
+        each = (run_in_processes([job], False, memory_limit) for job in _short(jobs, steps))
+        return judged([in_a_row(each)], jobs), []
+    endless = [job.measured(_ENDLESS) for job in jobs]
+    alone = in_a_row(_alone(job, _rounds(jobs, steps), len(jobs)) for job in endless)
     if mode != AUTO or len(jobs) == 1:
         return judged([alone], jobs), []
     in_rounds = weights_differ(jobs)
     refusals = {mode: why_too_much(mode, alone) for mode in (*IN_PROCESS[1:], PROCESSES)}
     modes = [mode for mode in (IN_ROUNDS if in_rounds else IN_PROCESS[1:]) if not refusals[mode]]
-    others = [run_in_process(name, short, keep=False) for name in modes]
-    measured = judged(_looked_at_again([alone, *others], short, jobs), jobs)
+    steps = _steps_worth_timing(alone, steps)
+    probe = _Probe(endless, _rounds(jobs, steps), progress)
+    measured = [alone, *(probe.measure(name) for name in modes)]
+    measured = judged(_looked_at_again(measured, probe, jobs), jobs)
     notes = [f"{mode} was not measured: {refusals[mode]}" for mode in refusals if refusals[mode]]
     if in_rounds:
         notes.append("the jobs have different weights, which only modes with rounds keep")
@@ -132,8 +137,55 @@ def measure(
     refused = refusals[PROCESSES] or _why_not_processes(jobs, measured)
     if refused:
         return measured, list(dict.fromkeys([*notes, f"processes was not measured: {refused}"]))
-    apart = run_in_processes(short, keep=False, memory_limit=memory_limit)
+    del probe  # the memory of its models is the processes'
+    progress(f"measuring mode {PROCESSES}")
+    apart = run_in_processes(_short(jobs, steps), keep=False, memory_limit=memory_limit)
     return judged([*measured, apart], jobs), notes
+
+
+class _Probe:
+    """Short runs in several modes of jobs that are built and compiled once.
+
+    Args:
+        jobs: jobs that do not end by themselves.
+        rounds: rounds of steps in each run.
+        progress: told of the stages.
+    """
+
+    def __init__(self, jobs: Sequence[Job], rounds: int, progress: Progress) -> None:
+        self._jobs, self._rounds, self._progress = jobs, rounds, progress
+        self._together: Together | None = None
+
+    def measure(self, mode: str) -> ModeResult:
+        """A run in a mode. Jobs that fail after another mode's run get new models and data."""
+        self._progress(f"measuring mode {mode}")
+        used = self._together is not None
+        self._together = self._together or _warm(self._jobs)
+        result = self._together.measure(mode, self._rounds)
+        if result.failed:
+            self._together = None
+            return self.measure(mode) if used else result
+        return result
+
+
+def _warm(jobs: Sequence[Job]) -> Together:
+    """The jobs after steps that compile once more on JAX: the second, and one after a pause."""
+    together = Together(jobs)
+    for _ in range(2):
+        together.measure(SEQUENTIAL, 1)
+    return together
+
+
+def _alone(job: Job, rounds: int, jobs: int) -> ModeResult:
+    """A short run of one job; a longer one if it was too short for a clock on a busy machine."""
+    together = _warm([job])
+    short = together.measure(SEQUENTIAL, rounds)
+    pace = short.jobs[0].step_s
+    more = min(_MOST_STEPS, int(_LONG_ENOUGH_S / jobs / pace)) if pace else 0
+    if short.failed or more <= rounds:
+        return short
+    long = together.measure(SEQUENTIAL, more)
+    return short if long.failed else long  # data that gives its batches only once has an end
 
 
 def judged(measured: Sequence[ModeResult], jobs: Sequence[Job]) -> list[ModeResult]:
@@ -180,7 +232,7 @@ def compare(result: ModeResult, alone: ModeResult) -> ModeResult:
 
 
 def _looked_at_again(
-    measured: list[ModeResult], short: Sequence[Job], jobs: Sequence[Job]
+    measured: list[ModeResult], probe: _Probe, jobs: Sequence[Job]
 ) -> list[ModeResult]:
     """Measures the modes near the fastest again, in reverse order; the faster run counts."""
     rows = judged(measured, jobs)
@@ -188,31 +240,32 @@ def _looked_at_again(
     close = [row.mode for row in rows if (row.predicted_s or 0.0) <= _CLOSE * best]
     if len(close) < 2:
         return measured
-    again = {mode: run_in_process(mode, short, keep=False) for mode in reversed(close)}
-    return [min(row, again.get(row.mode, row), key=_running_seconds) for row in measured]
+    again = {mode: probe.measure(mode) for mode in reversed(close)}
+    return [_faster(row, again.get(row.mode, row)) for row in measured]
 
 
-def _running_seconds(row: ModeResult) -> tuple[int, float]:
-    return len(row.failed), max((job.finished_s for job in row.jobs), default=0.0)
+def _faster(row: ModeResult, again: ModeResult) -> ModeResult:
+    """The faster run of a mode, with the memory of the first: later all jobs are in memory."""
+    if _pace(again) >= _pace(row):
+        return row
+    both = zip(again.jobs, row.jobs, strict=True)
+    jobs = tuple(replace(job, memory=first.memory) for job, first in both)
+    return replace(again, jobs=jobs, memory=row.memory)
 
 
-def _short(jobs: tuple[Job, ...], steps: int) -> list[Job]:
-    """Runs of the same length, so that all jobs run all the time; one step is set-up."""
-    rounds = min([steps + 1, *(max(2, job.steps // job.weight) for job in jobs if job.steps > 1)])
-    return [job.measured(rounds * job.weight) for job in jobs]
+def _pace(row: ModeResult) -> tuple[int, float]:
+    """Jobs that failed, and seconds that a step of each job takes."""
+    return len(row.failed), sum(job.step_s or 0.0 for job in row.jobs)
 
 
-def _alone_in_processes(jobs: Sequence[Job], memory_limit: int | None) -> ModeResult:
-    """One job after another, each in its own process."""
-    runs = [run_in_processes([job], False, memory_limit) for job in jobs]
-    needs = [run.memory for run in runs if run.memory is not None]
-    return ModeResult(
-        SEQUENTIAL,
-        tuple(replace(run.jobs[0], memory=run.memory) for run in runs),
-        setup_s=sum(run.setup_s for run in runs),
-        total_s=sum(run.total_s for run in runs),
-        memory=max(needs, key=lambda memory: memory.bytes, default=None),
-    )
+def _rounds(jobs: Sequence[Job], steps: int) -> int:
+    """Rounds that all jobs have steps for, so that all run all the time; three compile."""
+    return min([steps, *(max(1, job.steps // job.weight - 3) for job in jobs if job.steps > 1)])
+
+
+def _short(jobs: Sequence[Job], steps: int) -> list[Job]:
+    """The jobs with so many rounds and the step of the set-up."""
+    return [job.measured(1 + _rounds(jobs, steps) * job.weight) for job in jobs]
 
 
 def _steps_worth_timing(alone: ModeResult, steps: int) -> int:

@@ -96,8 +96,8 @@ class Job:
         return list(self.callbacks() if callable(self.callbacks) else self.callbacks)
 
     def measured(self, steps: int) -> "Job":
-        """A short run of the same job, without callbacks and checkpoint."""
-        return replace(self, steps=min(self.steps, steps), callbacks=(), checkpoint=None)
+        """A run of so many steps that only measures, without callbacks and checkpoint."""
+        return replace(self, steps=steps, callbacks=(), checkpoint=None)
 
 
 def checked_jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:

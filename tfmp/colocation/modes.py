@@ -4,7 +4,7 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -15,7 +15,7 @@ from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, STREAMS, 
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.streams import stream_devices
 from tfmp.colocation.training import Training
-from tfmp.machine import GpuUse, GpuWatch, Memory, PeakMemory, devices, is_out_of_memory
+from tfmp.machine import GpuUse, GpuWatch, PeakMemory, devices, is_out_of_memory
 from tfmp.shared.progress import SILENT, Progress
 
 Result = TypeVar("Result")
@@ -35,6 +35,9 @@ class JobRun:
         self._cpu_began = time.process_time()
         self._began = self._ended = self._cpu_s = 0.0
         self._first_step = 0
+        self._rounds: int | None = None
+        self._last_step: int | None = None
+        self._use: GpuUse | None = None
         self._samples = 0
 
     @property
@@ -45,7 +48,12 @@ class JobRun:
     @property
     def alive(self) -> bool:
         """Whether the job has steps left to take."""
-        return self.error is None and not self.training.done
+        return self.error is None and not self._done
+
+    @property
+    def _done(self) -> bool:
+        last = self._last_step
+        return self.training.done or (last is not None and self.training.steps_taken >= last)
 
     def attempt(self, work: Callable[..., Result], *args: object) -> Result | None:
         """Calls a function for the job; an error ends only this job, and gives None."""
@@ -70,6 +78,8 @@ class JobRun:
         self._began = self._ended = time.perf_counter()
         self._cpu_began = time.process_time()
         self._first_step, self._samples = self.training.steps_taken, self.training.samples
+        if self._rounds is not None:
+            self._last_step = self._first_step + self._rounds * self.weight
 
     def step(self) -> None:
         """Takes a step; the last one ends the job."""
@@ -81,15 +91,20 @@ class JobRun:
         while self.alive:
             self.step()
 
-    def run_watched(self) -> GpuUse | None:
-        """Takes all steps that are left; returns the card's use meanwhile, where there is one."""
+    def run_watched(self) -> None:
+        """Takes all steps that are left, and watches the use of the card, where there is one."""
         with GpuWatch(devices.visible_devices()[0]) as watch:
+            self.begin()  # looking for the card is no part of a step
             self.run()
-        return watch.use
+        self._use = watch.use
+
+    def stop_after(self, rounds: int) -> None:
+        """Makes the job pause after so many rounds from its next beginning on."""
+        self._rounds, self._last_step = rounds, None
 
     def end_if_done(self) -> None:
         """Stops the clock after the last step."""
-        if self.error is None and self.training.done:
+        if self.error is None and self._done:
             self.attempt(self.training.wait)
             self._stop_clock()
 
@@ -97,16 +112,29 @@ class JobRun:
         self._ended = time.perf_counter()
         self._cpu_s = time.process_time() - self._cpu_began
 
-    def result(self, start: float, keep: bool) -> JobResult:
-        """Ends the training, and returns the result of the job.
+    def ended(self, start: float) -> JobResult:
+        """Ends the training; returns the result of the job, with its model.
 
         Args:
             start: time at which the clock of all jobs started.
-            keep: whether the result keeps the model.
         """
-        training = self.training
         if self.error is None:
-            self.attempt(training.end)
+            self.attempt(self.training.end)
+        model = self.training.model if self.error is None else None
+        return replace(self._result(start), model=model)
+
+    def paused(self, start: float) -> JobResult:
+        """The result of the steps so far; more can be taken.
+
+        Args:
+            start: time at which the clock of all jobs started.
+        """
+        if self.error is None:
+            self.attempt(self.training.sync)
+        return self._result(start)
+
+    def _result(self, start: float) -> JobResult:
+        training = self.training
         running = self._ended - self._began
         history = training.history()
         samples = training.samples - self._samples
@@ -126,7 +154,7 @@ class JobRun:
             out_of_memory=self.error is not None and is_out_of_memory(self.error),
             busy_cores=self._cpu_s / running if running > 0 else None,
             state_bytes=training.state_bytes(),
-            model=training.model if keep and self.error is None else None,
+            gpu=self._use,
         )
 
 
@@ -154,67 +182,84 @@ _SAYING_NOTHING = (
 
 
 def run_in_process(
-    mode: str, jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress] | None = None
+    mode: str, jobs: Sequence[Job], progress: Mapping[str, Progress] | None = None
 ) -> ModeResult:
     """Trains the jobs in this process.
 
     Args:
         mode: one of `IN_PROCESS`, or "streams".
         jobs: jobs with different names.
-        keep: whether trained models are kept.
         progress: by name of the job, the listeners to its progress.
     """
-    progress = progress or {}
-    start = time.perf_counter()
-    memory: Memory | None
-    if mode == SEQUENTIAL:
-        results, setup = _sequential(jobs, keep, progress)
-        needs = [result.memory for result in results if result.memory]
-        memory = max(needs, key=lambda need: need.bytes, default=None)
-    else:
-        meter = PeakMemory()
-        results, setup = _together(mode, jobs, keep, progress)
-        memory = meter.read()
-    return ModeResult(mode, tuple(results), setup, time.perf_counter() - start, memory)
+    if mode == SEQUENTIAL:  # the memory of one is the next one's
+        return in_a_row(Together([job], progress).train(mode) for job in jobs)
+    names = stream_devices(len(jobs)) if mode == STREAMS else ()
+    return Together(jobs, progress, names).train(mode)
 
 
-def _sequential(
-    jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress]
-) -> tuple[list[JobResult], float]:
-    results: list[JobResult] = []
-    waited = 0.0
-    for job in jobs:
-        meter = PeakMemory()
-        run = JobRun(job, progress.get(job.name, SILENT))
-        run.set_up()
-        start = time.perf_counter() - waited
-        run.begin()
-        use = run.run_watched()
-        results.append(replace(run.result(start, keep), memory=meter.read(), gpu=use))
-        waited += results[-1].running_s
-        del run  # its model's memory is the next job's
-    return results, sum(result.setup_s for result in results)
-
-
-def _together(
-    mode: str, jobs: Sequence[Job], keep: bool, progress: Mapping[str, Progress]
-) -> tuple[list[JobResult], float]:
-    way = _TOGETHER[mode]()
-    names = stream_devices(len(jobs)) if mode == STREAMS else [""] * len(jobs)
-    began = time.perf_counter()
-    runs = [
-        JobRun(job, progress.get(job.name, SILENT), name)
-        for job, name in zip(jobs, names, strict=True)
-    ]
+def in_a_row(runs: Iterable[ModeResult]) -> ModeResult:
+    """Runs of one job each, one after another, as one result."""
+    found: list[JobResult] = []
+    waited = setup_s = total_s = 0.0
     for run in runs:
-        run.set_up()
-    way.prepare([run for run in runs if run.alive])
-    alive = [run for run in runs if run.alive]
-    start = time.perf_counter()
-    for run in alive:
-        run.begin()
-    way.drive(alive)
-    return [run.result(start, keep) for run in runs], start - began
+        (job,) = run.jobs
+        found.append(replace(job, finished_s=waited + job.finished_s, memory=run.memory))
+        waited += job.running_s
+        setup_s += run.setup_s
+        total_s += run.total_s
+    needs = [job.memory for job in found if job.memory]
+    memory = max(needs, key=lambda need: need.bytes, default=None)
+    return ModeResult(SEQUENTIAL, tuple(found), setup_s, total_s, memory)
+
+
+class Together:
+    """Jobs that are set up in this process at the same time, and take steps in any mode.
+
+    Args:
+        jobs: jobs with different names.
+        progress: by name of the job, the listeners to its progress.
+        names: of TensorFlow's logical devices, one for each job; by default all use the first.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        progress: Mapping[str, Progress] | None = None,
+        names: Sequence[str] = (),
+    ) -> None:
+        self._meter = PeakMemory()
+        began = time.perf_counter()
+        self._runs = [
+            JobRun(job, (progress or {}).get(job.name, SILENT), name)
+            for job, name in zip(jobs, names or [""] * len(jobs), strict=True)
+        ]
+        for run in self._runs:
+            run.set_up()
+        self._setup_s = time.perf_counter() - began
+
+    def train(self, mode: str) -> ModeResult:
+        """Takes all steps, and ends the trainings; the results have the models."""
+        return self._drive(mode, JobRun.ended)
+
+    def measure(self, mode: str, rounds: int) -> ModeResult:
+        """Takes so many rounds of steps in a mode; other modes can follow."""
+        for run in self._runs:
+            run.stop_after(rounds)
+        return self._drive(mode, JobRun.paused)
+
+    def _drive(self, mode: str, result: Callable[[JobRun, float], JobResult]) -> ModeResult:
+        way = _WAYS[mode]()
+        began = time.perf_counter()
+        way.prepare([run for run in self._runs if run.alive])
+        alive = [run for run in self._runs if run.alive]
+        start = time.perf_counter()
+        for run in alive:
+            run.begin()
+        way.drive(alive)
+        jobs = tuple(result(run, start) for run in self._runs)
+        setup_s = self._setup_s + start - began
+        total_s = self._setup_s + time.perf_counter() - began
+        return ModeResult(mode, jobs, setup_s, total_s, self._meter.read())
 
 
 class _InTurns:
@@ -238,6 +283,14 @@ class _InTurns:
         """Takes one step of each job."""
         for run in runs:
             run.step()
+
+
+class _InARow(_InTurns):
+    """One job after another."""
+
+    def drive(self, runs: list[JobRun]) -> None:
+        for run in runs:
+            run.run_watched()
 
 
 # How late Ctrl-C may be heard, in seconds.
@@ -315,7 +368,8 @@ class _Fused(_InTurns):
                 run.end_if_done()
 
 
-_TOGETHER: dict[str, type[_InTurns]] = {
+_WAYS: dict[str, type[_InTurns]] = {
+    SEQUENTIAL: _InARow,
     INTERLEAVED: _InTurns,
     THREADS: _Threads,
     STREAMS: _Threads,

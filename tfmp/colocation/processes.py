@@ -333,9 +333,9 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     parent.wait_for_go()
     run.begin()
     start = time.perf_counter()
-    use = run.run_watched()
-    result = replace(run.result(start, keep), gpu=use)
-    if result.model is not None:
+    run.run_watched()
+    result = run.ended(start)
+    if keep and result.model is not None:
         result = replace(result, values=tuple(result.model.get_weights()))
     parent.tell(_DONE, (replace(result, model=None), meter.read()))
 

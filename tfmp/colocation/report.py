@@ -142,7 +142,7 @@ class ModeResult:
 
 @dataclass(frozen=True)
 class ColocateReport:
-    """The result of `colocate`; it prints as tables and a recommendation.
+    """The result of `colocate`; it prints as a recommendation and tables.
 
     Attributes:
         device: the device that the jobs shared.
@@ -192,7 +192,8 @@ class ColocateReport:
         }
 
     def __str__(self) -> str:
-        parts = []
+        parts = [f"{job.name} ended early: {job.error}" for job in self.failed]
+        parts += [f"{self.mode}: {self.reason}", ""]
         if self.measured:
             parts += [table(_mode_cells(self.measured)), ""]
         if self.run:
@@ -206,8 +207,7 @@ class ColocateReport:
             for job in self.jobs
             if job.skipped_steps
         ]
-        parts += [f"{job.name} ended early: {job.error}" for job in self.failed]
-        return "\n".join([*parts, f"{self.mode}: {self.reason}"])
+        return "\n".join(parts).rstrip()
 
 
 def jain(values: list[float]) -> float:

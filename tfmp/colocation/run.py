@@ -18,7 +18,7 @@ from tfmp.colocation.streams import stream_devices
 from tfmp.machine import devices, mps_runs
 from tfmp.shared.arguments import check_choice, check_count, is_whole_number
 from tfmp.shared.backend import check_64_bits, check_backend, without_retracing_advice
-from tfmp.shared.progress import Progress, Told
+from tfmp.shared.progress import SILENT, Progress, Told, ignore_count, ignore_stage, listening
 from tfmp.shared.wording import shown
 
 _TO_FIT = "Choose mode 'sequential', smaller batches, or fewer jobs."
@@ -32,6 +32,8 @@ def colocate(
     train: bool = True,
     memory_limit: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    stage: Callable[[str], None] = ignore_stage,
+    count: Callable[[int, int | None], None] = ignore_count,
 ) -> ColocateReport:
     """Trains several models on one device, each in its own precision.
 
@@ -53,6 +55,8 @@ def colocate(
             or of the computer's memory if there is only the CPU. In mode "streams", bytes of each
             logical device on a card.
         progress: called after every step with the job's name, its steps so far and all its steps.
+        stage: called with a short text when a stage begins.
+        count: called after every step with the number of steps taken, and of all jobs' steps.
 
     Returns:
         The report; print it, or take it to JSON with `to_dict`. `report[name]` is a job's result
@@ -73,10 +77,10 @@ def colocate(
         mode = PROCESSES
     _check_jobs(found, mode)
     to_choose = mode == AUTO
-    with without_retracing_advice():
+    with listening(stage, count) as told, without_retracing_advice():
         if mode == STREAMS:
             stream_devices(len(found), memory_limit)  # TensorFlow must know them from the start
-        measured, notes = measure(found, mode, measure_steps, memory_limit)
+        measured, notes = measure(found, mode, measure_steps, memory_limit, told)
         if to_choose:
             mode, reason = recommend(measured, weights_differ(found))
         elif on_their_own:
@@ -87,7 +91,8 @@ def colocate(
             refusal = why_too_much(mode, measured[0]) if measured else ""
             if refusal:
                 raise ValueError(f"{refusal[0].upper()}{refusal[1:]}. {_TO_FIT}")
-        run = _run(mode, found, memory_limit, _by_job(found, progress)) if train else None
+        told(f"training in mode {mode}")
+        run = _run(mode, found, memory_limit, _by_job(found, progress, told)) if train else None
     device = devices.visible_devices()[0]
     if measured:
         measured, run = _explained(measured, run, device, found)
@@ -138,14 +143,19 @@ def _check_jobs(jobs: Sequence[Job], mode: str) -> None:
 
 
 def _by_job(
-    jobs: Sequence[Job], progress: Callable[[str, int, int], None] | None
+    jobs: Sequence[Job], progress: Callable[[str, int, int], None] | None, told: Progress
 ) -> dict[str, Progress]:
-    """For each job, by name, a `Progress` that tells a function of all jobs which job it is."""
-    if progress is None:
+    """For each job, by name, a `Progress` that tells functions of all jobs which job it is."""
+    if progress is None and told == SILENT:
         return {}
+    taken = dict.fromkeys((job.name for job in jobs), 0)
+    steps = sum(job.steps for job in jobs)
 
     def counted(name: str, done: int, total: int | None) -> None:
-        progress(name, done, total or 0)  # a job knows its steps
+        taken[name] = done
+        told.count(sum(taken.values()), steps)
+        if progress is not None:
+            progress(name, done, total or 0)  # a job knows its steps
 
     return {job.name: Told(counted=partial(counted, job.name)) for job in jobs}
 
@@ -155,7 +165,7 @@ def _run(
 ) -> ModeResult:
     if mode == PROCESSES:
         return run_in_processes(jobs, True, memory_limit, progress)
-    return run_in_process(mode, jobs, True, progress)
+    return run_in_process(mode, jobs, progress)
 
 
 def _check(mode: object, measure_steps: object, train: object, memory_limit: object) -> None:

@@ -128,7 +128,7 @@ class Training:
     def end(self) -> None:
         """Puts the trained values into the model, and calls the callbacks."""
         with self._own_state():
-            self._sync()
+            self.sync()
             optimizer = self._model.optimizer
             if isinstance(optimizer, keras.optimizers.Optimizer):
                 optimizer.finalize_variable_values(self._model.trainable_weights)
@@ -142,6 +142,11 @@ class Training:
         A checkpoint of half an epoch would count as one of a whole epoch.
         """
         self._abandoned = True
+
+    def sync(self) -> None:
+        """Puts the values that steps on JAX return into the model."""
+        if _on_jax():
+            self._model.jax_state_sync()
 
     def wait(self) -> None:
         """Waits until the device has done the steps that were taken."""
@@ -254,14 +259,10 @@ class Training:
         self._finished = self.steps_taken >= job.steps
 
     def _end_epoch(self) -> None:
-        self._sync()
+        self.sync()
         logs = dict(self._model._get_metrics_result_or_logs(self._logs))
         self._epoch_logs = {name: float(np.asarray(value)) for name, value in logs.items()}
         self._callbacks.on_epoch_end((self.steps_taken - 1) // self._epoch_steps, self._epoch_logs)
-
-    def _sync(self) -> None:
-        if _on_jax():
-            self._model.jax_state_sync()
 
     def _groups(self) -> tuple[list[keras.Variable], ...]:
         model = self._model

@@ -6,6 +6,7 @@ import click
 
 from tfmp.commands import options as common
 from tfmp.commands.session import import_keras
+from tfmp.shared.commands import progress_bar
 
 
 @click.command("calibrate")
@@ -46,5 +47,8 @@ def command(
         from tfmp.commands.inputs import load_or_build_model, load_training_data
 
         training_data = load_training_data(data)
-        report = calibrate(load_or_build_model(model), training_data, **options)
+        loaded = load_or_build_model(model)
+        with progress_bar(False, "batches") as progress:
+            progress("measuring gradients")
+            report = calibrate(loaded, training_data, **options, count=progress.count)
         common.deliver(report, reports, as_json)

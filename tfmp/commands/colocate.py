@@ -7,6 +7,7 @@ import click
 
 from tfmp.colocation import MODES
 from tfmp.commands import options as common
+from tfmp.shared.commands import progress_bar
 
 if TYPE_CHECKING:
     from tfmp.colocation import Job
@@ -54,12 +55,14 @@ def command(
         with common.mistakes_end_the_command():
             from tfmp.colocation import colocate
 
-            report = colocate(
-                found,
-                train=not measure_only,
-                progress=None if quiet else show_progress,
-                **options,  # named like its arguments
-            )
+            with progress_bar(quiet, "steps") as progress:
+                report = colocate(
+                    found,
+                    train=not measure_only,
+                    stage=progress,
+                    count=progress.count,
+                    **options,  # named like its arguments
+                )
     except KeyboardInterrupt:
         if isinstance(found, list) and any(getattr(job, "checkpoint", None) for job in found):
             click.echo("Jobs with a checkpoint go on from their last whole epoch.", err=True)
@@ -80,9 +83,3 @@ def load_jobs(text: str) -> "list[Job]":
     if named is None:
         raise click.UsageError(f"MODULE:FUNCTION expects {_FORM}; received {text!r}.")
     return call_function("MODULE:FUNCTION", named, _FORM)
-
-
-def show_progress(name: str, step: int, steps: int) -> None:
-    """Prints a line on stderr after each tenth of a job's steps."""
-    if step * 10 // steps > (step - 1) * 10 // steps:
-        click.echo(f"{name}: {step}/{steps} steps", err=True)

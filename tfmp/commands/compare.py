@@ -10,6 +10,7 @@ import click
 from tfmp.commands import options as common
 from tfmp.experiment import ARMS, SUFFIXES, TASKS, TEMPLATE
 from tfmp.shared.atomic_file import draft
+from tfmp.shared.commands import progress_bar
 
 # As of a verdict that more evidence would change.
 EXIT_INCOMPLETE = 3
@@ -92,12 +93,15 @@ def command(
         common.check_reports(reports, SUFFIXES, force)
         from tfmp.experiment import DEFAULT_ARMS, compare
 
-        report = compare(
-            task,
-            DEFAULT_ARMS if arms is None else [name.strip() for name in arms.split(",")],
-            **options,  # named like its arguments
-            progress=(lambda text: None) if quiet else common.show_stage,
-        )
+        chosen = DEFAULT_ARMS if arms is None else [name.strip() for name in arms.split(",")]
+        with progress_bar(quiet, "runs") as progress:
+            report = compare(
+                task,
+                chosen,
+                **options,  # named like its arguments
+                progress=progress,
+                count=progress.count,
+            )
         common.deliver(report, reports, as_json)
     context.exit(0 if report.complete else EXIT_INCOMPLETE)
 

@@ -169,11 +169,6 @@ def print_report(report: Report, as_json: bool) -> None:
     click.echo(json.dumps(report.to_dict(), indent=2) if as_json else str(report))
 
 
-def show_stage(text: str) -> None:
-    """Prints a line on stderr when a stage begins."""
-    click.echo(f"{text} ...", err=True)
-
-
 @contextmanager
 def mistakes_end_the_command() -> Iterator[None]:
     """Turns a mistake in the user's input into one message and exit status 2."""

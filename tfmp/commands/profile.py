@@ -1,6 +1,7 @@
 """`tfmp profile`."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,6 +9,8 @@ import click
 from tfmp.commands import options as common
 from tfmp.commands.session import import_keras
 from tfmp.profiling import TOLERANCE
+from tfmp.shared.commands import progress_bar
+from tfmp.shared.progress import Progress
 
 if TYPE_CHECKING:
     from tfmp.profiling import ProfileReport
@@ -99,17 +102,18 @@ def command(
             check_run(baseline, len(options["policies"]), options["rounds"], tolerance)
         from tfmp.commands.inputs import load_model_or_checked_builder, load_training_data
 
-        def measured() -> "ProfileReport":
+        def measured(progress: Progress) -> "ProfileReport":
             training_data = load_training_data(data)
             report = profile_training(
                 load_model_or_checked_builder(model),
                 training_data,
-                progress=None if quiet else common.show_stage,
+                progress=progress,
                 **options,  # named like its arguments
             )
             return report if baseline is None else report.compared_with(baseline, tolerance)
 
-        report = _measured_again_if_slower(measured, quiet)
+        with progress_bar(quiet) as progress:
+            report = _measured_again_if_slower(partial(measured, progress))
         common.deliver(report, reports, as_json)
     if report.against is not None and report.against.regressions:
         raise click.exceptions.Exit(1)
@@ -131,14 +135,10 @@ def _check_pairs(options: dict[str, Any], against: str | None, tolerance: float 
         )
 
 
-def _measured_again_if_slower(
-    measured: "Callable[[], ProfileReport]", quiet: bool
-) -> "ProfileReport":
+def _measured_again_if_slower(measured: "Callable[[], ProfileReport]") -> "ProfileReport":
     report = measured()
     for _ in range(_REPEATS):
         if report.against is None or not report.against.only_slower:
             break
-        if not quiet:
-            common.show_stage("slower than the baseline: measuring again")
         report = measured()
     return report

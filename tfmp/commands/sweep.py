@@ -7,6 +7,7 @@ import click
 
 from tfmp.commands import options as common
 from tfmp.commands.session import import_keras
+from tfmp.shared.commands import progress_bar
 
 if TYPE_CHECKING:
     import keras
@@ -82,14 +83,16 @@ def command(
         from tfmp.commands.inputs import load_training_data
 
         builder = _builder(model, bool(model_sizes))
-        report = profile_sweep(
-            builder,
-            load_training_data(data),
-            model_sizes=model_sizes,
-            modes=modes or MODES,
-            progress=None if quiet else common.show_stage,
-            **options,  # named like its arguments
-        )
+        training_data = load_training_data(data)
+        with progress_bar(quiet) as progress:
+            report = profile_sweep(
+                builder,
+                training_data,
+                model_sizes=model_sizes,
+                modes=modes or MODES,
+                progress=progress,
+                **options,  # named like its arguments
+            )
         common.deliver(report, reports, as_json)
 
 

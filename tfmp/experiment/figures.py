@@ -83,11 +83,11 @@ def size_and_metric(report: ExperimentReport) -> str:
     return inline_svg(figure, "size")
 
 
-def metric_bars(report: ExperimentReport) -> list[Bar]:
+def metric_bars(report: ExperimentReport) -> tuple[Bar, ...]:
     """The metric of every arm."""
     found = [(result, result.metric) for result in report.results]
     best = max((abs(value) for _, value in found if value is not None), default=0.0)
-    return [
+    return tuple(
         Bar(
             result.arm.name,
             "failed" if value is None else report.number(value),
@@ -96,17 +96,17 @@ def metric_bars(report: ExperimentReport) -> list[Bar]:
         )
         for result, value in found
         if result.runs
-    ]
+    )
 
 
-def memory_bars(report: ExperimentReport) -> list[Bar]:
+def memory_bars(report: ExperimentReport) -> tuple[Bar, ...]:
     """The memory that training took."""
     from tfmp.machine import bytes_text
 
     return _bars(report.results, lambda r: r.median(lambda run: run.memory_bytes), bytes_text)
 
 
-def drift_bars(report: ExperimentReport) -> list[Bar]:
+def drift_bars(report: ExperimentReport) -> tuple[Bar, ...]:
     """The drift of each file against its float32 original."""
     return _bars(
         report.results, lambda r: r.median(lambda run: run.rel_l2), lambda value: f"{value:.1e}"
@@ -117,13 +117,13 @@ def _bars(
     results: Sequence[ArmResult],
     value_of: Callable[[ArmResult], float | None],
     text: Callable[[float], str],
-) -> list[Bar]:
+) -> tuple[Bar, ...]:
     found = [(result.arm.name, value_of(result)) for result in results]
     known = [(name, value) for name, value in found if value is not None]
     most = max((value for _, value in known if math.isfinite(value)), default=0.0)
-    return [
+    return tuple(
         Bar(name, text(value), min(1.0, value / most) if most else 0.0) for name, value in known
-    ]
+    )
 
 
 def _verdict(result: ArmResult) -> str | None:

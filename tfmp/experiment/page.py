@@ -4,7 +4,7 @@ from tfmp.experiment import figures
 from tfmp.experiment.arms import BASE
 from tfmp.experiment.differences import CONFIDENCE
 from tfmp.experiment.report import ExperimentReport
-from tfmp.shared.html_page import page_environment
+from tfmp.shared.reporting import Drawing, Picture, Section, Table, page
 
 
 def headline(report: ExperimentReport) -> str:
@@ -34,28 +34,87 @@ def legend(report: ExperimentReport) -> str:
 
 def to_html(report: ExperimentReport) -> str:
     """A page with inline style and pictures, without scripts or external resources."""
-    from markupsafe import Markup
-
-    return (
-        page_environment("tfmp.experiment")
-        .get_template("experiment.html.j2")
-        .render(
-            report=report,
-            headline=headline(report),
-            legend=legend(report),
-            cells=report.cells(),
-            titles={result.arm.name: result.arm.title for result in report.results},
-            losses=Markup(figures.loss_curves(report)),
-            sizes=Markup(figures.size_and_metric(report)),
-            metric_bars=figures.metric_bars(report),
-            memory_bars=figures.memory_bars(report),
-            memory_source=next((run.memory_source for run in report.runs if run.memory_source), ""),
-            drift_bars=figures.drift_bars(report),
-            reasons={result.arm.name: report.why(result) for result in report.losing},
-            remarks=report.remarks,
-        )
-        + "\n"
+    name = report.task["name"]
+    return page(
+        f"Precision experiment: {name}",
+        f"“{name}” in {len(report.arms)} precisions",
+        report.conclusion,
+        [*_measured(report), _evidence(report)],
+        "PASS" if report.shipped else "INCONCLUSIVE",
+        headline(report),
     )
+
+
+def _measured(report: ExperimentReport) -> list[Section]:
+    """The table of all arms, and what was measured of trainings and files."""
+    heading, *rows = report.cells()
+    metric = report.task["metric"]
+    order = "higher" if report.task["sign"] > 0 else "lower"
+    source = next((run.memory_source for run in report.runs if run.memory_source), "")
+    return [
+        Section(
+            "Conclusion",
+            tables=(
+                Table(tuple(heading), tuple(map(tuple, rows)), words=("arm", "finding", "verdict")),
+            ),
+            quiet=(legend(report),),
+        ),
+        Section(
+            "The arms",
+            facts=tuple((result.arm.name, result.arm.title) for result in report.results),
+            pictures=(
+                Picture(
+                    f"{metric}, {order} is better; mean over seeds", figures.metric_bars(report)
+                ),
+            ),
+        ),
+        Section(
+            "Training",
+            lines=tuple(f"{one.arm.name} is worse: {report.why(one)}." for one in report.losing),
+            pictures=(
+                Picture(f"Rise of memory in training, {source}", figures.memory_bars(report)),
+            ),
+            drawings=(
+                Drawing(
+                    "Mean training loss by epoch, with a band from the lowest to the highest seed",
+                    figures.loss_curves(report),
+                ),
+            ),
+        ),
+        Section(
+            "Files",
+            lines=tuple(f"{name}: {'; '.join(texts)}" for name, texts in report.remarks.items()),
+            pictures=(
+                Picture(
+                    "Relative L2 error against the float32 original", figures.drift_bars(report)
+                ),
+            ),
+            drawings=(
+                Drawing(
+                    f"Each kind of file by its size and its {metric}; the line spans the seeds, "
+                    "and the time is that of one call",
+                    figures.size_and_metric(report),
+                ),
+            ),
+        ),
+    ]
+
+
+def _evidence(report: ExperimentReport) -> Section:
+    """The task and its runs; versions last."""
+    task = report.task
+    facts = {
+        "Task": task.get("about", ""),
+        "Samples": f"{task['train_samples']:,} to train, {task['test_samples']:,} to test",
+        "Model": f"{task['weights']:,} weights, {task['optimizer']}",
+        "Runs": f"{len(report.runs)}: {report.seeds} seeds, {task['epochs']} epochs, batches of "
+        f"{task['batch_size']}",
+        "Device": task["device"],
+        "Keras backend": task["backend"],
+        **report.environment,
+    }
+    shown = [(name, value) for name, value in facts.items() if value]
+    return Section("Evidence", facts=(*shown, *(("Note", note) for note in report.notes)))
 
 
 def to_markdown(report: ExperimentReport) -> str:

@@ -65,6 +65,11 @@ class ArmResult:
             return Finding.WORSE
         return self.difference.finding if self.difference else Finding.OPEN
 
+    @property
+    def sound(self) -> bool:
+        """Whether it is proven to be no worse than float32."""
+        return self.finding in (Finding.AS_GOOD, Finding.BETTER)
+
     def median(self, value: Callable[[Run], float | None]) -> float | None:
         """The median of a measure over the seeds that have it."""
         found = [number for run in self.runs if (number := value(run)) is not None]
@@ -79,7 +84,7 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class ExperimentReport:
-    """The result of `tfmp.compare`; it prints as a table and a conclusion.
+    """The result of `tfmp.compare`; it prints as a conclusion and a table.
 
     Attributes:
         task: what was trained and measured, see `Lab.describe`.
@@ -143,9 +148,7 @@ class ExperimentReport:
         sound = [
             result
             for result in self.results
-            if result.arm.file
-            and result.finding in (Finding.AS_GOOD, Finding.BETTER)
-            and result.verdict != "FAIL"
+            if result.arm.file and result.sound and result.verdict != "FAIL"
         ]
         return min(
             sound,
@@ -173,7 +176,7 @@ class ExperimentReport:
         ]
         if self.base.failed:
             losses.insert(0, f"Note that {self._base_failed()}.")
-        return " ".join([self._advice(), *losses, *self._open()])
+        return " ".join([self._advice(), *self._as_good(), *losses, *self._open()])
 
     def _base_failed(self) -> str:
         if not (runs := self.base.runs):
@@ -203,6 +206,15 @@ class ExperimentReport:
         if best.verdict != "PASS":
             ship += " Its drift report is INCONCLUSIVE: validate it on more samples first."
         return ship
+
+    def _as_good(self) -> list[str]:
+        """The trainings that are no worse than float32, and the time that they take."""
+        found = []
+        for result in self.results:
+            if result.arm.name in TRAININGS and result.arm.name != BASE and result.sound:
+                time = f", {result.slowdown:.2f} times the step time" if result.slowdown else ""
+                found.append(f"{result.arm.name} ({self.number(result.metric)}{time})")
+        return [f"Trained as well as float32: {joined(found)}."] if found else []
 
     def _interval(self, difference: Difference) -> str:
         """The true difference, from its bounds, in the metric's own direction."""
@@ -377,9 +389,9 @@ class ExperimentReport:
         return framed(f"{page.headline(self)}. {self.conclusion}", page.to_html(self))
 
     def __str__(self) -> str:
-        parts = [table(self.cells()), *(f"note: {note}" for note in self.notes)]
+        parts = [self.conclusion, table(self.cells()), *(f"note: {note}" for note in self.notes)]
         parts += [f"{name}: {text}" for name, texts in self.remarks.items() for text in texts]
-        return "\n\n".join([*parts, self.conclusion])
+        return "\n\n".join(parts)
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.

@@ -144,7 +144,7 @@ class PrecisionPlan:
 
     def _repr_html_(self) -> str:
         """The table, in a notebook."""
-        from tfmp.shared.html_page import framed_table
+        from tfmp.shared.reporting import framed_table
 
         return framed_table(self._title, self._lines, self._cells)
 

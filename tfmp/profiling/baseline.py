@@ -103,7 +103,7 @@ class BaselineComparison:
     def __str__(self) -> str:
         lines = [f"{change.verdict}: {change}" for change in self.changes]
         lines += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join([*lines, self.answer])
+        return "\n".join([f"Compared with {self.baseline}:", *lines])
 
 
 def _named(changes: Sequence[Change]) -> str:

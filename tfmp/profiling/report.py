@@ -35,7 +35,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class ProfileReport(StepReport):
-    """The result of `profile_training`; it prints as two tables and an answer.
+    """The result of `profile_training`; it prints as an answer and two tables.
 
     Attributes:
         steps_per_round: number of steps in a timing.
@@ -261,15 +261,15 @@ class ProfileReport(StepReport):
         return [*parts, *roofline.sentences()]
 
     def __str__(self) -> str:
-        parts = [table(self.step_cells()), ""]
+        parts = [self.against.answer] if self.against else []
+        parts += [self.answer, "", table(self.step_cells()), ""]
         if self.layers:
             parts += [table(self.layer_cells()), ""]
         if self.roofline:
             parts += self._roofline_lines(self.roofline)
         parts += [f"GPU in {row.variant}: {row.gpu}" for row in self.variants if row.gpu]
         parts += [f"note: {note}" for note in (*self.notes, self.gpu_note) if note]
-        parts.append(self.answer)
-        return "\n".join([*parts, "", str(self.against)] if self.against else parts)
+        return "\n".join([*parts, "", str(self.against)] if self.against else parts).rstrip()
 
 
 def _median(row: StepProfile) -> float:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from tfmp.machine import Timing, median_interval, ratios
+from tfmp.machine import Timing, median_interval, paired_ratio, ratios
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
 from tfmp.shared.report_files import JsonObject
@@ -28,6 +28,7 @@ class Crossover:
         axis: "batch" or "model size".
         sizes: the sizes at which both ran, the smallest first.
         found: for each size "faster", "slower" or, within noise, "alike".
+        speedups: how many times faster than the base, for each size.
     """
 
     variant: str
@@ -36,6 +37,7 @@ class Crossover:
     axis: str
     sizes: tuple[int, ...]
     found: tuple[str, ...]
+    speedups: tuple[float, ...] = ()
 
     @property
     def faster_from(self) -> int | None:
@@ -51,6 +53,8 @@ class Crossover:
             said = [f"faster than {self.base} from {self.axis} {fast[0]} on"]
         elif fast:
             said = [f"faster than {self.base} at {self.axis} {', '.join(map(str, fast))}"]
+        if fast and (gain := max(self.speedups, default=0.0)) > 1:
+            said[0] += f" (up to {gain:.2f} times)"
         if slow:
             than = "" if fast else f" than {self.base}"
             said.append(f"slower{than} at {self.axis} {', '.join(map(str, slow))}")
@@ -85,7 +89,7 @@ class Largest:
 
 @dataclass(frozen=True)
 class SweepReport(StepReport):
-    """The result of `profile_sweep`; it prints as tables and the crossover points.
+    """The result of `profile_sweep`; it prints as the crossover points and tables.
 
     Attributes:
         rows: each policy at each size, by mode, model size and batch size.
@@ -135,8 +139,9 @@ class SweepReport(StepReport):
                 sizes = sorted({size for name, size in steps if name == variant})
                 both = tuple(size for size in sizes if (base, size) in steps)
                 judged = tuple(_judged(steps[base, at], steps[variant, at]) for at in both)
+                gains = tuple(paired_ratio(steps[base, at], steps[variant, at]) for at in both)
                 if both:
-                    found.append(Crossover(variant, base, where, self.axis, both, judged))
+                    found.append(Crossover(variant, base, where, self.axis, both, judged, gains))
         return tuple(found)
 
     def to_dict(self) -> JsonObject:
@@ -174,13 +179,13 @@ class SweepReport(StepReport):
         return rows
 
     def __str__(self) -> str:
-        parts = [table(self.cells()), ""]
+        parts = [*map(str, self.crossovers), "", table(self.cells()), ""]
         if self.largest:
             parts += [table(self.largest_cells()), ""]
         if self.largest or any(row.step is None for row in self.rows):
             parts += [f"The limit of memory is {self.limit}.", ""]
         parts += [f"note: {note}" for note in self.notes]
-        return "\n".join([*parts, *map(str, self.crossovers)]).rstrip()
+        return "\n".join(parts).strip()
 
 
 def _pairs(rows: Sequence[StepProfile]) -> list[tuple[str, str]]:

@@ -1,12 +1,20 @@
 """The roofline as a picture: SVG that takes its colours from the page, light or dark."""
 
+from typing import TYPE_CHECKING
+
 from tfmp.roofline.cards import FLOAT32, TF32
 from tfmp.roofline.roof import Roofline, count_text
 from tfmp.roofline.verdict import COMPUTE_BOUND, LAUNCH_BOUND, MEMORY_BOUND, Placement
 from tfmp.shared.html_page import COLOURS, INK, QUIET, inline_svg
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.legend import Legend
+
 _COLOURS = dict(zip((COMPUTE_BOUND, MEMORY_BOUND, LAUNCH_BOUND), COLOURS, strict=False))
 _MOST_NAMES = 5
+# Where a name may stand beside its point, in points: below or above, to the right or to the left.
+_BESIDE = ((5, -9), (5, 4), (-5, -9), (-5, 4), (5, -19), (-5, -19))
 # Roofs nearer than this factor are drawn within the height of one line of text.
 _APART = 1.5
 
@@ -51,25 +59,38 @@ def roof_picture(roofline: Roofline, variant: str) -> str:
         speed = step.work.flops / step.seconds
         colour = _COLOURS[step.verdict]
         axes.plot(step.work.intensity, speed, "*", color=colour, markersize=11, label="the step")
-    slowest = sorted(layers, key=lambda name: -layers[name].seconds)[:_MOST_NAMES]
-    for name in slowest:
-        if name in points:
-            at = (points[name].work.intensity, points[name].work.flops / points[name].seconds)
-            right = at[0] ** 2 > low * high  # names at the right edge go to the left
-            axes.annotate(
-                name.rpartition("/")[2],
-                at,
-                (-5 if right else 5, -9),
-                textcoords="offset points",
-                ha="right" if right else "left",
-                color=INK,
-                fontsize="small",
-            )
     axes.set_xlim(low, high)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_major_formatter(lambda value, _: count_text(value))
-    axes.legend(frameon=False, labelcolor=INK, fontsize="small")
+    legend = axes.legend(frameon=False, labelcolor=INK, fontsize="small")
+    figure.draw_without_rendering()  # only then has the legend its place
+    slowest = sorted(layers, key=lambda name: -layers[name].seconds)[:_MOST_NAMES]
+    _name({name: points[name] for name in slowest if name in points}, axes, legend)
     return inline_svg(figure, "roof")
+
+
+def _name(points: dict[str, Placement], axes: "Axes", legend: "Legend") -> None:
+    """Writes the name of each point beside it, where no other name stands; else leaves it out."""
+    frame, taken = axes.get_window_extent(), [legend.get_window_extent()]
+    for name, place in points.items():
+        at = (place.work.intensity, place.work.flops / place.seconds)
+        for x, y in _BESIDE:
+            text = axes.annotate(
+                name.rpartition("/")[2],
+                at,
+                (x, y),
+                textcoords="offset points",
+                ha="left" if x > 0 else "right",
+                color=INK,
+                fontsize="small",
+            )
+            text.set_in_layout(False)
+            box = text.get_window_extent()
+            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1
+            if inside and not box.count_overlaps(taken):
+                taken.append(box)
+                break
+            text.remove()
 
 
 def _told_together(rates: dict[str, float]) -> list[tuple[str, float]]:

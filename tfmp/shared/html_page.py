@@ -7,7 +7,6 @@ whose ink follows the page, and an environment whose templates escape every valu
 import html
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ SIGNS = {"PASS": "✓", "FAIL": "✗", "INCONCLUSIVE": "?"}
 INK, QUIET = "#010203", "#040506"
 
 # Height of a report in a notebook, in letters.
-_TALL = 32
+TALL = 32
 
 # Okabe and Ito's colours, which people with any colour vision tell apart, without black and yellow;
 # https://jfly.uni-koeln.de/color/
@@ -74,7 +73,7 @@ def page_environment(package: str) -> "Environment":
     return environment
 
 
-def framed(headline: str, page: str, height_rem: float = _TALL) -> str:
+def framed(headline: str, page: str, height_rem: float = TALL) -> str:
     """A page as the output of a notebook's cell: in a frame, which keeps its style to itself.
 
     Args:
@@ -90,32 +89,6 @@ def framed(headline: str, page: str, height_rem: float = _TALL) -> str:
         f'style="width: 100%; height: {height_rem}rem; border: 0; resize: vertical"></iframe>'
         "</details>"
     )
-
-
-def framed_table(
-    title: str,
-    lines: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    verdict: str | None = None,
-    picture: str = "",
-) -> str:
-    """A table as the output of a notebook's cell, in the look of all reports.
-
-    Args:
-        title: the conclusion, or the name of the table.
-        lines: sentences below it.
-        cells: the heading first; every row has as many cells.
-        verdict: PASS, FAIL or INCONCLUSIVE, which colours the title; None for a neutral one.
-        picture: a figure as SVG, above the table.
-    """
-    from markupsafe import Markup
-
-    template = page_environment("tfmp.shared").get_template("table.html.j2")
-    page = template.render(
-        title=title, lines=lines, cells=cells, verdict=verdict, picture=Markup(picture)
-    )
-    rows = len(lines) + len(cells)
-    return framed(title, page, _TALL if picture else min(_TALL, 9 + 2 * rows))
 
 
 def inline_svg(figure: "Figure", salt: str) -> str:

@@ -134,7 +134,8 @@ def _refuse_captures(source: Source, graph_def: GraphDef, names: Sequence[str]) 
     raise ConversionError(
         f"model {source.name!r}: {', '.join(where) or 'a layer'} reads a table or tensor that is "
         f"kept outside the model and cannot be a constant (inputs: {describe(source.inputs)})",
-        f"Do that step before the model, in tf.data{cut_behind(source, next(iter(where), ''))}",
+        "Do that step before the model, and pass its results as data"
+        f"{cut_behind(source, next(iter(where), ''))}",
     )
 
 

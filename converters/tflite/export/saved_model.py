@@ -110,7 +110,7 @@ def _refuse_tables(graph: TracedFunction, source: Source) -> None:
             layers = sorted({layer_of(name) or name for name in readers})
             raise ConversionError(
                 f"layer {', '.join(layers)} looks values up in a table, which TFLite cannot do for "
-                "these types. Look them up before the model, and convert the model without it"
+                "these types. Look them up before the model, and pass the results as data"
                 f"{cut_behind(source, layers[0])}."
             )
 

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from dataclasses import dataclass
 
 import keras_models
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings, strategies
 from mutations import mutated
 
 from tfmp.converters.commands.cli import main
-from tfmp.converters.commands.config import to_toml
+from tfmp.converters.commands.config import to_toml, with_own_options
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +33,34 @@ def read(folder, text: str, *arguments: str) -> dict:
         command = main.commands["onnx"]
         context = command.make_context("onnx", ["m", "--config", "c.toml", *arguments], parent)
         return context.params
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a candidate's report, or the report of several, has of a remedy."""
+
+    format: str = ""
+    remedy_flags: str | None = None
+    candidates: tuple["Judged", ...] = ()
+
+
+def test_a_remedy_keeps_the_options_of_the_run(folder):
+    """Not those that it replaces, that another format lacks, or that are this run's alone."""
+    given = [
+        *("--precision", "fp16", "--batch", "8", "--input-shape", "image=1,2 2", "--force"),
+        *("--opset", "17", "--report", "a.html", "--unsafe-load", "-o", "x", "--data", "d.npz"),
+    ]
+    ways = (("onnx", "--precision mixed"), ("tflite", "--repair"), ("onnx", None))
+    found = Judged(candidates=tuple(Judged(*way) for way in ways))
+    with main.make_context("tfmp-convert", ["onnx"], resilient_parsing=True) as parent:
+        context = main.commands["onnx"].make_context("onnx", ["m", *given], parent)
+        kept = [each.remedy_flags for each in with_own_options(found, context).candidates]
+    own = "--batch 8 --input-shape 'image=1,2 2' --unsafe-load"
+    assert kept == [
+        f"--opset 17 {own} --precision mixed",
+        f"--precision fp16 {own} --repair",
+        None,
+    ]
 
 
 def test_the_top_is_for_all_commands_a_table_for_one_and_the_command_line_goes_first(folder):

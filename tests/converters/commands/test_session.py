@@ -1,7 +1,5 @@
-"""Progress on a terminal, and silence elsewhere."""
+"""The frame of commands: mistakes, defects and results."""
 
-import io
-import itertools
 import logging
 import warnings
 from pathlib import Path
@@ -9,54 +7,12 @@ from pathlib import Path
 import click
 import onnx
 import pytest
-from rich.console import Console
 
 from tfmp.converters.commands.options import Asked, Shown
 from tfmp.converters.commands.session import print_results, session
 from tfmp.converters.report import Artifact, FileNotes
-from tfmp.shared.progress import SILENT
 
 OPTIONS = Shown()
-
-
-@pytest.fixture
-def terminal(monkeypatch):
-    """What a terminal would show of stderr."""
-    shown = io.StringIO()
-
-    def console(stderr: bool) -> Console:
-        assert stderr, "progress belongs on stderr"
-        return Console(file=shown, force_terminal=True, width=100, color_system=None)
-
-    monkeypatch.setattr("rich.console.Console", console)
-    return shown
-
-
-def test_a_terminal_sees_stage_count_rate_and_time_left(terminal, monkeypatch):
-    seconds = itertools.count(0.0, 0.5)
-    with session(OPTIONS) as progress:
-        monkeypatch.setattr(progress._display, "get_time", lambda: next(seconds))
-        progress("comparing")
-        for done in range(32, 321, 32):
-            progress.count(done, 640)
-            progress._display.refresh()
-    text = terminal.getvalue()
-    assert "comparing" in text
-    assert "320/640 samples" in text
-    assert "/s" in text
-    assert "0:" in text.rpartition("/s")[2]
-
-
-def test_samples_of_unknown_number_are_counted_and_quiet_shows_nothing(terminal):
-    with session(Shown(quiet=True)) as progress:
-        progress("comparing")
-        progress.count(1, 2)
-    assert terminal.getvalue() == ""
-    with session(OPTIONS) as progress:
-        progress("comparing")
-        progress.count(1234, None)
-        progress._display.refresh()
-    assert "1,234 samples" in terminal.getvalue()
 
 
 def test_a_defect_is_neither_a_verdict_nor_the_user_s_mistake(capsys):
@@ -75,14 +31,6 @@ def test_click_s_own_ways_out_are_left_to_it():
     for error in (click.UsageError("no"), click.exceptions.Exit(3)):
         with pytest.raises(type(error)), session(OPTIONS):
             raise error
-
-
-def test_a_pipe_sees_nothing(capsys):
-    with session(OPTIONS) as progress:
-        progress("comparing")
-        progress.count(1, 2)
-        assert progress is SILENT
-    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import keras
 import numpy as np
 import pytest
 
+from tfmp.converters.drift import Kind, Task
 from tfmp.converters.samples.data import open_data
+from tfmp.converters.samples.images import check_class_folders
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
 
@@ -39,6 +41,35 @@ def test_class_folders_give_the_batches_and_labels_of_keras(folder: Path) -> Non
         "pixels are 0 to 255, resized to 6 x 5 (bilinear), as Keras loads them",
         "class ids by folder name: 0 cat, 1 dog",
     )
+
+
+CLASSES = {"y": Task(Kind.CLASSIFICATION)}
+
+
+@pytest.mark.parametrize(
+    ("shape", "tasks"),
+    [
+        ((None, 2), CLASSES),
+        ((None, None), CLASSES),
+        ((None, 6, 9), CLASSES),
+        ((None, 128), {"y": Task(Kind.EMBEDDING)}),
+        ((None, 128), {"y": None}),
+    ],
+)
+def test_folders_that_number_the_models_classes(folder: Path, shape: tuple, tasks: dict) -> None:
+    stream = open_data(folder, [IMAGE]).stream
+    check_class_folders(stream, [TensorSpec("y", shape, "float32")], tasks)
+
+
+def test_a_class_without_a_folder_is_refused_until_it_has_an_empty_one(folder: Path) -> None:
+    scores = [TensorSpec("y", (None, 3), "float32")]
+    with pytest.raises(InputError, match=r"2 class folders \(0 cat, 1 dog\), but the .* 3 classes"):
+        check_class_folders(open_data(folder, [IMAGE]).stream, scores, CLASSES)
+    (folder / "bird").mkdir()
+    samples = open_data(folder, [IMAGE])
+    check_class_folders(samples.stream, scores, CLASSES)
+    (batch,) = samples.read()
+    assert list(batch.labels) == [1, 1, 1, 2, 2]
 
 
 def test_flat_folders_and_other_layouts(folder: Path) -> None:

@@ -222,7 +222,9 @@ def test_a_model_that_makes_its_own_targets_needs_none():
 
 def test_no_more_batches_are_taken_than_asked_for():
     endless = batches()
-    assert calibrate(small(), endless, batches=3).samples == 30
+    told = []
+    assert calibrate(small(), endless, batches=3, count=lambda *n: told.append(n)).samples == 30
+    assert told == [(1, 3), (2, 3), (3, 3)]
     assert len(list(endless)) == 1
 
 
@@ -243,7 +245,7 @@ def test_a_notebook_shows_picture_and_table():
     headline, page = headline_and_page(report._repr_html_())
     assert headline == str(report).splitlines()[0]
     assert "<svg" in page
-    assert f"<td>{report.layers[0].path}</td>" in page
+    assert f'<th scope="row">{report.layers[0].path}</th>' in page
     assert "#000000" not in page.partition("<svg")[2].partition("</svg>")[0]  # ink of the page
 
 

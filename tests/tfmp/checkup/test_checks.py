@@ -117,8 +117,9 @@ def test_the_whole_on_this_machine():
 def test_the_table_fits_a_terminal():
     found = Finding("some check", "problem", "libraries " * 30, "Run: pip install " + "a" * 90)
     lines = str(DoctorReport((Finding("a", "ok", "fine"), found), Machine())).splitlines()
-    assert lines[0] == "status   check       found"
-    assert lines[2] == "ok       a           fine"
+    assert lines[0] == "This machine has 1 problem (some check)."
+    assert lines[2] == "status   check       found"
+    assert lines[4] == "ok       a           fine"
     assert all(len(line) <= 100 for line in lines if "a" * 90 not in line)
     assert "a" * 90 in lines[-1]  # what is to be copied stays whole
     assert " ".join(" ".join(lines).split()).endswith(f"libraries Run: pip install {'a' * 90}")
@@ -126,9 +127,9 @@ def test_the_table_fits_a_terminal():
 
 def test_a_notebook_shows_a_row_for_each_finding():
     found = Finding("a", "problem", "broken", "mend it")
-    report = DoctorReport((Finding("b", "ok", "fine"), found), Machine())
+    report = DoctorReport((Finding("c", "warning", "slow"), found), Machine())
     headline, page = headline_and_page(report._repr_html_())
-    assert headline == "tfmp doctor: 1 problem"
+    assert headline == "tfmp doctor: 1 problem (a), 1 warning (c)"
     assert '<header class="fail">' in page
-    assert "<td>problem</td><td>a</td><td>broken</td><td>mend it</td>" in page
+    assert '<th scope="row">problem</th><td>a</td><td>broken</td><td>mend it</td>' in page
     assert headline_and_page(replace(report, diagnoses=())._repr_html_())[0].endswith("no problem")

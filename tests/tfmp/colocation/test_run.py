@@ -15,6 +15,7 @@ from tfmp.colocation.mode_names import IN_PROCESS
 from tfmp.colocation.modes import describe, run_in_process
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.run import colocate
+from tfmp.machine.measuring import DEVICE_MEMORY, Memory
 
 ON_JAX = keras.backend.backend() == "jax"
 TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
@@ -44,7 +45,7 @@ def reproducible():
 
 @pytest.fixture(scope="module")
 def alone() -> dict[str, JobResult]:
-    return {job.name: run_in_process("sequential", [job], keep=True).jobs[0] for job in jobs()}
+    return {job.name: run_in_process("sequential", [job]).jobs[0] for job in jobs()}
 
 
 def assert_same(result: JobResult, expected: JobResult) -> None:
@@ -57,7 +58,7 @@ def assert_same(result: JobResult, expected: JobResult) -> None:
 
 @pytest.mark.parametrize("mode", quick(TOGETHER))
 def test_every_job_ends_as_it_does_alone(mode, alone):
-    result = run_in_process(mode, jobs(), keep=True)
+    result = run_in_process(mode, jobs())
     for job, expected in zip(result.jobs, jobs(), strict=True):
         assert job.steps == expected.steps
         assert_same(job, alone[job.name])
@@ -87,7 +88,7 @@ def test_nothing_of_the_jobs_leaks(alone):
         expected = random.random(), np.random.rand()
         random.seed(5)
         np.random.seed(5)
-        result = run_in_process("threads", jobs()[:2], keep=True)
+        result = run_in_process("threads", jobs()[:2])
         assert (random.random(), np.random.rand()) == expected
         assert keras.config.dtype_policy().name == "mixed_bfloat16"
         assert keras.config.floatx() == "float32"
@@ -122,7 +123,7 @@ def test_a_job_that_raises_ends_alone(mode, alone):
             Job(build, (X, Y), steps=9, name=build.__name__, batch_size=8)
             for build in (stumbling, starving)
         ]
-    result = run_in_process(mode, found, keep=True)
+    result = run_in_process(mode, found)
     single, tripping, no_model_, data, half, *inside = result.jobs
     assert_same(single, alone["single"])
     assert_same(half, alone["half"])
@@ -159,7 +160,7 @@ def test_callbacks_see_what_they_see_in_fit():
     job = Job(
         other, (X, Y), steps=6, name="a", batch_size=8, steps_per_epoch=2, callbacks=[Seeing()]
     )
-    result = run_in_process("sequential", [job], keep=True).jobs[0]
+    result = run_in_process("sequential", [job]).jobs[0]
     assert seen == [
         ("epoch", 0),
         ("batch", 0, True),
@@ -177,7 +178,7 @@ def test_callbacks_see_what_they_see_in_fit():
 def test_the_weights_are_those_of_fit():
     """The same batches, seeds and policy: nothing is lost against Keras's own loop."""
     job = Job(other, (X, Y), steps=5, name="a", batch_size=8, shuffle=False, seed=7)
-    found = run_in_process("sequential", [job], keep=True).jobs[0]
+    found = run_in_process("sequential", [job]).jobs[0]
     keras.utils.set_random_seed(7)
     model = other()
     model.fit(X, Y, batch_size=8, epochs=1, shuffle=False, verbose=0)
@@ -203,9 +204,9 @@ def test_ctrl_c_while_a_checkpoint_is_written_leaves_the_one_before(tmp_path, mo
     )
     monkeypatch.setattr(keras.Model, "save_weights", write_half)
     with pytest.raises(KeyboardInterrupt):
-        run_in_process("sequential", [job], keep=False)
+        run_in_process("sequential", [job])
     monkeypatch.undo()
-    result = run_in_process("sequential", [job], keep=True).jobs[0]
+    result = run_in_process("sequential", [job]).jobs[0]
     assert (result.error, result.steps, len(result.history["loss"])) == ("", 8, 3)
     for one, two in zip(result.weights, alone["half"].weights, strict=True):
         np.testing.assert_array_equal(one, two)
@@ -245,9 +246,9 @@ def test_a_function_that_gives_batches_once_does_for_one_pass():
         return (batch for batch in batches())
 
     job = Job(other, once, steps=5, name="a")
-    assert run_in_process("sequential", [job], keep=False).jobs[0].error == ""
+    assert run_in_process("sequential", [job]).jobs[0].error == ""
     assert called == [1]
-    longer = run_in_process("sequential", [Job(other, once, steps=6, name="a")], keep=False).jobs[0]
+    longer = run_in_process("sequential", [Job(other, once, steps=6, name="a")]).jobs[0]
     assert longer.steps == 5
     assert "no batch a second time. Pass arrays, a list" in longer.error
 
@@ -265,7 +266,8 @@ def test_processes_on_a_card_are_measured_in_processes(monkeypatch):
 
     for module in (run, choice):
         monkeypatch.setattr(module, "run_in_processes", in_processes)
-        monkeypatch.setattr(module, "run_in_process", in_process)
+    monkeypatch.setattr(run, "run_in_process", in_process)
+    monkeypatch.setattr(choice, "Together", in_process)
     monkeypatch.setattr(run.devices, "accelerators", lambda: (Device("gpu", "A100", (8, 0)),))
     report = colocate(jobs()[2:], "processes")
     assert [result.mode for result in report.measured] == ["sequential"]
@@ -326,23 +328,63 @@ def test_close_modes_are_measured_again(monkeypatch):
     from tfmp.colocation import choice
 
     paces = {
-        "sequential": [0.10, 0.10],
+        "sequential": [0.10, 0.10, 0.09],
         "interleaved": [0.21, 0.20],
         "threads": [0.22, 0.12],
         "fused": [0.90],
     }
     taken: list[str] = []
+    set_up: list[int] = []
 
-    def in_process(mode, found, keep):
-        taken.append(mode)
-        return row(mode, dict.fromkeys((job.name for job in found), paces[mode].pop(0)))
+    class Together:
+        def __init__(self, found):
+            self.names = [job.name for job in found]
+            set_up.append(len(self.names))
 
-    monkeypatch.setattr(choice, "run_in_process", in_process)
+        def measure(self, mode, rounds):
+            if rounds == 1:  # to compile
+                return None
+            taken.append(mode)
+            found = row(mode, dict.fromkeys(self.names, paces[mode].pop(0)))
+            needs = Memory(len(taken), DEVICE_MEMORY)
+            return replace(found, setup_s=float(len(self.names)), memory=needs)
+
+    monkeypatch.setattr(choice, "Together", Together)
     monkeypatch.setattr(choice, "_why_not_processes", lambda *_: "there are two jobs")
     report = colocate(jobs()[2:], train=False)
-    assert taken == [*IN_PROCESS, "threads", "interleaved", "sequential"]
+    assert taken == ["sequential", *IN_PROCESS, "threads", "interleaved", "sequential"]
+    assert set_up == [1, 1, 2]  # all modes share the models
     assert report.mode == "threads"
     assert report.measured[2].jobs[0].step_s == pytest.approx(0.12)
+    assert [mode.memory.bytes for mode in report.measured] == [2, 3, 4, 5]  # of the first runs
+
+
+def test_a_mode_that_fails_with_used_models_gets_new_ones(monkeypatch):
+    """As with data that gives its batches once, or memory that the mode before did not free."""
+    from tfmp.colocation import choice
+
+    class Together:
+        def __init__(self, found):
+            self.names, self.runs = [job.name for job in found], 0
+
+        def measure(self, mode, rounds):
+            self.runs += 1
+            failed = tuple(self.names) if self.runs > 3 else ()
+            return row(mode, dict.fromkeys(self.names, 0.1), failed)
+
+    monkeypatch.setattr(choice, "Together", Together)
+    report = colocate(jobs()[2:], train=False)
+    assert [mode.mode for mode in report.measured] == list(IN_PROCESS)
+    assert not any(mode.failed for mode in report.measured)
+
+
+def test_stages_and_steps_of_all_jobs_are_told():
+    stages, counts = [], []
+    both = [Job(small, (X, Y), steps=steps, name=name) for name, steps in (("a", 3), ("b", 2))]
+    options = {"stage": stages.append, "count": lambda *now: counts.append(now)}
+    colocate(both, "interleaved", measure_steps=1, **options)
+    assert stages == ["measuring each job alone", "training in mode interleaved"]
+    assert counts == [(done, 5) for done in range(1, 6)]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_an_unknown_command_is_bad_usage():
 def test_doctor_prints_lines_and_json():
     result = run("doctor")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[0].split() == ["status", "check", "found"]
+    assert result.stdout.startswith("This machine has no problem")
     assert "CPU only: policy='auto' trains in float32" in result.stdout
     result = run("doctor", "--json")
     document = json.loads(result.stdout)

@@ -87,7 +87,7 @@ def test_jobs_in_processes_end_as_alone_and_fail_alone():
             memory_limit=2**32,  # threads' stacks count, and a large machine has many
             progress=lambda *news: told.append(news),
         )
-    expected = run_in_process("sequential", [half], keep=True).jobs[0]
+    expected = run_in_process("sequential", [half]).jobs[0]
     assert report["half"].error == ""
     assert report["half"].history == expected.history
     for one, two in zip(report["half"].weights, expected.weights, strict=True):

@@ -27,11 +27,10 @@ def run(*arguments: str):
 def test_a_table_and_an_answer(model):
     result = run(model, "--data", "d.npz", "--rounds", "1", "--steps", "1")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("policy ")
+    assert result.stdout.startswith("Whether mixed_float16 is worth it on")
     assert "Tensor Cores" in result.stdout
     assert "roofline (measured by a matrix product and a copy):" in result.stdout
     assert "the input pipeline (arrays): " in result.stdout
-    assert result.stdout.splitlines()[-1].startswith("Whether mixed_float16 is worth it on")
 
 
 def test_one_json_document_and_the_options(model):
@@ -67,7 +66,6 @@ def test_a_slower_step_is_measured_again(model, monkeypatch, seconds, cores, tim
     )
     result = run(model, "--data", "d.npz", "--against", "base.json", "--policy", "float32")
     assert (len(calls), result.exit_code) == (times, status), result.output
-    assert result.stderr.count("slower than the baseline: measuring again ...") == times - 1
 
 
 @pytest.mark.slow
@@ -80,7 +78,7 @@ def test_a_baseline_is_kept_compared_with_and_not_overwritten(model, tmp_path):
     # As wide as noise can be: other tests may share the cores.
     result = run(*arguments, "--against", "base.json", "--tolerance", "20")
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[-1] == "Not worse than base.json, within 2000%"
+    assert result.stdout.splitlines()[0] == "Not worse than base.json, within 2000%"
     base = json.loads((tmp_path / "base.json").read_text())
     step = base["variants"][0]["step"]
     step["seconds"] = [value / 1000 for value in step["seconds"]]

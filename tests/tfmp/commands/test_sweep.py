@@ -33,7 +33,6 @@ def test_a_file_is_loaded_where_it_is_measured(model, tmp_path):
     assert result.exit_code == 0, result.output
     assert [row["batch_size"] for row in json.loads(result.stdout)["rows"]] == [2, 4]
     assert (tmp_path / "s.html").read_bytes().startswith(b"<!doctype html>")
-    assert result.stderr.splitlines()[1] == "train: a batch of 2 in float32 ..."
     result = run(*arguments, "--report", "s.html")
     assert (result.exit_code, "'s.html' exists. Pass --force" in result.stderr) == (2, True)
 

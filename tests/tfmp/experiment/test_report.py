@@ -64,6 +64,16 @@ def test_a_lower_error_is_better_where_the_metric_says_so():
     assert str(higher.results[1].finding) == "better"
 
 
+def test_trainings_as_good_as_float32_are_named_with_their_time():
+    half = runs("mixed_float16", [0.95, 0.96, 0.955], seconds_per_step=0.02)
+    found = report(BASE, half, runs("float16", [0.5, 0.5, 0.5]))
+    assert found.conclusion.startswith(
+        "No file was made, so there is none to ship. Trained as well as float32: mixed_float16 "
+        "(0.955, 2.00 times the step time). float16 loses: "
+    )
+    assert str(found).startswith(found.conclusion)
+
+
 def test_pure_float16_says_why_it_loses():
     lost = runs("float16", [0.5, 0.5, 0.5], stuck=0.6)
     base = [Run(**{**run.to_dict(), "losses": run.losses, "vanished": 0.3}) for run in BASE]
@@ -123,7 +133,7 @@ def test_the_failure_of_float32_is_told():
     once = report([*BASE[:2], Run("float32", 2, float("nan"))], runs("mixed_float16", [0.95, 0.96]))
     assert "failed with 1 of 3 seeds: its predictions or" in once.conclusion
     assert "float32 loses" not in once.conclusion
-    assert "float32</strong> is worse" not in once._repr_html_()
+    assert "float32 is worse" not in once._repr_html_()
 
 
 def test_all_forms_are_written(tmp_path):

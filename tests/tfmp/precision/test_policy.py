@@ -59,8 +59,8 @@ def test_a_notebook_shows_a_row_for_each_layer():
     plan = PrecisionPlan("mixed_float16", "asked for by name", rows, ("a note",))
     headline, page = headline_and_page(plan._repr_html_())
     assert headline == "mixed_float16: asked for by name"
-    assert "<p>Note: a note</p>" in page
-    assert "<td>a</td><td>Dense</td><td>float32</td><td>float32</td>" in page
+    assert "<li>Note: a note</li>" in page
+    assert '<th scope="row">a</th><td>Dense</td><td>float32</td><td>float32</td>' in page
 
 
 def test_a_plan_prints_as_a_table():

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import layers
 
 from tfmp.converters import open_source
+from tfmp.converters.intake import cut_behind
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
@@ -284,3 +285,14 @@ def test_lookup_tables_are_refused_with_their_layer(export: Callable, tmp_path: 
     source = open_source(model(lookup, 3, dtype="int64"))
     with pytest.raises(ConversionError, match=r"layer lookup looks values up in a table"):
         export(source, tmp_path / "model.tflite")
+
+
+@pytest.mark.parametrize("sequential", [True, False])
+def test_the_model_behind_a_lookup_table_is_as_the_refusal_says(sequential: bool) -> None:
+    lookup = layers.IntegerLookup(vocabulary=[3, 5, 7], name="lookup")
+    x, table = keras.Input((3,), dtype="int64"), layers.Embedding(4, 2)
+    net = keras.Sequential([x, lookup, table]) if sequential else keras.Model(x, table(lookup(x)))
+    recipe = cut_behind(open_source(net), "lookup/table").removeprefix(": ")
+    rest = eval(recipe, {"keras": keras, "model": net})
+    ids = tf.constant([[3, 7, 9]], "int64")
+    np.testing.assert_array_equal(rest(lookup(ids)), net(ids))

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from tfmp.converters.drift.verdict import Verdict
-from tfmp.shared.html_page import NONE, SIGNS, Bar, page_environment, printable
+from tfmp.shared.html_page import NONE, SIGNS, TALL, Bar, framed, page_environment, printable
 
 # A cell with a verdict, as every rendering writes it in colour.
-VERDICTS = {f"{SIGNS[verdict]} {verdict}": verdict for verdict in Verdict}
+VERDICTS = {f"{sign} {verdict}": verdict for verdict, sign in SIGNS.items()}
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,19 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A figure as SVG; without any, it is not shown.
+
+    Attributes:
+        caption: what to see, in a line.
+        svg: as `inline_svg` gives it.
+    """
+
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
 class Sample:
     """A sample beside its answers, with its image where it is one (PNG in base64)."""
 
@@ -70,6 +82,7 @@ class Section:
         title: of the section.
         lines: sentences.
         pictures: pictures of bars.
+        drawings: figures.
         tables: tables; one without rows is not shown.
         samples: some of the samples.
         facts: names and values.
@@ -79,6 +92,7 @@ class Section:
     title: str
     lines: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
     tables: tuple[Table, ...] = ()
     samples: tuple[Sample, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
@@ -88,6 +102,7 @@ class Section:
     def shown(self) -> bool:
         """Whether it has anything to show."""
         drawn = any(picture.bars for picture in self.pictures)
+        drawn = drawn or any(drawing.svg for drawing in self.drawings)
         filled = any(table.rows for table in self.tables)
         return drawn or filled or bool(self.lines or self.samples or self.facts or self.quiet)
 
@@ -107,7 +122,12 @@ def table_of(
 
 
 def page(
-    title: str, heading: str, headline: str, parts: Sequence[Section], verdict: str = ""
+    title: str,
+    heading: str,
+    headline: str,
+    parts: Sequence[Section],
+    verdict: str = "",
+    told: str | None = None,
 ) -> str:
     """Sections as a page.
 
@@ -117,9 +137,11 @@ def page(
         headline: the conclusion.
         parts: the sections; the first belongs to the conclusion.
         verdict: PASS, FAIL or INCONCLUSIVE; "" for a page without a verdict.
+        told: the verdict in other words; "" to leave it to the heading.
     """
-    environment = page_environment("tfmp.converters.report")
-    template = environment.get_template("report.html.j2")
+    if told is None:
+        told = f"{SIGNS[verdict]} {verdict}" if verdict else ""
+    template = page_environment("tfmp.shared").get_template("sections.html.j2")
     return (
         template.render(
             title=title,
@@ -127,7 +149,36 @@ def page(
             headline=headline,
             sections=parts,
             verdict=verdict,
+            told=told,
             verdicts=VERDICTS,
         )
         + "\n"
     )
+
+
+def framed_table(
+    title: str,
+    lines: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    verdict: str = "",
+    svg: str = "",
+) -> str:
+    """A table as the output of a notebook's cell, in the look of all reports.
+
+    Args:
+        title: the conclusion, or the name of the table.
+        lines: sentences above it.
+        cells: the heading first; every row has as many cells.
+        verdict: PASS, FAIL or INCONCLUSIVE, which colours the title; "" for a neutral one.
+        svg: a figure below the table.
+    """
+    heading, *rows = map(tuple, cells)
+    part = Section(
+        title,
+        lines=tuple(lines),
+        tables=(Table(heading, tuple(rows), words=heading),),
+        drawings=(Drawing(title, svg),),
+    )
+    sign = f"{SIGNS[verdict]} " if verdict else ""
+    whole = page(title, f"{sign}{title}", "", [part], verdict, told="")
+    return framed(title, whole, TALL if svg else min(TALL, 9 + 2 * (len(lines) + len(cells))))
