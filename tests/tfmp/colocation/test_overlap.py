@@ -108,4 +108,4 @@ def test_the_reason_is_told_for_the_run_and_for_each_measured_mode():
     measured = ColocateReport(CPU, "jax", "sequential", "it is enough", (alone, threads))
     assert "\nthreads: the steps do not overlap" in str(measured)
     trained = ColocateReport(CPU, "jax", "threads", "asked for by name", (alone,), threads)
-    assert str(trained).count("\nthreads: the steps do not overlap\n") == 1
+    assert str(trained).count("\nthreads: the steps do not overlap") == 1
