@@ -42,12 +42,11 @@ from .metrics import (
     set_aside as set_aside,
 )
 from .sketch import (
-    UNREADABLE as UNREADABLE,
     Sketch as Sketch,
     Written as Written,
+    distinct as distinct,
     packed as packed,
     unpacked as unpacked,
-    unreadable as unreadable,
 )
 from .statistics import (
     binomial_bounds as binomial_bounds,

@@ -33,25 +33,6 @@ from tfmp.converters.drift.wrapping import aligned
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The ends of the reference's values; minus infinity without values.
-
-    Attributes:
-        reference: the largest value.
-        below: the largest of their negatives.
-    """
-
-    reference: float = -np.inf
-    below: float = -np.inf
-
-    @classmethod
-    def of(cls, reference: np.ndarray) -> "Ends":
-        """The ends of what is finite."""
-        finite = reference[np.isfinite(reference)]
-        return cls(float(finite.max(initial=-np.inf)), float(-finite.min(initial=np.inf)))
-
-
-@dataclass(frozen=True)
 class Totals:
     """Everything counted about one output of a candidate, over some set of samples.
 
@@ -66,12 +47,10 @@ class Totals:
         error_abs: sum of |candidate - reference|.
         reference_sq: sum of reference**2.
         candidate_sq: sum of candidate**2.
-        dot: sum of reference * candidate.
         kl: sum over distributions of KL(reference || candidate), nats.
         distributions: rows of the last axis that went into `kl`.
         max_abs: largest |candidate - reference|.
         worst_rel_l2: largest relative L2 error of a single sample.
-        unequal: values that differ, where values are compared by equality.
         nonfinite: values that are not finite in the candidate but in the reference, or NaN in the
             candidate and infinite in the reference.
         reference_nan: values that are NaN in the reference and not in the candidate.
@@ -85,8 +64,6 @@ class Totals:
         normalized: whether every row of the reference's last axis added up to 1.
         top_k_hits: the reference's top-k classes that are in the candidate's top k.
         top_k_slots: the reference's top-k classes in all.
-        margin_samples: samples by the reference's margin, see `scores.MARGIN_EDGES`.
-        margin_flips: argmax flips by the reference's margin.
         reference_row: digest of the row that all samples share; "" if they differ.
         candidate_row: digest of the candidate's common row in the same way.
         both_nan: values that are NaN on both sides, which are left aside. A sample that has no
@@ -100,8 +77,9 @@ class Totals:
         detections: whether all rows are detections, as declared or by `are_boxes`.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
+        above: whether all values of the reference are above 0.
+        below: whether all of them are below 0.
         whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
-        ends: the largest value of the reference, and of its negative.
         evidence: values of both sides, where a view reads them.
         rows: for each distinct sample its L2 error, and the L2 norm of its reference.
     """
@@ -113,12 +91,10 @@ class Totals:
     error_abs: Expansion = ()
     reference_sq: Expansion = ()
     candidate_sq: Expansion = ()
-    dot: Expansion = ()
     kl: Expansion = ()
     distributions: int = 0
     max_abs: float = 0.0
     worst_rel_l2: float = 0.0
-    unequal: int = 0
     nonfinite: int = 0
     reference_nan: int = 0
     reference_infinite: int = 0
@@ -129,8 +105,6 @@ class Totals:
     normalized: bool = True
     top_k_hits: int = 0
     top_k_slots: int = 0
-    margin_samples: Histogram = ()
-    margin_flips: Histogram = ()
     reference_row: Common = None
     candidate_row: Common = None
     both_nan: int = 0
@@ -142,8 +116,9 @@ class Totals:
     boxes: Decisions = field(default_factory=Decisions)
     detections: bool = True
     unmatched: Decisions = field(default_factory=Decisions)
+    above: bool = True
+    below: bool = True
     whole: bool = True
-    ends: Ends = field(default_factory=Ends)
     evidence: Evidence = field(default_factory=Evidence)
     rows: Sketch = field(default_factory=Sketch)
 
@@ -292,8 +267,9 @@ def _measure_numbers(
         candidate_row=_common_row(candidate),
         **distances.fields,
         **found,
+        above=not (reference <= 0).any(),
+        below=not (reference >= 0).any(),
         whole=whole,
-        ends=Ends.of(reference),
         evidence=_evidence(reference, candidate, task, keys),
         rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),
     )
@@ -398,7 +374,6 @@ def _measure_equality(
         dtype=str(reference.dtype),
         samples=len(reference),
         values=reference.size,
-        unequal=int(np.count_nonzero(reference != candidate)),
         reference_row=_common_row(reference),
         candidate_row=_common_row(candidate),
         equality=by_equality(reference, candidate, unread),

@@ -87,7 +87,7 @@ def _pooled(output: OutputDrift, view: View, limit: float, told: bool = False) -
     if view.is_rounding:
         text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
         text += "" if told else f". {_REMEDY}"
-        if output.is_unknown or view.asked or view.view in _DIFFERENCES:
+        if output.is_unknown or view.view in _DIFFERENCES:
             verdict = Verdict.INCONCLUSIVE
             text += _question(output, view)
     return Check(view.view, output.name, loss, None, None, limit, verdict, text)
