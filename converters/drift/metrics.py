@@ -61,8 +61,7 @@ class OutputDrift:
         reference_nan: values of r that are NaN, which nothing can be compared with.
         infinite_lost: values of r that are infinite where c is finite or has the other sign.
         saturated: values of c at the largest FP16 value where r lies beyond it: clamped overflow.
-        collapsed: whether c is the same for every sample while r is not, or all zeros while r is
-            not.
+        collapsed: whether c is zero throughout while r is not.
         decision: kind of answer that a flip changes: "argmax" (class scores), "threshold 0.5"
             (probabilities), "threshold 0" (logits of labels), "equality" (integers, booleans,
             strings, ids) or "boxes" (detections); None if the output decides nothing.
@@ -211,7 +210,7 @@ def drift_of(
         **distances,
         **{name: getattr(totals, name) for name in _FAULTS},
         kl=_kl(totals),
-        collapsed=_collapsed(totals, by_equality),
+        collapsed=_collapsed(totals),
         decision=decision,
         flips=counted.changed_samples if counted else None,
         top_k_agreement=(
@@ -322,16 +321,11 @@ def _kl(totals: Totals) -> float | None:
     return total(totals.kl) / totals.distributions
 
 
-def _collapsed(totals: Totals, by_equality: bool) -> bool:
-    # A single sample makes both rows constant.
-    constant = bool(totals.candidate_row) and not totals.reference_row
-    if by_equality:
-        return constant
+def _collapsed(totals: Totals) -> bool:
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
-    # A reference that varies by less than FP16 can show is constant to it, too.
+    # A reference that is smaller than FP16 can show is zero to it, too.
     typical = math.sqrt(total(totals.reference_sq) / max(1, totals.measured))
-    step = float(ulp(np.array(typical)))
-    return (constant or zeros) and (totals.max_abs > step or totals.nonfinite > 0)
+    return zeros and totals.max_abs > float(ulp(np.array(typical)))
 
 
 def _unknown(totals: Totals, by_equality: bool) -> Task:

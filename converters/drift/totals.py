@@ -5,7 +5,6 @@ are summed by NumPy in float64; across samples nothing is rounded. So any split 
 batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,8 +63,6 @@ class Totals:
         normalized: whether every row of the reference's last axis added up to 1.
         top_k_hits: the reference's top-k classes that are in the candidate's top k.
         top_k_slots: the reference's top-k classes in all.
-        reference_row: digest of the row that all samples share; "" if they differ.
-        candidate_row: digest of the candidate's common row in the same way.
         both_nan: values that are NaN on both sides, which are left aside. A sample that has no
             others is left aside as a whole: `samples` and `values` do not count it.
         nan_columns: how many of those of other samples each column holds; () for none.
@@ -105,8 +102,6 @@ class Totals:
     normalized: bool = True
     top_k_hits: int = 0
     top_k_slots: int = 0
-    reference_row: Common = None
-    candidate_row: Common = None
     both_nan: int = 0
     nan_columns: Histogram = ()
     argmax: Decisions = field(default_factory=Decisions)
@@ -263,8 +258,6 @@ def _measure_numbers(
         dtype=dtype,
         samples=len(reference),
         values=reference.size,
-        reference_row=_common_row(reference),
-        candidate_row=_common_row(candidate),
         **distances.fields,
         **found,
         above=not (reference <= 0).any(),
@@ -374,30 +367,6 @@ def _measure_equality(
         dtype=str(reference.dtype),
         samples=len(reference),
         values=reference.size,
-        reference_row=_common_row(reference),
-        candidate_row=_common_row(candidate),
         equality=by_equality(reference, candidate, unread),
         rows=_rows(keys, nothing, nothing),
     )
-
-
-# Values that tell most often whether samples differ.
-_FEW_VALUES = 1024
-
-
-def _common_row(array: np.ndarray) -> str | None:
-    """Digest of the row that all samples share, "" if they differ, None without samples."""
-    if len(array) == 0:
-        return None
-    first = np.asarray(array[0], array.dtype)  # a text by itself is no array
-    floats = first.dtype.kind == "f"
-    flat = array.reshape(len(array), -1)
-    # The beginning of the second sample tells most often, without a look at all the others.
-    for rows in (flat[1:2, :_FEW_VALUES], flat[1:2], flat[2:]):
-        row = flat[0, : rows.shape[1]]
-        if not ((rows == row) | (floats and np.isnan(rows) & np.isnan(row))).all():
-            return ""
-    if floats:
-        first = first + 0.0  # -0.0 equals 0.0 but has other bytes
-    data = repr(first.tolist()).encode() if first.dtype.kind == "O" else first.tobytes()
-    return hashlib.sha256(repr(first.shape).encode() + data).hexdigest()[:16]

@@ -87,18 +87,12 @@ def _limit(metric: Metric, budget: DriftBudget) -> _Limit | None:
         name = _CHECKS.get(metric.name, f"{slug}_increase")
         growth = budget.error_increase * reference
         # An error that is independent of the model's own adds to its square.
-        scale = metric.deviation if metric.scale is None else metric.scale  # of an old report
-        added = (budget.error_floor or 0.0) * (scale or 0.0)
+        added = (budget.error_floor or 0.0) * (metric.deviation or 0.0)
         allowed = math.hypot(reference, added) - reference
         if allowed > growth:
-            seen_beside = (
-                f"the labels' standard deviation of {scale:.4g}"
-                if scale == metric.deviation
-                else f"{scale:.4g}, which labels vary by within a sample,"
-            )
             told = (
-                f"budget {allowed:.4g}, which an error of {budget.error_floor:.2%} of "
-                f"{seen_beside} adds"
+                f"budget {allowed:.4g}, which an error of {budget.error_floor:.2%} of the labels' "
+                f"standard deviation of {metric.deviation:.4g} adds"
             )
             return _Limit(name, "increase", allowed, 1.0, told, False)
         told = f"budget {budget.error_increase:.2%}"

@@ -133,32 +133,6 @@ class TestNonfinite:
 
 
 class TestCollapsed:
-    def test_one_answer_to_everything(self) -> None:
-        reference = np.arange(8.0).reshape(4, 2)
-        assert drift(reference, np.ones((4, 2))).collapsed
-        assert not drift(reference, reference).collapsed
-
-    def test_across_batches(self) -> None:
-        accumulator = OutputAccumulator("y")
-        for start in range(4):
-            accumulator.update(np.array([[start, 1.0]]), np.array([[7.0, 7.0]]))
-        assert accumulator.result().collapsed
-        accumulator.update(np.array([[1.0, 1.0]]), np.array([[7.0, 8.0]]))
-        assert not accumulator.result().collapsed
-
-    def test_the_sign_of_zero_makes_no_difference(self) -> None:
-        accumulator = OutputAccumulator("y")
-        for start in range(4):
-            zero = -0.0 if start % 2 else 0.0
-            accumulator.update(np.array([[start, 1.0]]), np.array([[zero, 7.0]]))
-        assert accumulator.result().collapsed
-
-    def test_a_constant_reference_is_no_collapse(self) -> None:
-        assert not drift([[1.0], [1.0]], [[2.0], [2.0]]).collapsed
-
-    def test_a_single_sample_is_no_collapse(self) -> None:
-        assert not drift([[1.0, 2.0]], [[3.0, 3.0]]).collapsed
-
     def test_zeros(self) -> None:
         assert drift([[1.0, 2.0]], [[0.0, -0.0]]).collapsed
 
@@ -217,9 +191,6 @@ class TestEquality:
     def test_booleans_and_texts(self) -> None:
         assert drift([True, False], [True, True], "bool").flips == 1
         assert drift(["a", "b"], ["a", "c"], "object").flips == 1
-
-    def test_collapsed_integers(self) -> None:
-        assert drift([1, 2, 3], [4, 4, 4], "int64").collapsed
 
 
 def outputs(rows: int, columns: int, seed: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -309,7 +280,6 @@ def test_outputs_too_large_to_be_measured_at_once_give_the_same() -> None:
     keys = np.arange(7, dtype=np.uint64)
     whole = measure(reference, candidate, None, keys)
     assert whole.samples == len(whole.rows) == 7
-    assert (whole.reference_row, whole.candidate_row) == ("", "")
     single = (
         measure(reference[i : i + 1], candidate[i : i + 1], None, keys[i : i + 1]) for i in range(7)
     )
