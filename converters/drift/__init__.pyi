@@ -3,6 +3,7 @@ from .classes import MILLION as MILLION, MOST_CLASSES as MOST_CLASSES
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
+    TIE as TIE,
     Decisions as Decisions,
     count_decisions as count_decisions,
 )
@@ -41,6 +42,7 @@ from .metrics import (
     sample_errors as sample_errors,
     set_aside as set_aside,
 )
+from .scores import TOP_K as TOP_K
 from .sketch import (
     Sketch as Sketch,
     Written as Written,
@@ -53,6 +55,8 @@ from .statistics import (
     binomial_p as binomial_p,
     fewest_samples as fewest_samples,
     mcnemar as mcnemar,
+    tail_of as tail_of,
+    usual_size as usual_size,
 )
 from .tasks import (
     COMPILED as COMPILED,

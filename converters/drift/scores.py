@@ -2,14 +2,12 @@
 
 import numpy as np
 
+from tfmp.converters.drift.decisions import ROW_SUM_TOLERANCE
 from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.exact import fold
 from tfmp.shared.numerics import FLOAT16
 
 TOP_K = 5
-
-# FP32 softmax rows add up to 1 within far less; FP16 ones within about classes * 2**-12.
-_ROW_SUM_TOLERANCE = 1e-3
 
 
 def scores(reference: np.ndarray, candidate: np.ndarray, axis: int, unit: bool) -> TotalsFields:
@@ -168,7 +166,7 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
         strict=True,
     ):
         one, other = one.astype(np.float64), other.astype(np.float64)
-        if (np.abs(one.sum(axis=-1) - 1) > _ROW_SUM_TOLERANCE).any():
+        if (np.abs(one.sum(axis=-1) - 1) > ROW_SUM_TOLERANCE).any():
             return {"normalized": False}
         one = np.maximum(one, FLOAT16.smallest_subnormal)
         other = np.maximum(other, FLOAT16.smallest_subnormal)

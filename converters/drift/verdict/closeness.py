@@ -12,6 +12,8 @@ from tfmp.converters.drift import (
     fewest_samples,
     sample_errors,
     set_aside,
+    tail_of,
+    usual_size,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -20,10 +22,6 @@ from tfmp.converters.drift.verdict.check import (
     against,
     number_beside,
 )
-
-# An error is noise up to so many times the root mean square of the others without the worst tenth:
-# one normal error in 500 is more than four times as large.
-_TAIL, _OTHERS = 4.0, 0.9
 
 # Noise of logits that changes odds by 5 % is an error, however large other samples' logits are.
 _LOUD = 0.05
@@ -139,9 +137,8 @@ def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarr
     right = absolute[errors <= limit]
     if len(right) < len(absolute) / 10:
         return np.zeros(len(absolute), bool)
-    others = np.sort(right)[: int(np.ceil(_OTHERS * len(right)))]
-    usual = float(np.sqrt(np.square(others).mean()))
+    usual = float(usual_size(right))
     each = output.totals.values / max(1, output.samples)
     if output.task.kind is Kind.CLASSIFICATION and usual > _LOUD * each**0.5:
         return np.zeros(len(absolute), bool)
-    return np.asarray(absolute <= _TAIL * usual)
+    return np.asarray(absolute <= tail_of(right))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tfmp.converters.drift import tail_of
 from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal
 
 # Names of the views, which are those of their limits in the budget.
@@ -34,9 +35,8 @@ CONSTANT = 2.0**-20
 _FEWEST = 10
 
 # A sample is wrong where it is off by more than this share of what its column varies by, by more
-# than a few times what the others are (one normal error in 500 is more than four times their root
-# mean square without the worst tenth), and by more than its own rounding.
-WRONG, _TAIL, _OTHERS, _ROUNDINGS = 0.3, 4.0, 0.9, 2.0
+# than a few times what the others are, and by more than its own rounding.
+WRONG, _ROUNDINGS = 0.3, 2.0
 
 # Errors of columns up to so many times the median are alike.
 _NOISE = 2.0
@@ -304,9 +304,7 @@ def _wrong(table: Table, varies: np.ndarray) -> np.ndarray:
     count = np.maximum(np.count_nonzero(table.known, axis=1), 1)
     size = np.sqrt(np.square(table.error).sum(axis=1) / count)
     rounding = np.sqrt(np.square(table.step).sum(axis=1) / count)
-    others = np.sort(size, axis=0)[: int(np.ceil(_OTHERS * len(size)))]
-    usual = np.sqrt(np.square(others).mean(axis=0))
-    least = np.maximum(_TAIL * usual, _ROUNDINGS * rounding)
+    least = np.maximum(tail_of(size), _ROUNDINGS * rounding)
     return np.asarray(size > np.maximum(WRONG * varies, least))
 
 
