@@ -6,6 +6,7 @@ batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -164,30 +165,16 @@ def measure(
         keys: a key for each sample, see `Sketch`; None to keep no rows of samples.
         unread: flags of places that nobody reads, with an axis of 1 for classes; None for none.
     """
+    given = reference, candidate, keys, unread
+
+    def of(rows: Any) -> Totals:
+        one, other, *rest = (None if each is None else each[rows] for each in given)
+        return measure(one, other, task, *rest)
+
     samples = len(reference) if reference.ndim else 1
-    # At least two samples, as the second one tells that an output is not constant.
-    step = max(2, _TOGETHER * samples // max(1, reference.size))
-    if samples <= step:
-        return _measure(reference, candidate, task, keys, unread)
-    parts = [slice(start, start + step) for start in range(0, samples, step)]
-    return merge(
-        *(
-            _measure(
-                *(reference[part], candidate[part], task),
-                *(None if each is None else each[part] for each in (keys, unread)),
-            )
-            for part in parts
-        )
-    )
-
-
-def _measure(
-    reference: np.ndarray,
-    candidate: np.ndarray,
-    task: Task | None,
-    keys: np.ndarray | None,
-    unread: np.ndarray | None,
-) -> Totals:
+    step = max(1, _TOGETHER * samples // max(1, reference.size))
+    if samples > step:
+        return merge(*(of(slice(start, start + step)) for start in range(0, samples, step)))
     dtype = str(reference.dtype)
     if task is not None and task.kind in NUMBERS and reference.dtype.kind in "iub":
         reference, candidate = reference.astype(np.float64), candidate.astype(np.float64)
@@ -197,10 +184,7 @@ def _measure(
     empty = _without_numbers(reference, candidate)
     if empty.any():
         aside = Totals(dtype=dtype, both_nan=reference[empty].size)
-        if empty.all():
-            return aside
-        left = [None if each is None else each[~empty] for each in (keys, unread)]
-        return merge(aside, _measure(reference[~empty], candidate[~empty], task, *left))
+        return aside if empty.all() else merge(aside, of(~empty))
     if unread is not None:
         reference, candidate = _blank(unread, reference), _blank(unread, candidate)
     return _measure_numbers(dtype, reference, candidate, task, keys, unread)

@@ -90,11 +90,10 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
     answers = plain.answers
     if answers is None:
         return plain
-    plain = _with(plain, [accuracy(answers, totals.samples)])
-    if answers.single:
-        p = mcnemar(answers.lost, answers.gained)
-        plain = replace(plain, lost=answers.lost, gained=answers.gained, mcnemar_p=p)
-    return replace(plain, metrics=())
+    first = accuracy(answers, totals.samples)
+    p = mcnemar(answers.lost, answers.gained) if answers.single else None
+    found = _with(plain, [first])
+    return replace(found, lost=first.lost, gained=first.gained, mcnemar_p=p, metrics=())
 
 
 def with_metrics(label: LabelDrift) -> LabelDrift:

@@ -1,6 +1,7 @@
 """Checks of views: what an output loses, for each use that somebody may make of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tfmp.converters.drift import (
     BETWEEN_OUTPUTS,
@@ -162,8 +163,7 @@ def outputs_checks(outputs: Sequence[OutputDrift], budget: DriftBudget) -> list[
                 if view.loss > own and (worst is None or view.loss > worst[1].loss):
                     pair = f"less output {other.name!r}" + (f", {view.unit}" if view.unit else "")
                     rounding = (_rounding(one) ** 2 + _rounding(other) ** 2) ** 0.5
-                    changes = {"view": BETWEEN_OUTPUTS, "unit": pair, "rounding": rounding}
-                    worst = one, View(**{**vars(view), **changes})
+                    worst = one, replace(view, view=BETWEEN_OUTPUTS, unit=pair, rounding=rounding)
     if worst is None:
         return []
     limit = budget.for_output(worst[0].name).between_outputs or 0.0
