@@ -143,9 +143,7 @@ def without_nan(
 
 def in_unit(values: np.ndarray) -> bool:
     """Whether all values that are numbers lie in [0, 1]; the first sample tells most often."""
-    return all(
-        bool(((part >= 0) & (part <= 1) | np.isnan(part)).all()) for part in (values[:1], values)
-    )
+    return not any(((part < 0) | (part > 1)).any() for part in (values[:1], values[1:]))
 
 
 # Values at a time that stay in the processor's caches.

@@ -254,7 +254,7 @@ def _measure_numbers(
 
 def _are_whole(values: np.ndarray) -> bool:
     """Whether all numbers are whole; one of the first is not, as a rule."""
-    return all(bool((part == np.rint(part)).all()) for part in (values[:1], values))
+    return all(bool((part == np.rint(part)).all()) for part in (values[:1], values[1:]))
 
 
 def _evidence(
