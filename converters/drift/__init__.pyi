@@ -61,6 +61,7 @@ from .statistics import (
 from .tasks import (
     COMPILED as COMPILED,
     DECLARED as DECLARED,
+    YES_OR_NO as YES_OR_NO,
     Kind as Kind,
     Task as Task,
     read_tasks as read_tasks,

@@ -9,8 +9,8 @@ import numpy as np
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
-from tfmp.converters.drift.tasks import Kind, Task
-from tfmp.converters.drift.totals import IDS, Totals, measure
+from tfmp.converters.drift.tasks import IDS, YES_OR_NO, Kind, Task
+from tfmp.converters.drift.totals import Totals, measure
 from tfmp.converters.drift.views import HALF, Table, View, first_axis, near_end, tables_of, views_of
 from tfmp.shared.numerics import ulp
 
@@ -342,9 +342,9 @@ def _decision(task: Task, totals: Totals) -> str | None:
         return None
     if task.kind is Kind.CLASSIFICATION:
         return ARGMAX
-    if task.kind in (Kind.IDS, Kind.TOKENS):
+    if task.kind in IDS:
         return EQUALITY
-    if task.kind in (Kind.BINARY, Kind.MULTILABEL):
+    if task.kind in YES_OR_NO:
         return THRESHOLD if totals.unit else THRESHOLD_ZERO
     return BOXES if task.kind is Kind.DETECTION else None
 

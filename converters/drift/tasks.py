@@ -169,12 +169,20 @@ def _read(name: str, text: str, output: str) -> Any:
         raise _error(output, f"{name}={text} {expected}.") from None
 
 
-# Kinds that read scores, which are no integers, and amounts, which booleans and texts are not.
-_SCORES = (Kind.CLASSIFICATION, Kind.MULTILABEL, Kind.BINARY)
-_AMOUNTS = (
-    *(Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION),
-    *(Kind.ANGLE, Kind.QUATERNION),
+# Kinds that read amounts, which integers may be, and booleans and texts are not.
+AMOUNTS = frozenset(
+    {
+        *(Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION),
+        *(Kind.ANGLE, Kind.QUATERNION),
+    }
 )
+
+# Kinds that read scores, which are no integers.
+YES_OR_NO = frozenset({Kind.MULTILABEL, Kind.BINARY})
+_SCORES = YES_OR_NO | {Kind.CLASSIFICATION}
+
+# Kinds whose values are names, compared by equality.
+IDS = frozenset({Kind.IDS, Kind.TOKENS})
 
 
 def _is_float(dtype: str) -> bool:
@@ -187,7 +195,7 @@ def check_task(task: Task, spec: TensorSpec) -> None:
     whole = spec.dtype.startswith(("int", "uint"))
     for kinds, words, fit in (
         (_SCORES, "scores that are no whole numbers", False),
-        (_AMOUNTS, "amounts", whole),
+        (AMOUNTS, "amounts", whole),
     ):
         if task.kind in kinds and not (fit or _is_float(spec.dtype)):
             raise _error(

@@ -27,7 +27,7 @@ from tfmp.converters.drift.scores import (
     without_nan,
 )
 from tfmp.converters.drift.sketch import Sketch
-from tfmp.converters.drift.tasks import Kind, Task
+from tfmp.converters.drift.tasks import AMOUNTS, IDS, YES_OR_NO, Kind, Task
 from tfmp.converters.drift.views import Evidence
 from tfmp.converters.drift.wrapping import aligned
 
@@ -120,23 +120,8 @@ class Totals:
 
 
 # Kinds whose numbers a view reads, and those that integers are amounts for, such as grey levels.
-NUMBERS = frozenset(
-    {
-        Kind.REGRESSION,
-        Kind.EMBEDDING,
-        Kind.RECONSTRUCTION,
-        Kind.DETECTION,
-        Kind.OTHER,
-        Kind.ANGLE,
-        Kind.QUATERNION,
-    }
-)
-_YES_OR_NO = frozenset({Kind.BINARY, Kind.MULTILABEL})
-_VIEWED = (NUMBERS | _YES_OR_NO) - {Kind.DETECTION}
-
-
-# Kinds whose values are names, compared by equality.
-IDS = frozenset({Kind.IDS, Kind.TOKENS})
+NUMBERS = AMOUNTS | {Kind.OTHER}
+_VIEWED = (NUMBERS | YES_OR_NO) - {Kind.DETECTION}
 
 
 def is_floating(dtype: np.dtype) -> bool:
@@ -327,7 +312,7 @@ def _decisions(
         by_place = unread if unread is not None and unread.shape[axis] == 1 else None
         sides = reference, candidate, axis
         decided["argmax"] = by_argmax(*sides, by_place, guess=kind is None)
-    if kind in _YES_OR_NO:
+    if kind in YES_OR_NO:
         each = unread if unread is not None and unread.shape == reference.shape else None
         decided["zero"] = by_threshold(reference, candidate, 0.0, each)
         if unit:
