@@ -160,10 +160,6 @@ class OutputAccumulator:
         if len(self._found) > _TOGETHER:
             self._found = [self._totals]
 
-    def merge(self, other: "OutputAccumulator") -> None:
-        """Adds the samples that `other` has seen."""
-        self._found += other._found
-
     @property
     def _totals(self) -> Totals:
         return merge(*self._found)

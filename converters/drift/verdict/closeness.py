@@ -20,6 +20,7 @@ from tfmp.converters.drift.verdict.check import (
     Verdict,
     advice,
     against,
+    bound_text,
     number_beside,
 )
 
@@ -105,11 +106,10 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     elif verdict is Verdict.INCONCLUSIVE and bad > lost:
         upper = binomial_bounds(lost, samples, budget.confidence)[1]
         verdict = against(0.0, upper, share)
-    bound = f"least {lower:.2%}" if verdict is Verdict.FAIL else f"most {upper:.2%}"
     text = (
         f"{where}: {bad:,} of {samples:,} samples are off by more than {limit:.10g} of their own "
-        f"size, the worst by {worst:.3g}; the true share is at {bound} "
-        f"({budget.confidence:.0%} confidence), budget {share:.2%}"
+        f"size, the worst by {worst:.3g}; the true share is at "
+        f"{bound_text(verdict, lower, upper, budget)}, budget {share:.2%}"
     )
     if verdict is Verdict.PASS and bad > lost:
         text += f". {bad - lost:,} of them are noise beside larger samples"
