@@ -22,8 +22,6 @@ TIE = 0.02
 # within far less, FP16 ones within about classes * 2**-12.
 ROW_SUM_TOLERANCE = 1e-3
 
-_HALF = 0.5
-
 # Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
 _LITTLE = 0.005
 
@@ -177,7 +175,7 @@ def by_threshold(
         yes, changed = yes & valid, changed & valid
     firm, where = changed.copy(), np.nonzero(changed)
     # The logit of p is about 4 (p - 0.5) near 0.5.
-    firm[where] = np.abs(one[where] - threshold) > (TIE / 4 if threshold == _HALF else TIE)
+    firm[where] = np.abs(one[where] - threshold) > (TIE / 4 if threshold else TIE)
     classes = count_labels(*(flags.reshape(len(one), -1, labels) for flags in (yes, firm)))
     return _counted(changed, firm, classes, valid)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
@@ -224,16 +225,17 @@ def drift_of(
     )
 
 
-# Samples that are off by more of their own size are judged by themselves where they are proven to
-# be fewer than one in a hundred; everything else is looked at without them.
-_OFF, _RARE, _CONFIDENCE = 0.1, 0.01, 0.95
-
-
 def set_aside(totals: Totals) -> np.ndarray:
-    """Flags of the few rows of samples that are judged by themselves; none if they are not few."""
+    """Flags of the few rows of samples that are judged by themselves; none if they are not few.
+
+    They break the default limit of a sample's own error, and are proven to be within that of their
+    share. Everything else is looked at without them.
+    """
+    limits = DriftBudget()
     error, norm = totals.rows.values[:, :2].T if len(totals.rows) else np.empty((2, 0))
-    off = error > _OFF * norm
-    if not off.any() or binomial_bounds(int(off.sum()), len(off), _CONFIDENCE)[1] > _RARE:
+    off = error > (limits.sample_rel_l2 or 0.0) * norm
+    share = binomial_bounds(int(off.sum()), len(off), limits.confidence)[1] if off.any() else 1.0
+    if share > (limits.flip_rate or 0.0):
         return np.zeros(len(off), bool)
     return np.asarray(off)
 

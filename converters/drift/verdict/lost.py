@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tfmp.converters.drift import (
     BETWEEN_OUTPUTS,
+    FEW_COLUMNS,
     NEAR,
     NEAR_END,
     WRONG,
@@ -31,9 +32,6 @@ _STEP = 12**0.5
 
 # Fewer lost samples are no share.
 _FEWEST = 3
-
-# Units of which each is looked at; the worst of more is often wrong by chance.
-_FEW = 16
 
 # Outputs of a model that are compared with one another.
 _MOST_OUTPUTS = 8
@@ -105,7 +103,7 @@ def _share(output: OutputDrift, view: View, limit: float, confidence: float) -> 
         f"output {output.name!r}: {_told(view)}. The true share is at least {lower:.2%} "
         f"({confidence:.0%} confidence), limit {limit:.2%}"
     )
-    if lower <= limit and view.units > _FEW:  # the worst of many, by chance
+    if lower <= limit and view.units > FEW_COLUMNS:  # the worst of many, by chance
         return None
     read = view.view == WRONG_SAMPLES or (output.task.kind in _NUMBERS and not output.is_unknown)
     failed = lower > limit and read
