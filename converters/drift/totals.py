@@ -150,11 +150,11 @@ def measure(
         keys: a key for each sample, see `Sketch`; None to keep no rows of samples.
         unread: flags of places that nobody reads, with an axis of 1 for classes; None for none.
     """
-    given = reference, candidate, keys, unread
+    one, other = reference, candidate
 
     def of(rows: Any) -> Totals:
-        one, other, *rest = (None if each is None else each[rows] for each in given)
-        return measure(one, other, task, *rest)
+        rest = (None if each is None else each[rows] for each in (keys, unread))
+        return measure(one[rows], other[rows], task, *rest)
 
     samples = len(reference) if reference.ndim else 1
     step = max(1, _TOGETHER * samples // max(1, reference.size))
