@@ -9,21 +9,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfmp.converters.drift.sketch import UNREADABLE, Written, packed, unpacked, unreadable
+from tfmp.converters.drift.sketch import Written, packed, unpacked
 from tfmp.shared.report_files import JsonObject
 
-# Sums over samples, for one class: the samples that hold it, its decisions in them, and the sum of
-# the shares of these that changed, in whole millionths, which merge exactly.
+# Sums over samples, for one class of the reference: the samples that hold it, its decisions in
+# them, and the sum of the shares of these that changed, in whole millionths, which merge exactly.
 SUMS = ("samples", "decisions", "changed")
 MILLION = 1_000_000
-
-# The sums for decisions of the reference (changed: lost), then for those of the candidate
-# (changed: gained).
-COLUMNS = 2 * len(SUMS)
-
-# Earlier reports have seven sums, of which the first two are these, and the third one counts the
-# decisions that changed.
-_EARLIER = 7
 
 # Values that are numbers rather than classes soon exceed it.
 MOST_CLASSES = 4096
@@ -37,8 +29,10 @@ _COUNT = np.dtype("<i8")
 class ClassTable(Written):
     """Counts by class; they merge exactly."""
 
+    what = "a table of classes"
+
     def __init__(self, rows: Mapping[str, np.ndarray] | None = None, overfull: bool = False):
-        """Takes `COLUMNS` counts for each class; more than `MOST_CLASSES` are not kept."""
+        """Takes `len(SUMS)` counts for each class; more than `MOST_CLASSES` are not kept."""
         self.overfull = overfull or len(rows or {}) > MOST_CLASSES
         self._rows = {} if self.overfull else rows or {}
 
@@ -57,32 +51,25 @@ class ClassTable(Written):
     def to_json(self) -> JsonObject:
         """The classes, and their counts as compressed bytes."""
         rows = self.rows
-        counts = np.array(list(rows.values()), _COUNT).reshape(len(rows), COLUMNS)
+        counts = np.array(list(rows.values()), _COUNT).reshape(len(rows), len(SUMS))
         return {
             "overfull": self.overfull,
             "classes": list(rows),
-            "columns": COLUMNS,
+            "columns": len(SUMS),
             "counts": packed(counts.T),
         }
 
     @classmethod
-    def from_json(cls, document: JsonObject) -> "ClassTable":
-        """Reads what `to_json` gave; raises `InputError`."""
-        try:
-            names = [str(name) for name in document["classes"]]
-            columns = int(document.get("columns", 2 * _EARLIER))
-            if len(names) > MOST_CLASSES or columns not in (COLUMNS, 2 * _EARLIER):
-                raise ValueError
-            counts = unpacked(document["counts"], _COUNT, columns * len(names))
-            counts = counts.reshape(2, columns // 2, len(names))
-            if columns != COLUMNS:
-                samples, decisions, changed = (counts[:, at] for at in range(3))
-                shares = MILLION * samples * changed // np.maximum(1, decisions)
-                counts = np.stack([samples, decisions, shares], axis=1)
-            rows = counts.reshape(COLUMNS, len(names)).T
-            return cls(dict(zip(names, rows, strict=True)), bool(document["overfull"]))
-        except UNREADABLE as error:
-            raise unreadable("a table of classes") from error
+    def read(cls, document: JsonObject) -> "ClassTable":
+        """See `Written`."""
+        names = [str(name) for name in document["classes"]]
+        if document.get("columns") != len(SUMS):  # of an earlier version: judged without classes
+            return cls(overfull=True)
+        if len(names) > MOST_CLASSES:
+            raise ValueError(f"{len(names)} classes")
+        counts = unpacked(document["counts"], _COUNT, len(SUMS) * len(names))
+        rows = counts.reshape(len(SUMS), len(names)).T
+        return cls(dict(zip(names, rows, strict=True)), bool(document["overfull"]))
 
 
 def _place(row: tuple[str, np.ndarray]) -> tuple[int, str]:
@@ -92,49 +79,40 @@ def _place(row: tuple[str, np.ndarray]) -> tuple[int, str]:
 
 
 def count_classes(
-    reference: np.ndarray,
-    candidate: np.ndarray,
-    changed: np.ndarray,
-    names: Sequence[object] | int,
+    decided: np.ndarray, changed: np.ndarray, names: Sequence[object] | int
 ) -> ClassTable:
     """Counts one batch.
 
     Args:
-        reference: class of each decision of the reference as a place in `names`, of shape
+        decided: class of each decision of the reference as a place in `names`, of shape
             (samples, decisions); -1 for one that is of no class.
-        candidate: those of the candidate.
         changed: whether a decision changed, as far as that counts.
         names: the classes, or how many there are.
     """
     size = names if isinstance(names, int) else len(names)
-    counts = np.zeros((2, len(SUMS), size), np.int64)
+    sums = np.zeros((len(SUMS), size), np.int64)
     step = max(1, _CELLS // max(1, size))
-    for start in range(0, len(reference), step):
-        part = slice(start, start + step)
-        for sums, decided in zip(counts, (reference[part], candidate[part]), strict=True):
-            known, rows = decided >= 0, len(decided)
-            place = decided + np.arange(rows)[:, None] * size
-            held, lost = (
-                np.bincount(place[which], minlength=rows * size).reshape(rows, size)
-                for which in (known, known & changed[part])
-            )
-            sums += _summed(held, lost)
-    return _table(counts, names)
+    for start in range(0, len(decided), step):
+        part = decided[start : start + step]
+        known, rows = part >= 0, len(part)
+        place = part + np.arange(rows)[:, None] * size
+        held, lost = (
+            np.bincount(place[which], minlength=rows * size).reshape(rows, size)
+            for which in (known, known & changed[start : start + step])
+        )
+        sums += _summed(held, lost)
+    return _table(sums, names)
 
 
-def count_labels(yes: np.ndarray, said: np.ndarray, changed: np.ndarray) -> ClassTable:
+def count_labels(yes: np.ndarray, changed: np.ndarray) -> ClassTable:
     """Counts one batch of decisions for or against each of some labels; a yes is of its label.
 
     Args:
         yes: the reference's decisions, of shape (samples, decisions, labels).
-        said: those of the candidate.
         changed: whether a decision changed, as far as that counts.
     """
-    counts = [
-        _summed(*(np.count_nonzero(each, axis=1) for each in (decided, decided & changed)))
-        for decided in (yes, said)
-    ]
-    return _table(np.stack(counts), yes.shape[2])
+    held, lost = (np.count_nonzero(each, axis=1) for each in (yes, yes & changed))
+    return _table(_summed(held, lost), yes.shape[2])
 
 
 def _summed(held: np.ndarray, lost: np.ndarray) -> np.ndarray:
@@ -148,7 +126,7 @@ def _summed(held: np.ndarray, lost: np.ndarray) -> np.ndarray:
 
 def _table(counts: np.ndarray, names: Sequence[object] | int) -> ClassTable:
     """The counts of each class that was seen."""
-    rows = counts.reshape(COLUMNS, -1).T
+    rows = counts.T
     seen = np.flatnonzero(rows.any(axis=1)).tolist()
     if len(seen) > MOST_CLASSES:
         return ClassTable(overfull=True)

@@ -89,11 +89,9 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
             counts["saturated"] += _count_saturated(expected, received)
         found[:, part[0]] += added
     sums = dict(zip(_SUMS, found, strict=True))
-    squares = sums["reference_sq"] + sums["candidate_sq"]
-    dot = (squares - sums["error_sq"]) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
     return Distances(
         {
-            **{name: fold(each.tolist()) for name, each in {**sums, "dot": dot}.items()},
+            **{name: fold(each.tolist()) for name, each in sums.items()},
             **counts,
             "max_abs": largest,
             "worst_rel_l2": _worst(sums["error_sq"], sums["reference_sq"]),

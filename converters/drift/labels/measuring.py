@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfmp.converters.drift import Sketch, fold
+from tfmp.converters.drift import TOP_K, Sketch, fold
 from tfmp.converters.drift.labels.counts import GROUPS, Counts
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import Arrays, Kept, keep
@@ -22,8 +22,6 @@ from tfmp.converters.drift.labels.reading import (
 from tfmp.converters.drift.labels.spread import Spread
 from tfmp.converters.drift.labels.totals import Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
-
-TOP = 5
 
 # Labels of yes and no, and of classes, lie between these: hinge losses have -1 for no.
 _NO, _YES = -1, 1
@@ -128,7 +126,7 @@ def _by_score(
 ) -> Answers:
     """Answers by the largest score of the last axis; a truth of -1 is no label."""
     top = None
-    if truth.ndim == 1 and reference.shape[-1] > TOP:
+    if truth.ndim == 1 and reference.shape[-1] > TOP_K:
         top = [_among_best(truth, scores) for scores in (reference, candidate)]
     return _answers(truth, _largest(reference), _largest(candidate), keys, top)
 
@@ -143,7 +141,7 @@ def _among_best(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     own = np.take_along_axis(scores, truth[:, None], axis=1)
     before = np.arange(scores.shape[1]) < truth[:, None]
     ahead = np.count_nonzero((scores > own) | ((scores == own) & before), axis=1)
-    return (ahead < TOP) & ~np.isnan(scores).any(axis=1)
+    return (ahead < TOP_K) & ~np.isnan(scores).any(axis=1)
 
 
 def _answers(

@@ -1,10 +1,8 @@
 """Checks of decisions: how many change, and whether a class is lost that is too rare to show."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from tfmp.converters.drift import (
     BOXES,
@@ -146,11 +144,10 @@ def _advice(counted: Decisions, repeated: float, budget: DriftBudget, limit: flo
 
 @dataclass(frozen=True)
 class _ClassTest:
-    """Decisions for one class that may be lost or new.
+    """Decisions for one class that may be lost.
 
     Attributes:
         name: the class.
-        role: "lost" or "new".
         samples: samples that hold it.
         decisions: its decisions in them.
         rate: mean over samples of the share of these that changed.
@@ -158,7 +155,6 @@ class _ClassTest:
     """
 
     name: str
-    role: str
     samples: int
     decisions: int
     rate: float
@@ -169,24 +165,23 @@ class _ClassTest:
         """What happens to the class, in words."""
         if self.decisions == self.samples:
             count = f"{round(self.rate * self.samples):,} of {self.samples:,} decisions"
-            return f"class {self.name!r}: {count} are {self.role} ({self.samples:,} samples)"
+            return f"class {self.name!r}: {count} are lost ({self.samples:,} samples)"
         return (
-            f"class {self.name!r}: {self.rate:.0%} of its decisions are {self.role} in each of "
+            f"class {self.name!r}: {self.rate:.0%} of its decisions are lost in each of "
             f"{self.samples:,} samples, on average"
         )
 
 
 def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
-    """Whether some class is lost, or given to others, far more often than by chance."""
+    """Whether some class is lost far more often than by chance."""
     limit = budget.class_flip_rate
     if limit is None or not counted.classes.rows:
         return []
     tests = list(_class_tests(counted, output.totals.rows.repeated))
     alpha = 1 - budget.confidence
-    testable = _testable([test.trials for test in tests], limit, alpha)
     suspects = sorted(
         (
-            (binomial_p(test.rate * test.trials, test.trials, limit) * testable, test.name, test)
+            (binomial_p(test.rate * test.trials, test.trials, limit) * len(tests), test.name, test)
             for test in tests
             if test.rate > limit
         ),
@@ -209,36 +204,17 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
     told = "; ".join(test.text for test in bad[:_NAMED])
     more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
     text = f"{where}{told}{more}; a class may change in at most {limit:.0%} of its decisions"
-    lower = binomial_bounds(worst.rate * worst.trials, worst.trials, 1 - alpha / testable)[0]
+    lower = binomial_bounds(worst.rate * worst.trials, worst.trials, 1 - alpha / len(tests))[0]
     facts = "class_flip_rate", output.name, worst.rate, lower, None, limit
     return [Check(*facts, Verdict.FAIL, text, p)]
 
 
 def _class_tests(counted: Decisions, repeated: float) -> Iterator[_ClassTest]:
-    """Each class with decisions of the reference that are lost, and with those that are new."""
+    """Each class of the reference."""
     for name, row in counted.classes.rows.items():
-        for role, sums in zip(("lost", "new"), row.reshape(2, -1).tolist(), strict=True):
-            samples, decisions, changed = sums
-            if samples:
-                rate = changed / MILLION / samples
-                yield _ClassTest(name, role, samples, decisions, rate, samples / repeated)
-
-
-def _testable(trials: Sequence[float], limit: float, alpha: float) -> int:
-    """How many classes could fail at all; the others cost no confidence (Tarone 1990).
-
-    A class of n samples that are all lost has a p-value of limit ** n.
-
-    Args:
-        trials: of each class, its samples.
-        limit: of their rates.
-        alpha: the error rate of all.
-    """
-    least = np.sort(np.power(limit, trials))
-    for count in range(1, len(least) + 1):
-        if np.count_nonzero(least <= alpha / count) <= count:
-            return count
-    return max(1, len(least))
+        samples, decisions, changed = row.tolist()
+        rate = changed / MILLION / samples
+        yield _ClassTest(name, samples, decisions, rate, samples / repeated)
 
 
 def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
