@@ -12,10 +12,14 @@ import numpy as np
 from tfmp.converters.drift.sketch import Written, packed, unpacked
 from tfmp.shared.report_files import JsonObject
 
-# Sums over samples, for one class of the reference: the samples that hold it, its decisions in
-# them, and the sum of the shares of these that changed, in whole millionths, which merge exactly.
+# Sums over samples, for one class: the samples that hold it, its decisions in them, and the sum of
+# the shares of these that changed, in whole millionths, which merge exactly.
 SUMS = ("samples", "decisions", "changed")
 MILLION = 1_000_000
+
+# The sums for decisions of the reference (changed: lost), then for those of the candidate
+# (changed: gained).
+COLUMNS = 2 * len(SUMS)
 
 # Values that are numbers rather than classes soon exceed it.
 MOST_CLASSES = 4096
@@ -32,7 +36,7 @@ class ClassTable(Written):
     what = "a table of classes"
 
     def __init__(self, rows: Mapping[str, np.ndarray] | None = None, overfull: bool = False):
-        """Takes `len(SUMS)` counts for each class; more than `MOST_CLASSES` are not kept."""
+        """Takes `COLUMNS` counts for each class; more than `MOST_CLASSES` are not kept."""
         self.overfull = overfull or len(rows or {}) > MOST_CLASSES
         self._rows = {} if self.overfull else rows or {}
 
@@ -51,11 +55,11 @@ class ClassTable(Written):
     def to_json(self) -> JsonObject:
         """The classes, and their counts as compressed bytes."""
         rows = self.rows
-        counts = np.array(list(rows.values()), _COUNT).reshape(len(rows), len(SUMS))
+        counts = np.array(list(rows.values()), _COUNT).reshape(len(rows), COLUMNS)
         return {
             "overfull": self.overfull,
             "classes": list(rows),
-            "columns": len(SUMS),
+            "columns": COLUMNS,
             "counts": packed(counts.T),
         }
 
@@ -63,12 +67,12 @@ class ClassTable(Written):
     def read(cls, document: JsonObject) -> "ClassTable":
         """See `Written`."""
         names = [str(name) for name in document["classes"]]
-        if document.get("columns") != len(SUMS):  # of an earlier version: judged without classes
+        if document.get("columns") != COLUMNS:  # of an earlier version: judged without classes
             return cls(overfull=True)
         if len(names) > MOST_CLASSES:
             raise ValueError(f"{len(names)} classes")
-        counts = unpacked(document["counts"], _COUNT, len(SUMS) * len(names))
-        rows = counts.reshape(len(SUMS), len(names)).T
+        counts = unpacked(document["counts"], _COUNT, COLUMNS * len(names))
+        rows = counts.reshape(COLUMNS, len(names)).T
         return cls(dict(zip(names, rows, strict=True)), bool(document["overfull"]))
 
 
@@ -79,40 +83,49 @@ def _place(row: tuple[str, np.ndarray]) -> tuple[int, str]:
 
 
 def count_classes(
-    decided: np.ndarray, changed: np.ndarray, names: Sequence[object] | int
+    reference: np.ndarray,
+    candidate: np.ndarray,
+    changed: np.ndarray,
+    names: Sequence[object] | int,
 ) -> ClassTable:
     """Counts one batch.
 
     Args:
-        decided: class of each decision of the reference as a place in `names`, of shape
+        reference: class of each decision of the reference as a place in `names`, of shape
             (samples, decisions); -1 for one that is of no class.
+        candidate: those of the candidate.
         changed: whether a decision changed, as far as that counts.
         names: the classes, or how many there are.
     """
     size = names if isinstance(names, int) else len(names)
-    sums = np.zeros((len(SUMS), size), np.int64)
+    counts = np.zeros((2, len(SUMS), size), np.int64)
     step = max(1, _CELLS // max(1, size))
-    for start in range(0, len(decided), step):
-        part = decided[start : start + step]
-        known, rows = part >= 0, len(part)
-        place = part + np.arange(rows)[:, None] * size
-        held, lost = (
-            np.bincount(place[which], minlength=rows * size).reshape(rows, size)
-            for which in (known, known & changed[start : start + step])
-        )
-        sums += _summed(held, lost)
-    return _table(sums, names)
+    for start in range(0, len(reference), step):
+        part = slice(start, start + step)
+        for sums, decided in zip(counts, (reference[part], candidate[part]), strict=True):
+            known, rows = decided >= 0, len(decided)
+            place = decided + np.arange(rows)[:, None] * size
+            held, lost = (
+                np.bincount(place[which], minlength=rows * size).reshape(rows, size)
+                for which in (known, known & changed[part])
+            )
+            sums += _summed(held, lost)
+    return _table(counts, names)
 
 
-def count_labels(yes: np.ndarray, changed: np.ndarray) -> ClassTable:
+def count_labels(yes: np.ndarray, said: np.ndarray, changed: np.ndarray) -> ClassTable:
     """Counts one batch of decisions for or against each of some labels; a yes is of its label.
 
     Args:
         yes: the reference's decisions, of shape (samples, decisions, labels).
+        said: those of the candidate.
         changed: whether a decision changed, as far as that counts.
     """
-    held, lost = (np.count_nonzero(each, axis=1) for each in (yes, yes & changed))
-    return _table(_summed(held, lost), yes.shape[2])
+    counts = [
+        _summed(*(np.count_nonzero(each, axis=1) for each in (decided, decided & changed)))
+        for decided in (yes, said)
+    ]
+    return _table(np.stack(counts), yes.shape[2])
 
 
 def _summed(held: np.ndarray, lost: np.ndarray) -> np.ndarray:
@@ -126,7 +139,7 @@ def _summed(held: np.ndarray, lost: np.ndarray) -> np.ndarray:
 
 def _table(counts: np.ndarray, names: Sequence[object] | int) -> ClassTable:
     """The counts of each class that was seen."""
-    rows = counts.T
+    rows = counts.reshape(COLUMNS, -1).T
     seen = np.flatnonzero(rows.any(axis=1)).tolist()
     if len(seen) > MOST_CLASSES:
         return ClassTable(overfull=True)

@@ -125,7 +125,7 @@ def by_argmax(
     if unread is not None:
         valid = ~unread.reshape(best.shape)
         changed &= valid
-        best = np.where(valid, best, -1)
+        best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
     firm = np.zeros_like(changed)
     samples, places = np.nonzero(changed)
     step = max(1, CHUNK // one.shape[2])
@@ -143,7 +143,7 @@ def by_argmax(
             seen = one[sample][np.isfinite(one[sample])]
             here = where[0] == sample
             firm[sample, where[1][here]] &= (high - low)[here] > _LITTLE * np.ptp(seen)
-    return _counted(changed, firm, count_classes(best, firm, one.shape[2]), valid)
+    return _counted(changed, firm, count_classes(best, chosen, firm, one.shape[2]), valid)
 
 
 def _classes_last(scores: np.ndarray, axis: int) -> np.ndarray:
@@ -168,15 +168,15 @@ def by_threshold(
     """
     labels = reference.shape[-1] if reference.ndim > 1 else 1
     one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
-    yes = one >= threshold
-    changed, valid = yes != (other >= threshold), None
+    yes, said = one >= threshold, other >= threshold
+    changed, valid = yes != said, None
     if unread is not None:
         valid = ~unread.reshape(yes.shape)
-        yes, changed = yes & valid, changed & valid
+        yes, said, changed = yes & valid, said & valid, changed & valid
     firm, where = changed.copy(), np.nonzero(changed)
     # The logit of p is about 4 (p - 0.5) near 0.5.
     firm[where] = np.abs(one[where] - threshold) > (TIE / 4 if threshold else TIE)
-    classes = count_labels(*(flags.reshape(len(one), -1, labels) for flags in (yes, firm)))
+    classes = count_labels(*(flags.reshape(len(one), -1, labels) for flags in (yes, said, firm)))
     return _counted(changed, firm, classes, valid)
 
 
@@ -190,14 +190,14 @@ def by_equality(
         changed = (one != other) & ~(np.isnan(one) & np.isnan(other))
     else:
         changed = np.asarray(one != other, bool)
-    values, place = np.unique(one, return_inverse=True)
-    place = place.reshape(one.shape)
+    values, place = np.unique(np.concatenate([one.ravel(), other.ravel()]), return_inverse=True)
+    place = place.reshape(2, *one.shape)
     names = [_name(value) for value in values.tolist()]
     valid = None
     if unread is not None:
         valid = ~unread.reshape(changed.shape)
         place = np.where(valid, place, -1)
-    classes = count_classes(place, changed, names)
+    classes = count_classes(place[0], place[1], changed, names)
     near = _count_near(one[changed], other[changed]) if one.dtype.kind in "iuf" else 0
     return replace(_counted(changed, changed, classes, valid), near=near)
 

@@ -12,7 +12,16 @@ from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
 from tfmp.converters.drift.tasks import IDS, YES_OR_NO, Kind, Task
 from tfmp.converters.drift.totals import Totals, measure
-from tfmp.converters.drift.views import HALF, Table, View, first_axis, near_end, tables_of, views_of
+from tfmp.converters.drift.views import (
+    HALF,
+    Evidence,
+    Table,
+    View,
+    first_axis,
+    near_end,
+    tables_of,
+    views_of,
+)
 from tfmp.shared.numerics import ulp
 
 # How a sample is decided, and so what counts as a flip.
@@ -62,7 +71,7 @@ class OutputDrift:
         reference_nan: values of r that are NaN, which nothing can be compared with.
         infinite_lost: values of r that are infinite where c is finite or has the other sign.
         saturated: values of c at the largest FP16 value where r lies beyond it: clamped overflow.
-        collapsed: whether c is zero throughout while r is not.
+        collapsed: whether c is zero throughout while r is not, or the same for every sample.
         decision: kind of answer that a flip changes: "argmax" (class scores), "threshold 0.5"
             (probabilities), "threshold 0" (logits of labels), "equality" (integers, booleans,
             strings, ids) or "boxes" (detections); None if the output decides nothing.
@@ -321,9 +330,17 @@ def _kl(totals: Totals) -> float | None:
 
 def _collapsed(totals: Totals) -> bool:
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
-    # A reference that is smaller than FP16 can show is zero to it, too.
+    # What varies by less than FP16 can show is constant to it, too.
     typical = math.sqrt(total(totals.reference_sq) / max(1, totals.measured))
-    return zeros and totals.max_abs > float(ulp(np.array(typical)))
+    return (zeros or _froze(totals.evidence)) and totals.max_abs > float(ulp(np.array(typical)))
+
+
+def _froze(evidence: Evidence) -> bool:
+    """Whether all samples have the same answer of the candidate, and others of the reference."""
+    if len(evidence.parts) != 1:  # of samples with shapes of their own, none has another's answer
+        return False
+    varies, differs = (evidence.parts[0].values != evidence.parts[0].values[:1]).any(axis=(0, 2))
+    return bool(varies and not differs)
 
 
 def _unknown(totals: Totals, by_equality: bool) -> Task:

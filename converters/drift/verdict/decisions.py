@@ -144,10 +144,11 @@ def _advice(counted: Decisions, repeated: float, budget: DriftBudget, limit: flo
 
 @dataclass(frozen=True)
 class _ClassTest:
-    """Decisions for one class that may be lost.
+    """Decisions for one class that may be lost or new.
 
     Attributes:
         name: the class.
+        role: "lost" or "new".
         samples: samples that hold it.
         decisions: its decisions in them.
         rate: mean over samples of the share of these that changed.
@@ -155,6 +156,7 @@ class _ClassTest:
     """
 
     name: str
+    role: str
     samples: int
     decisions: int
     rate: float
@@ -165,15 +167,15 @@ class _ClassTest:
         """What happens to the class, in words."""
         if self.decisions == self.samples:
             count = f"{round(self.rate * self.samples):,} of {self.samples:,} decisions"
-            return f"class {self.name!r}: {count} are lost ({self.samples:,} samples)"
+            return f"class {self.name!r}: {count} are {self.role} ({self.samples:,} samples)"
         return (
-            f"class {self.name!r}: {self.rate:.0%} of its decisions are lost in each of "
+            f"class {self.name!r}: {self.rate:.0%} of its decisions are {self.role} in each of "
             f"{self.samples:,} samples, on average"
         )
 
 
 def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
-    """Whether some class is lost far more often than by chance."""
+    """Whether some class is lost, or given to others, far more often than by chance."""
     limit = budget.class_flip_rate
     if limit is None or not counted.classes.rows:
         return []
@@ -210,11 +212,13 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
 
 
 def _class_tests(counted: Decisions, repeated: float) -> Iterator[_ClassTest]:
-    """Each class of the reference."""
+    """Each class with decisions of the reference that are lost, and with those that are new."""
     for name, row in counted.classes.rows.items():
-        samples, decisions, changed = row.tolist()
-        rate = changed / MILLION / samples
-        yield _ClassTest(name, samples, decisions, rate, samples / repeated)
+        for role, sums in zip(("lost", "new"), row.reshape(2, -1).tolist(), strict=True):
+            samples, decisions, changed = sums
+            if samples:
+                rate = changed / MILLION / samples
+                yield _ClassTest(name, role, samples, decisions, rate, samples / repeated)
 
 
 def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:

@@ -161,6 +161,8 @@ def views_of(
     found = [*_between_samples(tables, samples, own), *_between_columns(tables, samples)]
     found += _between_places(tables, samples)
     found += _wrong_samples(tables, samples, own)
+    if long := _long(tables):
+        found += _wrong_samples([_within(table) for table in long], samples, own)
     if by_place:
         found += [view for view in _between_samples(by_place, samples, own) if view.unit]
         found += _wrong_samples(by_place, samples, own)
@@ -284,9 +286,16 @@ def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
         yield from _worst(BETWEEN_PLACES, "column {0}", stepped, samples)
 
 
+def _within(table: Table) -> Table:
+    """Samples less their mean over their places."""
+    reference, error = (_centred(each, table.known, 1) for each in (table.reference, table.error))
+    word = f"places of {table.word}"
+    return replace(table, reference=reference, error=error, word=word, terms=table.size)
+
+
 def _wrong_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterator[View]:
     """Samples of which a column is wrong, while that of the others is right."""
-    columns, sums = _by_column(tables)
+    columns, sums = _by_column(tables, centred=tables[0].terms is None)
     varies = np.where(sums.variation > CONSTANT**2 * sums.size, sums.variation, np.inf)
     varies = np.where(_noise(sums, own), np.inf, varies)
     lost = np.zeros(len(columns), int)

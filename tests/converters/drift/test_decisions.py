@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from class_tables import lost
+from class_tables import gained, lost
 
 from tfmp.converters.drift.classes import ClassTable
 from tfmp.converters.drift.decisions import by_argmax, by_equality, by_threshold
@@ -17,10 +17,11 @@ class TestArgmax:
         found = by_argmax(self.REFERENCE, self.CANDIDATE, -1)
         assert (found.samples, found.decisions, found.changed, found.firm) == (3, 3, 2, 1)
 
-    def test_classes_count_what_they_lose(self):
+    def test_classes_count_what_they_lose_and_gain(self):
         table = by_argmax(self.REFERENCE, self.CANDIDATE, -1).classes
         assert lost(table, "0") == (2, 1)  # the tie is nobody's loss
         assert lost(table, "1") == (1, 0)
+        assert gained(table, "1") == (3, 1)
         assert list(table.rows) == ["0", "1"]
 
     @pytest.mark.parametrize(("ratio", "firm"), [(1.01, 0), (1.04, 1)])
@@ -54,8 +55,8 @@ class TestArgmax:
         margin = np.take_along_axis(reference, np.stack([best, chosen], axis=2), axis=2)
         firm = margin[..., 0] - margin[..., 1] > 0.02
         assert found.firm == np.count_nonzero(firm) < found.changed
-        held, changed = best == 7, (best == 7) & firm
-        count, share = lost(found.classes, "7")
+        held, changed = chosen == 7, (chosen == 7) & firm
+        count, share = gained(found.classes, "7")
         assert count == np.count_nonzero(held)
         assert share == pytest.approx((changed.sum(axis=1) / held.sum(axis=1)).sum(), abs=1e-5)
 
@@ -113,6 +114,7 @@ class TestEquality:
     def test_texts_and_floats_that_are_ids(self):
         found = by_equality(np.array(["cat", "wolf"]), np.array(["cat", "dog"]))
         assert lost(found.classes, "wolf") == (1, 1)
+        assert gained(found.classes, "dog") == (1, 1)
         ids = by_equality(np.array([[2049.0], [7.0]]), np.array([[2048.0], [7.0001]]))
         assert (ids.changed, lost(ids.classes, "2049")) == (1, (1, 1))
 

@@ -140,6 +140,14 @@ class TestClasses:
         assert "class '5': 4 of 4 decisions are lost (4 samples)" in found.text
         assert check("flip_rate", drift(scores(classes), scores(lost))).verdict is Verdict.PASS
 
+    def test_a_class_that_attracts_others(self):
+        classes = np.repeat([0, 1], [980, 20])
+        drawn = classes.copy()
+        drawn[:9] = 1
+        found = check("class_flip_rate", drift(scores(classes), scores(drawn)))
+        assert found.verdict is Verdict.FAIL
+        assert "9 of 29 decisions are new" in found.text
+
     def test_one_loss_among_a_thousand_classes_is_chance(self):
         classes = np.arange(1000)
         lost = classes.copy()
