@@ -10,7 +10,7 @@ from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
-from tfmp.converters.drift.tasks import IDS, YES_OR_NO, Kind, Task
+from tfmp.converters.drift.tasks import DECLARED, IDS, YES_OR_NO, Kind, Task
 from tfmp.converters.drift.totals import Totals, measure
 from tfmp.converters.drift.views import (
     HALF,
@@ -202,7 +202,8 @@ def drift_of(
         totals = replace(totals, boxes=Decisions())
     by_equality = totals.equality.samples > 0 and not totals.measured
     known = known or (_WHOLE if totals.whole and totals.equality.samples else None)
-    if known is None and labels == "regression":
+    guessed = known is None or (known.kind in YES_OR_NO and known.why != DECLARED)
+    if guessed and labels == "regression":
         known = _NUMBERS
     distances = dict.fromkeys(_DISTANCES) if by_equality else _distances(totals)
     task = known if known is not None and not by_equality else _unknown(totals, by_equality)
@@ -268,6 +269,8 @@ def output_views(
     found: list[View | None] = []
     if task.kind is Kind.EMBEDDING:  # its columns have no meaning of their own
         found += [view for view in views_of(tables) if view.unit in ("", HALF)][:2]
+    elif task.kind in YES_OR_NO:  # scores rank samples, whichever side of a threshold they are on
+        found += [view for view in views_of(tables) if not view.unit][:1]
     elif task.kind in (Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION, *_TURNING):
         own = task.kind in (Kind.REGRESSION, Kind.RECONSTRUCTION)
         found += views_of(tables, by_place, own)

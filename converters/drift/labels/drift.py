@@ -74,9 +74,11 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
 
     Args:
         output: name of the output.
-        kind: kind of labels.
+        kind: kind of labels. Those of yes and no that are neither are numbers after all.
         totals: sums over all samples.
     """
+    if kind in (BINARY, MULTI_LABEL) and not totals.zeros_and_ones:
+        kind = REGRESSION
     name = MEAN_ABSOLUTE_ERROR
     if kind == CUSTOM:
         name = totals.kept.metric.title if totals.kept.metric else output

@@ -10,6 +10,7 @@ from tfmp.converters.drift import (
     NEAR_END,
     WRONG,
     WRONG_SAMPLES,
+    YES_OR_NO,
     DriftBudget,
     Kind,
     OutputDrift,
@@ -82,13 +83,14 @@ def _pooled(output: OutputDrift, view: View, limit: float, told: bool = False) -
     )
     if loss <= limit:
         return Check(view.view, output.name, loss, None, None, limit, Verdict.PASS, text)
-    verdict = Verdict.FAIL
     if view.is_rounding:
         text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
         text += "" if told else f". {_REMEDY}"
-        if output.is_unknown or view.view in _DIFFERENCES:
-            verdict = Verdict.INCONCLUSIVE
-            text += _question(output, view)
+    asked = view.is_rounding and (output.is_unknown or view.view in _DIFFERENCES)
+    verdict = Verdict.FAIL
+    if asked or output.task.kind in YES_OR_NO:
+        verdict = Verdict.INCONCLUSIVE
+        text += _question(output, view)
     return Check(view.view, output.name, loss, None, None, limit, verdict, text)
 
 

@@ -224,17 +224,6 @@ def _named(tables: Sequence[Table], columns: np.ndarray, at: int) -> str:
     return f"{tables[0].word} {columns[at]} of {columns[-1] + 1:,}"
 
 
-def _worst(name: str, word: str, tables: Sequence[Table], samples: int) -> Iterator[View]:
-    """The worst column of differences; `word` says which, with its number in place of {0}."""
-    columns, sums = _by_column(tables, centred=name == BETWEEN_COLUMNS)
-    worst = int(sums.loss.argmax())
-    if sums.loss[worst]:
-        first = int(columns[worst])
-        several = name == BETWEEN_COLUMNS or len(columns) > 1
-        unit = word.format(first, first + 1) if several else ""
-        yield sums.view(name, unit, worst, samples)
-
-
 def _long(tables: Sequence[Table]) -> list[Table]:
     """The tables of samples that have places; none if some have too few."""
     found = [
@@ -247,29 +236,31 @@ def _long(tables: Sequence[Table]) -> list[Table]:
 
 
 def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
-    """Neighbouring columns compared with one another, of few."""
-    few = [
-        table
-        for table in tables
-        if 2 <= len(table.columns) <= FEW_COLUMNS and table.reference.shape[1] == 1
-    ]
-    if len(few) < len(tables) or len({len(table.columns) for table in few}) > 1:
+    """Each two columns compared with one another, of few, in rows of lists: corners have widths."""
+    counts = {len(table.columns) for table in tables}
+    lists = all(table.rows[-1] < table.width for table in tables)
+    if len(counts) > 1 or max(counts) > FEW_COLUMNS or not lists:
         return
-    yield from _worst(
-        BETWEEN_COLUMNS, "columns {0} and {1}", [_stepped(table, 2) for table in few], samples
-    )
+    found = []
+    for gap in range(1, max(counts)):
+        columns, sums = _by_column([_stepped(table, 2, gap) for table in tables])
+        worst = int(sums.loss.argmax())
+        if sums.loss[worst]:
+            unit = f"columns {columns[worst]} and {columns[worst] + gap}"
+            found.append(sums.view(BETWEEN_COLUMNS, unit, worst, samples))
+    if found:
+        yield max(found, key=lambda view: view.loss)
 
 
-def _stepped(table: Table, axis: int) -> Table:
-    """Differences of neighbours along an axis."""
-    sides = [table.reference, table.error]
-    reference, error = (np.diff(each, axis=axis) for each in sides)
-    after = (slice(None),) * axis + (slice(1, None),)
-    before = (slice(None),) * axis + (slice(-1),)
+def _stepped(table: Table, axis: int, gap: int = 1) -> Table:
+    """Differences along an axis of what is so many places apart."""
+    after = (slice(None),) * axis + (slice(gap, None),)
+    before = (slice(None),) * axis + (slice(-gap),)
+    reference, error = (each[after] - each[before] for each in (table.reference, table.error))
     known = table.known[after] & table.known[before]
     columns, rows = table.columns, table.rows
     if axis == 2:
-        columns = columns[:-1]
+        columns = columns[:-gap]
     else:
         next_to = (np.diff(rows) == 1) & (rows[1:] % table.width != 0)
         known = known & next_to[None, :, None]
@@ -282,8 +273,13 @@ def _stepped(table: Table, axis: int) -> Table:
 def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
     """Neighbouring places of a sample compared with one another, by column."""
     stepped = [_stepped(table, 1) for table in _long(tables)]
-    if stepped:
-        yield from _worst(BETWEEN_PLACES, "column {0}", stepped, samples)
+    if not stepped:
+        return
+    columns, sums = _by_column(stepped, centred=False)
+    worst = int(sums.loss.argmax())
+    if sums.loss[worst]:
+        unit = f"column {columns[worst]}" if len(columns) > 1 else ""
+        yield sums.view(BETWEEN_PLACES, unit, worst, samples)
 
 
 def _within(table: Table) -> Table:

@@ -133,6 +133,13 @@ class TestNonfinite:
 
 
 class TestCollapsed:
+    def test_one_answer_to_everything(self) -> None:
+        reference, keys = np.arange(8.0).reshape(4, 2), np.arange(4, dtype=np.uint64)
+        for answers, froze in ((np.ones((4, 2)), True), (reference, False)):
+            accumulator = OutputAccumulator("y")
+            accumulator.update(reference, answers, keys)
+            assert accumulator.result().collapsed is froze
+
     def test_zeros(self) -> None:
         assert drift([[1.0, 2.0]], [[0.0, -0.0]]).collapsed
 
@@ -337,7 +344,8 @@ class TestViews:
     def test_all_where_nothing_tells_what_it_means(self):
         assert self.views(None) == self.views("regression") == {"between_samples"}
         assert self.views("embedding") == {"between_samples"}
-        assert self.views("classification") == self.views("multilabel") == set()
+        assert self.views("multilabel") == {"between_samples"}
+        assert self.views("classification") == set()
 
     def test_angles_and_quaternions_have_no_end(self):
         sure = np.float32(1 - 1e-3 * np.random.default_rng(0).random((200, 1)))
