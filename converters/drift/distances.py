@@ -110,10 +110,13 @@ def _by_row(products: _Factors) -> np.ndarray:
     """Sums of products over the values of each sample: (products, samples)."""
     samples, width = products[0][0].shape
     sums = np.zeros((len(products), samples))
-    for start in range(0, width, _LONG):
-        part = slice(start, start + _LONG)
-        for factors, out in zip(products, sums, strict=True):
-            out += np.einsum(_ROWS[len(factors)], *(factor[:, part] for factor in factors))
+    long = width - width % _LONG
+    for factors, out in zip(products, sums, strict=True):
+        if long:
+            rows = (each[:, :long].reshape(-1, _LONG) for each in factors)
+            out += np.einsum(_ROWS[len(factors)], *rows).reshape(samples, -1).sum(axis=1)
+        if long < width:
+            out += np.einsum(_ROWS[len(factors)], *(each[:, long:] for each in factors))
     return sums
 
 

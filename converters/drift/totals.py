@@ -21,7 +21,6 @@ from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import (
     centred,
-    in_unit,
     scores,
     without_masks,
     without_nan,
@@ -175,6 +174,10 @@ def measure(
     return _measure_numbers(dtype, reference, candidate, task, keys, unread)
 
 
+# Least and largest of numbers, and of none.
+_ENDS = ((np.fmin, np.inf), (np.fmax, -np.inf))
+
+
 def _measure_numbers(
     dtype: str,
     reference: np.ndarray,
@@ -201,7 +204,8 @@ def _measure_numbers(
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
-    found["unit"] = in_unit(reference)
+    low, high = (reduced.reduce(reference, axis=None, initial=start) for reduced, start in _ENDS)
+    found["unit"] = bool(low >= 0 and high <= 1)
     one, other = reference, candidate
     if masked is not None:
         one, other = (np.where(masked, 0, values) for values in (reference, candidate))
@@ -229,8 +233,8 @@ def _measure_numbers(
         values=reference.size,
         **distances.fields,
         **found,
-        above=not (reference <= 0).any(),
-        below=not (reference >= 0).any(),
+        above=bool(low > 0),
+        below=bool(high < 0),
         whole=whole,
         evidence=_evidence(reference, candidate, task, keys),
         rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),

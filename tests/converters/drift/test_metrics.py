@@ -76,7 +76,7 @@ class TestDistances:
     def test_kl_by_hand(self) -> None:
         # KL((1/2, 1/2) || (1/4, 3/4)) = log(2)/2 + log(2/3)/2.
         found = drift([[0.5, 0.5]], [[0.25, 0.75]], task=CLASSES)
-        assert found.kl == pytest.approx(math.log(2) / 2 + math.log(2 / 3) / 2, rel=1e-12)
+        assert found.kl == pytest.approx(math.log(2) / 2 + math.log(2 / 3) / 2, rel=1e-6)
 
     def test_kl_of_a_vanished_probability_is_finite(self) -> None:
         found = drift([[0.9, 0.1]], [[1.0, 0.0]], task=CLASSES)
