@@ -1,7 +1,7 @@
 """Verdict cases: fill values, two values as numbers, the same said otherwise, and sure answers."""
 
 import numpy as np
-from verdict_case import DOUBT, INCONCLUSIVE, UNSURE, Cases, Outputs, half, one, softmax
+from verdict_case import INCONCLUSIVE, UNSURE, Cases, Outputs, half, one, softmax
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -89,13 +89,6 @@ def _(rng):
     """Small shares are rounded more coarsely, and say next to nothing."""
     exact = shares(rng)
     return one("topics", exact, np.maximum(half(exact), np.float32(6e-8)))
-
-
-@harmful("shares of topics without small ones, with their divergence", DOUBT, **DIVERGENCE)
-def _(rng):
-    """A topic of three in ten thousand is one of one in ten million."""
-    exact = shares(rng)
-    return one("topics", exact, np.where(exact < 3e-4, 1e-7, exact))
 
 
 def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

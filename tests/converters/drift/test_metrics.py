@@ -133,13 +133,6 @@ class TestNonfinite:
 
 
 class TestCollapsed:
-    def test_one_answer_to_everything(self) -> None:
-        reference, keys = np.arange(8.0).reshape(4, 2), np.arange(4, dtype=np.uint64)
-        for answers, froze in ((np.ones((4, 2)), True), (reference, False)):
-            accumulator = OutputAccumulator("y")
-            accumulator.update(reference, answers, keys)
-            assert accumulator.result().collapsed is froze
-
     def test_zeros(self) -> None:
         assert drift([[1.0, 2.0]], [[0.0, -0.0]]).collapsed
 
