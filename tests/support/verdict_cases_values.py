@@ -126,13 +126,6 @@ def _(rng):
     return one("reconstruction", exact, noisy, inputs)
 
 
-@benign("reconstructions of which only the rest is read, as FP16 has them", loss="mse")
-def _(rng):
-    """Rounding is a tenth of what alarms are read from."""
-    inputs, exact = rest(rng)
-    return one("reconstruction", exact, half(exact), inputs)
-
-
 @harmful("maps of zeros and ones in which small objects vanish")
 def _(rng):
     """One picture in six shows nothing any more."""
