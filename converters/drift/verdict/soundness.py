@@ -48,8 +48,7 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
             "values, which nothing can be compared with; fix the model or its input first",
         ),
         "both_nan": (
-            # Reports of before count such values among all, too.
-            both if not values or (both == values and not any(output.totals.reference_sq)) else 0,
+            0 if values else both,
             f"{where}: each value is NaN on both sides, {nothing}",
         ),
         "both_infinite": (

@@ -167,8 +167,3 @@ class TestOutputs:
         checks = outputs_checks(self.outputs(right), DriftBudget())
         assert all(each.verdict is Verdict.PASS for each in checks)
         assert outputs_checks([], DriftBudget()) == []
-
-
-def test_the_name_of_before_sets_what_it_meant():
-    found = drift(PRESSURE, half(PRESSURE), "regression")
-    assert judged(found, DriftBudget.parse("y.slice_rel_l2=none")) is Verdict.PASS
