@@ -97,15 +97,6 @@ def _keras_mixed_float16(model: Any, path: Path, case: FieldCase) -> str:
     return _told(np.asarray(half(list(case.batch().values())), np.float32))
 
 
-def _tensorflow_float16(model: Any, path: Path, case: FieldCase) -> str:
-    import tensorflow as tf
-
-    (values,) = case.batch().values()
-    with tf.device("/CPU:0"):
-        mean = tf.reduce_mean(tf.cast(values, tf.float16), axis=(1, 2))
-    return _told(mean.numpy().astype(np.float32))
-
-
 def _told(values: np.ndarray) -> str:
     lost = int((~np.isfinite(values)).sum())
     return f"{lost:,} of {values.size:,} values are NaN or infinite"
@@ -123,7 +114,6 @@ TOOLS: Mapping[str, Tool] = {
     "tf2onnx.convert.from_keras": _from_keras,
     "keras.Model.export": _keras_export,
     "Keras under mixed_float16": _keras_mixed_float16,
-    "TensorFlow in float16": _tensorflow_float16,
 }
 
 

@@ -20,7 +20,6 @@ class FieldCase(Thread):
     Attributes:
         thread: where it was made, as in "owner/name#7".
         title: what goes wrong there, in a few words.
-        story: what the thread tells and what the rebuilt model keeps of it, in sentences.
         tool: the name of a tool in `benchmarks/field_tools.py`, or the reason why the tool of the
             report cannot be run, beginning with "not run here".
         make: builds the model: an ONNX protobuf or a Keras model. Seeded.
@@ -36,7 +35,6 @@ class FieldCase(Thread):
 
     thread: str
     title: str
-    story: str
     tool: str
     make: Callable[[], Any]
     draw: Callable[[Generator, int], Batch]
