@@ -1,6 +1,5 @@
 """Keras models behind reports about TensorFlow Lite, tf2onnx and Keras's own exporters."""
 
-
 import keras
 import numpy as np
 from field_case import FieldCase, Generator, normal
@@ -139,7 +138,6 @@ def flat_regions(generator: Generator, samples: int) -> Batch:
 
 
 _LITE = "TFLiteConverter, float16"
-_GPU_HELP = " The delegate itself needs a phone; its FP16 arithmetic is run on the CPU."
 
 CASES = [
     FieldCase(
