@@ -66,7 +66,7 @@ def test_a_pair_is_of_different_models_and_a_group_of_one_in_three_precisions(be
 @pytest.mark.slow
 def test_the_crossover_runs(tmp_path):
     path = tmp_path / "found.json"
-    sizes = ["--widths", "8", "--batches", "4", "8", "--rounds", "1", "--steps", "2"]
+    sizes = ["--widths", "8", "--batches", "4", "--rounds", "1", "--steps", "2"]
     done = subprocess.run(
         [sys.executable, SCRIPT, "--crossover", *sizes, "--json", path],
         capture_output=True,
@@ -74,7 +74,7 @@ def test_the_crossover_runs(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "batch 4" in done.stdout
-    assert [len(cell["ways"]) for cell in json.loads(path.read_text())["crossover"]] == [4, 4]
+    assert [len(cell["ways"]) for cell in json.loads(path.read_text())["crossover"]] == [4]
 
 
 @pytest.mark.slow
