@@ -305,7 +305,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#38850",
         "GaussianNoise: float16 meets float32",
-        "GaussianNoise fails to build under the policy.",
         lambda: stack(layers.Dense(8), layers.GaussianNoise(0.01)),
         X,
         Y,
@@ -313,7 +312,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#35883",
         "AlphaDropout: float16 meets float32",
-        "AlphaDropout behind a SELU layer fails to build under the policy.",
         lambda: stack(layers.Dense(8, activation="selu"), layers.AlphaDropout(0.05)),
         X,
         Y,
@@ -321,7 +319,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#35817",
         "LayerNormalization fails under the policy",
-        "A LayerNormalization behind two Dense layers ends in a dtype error.",
         lambda: stack(layers.Dense(8), layers.LayerNormalization()),
         X,
         Y,
@@ -329,7 +326,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#59678",
         "dropout fails under mixed_float16 with XLA",
-        "XLA has no 16-bit random numbers for the dropout of those days.",
         lambda: stack(layers.Dense(8), layers.Dropout(0.1)),
         X,
         Y,
@@ -338,7 +334,6 @@ CASES = [
     both(
         "keras-team/keras#20605",
         "stateful LSTM and GRU fail to build",
-        "The layers' states are float32 variables, and get float16 values.",
         recurrent,
         STEPS,
         sums(STEPS),
@@ -346,7 +341,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#48961",
         "GlobalAveragePooling1D with a mask fails",
-        "The mask was cast to float32 whatever the policy. Kept: a masked sequence.",
         lambda: masked((12, 4)),
         STEPS,
         sums(STEPS),
@@ -354,8 +348,6 @@ CASES = [
     both(
         "keras-team/keras#17571",
         "a masked softmax overflows in attention",
-        "The mask adds the most negative FP16 number, and negative scores beside it overflow. "
-        "Kept: MultiHeadAttention with a mask and large scores.",
         attention,
         STEPS,
         sums(STEPS),
@@ -363,8 +355,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#47156",
         "a custom instance normalization is unstable",
-        "A layer of the user's own takes moments over whole pictures in FP16, where sums overflow; "
-        "in float32 it trains. Kept: the layer, with values in the tens.",
         lambda: stack(
             InstanceNormalization(),
             layers.Conv2D(4, 3, strides=2, activation="relu"),
@@ -378,15 +368,12 @@ CASES = [
     TrainingCase(
         "keras-team/keras#22586",
         "GroupNormalization gives NaN",
-        "Values around 65,504 are infinite before the layer sees them, and an epsilon of 1e-12 is "
-        "0 in FP16.",
         lambda: endless_inputs(by_policy),
         lambda: endless_inputs(by_callback),
     ),
     both(
         "keras-team/keras#16907",
         "ConvNeXt: a raw variable in LayerScale",
-        "The layer holds a `tf.Variable`, which the policy does not cast. Kept: the layer.",
         lambda: stack(layers.Dense(8), LayerScale()),
         X,
         Y,
@@ -394,7 +381,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#41614",
         "embeddings with a float32 table fail to add",
-        "A custom embedding layer adds float32 tables to 16-bit activations. Kept: the addition.",
         lambda: stack(layers.Dense(8), Positions()),
         X,
         Y,
@@ -402,7 +388,6 @@ CASES = [
     both(
         "keras-team/keras#18139",
         "a custom gradient fails under the policy",
-        "`tf.custom_gradient` in a layer works in float32, and not with the policy.",
         lambda: stack(OwnGradient()),
         X,
         Y,
@@ -410,7 +395,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#30417",
         "'AutoCastVariable' object is not subscriptable",
-        "A layer that takes a slice of its kernel fails under the policy.",
         lambda: stack(Slice()),
         X,
         Y,
@@ -418,7 +402,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#39982",
         "categorical_hinge: float16 meets float32",
-        "The loss takes the maximum of float32 labels and float16 outputs.",
         lambda: keras.Sequential([keras.Input((8,)), layers.Dense(8), layers.Dense(3)]),
         X,
         LABELS[np.argmax(X[:, :3], axis=1)],
@@ -427,8 +410,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#61771",
         "labels must be cast by hand before the loss",
-        "A loss in TensorFlow's own operations does not take float32 labels and float16 outputs "
-        "together. Kept: a `train_step` with a squared error.",
         raw_loss,
         X,
         Y,
@@ -436,8 +417,6 @@ CASES = [
     both(
         "keras-team/keras#16552",
         "the loss becomes NaN, or nothing is learnt",
-        "A classifier ends in a softmax, and trains in float32 only. Kept: a softmax layer whose "
-        "first answers are wrong and far apart.",
         hard_classes,
         X,
         LABELS[np.argmin(X[:, :3], axis=1)],
@@ -448,22 +427,18 @@ CASES = [
     TrainingCase(
         "tensorflow/tensorflow#43978",
         "a model with an activity regularizer cannot be saved",
-        "Saving fails under the policy. Kept: train, save, load, compare.",
         lambda: saved("keras"),
         lambda: saved("tfmp"),
     ),
     TrainingCase(
         "tensorflow/tensorflow#46392",
         "the loss does not fall with XLA and mixed precision",
-        "A deep network learns with either of them, and not with both. Kept: four convolutions.",
         lambda: with_xla(by_policy),
         lambda: with_xla(by_callback),
     ),
     both(
         "tensorflow/tensorflow#50171",
         "EfficientNet: normalization of inputs meets float16",
-        "Input normalization computes in float32 and fails to meet the policy. Kept: Rescaling and "
-        "Normalization before a convolution.",
         lambda: stack(
             layers.Rescaling(1 / 255),
             layers.Normalization(mean=0.5, variance=0.1),
@@ -478,8 +453,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#59826",
         "forward-forward training stops to learn",
-        "Keras's example of layers that learn by themselves no longer trains under the policy. "
-        "Kept: two such layers, each with an optimizer of its own.",
         forward_forward,
         PIXELS,
         np.roll(PIXELS, 1, axis=0) * (np.arange(784) % 2),
@@ -489,7 +462,6 @@ CASES = [
     both(
         "keras-team/keras-hub#959",
         "FNet, GPT-2 and T5 fail under the policy",
-        "Their layers take it that everything is float32. Kept: FNet's Fourier transform.",
         lambda: stack(Mixing(), layers.Flatten(), shape=(12, 4)),
         STEPS,
         sums(STEPS),
@@ -497,7 +469,6 @@ CASES = [
     both(
         "JanMarcelKezmann/TensorFlow-Advanced-Segmentation-Models#29",
         "a pyramid of poolings: float16 meets float32",
-        "`tf.image.resize` returns float32, which is joined to 16-bit convolutions. Kept: a layer.",
         lambda: stack(Pyramid(), layers.GlobalAveragePooling2D(), shape=(16, 16, 3)),
         IMAGES,
         sums(IMAGES),
@@ -505,7 +476,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#45568",
         "a dice loss has wrong values",
-        "Sums over the pixels of a batch, in the dtype of the predictions, do not fit in FP16.",
         lambda: keras.Sequential(
             [
                 keras.Input((128, 128, 1)),
@@ -520,7 +490,6 @@ CASES = [
     both(
         "tensorflow/tensorflow#58937",
         "a variable in a `tf.function` is not cast",
-        "A layer whose `call` is a `tf.function` gets its weights uncast. Kept: the layer.",
         lambda: stack(layers.Dense(16, activation="relu"), Cosines()),
         X,
         Y,
@@ -528,8 +497,6 @@ CASES = [
     TrainingCase(
         "keras-team/keras#23479",
         "mixed_float8 is missing",
-        "A global float8 policy is accepted, and the first layer that has no float8 arithmetic "
-        "fails. Kept: two Dense layers and a normalization.",
         float8_in_keras,
         float8_in_tfmp,
     ),
