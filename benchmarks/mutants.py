@@ -11,13 +11,17 @@ Prints a line for each mutation, and the number that no test saw.
 
 import argparse
 import ast
+import atexit
 import builtins
 import importlib
 import multiprocessing
 import os
 import random
+import resource
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -32,7 +36,8 @@ _BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp, ast.comprehensio
 _BEGUN = "_tfmp_functions_begun"
 _FORK = multiprocessing.get_context("fork")
 _FRAMEWORKS = ("tensorflow", "keras", "onnx", "onnxruntime", "tf2onnx", "matplotlib.pyplot")
-_LONGEST_SECONDS = 300
+# For the tests of one mutation: of CPU, for a loop without an end, and of waiting.
+_CPU_SECONDS, _SECONDS = 300, 1800
 _OTHER = {
     ast.Lt: ast.GtE,
     ast.GtE: ast.Lt,
@@ -140,6 +145,7 @@ def run(files: list[str], tests: Path, trees: dict[str, ast.Module], begun: Any 
         for stream in (1, 2):
             os.dup2(nothing.fileno(), stream)
     os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
     os.chdir(tests.parent)
     compiled_from(trees)
     functions_begun: set[int] = set()
@@ -186,7 +192,7 @@ def seen(path: Path, line: int, seed: str, files: list[str], tests: Path) -> str
     trees = {str(path.resolve()): changed(path, line, seed)[0]}
     process = _FORK.Process(target=run, args=(files, tests, trees))
     process.start()
-    process.join(_LONGEST_SECONDS)
+    process.join(_SECONDS)
     if process.exitcode is None:
         os.killpg(process.pid or 0, signal.SIGKILL)
         process.join()
@@ -203,8 +209,13 @@ def main() -> int:
     options = parser.parse_args()
     tests = options.tests.resolve()
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1"}
+    sys.dont_write_bytecode = False  # pytest keeps the test files that it has prepared
     for name in _FRAMEWORKS:
         importlib.import_module(name)
+    # Forks end without tidying up.
+    tempfile.tempdir = tempfile.mkdtemp(prefix="mutants-")
+    os.environ["TMPDIR"] = tempfile.tempdir
+    atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
     drawn = functions(options.count, options.only)
     counts = {"seen": 0, "unseen": 0, "no test": 0}
     for (path, name, line), files in zip(drawn, users(drawn, tests), strict=True):
