@@ -29,7 +29,6 @@ class FieldCase(Thread):
         emulate: precision of sums, as `convert` takes it; None for its default.
         options: further options of `convert`.
         asked: further options of the tool.
-        counted: op types to count in the ONNX files, where the report is about these.
         slow: takes more than a few seconds.
     """
 
@@ -43,7 +42,6 @@ class FieldCase(Thread):
     emulate: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     asked: Mapping[str, Any] = field(default_factory=dict)
-    counted: tuple[str, ...] = ()
     slow: bool = False
 
     def model(self) -> Any:

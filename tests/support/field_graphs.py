@@ -80,30 +80,6 @@ def decoder_inputs(generator: Generator, samples: int) -> Batch:
     return {"hidden": both[0], "past": both[1], "use_past": np.array(True)}
 
 
-def resize_in_loop() -> onnx.ModelProto:
-    """Images resized one by one: `tf.map_fn`, as tf2onnx writes it."""
-    return parse("""
-    agraph (float[N, 10, 10, 3] images) => (float[M, 8, 8, 3] small)
-    <bool go = {1}, int64 first = {0}, int64[1] zeroth = {0}, float[0] none = {},
-     int64[4] sizes = {1, 3, 8, 8}, float scale = {0.0078125}> {
-        shape = Shape(images)
-        count = Gather(shape, first)
-        small = Loop (count, go) <
-            body = each (int64 i, bool c) => (bool d, float[8, 8, 3] out) {
-                d = Identity(c)
-                image = Gather(images, i)
-                one = Unsqueeze(image, zeroth)
-                chw = Transpose <perm = [0, 3, 1, 2]> (one)
-                resized = Resize <mode = "linear"> (chw, none, , sizes)
-                hwc = Transpose <perm = [0, 2, 3, 1]> (resized)
-                squeezed = Squeeze(hwc, zeroth)
-                out = Mul(squeezed, scale)
-            }
-        >
-    }
-    """)
-
-
 def photographs(generator: Generator, samples: int) -> Batch:
     return {"images": generator.uniform(0, 255, (samples, 10, 10, 3)).astype(np.float32)}
 
@@ -215,13 +191,6 @@ CASES = [
         _COMMON,
         half_already,
         normal("x", 16),
-    ),
-    FieldCase(
-        "microsoft/onnxconverter-common#266",
-        "a loop over images with a Resize does not load",
-        _COMMON,
-        resize_in_loop,
-        photographs,
     ),
     FieldCase(
         "microsoft/onnxruntime#20189",

@@ -130,13 +130,6 @@ def group_norm() -> keras.Model:
     return keras.Model(image, layers.Dense(5, name="out")(x), name="group_norm")
 
 
-def flat_regions(generator: Generator, samples: int) -> Batch:
-    """Images with groups of channels that are constant, and some that are large."""
-    image = generator.standard_normal((samples, 8, 8, 16)) * 20_000.0
-    image[: samples // 4, ..., :4] = 0.25
-    return {"image": image.astype(np.float32)}
-
-
 _LITE = "TFLiteConverter, float16"
 
 CASES = [
@@ -211,22 +204,5 @@ CASES = [
         "keras.Model.export",
         gelu_block,
         normal("tokens", 8, 16),
-    ),
-    FieldCase(
-        "onnx/tensorflow-onnx#1684",
-        "a GRU becomes a loop instead of one GRU node",
-        "keras.Model.export",
-        gru,
-        normal("steps", 10, 8),
-        samples=320,
-        counted=("GRU", "Loop"),
-    ),
-    FieldCase(
-        "keras-team/keras#22586",
-        "GroupNormalization gives NaN under mixed_float16",
-        "Keras under mixed_float16",
-        group_norm,
-        flat_regions,
-        samples=60,
     ),
 ]
