@@ -230,19 +230,6 @@ def wrapped_twice(wrap: Wrap) -> Outcome:
     return seen(False, "two wrappers move one optimizer's moments, without a word")
 
 
-def accumulated(wrap: Wrap) -> Outcome:
-    """Four steps of two batches each, against float32."""
-    ends = []
-    for wrapped in (lambda inner: inner, wrap):
-        weight = keras.Variable([1.0, 2.0])
-        optimizer = wrapped(sgd(gradient_accumulation_steps=2))
-        for index in range(8):
-            optimizer.apply([optimizer.scale_loss(tf.constant([1.0, 0.5 * index]))], [weight])
-        ends.append(weight.numpy())
-    same = np.allclose(*ends)
-    return seen(same, f"the weights are {'' if same else 'not '}those of float32")
-
-
 # --- scales ---
 
 
@@ -261,22 +248,6 @@ def large_loss(optimizer: keras.optimizers.Optimizer) -> Outcome:
         applied += int(optimizer.iterations) - before
     scale = float(optimizer.dynamic_scale)
     return seen(applied > 0, f"{applied} of 60 steps are applied, the scale is {scale:.3g}")
-
-
-def sparse(wrap: Wrap) -> Outcome:
-    """How many rows of an embedding table the check for NaN reads, for a step that uses two."""
-    table, optimizer = keras.Variable(np.ones((1000, 4), "float32")), wrap(sgd())
-    optimizer.build([table])
-
-    @tf.function
-    def step():
-        with tf.GradientTape() as tape:
-            scaled = optimizer.scale_loss(tf.reduce_sum(tf.gather(table.value, [3, 5])))
-        optimizer.apply(tape.gradient(scaled, [table.value]), [table])
-
-    graph = step.get_concrete_function().graph
-    read = [op.inputs[0].shape[0] for op in graph.get_operations() if op.type == "IsFinite"]
-    return seen(read == [2], f"it reads {read[0]} of 1000 rows")
 
 
 def counted(wrap: Wrap) -> Outcome:
@@ -335,26 +306,6 @@ def model_checkpoint(ours: bool) -> Outcome:
     pairs = zip(loaded.optimizer.variables, model.optimizer.variables, strict=True)
     same = all(np.allclose(one, other) for one, other in pairs)
     return seen(same, f"the loaded optimizer is {'' if same else 'not '}the saved one")
-
-
-def tensorflow_checkpoint(ours: bool) -> Outcome:
-    with tempfile.TemporaryDirectory() as folder:
-        model = trained(ours, [])
-        path = tf.train.Checkpoint(model=model, optimizer=model.optimizer).save(f"{folder}/ckpt")
-        other = trained(ours, [])
-        tf.train.Checkpoint(model=other, optimizer=other.optimizer).restore(path)
-    pairs = zip(other.optimizer.variables, model.optimizer.variables, strict=True)
-    same = all(np.allclose(one, two) for one, two in pairs)
-    return seen(same, f"the restored optimizer is {'' if same else 'not '}the saved one")
-
-
-def checkpoint_into_float32(ours: bool) -> Outcome:
-    with tempfile.TemporaryDirectory() as folder:
-        model, fresh = trained(ours, []), stack()
-        path = tf.train.Checkpoint(model=model).save(f"{folder}/ckpt")
-        tf.train.Checkpoint(model=fresh).restore(path).assert_existing_objects_matched()
-    same = all(map(np.allclose, fresh.get_weights(), model.get_weights()))
-    return seen(same, f"the float32 model has {'' if same else 'not '}the weights")
 
 
 def pair(thread: str, title: str, side: Callable[..., Outcome]) -> TrainingCase:
@@ -427,21 +378,11 @@ CASES = [
         "one optimizer in two wrappers",
         wrapped_twice,
     ),
-    pair(
-        "keras-team/keras#14829",
-        "gradient accumulation does not work with mixed precision",
-        accumulated,
-    ),
     TrainingCase(
         "tensorflow/tensorflow#38357",
         "a dynamic scale must be able to fall below 1",
         lambda: large_loss(KERAS(sgd(1e-9))),
         lambda: large_loss(TFMP(sgd(1e-9), **LOW)),
-    ),
-    pair(
-        "tensorflow/tensorflow#59923",
-        "the check of sparse gradients is slow",
-        sparse,
     ),
     pair(
         "keras-team/keras#20878",
@@ -458,15 +399,5 @@ CASES = [
         "keras-team/keras#18112",
         "ModelCheckpoint fails: no attribute '_variables'",
         model_checkpoint,
-    ),
-    switch(
-        "keras-team/keras#15709",
-        "tf.train.Checkpoint of a wrapped optimizer fails",
-        tensorflow_checkpoint,
-    ),
-    switch(
-        "keras-team/keras#16129",
-        "a checkpoint of mixed precision does not load in float32",
-        checkpoint_into_float32,
     ),
 ]
