@@ -80,10 +80,6 @@ def decoder_inputs(generator: Generator, samples: int) -> Batch:
     return {"hidden": both[0], "past": both[1], "use_past": np.array(True)}
 
 
-def photographs(generator: Generator, samples: int) -> Batch:
-    return {"images": generator.uniform(0, 255, (samples, 10, 10, 3)).astype(np.float32)}
-
-
 def blocked_residual() -> onnx.ModelProto:
     return parse(
         """
