@@ -286,24 +286,18 @@ def _looked_at(
 
     if samples is None:
         return source, FileNotes((_NO_SAMPLES,))
-    if options.repair:
-        progress("repairing layers that overflow in FP16")
-        repaired = repair_model(source, samples.batches)
-        changes = tuple(map(str, repaired.changes))
-        if not changes:
-            changes = (_UNREPAIRABLE if repaired.left or repaired.lost else _NOTHING_TO_REPAIR,)
-        left = _told("not repaired: {}", repaired.left)
-        batches = [batch for batch, _ in samples.for_search()]
-        remedy = _remedy(repaired, options, lambda: batches, progress)
-        return repaired.source, FileNotes(changes, left, *remedy)
-    if samples.once:  # the validation needs these samples
+    if samples.once and not options.repair:  # the validation needs these samples
         return source, FileNotes((_READ_ONCE,))
-    progress("looking for layers that overflow in FP16")
     batches = [batch for batch, _ in samples.for_search()]
-    found = repair_model(source, lambda: batches, overflow=False)
-    told = _told("overflows in FP16: {}", found.left)
+    progress(f"{'repairing' if options.repair else 'looking for'} layers that overflow in FP16")
+    given = samples.batches if options.repair else lambda: batches
+    found = repair_model(source, given, overflow=options.repair)
+    changes = _told("{}", found.changes)
+    if options.repair and not changes:
+        changes = (_UNREPAIRABLE if found.left or found.lost else _NOTHING_TO_REPAIR,)
+    left = _told("not repaired: {}" if options.repair else "overflows in FP16: {}", found.left)
     remedy = _remedy(found, options, lambda: batches, progress)
-    return found.source, FileNotes(_told("{}", found.changes), told, *remedy)
+    return found.source, FileNotes(changes, left, *remedy)
 
 
 def _remedy(

@@ -32,7 +32,6 @@ class Magnitude:
         vanished: number of these that FP16 makes zero.
         hidden: largest value that any order of adding can reach, if the tensor is the input of a
             sum or mean.
-        running: largest running sum in the order of memory, if the tensor is such an input.
         whole: whether all values are whole numbers.
         value: the value itself, of a small tensor that depends on no input.
     """
@@ -44,7 +43,6 @@ class Magnitude:
     nonzero: int = 0
     vanished: int = 0
     hidden: float = 0.0
-    running: float = 0.0
     whole: bool = True
     value: np.ndarray | None = None
 
@@ -83,9 +81,8 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
                     seen[name].value = values[name]
             for node in sums:
                 given = seen[node.inputs[0]]
-                hidden, running = _worst_sums(values[node.inputs[0]], values[node.inputs[1]])
-                given.hidden = max(given.hidden, hidden)
-                given.running = max(given.running, running)
+                worst = _worst_sum(values[node.inputs[0]], values[node.inputs[1]])
+                given.hidden = max(given.hidden, worst)
     return seen
 
 
@@ -132,12 +129,8 @@ def fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, np
     return run
 
 
-def _worst_sums(values: np.ndarray, axes: np.ndarray) -> tuple[float, float]:
-    """The largest sums over axes that any order can reach, and the order of memory does."""
-    finite = np.where(np.isfinite(values), values, 0).astype(np.float64)
-    summed = sorted(int(axis) % values.ndim for axis in np.reshape(axes, -1))
-    terms = np.moveaxis(finite, summed, range(-len(summed), 0))
-    rows = terms.reshape(*terms.shape[: values.ndim - len(summed)], -1)
-    sums = np.abs(rows).sum(axis=-1), np.abs(np.cumsum(rows, axis=-1))
-    hidden, running = (float(one.max(initial=0.0)) for one in sums)
-    return hidden, running
+def _worst_sum(values: np.ndarray, axes: np.ndarray) -> float:
+    """The largest sum over axes that any order can reach."""
+    sizes = np.abs(np.where(np.isfinite(values), values, 0))
+    summed = tuple(int(axis) for axis in np.reshape(axes, -1))
+    return float(sizes.sum(axis=summed, dtype=np.float64).max(initial=0.0))

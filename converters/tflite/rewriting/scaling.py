@@ -199,25 +199,19 @@ class _Moments:
 
     def __init__(self) -> None:
         self.count, self.total, self.squares, self.peak = 0, np.zeros(1), np.zeros(1), 0.0
-        self.start: np.ndarray | None = None
 
     def see(self, values: np.ndarray) -> None:
         rows = values.reshape(-1, values.shape[-1] if values.ndim > 1 else 1).astype(np.float64)
         rows = rows[np.isfinite(rows).all(axis=1)]
-        if not rows.size:
-            return
-        self.start = rows.mean(axis=0) if self.start is None else self.start
         self.count += len(rows)
-        self.total = self.total + (rows - self.start).sum(axis=0)
-        self.squares = self.squares + ((rows - self.start) ** 2).sum(axis=0)
-        self.peak = max(self.peak, float(np.abs(rows).max()))
+        self.total = self.total + rows.sum(axis=0)
+        self.squares = self.squares + (rows**2).sum(axis=0)
+        self.peak = max(self.peak, float(np.abs(rows).max(initial=0.0)))
 
     def of(self, whole: bool) -> tuple[np.ndarray, np.ndarray]:
         """Mean and deviation, of all places together if they are to have one scale."""
-        count = max(self.count, 1)
-        beside = self.total / count
-        mean = beside + (0.0 if self.start is None else self.start)
-        variance = np.maximum(self.squares / count - beside**2, 0)
+        mean, square = self.total / max(self.count, 1), self.squares / max(self.count, 1)
+        variance = np.maximum(square - mean**2, 0)
         if whole:
             variance = np.mean(variance + mean**2, keepdims=True) - np.mean(mean) ** 2
             mean = np.mean(mean, keepdims=True)
