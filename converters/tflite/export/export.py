@@ -41,11 +41,8 @@ from tfmp.converters.tflite.file import (
     unpacked,
 )
 from tfmp.converters.tflite.rewriting import without_gaps
-from tfmp.shared.arguments import is_whole_number
 from tfmp.shared.atomic_file import replacing, temporary_folder
 from tfmp.shared.progress import SILENT, Progress
-
-PRECISIONS = ("fp16", "fp32")
 
 _CONVERSION_TIMEOUT_S = 3600.0
 _LOAD_TIMEOUT_S = 300.0
@@ -105,11 +102,10 @@ def export_tflite(
         scaling: what the host does to outputs of the only source, by name, for the metadata.
 
     Raises:
-        InputError: an option is out of range, or the folder cannot be written.
+        InputError: the model fixes another batch size, or the folder cannot be written.
         ConversionError: the model cannot become such a file; the text names the ops and layers.
     """
     signatures = {SIGNATURE: source} if isinstance(source, Source) else dict(source)
-    _check_options(signatures, precision, batch_size, accumulate)
     check_folder(output.parent)
     sizes = {key: batch_size_of(one, batch_size) for key, one in signatures.items()}
     _check_size(signatures, precision)
@@ -134,7 +130,7 @@ def export_tflite(
         tell_apart(model)
         restore_names(model, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         if precision == "fp16":
-            findings = constant_findings(TFLiteModel(whole))
+            findings = constant_findings(TFLiteModel(whole), "float32")
             store_in_fp16(model, accumulate)
         if scaling:
             (one,) = signatures.values()
@@ -206,25 +202,6 @@ def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
         yield
     except (ConversionError, RunnerError) as error:
         raise ConversionError(f"model {names}: {error}") from error
-
-
-def _check_options(
-    signatures: Mapping[str, Source], precision: str, batch_size: int | None, accumulate: str
-) -> None:
-    if not signatures:
-        raise InputError(
-            "source: expected at least one model to convert, received an empty mapping."
-        )
-    for name, value in (("precision", precision), ("accumulate", accumulate)):
-        if value not in PRECISIONS:
-            raise InputError(
-                f"{name}: expected one of {', '.join(PRECISIONS)}, received {value!r}."
-            )
-    if batch_size is not None and not (is_whole_number(batch_size) and batch_size >= 1):
-        raise InputError(
-            f"batch_size: expected a whole number of at least 1, or None for a dynamic batch, "
-            f"received {batch_size!r}."
-        )
 
 
 def _check_size(signatures: Mapping[str, Source], precision: str) -> None:

@@ -13,7 +13,7 @@ The number may also be high and be subtracted, or be multiplied by something neg
 that raises logits, softmax gives 0 for all others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -31,7 +31,6 @@ _ON_THE_WAY = frozenset(
     "Identity Mul Add AddV2 BiasAdd Sub Select SelectV2 Reshape Transpose ExpandDims Squeeze "
     "BroadcastTo Tile Cast StridedSlice ConcatV2 Maximum Minimum".split()
 )
-_ADDING = frozenset(("Add", "AddV2", "BiasAdd", "Sub"))
 
 
 def mask_constants(graph: Graph) -> list[Node]:
@@ -53,15 +52,14 @@ def finite_masks(graph: Graph, edits: Edits) -> None:
 
 
 def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
-    """Masks, their values, and the softmaxes that read the sums with them."""
+    """Masks, their values, and the softmaxes that read them."""
     for node in graph.nodes:
         values = known_values(node)
         if values is None or np.isnan(values).any():
             continue
         if np.abs(values).max() <= FLOAT16.max:
             continue
-        ends = _only_masks(node, graph)
-        if ends is not None:
+        if ends := only_reaches(node.outputs, graph, ("Softmax",), _ON_THE_WAY):
             yield node, values, ends
 
 
@@ -75,20 +73,26 @@ def known_values(node: Node | None) -> np.ndarray | None:
     return values if values.dtype == np.float32 and values.size else None
 
 
-def _only_masks(node: Node, graph: Graph) -> list[Node] | None:
-    """None unless all that is made from a constant ends in softmax; those that read a sum of it."""
-    waiting, seen = [(name, False) for name in node.outputs], set()
-    ends: dict[str, tuple[Node, bool]] = {}
+def only_reaches(
+    tensors: Iterable[str], graph: Graph, ends: Collection[str], passing: Collection[str]
+) -> list[Node]:
+    """The operations in which all ends that is made of tensors; none where it goes elsewhere too.
+
+    Args:
+        tensors: their names.
+        graph: the graph.
+        ends: the operations in question.
+        passing: operations that may lie on the way.
+    """
+    waiting, seen = list(tensors), dict[str, Node]()
     while waiting:
-        name, added = waiting.pop()
+        name = waiting.pop()
         if name in graph.outputs:
-            return None
+            return []
         for reader in graph.readers(name):
-            if reader.op == "Softmax":
-                ends[reader.name] = reader, added or ends.get(reader.name, (reader, False))[1]
-            elif reader.op not in _ON_THE_WAY:
-                return None
-            elif (reader.name, added) not in seen:
-                seen.add((reader.name, added))
-                waiting += [(output, added or reader.op in _ADDING) for output in reader.outputs]
-    return [softmax for softmax, added in ends.values() if added] if ends else None
+            if reader.op not in ends and reader.op not in passing:
+                return []
+            if reader.name not in seen and reader.op not in ends:
+                waiting += reader.outputs
+            seen[reader.name] = reader
+    return [node for node in seen.values() if node.op in ends]

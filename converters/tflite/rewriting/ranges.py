@@ -1,12 +1,12 @@
 """Magnitudes of every tensor of a TensorFlow graph on real samples, and of the sums in it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tfmp.converters.intake import Graph, Node, Source
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, in_pieces
 from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.numerics import FLOAT16
 
@@ -73,7 +73,8 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
     seen = {name: Magnitude() for name in floats}
     rows = next((spec.shape[0] for spec in source.inputs if spec.shape and spec.shape[0]), _ROWS)
     for batch in batches:
-        for piece in _pieces(batch, rows):
+        alike = len({len(array) for array in batch.values() if array.ndim}) == 1
+        for piece, _ in in_pieces(batch, rows if alike else None):
             values = run(piece)
             for name in floats:
                 seen[name].see(values[name])
@@ -84,18 +85,6 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
                 worst = _worst_sum(values[node.inputs[0]], values[node.inputs[1]])
                 given.hidden = max(given.hidden, worst)
     return seen
-
-
-def _pieces(batch: Batch, rows: int) -> Iterator[Batch]:
-    """A batch in pieces of some samples; whole where the arrays begin with different sizes."""
-    counts = {len(array) for array in batch.values() if array.ndim}
-    count = max(counts, default=1)
-    if len(counts) != 1 or count <= rows:
-        yield batch
-        return
-    for start in range(0, count, rows):
-        stop = start + rows
-        yield {name: array[start:stop] if array.ndim else array for name, array in batch.items()}
 
 
 def worst_of(node: Node, seen: Magnitudes) -> float:

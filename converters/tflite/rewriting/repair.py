@@ -5,7 +5,7 @@ must become smaller. In FP32 the rewritten model gives the same results as befor
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +22,7 @@ from tfmp.converters.tflite.rewriting.ranges import Magnitudes, fetching, measur
 from tfmp.converters.tflite.rewriting.rescale import rescale
 from tfmp.shared.numerics import FLOAT16
 
+_END = FLOAT16.overflow_threshold
 # Two float32 evaluations of the same formula in another order differ by a few units of 2**-24.
 _FP32_TOLERANCE = 2.0**-18
 _TURNS = "whole turns taken out of an angle"
@@ -126,7 +127,7 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
             break
         changed, after = _tried(source, rewrite(seen), batches)
         if changed is not None:
-            changes += _changes(what, source, seen, changed, after)
+            changes += _changes(what, _peaks(source, seen), _peaks(changed, after))
             source, seen = changed, after
     return Repaired(
         source,
@@ -232,23 +233,23 @@ def _same(
 
 
 def _changes(
-    what: str, source: Source, seen: Magnitudes, changed: Source, after: Magnitudes
+    what: str, before: Mapping[str, Overflow], after: Mapping[str, Overflow]
 ) -> list[Change]:
     """The layers in which something became smaller that was too large, the worst first."""
-    before, now = _worst_by_node(source, seen), _worst_by_node(changed, after)
-    new = max((worst for name, worst in now.items() if name not in before), default=0.0)
-    layers: dict[str, tuple[float, float]] = {}
-    for name, worst in before.items():
-        left = now.get(name, new)  # what is gone was said by new nodes
-        if worst >= FLOAT16.overflow_threshold and left < worst:
-            known = layers.get(_layer(name), (0.0, 0.0))
-            layers[_layer(name)] = max(known, (worst, left))
-    ordered = sorted(layers.items(), key=lambda item: -item[1][0])
-    return [Change(layer, what, *values) for layer, values in ordered]
+    pairs = ((one, after[where].peak if where in after else 0.0) for where, one in before.items())
+    fitted = [(one, left) for one, left in pairs if one.peak >= _END and left < one.peak]
+    ordered = sorted(fitted, key=lambda pair: -pair[0].peak)
+    return [Change(one.layer, what, one.peak, left) for one, left in ordered]
 
 
 def _overflows(source: Source, seen: Magnitudes) -> tuple[Overflow, ...]:
     """One for each layer, input and output that has a value FP16 does not hold."""
+    found = (one for one in _peaks(source, seen).values() if one.peak >= _END)
+    return tuple(sorted(found, key=lambda one: -one.peak))
+
+
+def _peaks(source: Source, seen: Magnitudes) -> dict[str, Overflow]:
+    """The largest value of each layer, input and output, whether FP16 holds it or not."""
     graph = Graph(source.graph, len(source.inputs))
     ends = {
         name: f"{kind} {spec.name}"
@@ -262,14 +263,9 @@ def _overflows(source: Source, seen: Magnitudes) -> tuple[Overflow, ...]:
     for node in _computed(graph):
         peak = worst_of(node, seen)
         where = next((ends[name] for name in node.outputs if name in ends), _layer(node.name))
-        if peak >= FLOAT16.overflow_threshold and (where not in worst or peak > worst[where].peak):
+        if where not in worst or peak > worst[where].peak:
             worst[where] = Overflow(where, node.op, peak)
-    return tuple(sorted(worst.values(), key=lambda found: -found.peak))
-
-
-def _worst_by_node(source: Source, seen: Magnitudes) -> dict[str, float]:
-    graph = Graph(source.graph, len(source.inputs))
-    return {node.name: worst_of(node, seen) for node in _computed(graph)}
+    return worst
 
 
 def _computed(graph: Graph) -> Iterator[Node]:
