@@ -51,6 +51,10 @@ _NOTHING_TO_SCALE = (
     "standard deviation"
 )
 _KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
+_ROUNDED_INPUT = (
+    "FP16 holds {}: subtract its mean before the model, keep this model in float32, or convert it "
+    "to ONNX, where it stays FP32 up to the first product"
+)
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
 _UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that FP16 harms"
 _READ_ONCE = (
@@ -311,8 +315,10 @@ def _remedy(
     Returns:
         The way in words, and its options; None if there are none.
     """
-    from tfmp.converters.tflite.rewriting import leave_scaling, repair_model
+    from tfmp.converters.tflite.rewriting import leave_scaling, repair_model, rounded_input
 
+    if rounded := rounded_input(found.source, batches()):
+        return _ROUNDED_INPUT.format(rounded), None
     flags, ways = [], []
     if not options.host_output_scaling:
         progress("trying whether the host can scale outputs")

@@ -25,6 +25,8 @@ _PRODUCTS = frozenset(
 )
 # An output whose mean is so many standard deviations from zero loses two bits beside it.
 _FAR = 4.0
+# An input of which this share of a standard deviation is one step loses what varies.
+_COARSE = 1 / 8
 # Two powers of two stay free for samples that were not measured.
 _LARGEST = FLOAT16.max / 4
 
@@ -224,3 +226,22 @@ def _is_worth_it(moments: _Moments) -> bool:
     mean, deviation = moments.of(whole=False)
     far = np.abs(mean) > _FAR * deviation
     return bool((far & (deviation > 0)).any()) or moments.peak >= FLOAT16.overflow_threshold
+
+
+def rounded_input(source: Source, batches: Iterable[Batch]) -> str:
+    """An input that FP16 rounds beside its offset, in words; "" where it keeps what varies."""
+    moments = {spec.name: _Moments() for spec in source.inputs if spec.dtype == "float32"}
+    for batch in batches:
+        for name, seen in moments.items():
+            seen.see(batch[name])
+    for name, seen in moments.items():
+        mean, deviation = seen.of(whole=False)
+        steps = 2.0 ** np.floor(np.log2(np.maximum(np.abs(mean), FLOAT16.smallest_normal)))
+        coarse = steps * FLOAT16.eps > _COARSE * deviation
+        if (coarse & (deviation > 0)).any():
+            worst = int(np.argmax(coarse & (deviation > 0)))
+            step, spread = steps[worst] * FLOAT16.eps, deviation[worst]
+            return (
+                f"input {name!r} in steps of {step:.2g} beside a standard deviation of {spread:.2g}"
+            )
+    return ""
