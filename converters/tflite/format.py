@@ -52,8 +52,8 @@ _NOTHING_TO_SCALE = (
 )
 _KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
 _ROUNDED_INPUT = (
-    "FP16 holds {}: subtract its mean before the model, keep this model in float32, or convert it "
-    "to ONNX, where it stays FP32 up to the first product"
+    "FP16 holds {}: subtract its mean, or scale it, before the model; or convert to ONNX, where it "
+    "stays FP32 up to the first product"
 )
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
 _UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that FP16 harms"

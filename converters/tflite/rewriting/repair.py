@@ -25,6 +25,10 @@ from tfmp.shared.numerics import FLOAT16
 _END = FLOAT16.overflow_threshold
 # Two float32 evaluations of the same formula in another order differ by a few units of 2**-24.
 _FP32_TOLERANCE = 2.0**-18
+# Of an input's values.
+_VANISHING = 0.01
+# FP16 rounds numbers by up to 2**-11: the difference of numbers so many times as large, by 3 %.
+_CANCELS = 64
 _TURNS = "whole turns taken out of an angle"
 # The rounding of a number in FP16.
 _FP16_TOLERANCE = 2.0**-11
@@ -133,7 +137,7 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
         source,
         tuple(changes),
         _overflows(converted(source), seen),
-        (*lost, *_lost_angles(source, seen)),
+        (*lost, *_lost_angles(source, seen), *_lost_values(source, seen)),
         tuple(_turned(source, seen)),
     )
 
@@ -157,6 +161,30 @@ def _lost_angles(source: Source, seen: Magnitudes) -> dict[str, None]:
         for angle in angles(Graph(source.graph, len(source.inputs)), seen)
         if not angle.fits
     }
+
+
+def _lost_values(source: Source, seen: Magnitudes) -> dict[str, None]:
+    """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
+    graph = Graph(source.graph, len(source.inputs))
+    told = {}
+    for name, spec in zip(graph.inputs, source.inputs, strict=True):
+        one = seen.get(name)
+        if one is not None and one.vanished > _VANISHING * one.nonzero:
+            told[
+                f"input {spec.name}: FP16 makes numbers from {one.smallest:.3g} on zero. Scale "
+                "them before the model"
+            ] = None
+    for node in graph.nodes:
+        if node.op == "Sub" and seen.keys() >= {*node.inputs, *node.outputs}:
+            large = min(seen[name].peak for name in node.inputs)
+            left = seen[node.outputs[0]].peak
+            if 0 < left < large / _CANCELS:
+                told[
+                    f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "
+                    f"{left:.3g}, and FP16 rounds them before. Subtract before squares and sums "
+                    "are taken"
+                ] = None
+    return told
 
 
 def _held(
