@@ -105,7 +105,7 @@ def measure(row: Row, folder: Path, converter: Worker) -> Line:
     ratio = ""
     if row.sized:
         full = export_tflite(source, folder / "fp32.tflite", "fp32", converter=converter)
-        ratio = f"{file.sizes.file_bytes / full.sizes.file_bytes:.2f}"
+        ratio = f"{file.path.stat().st_size / full.path.stat().st_size:.2f}"
     try:
         return compared(row, file, source, batch, ratio, folder, converter)
     except OneByOne:  # its outputs are of the whole batch
