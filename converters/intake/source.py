@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
-from tfmp.converters.intake.saved import Rewrite, fill, inserted, lacks
+from tfmp.converters.intake.saved import Graph, Rewrite, fill, inserted, lacks
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
@@ -198,7 +198,8 @@ class Source:
                 replace(spec, shape=tuple(named[spec.name].shape.as_list())) for spec in self.inputs
             ]
             traced, names = trace_call(self.call, specs)
-            outputs = inserted(traced, [named[spec.name] for spec in specs], rewrite)
+            graph = Graph(traced, len(specs))
+            outputs = inserted(graph, [named[spec.name] for spec in specs], rewrite)
             return dict(zip(names, outputs, strict=True))
 
         changed = self.traced(self.origin, self.inputs, call, self.variables, self.marked_layers)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tfmp.converters.intake.saved.branches import choices_kept, two_by_two
+from tfmp.converters.intake.saved.branches import choices_kept
 from tfmp.converters.intake.saved.halves import in_float32
 from tfmp.converters.intake.saved.loops import (
     READS,
@@ -225,7 +225,6 @@ def inlined(function: TfFunction) -> Inlined:
     with choices_kept():
         in_line = convert_to_constants._run_inline_graph_optimization(function, False, True)
     graph_def = _without_borders(in_line)
-    two_by_two(graph_def)
     plain_forms(graph_def)
     _take_defaults(graph_def)
     know_elements(graph_def)

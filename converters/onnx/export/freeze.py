@@ -11,11 +11,9 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake import (
     Source,
-    choices_kept,
     cut_behind,
     mend_returns,
     plain_forms,
-    two_by_two,
     unique_name,
 )
 from tfmp.converters.onnx.export.layers import layer_of
@@ -91,15 +89,13 @@ def freeze(source: Source) -> FrozenGraph:
             return _Weight(tensor) if large else super()._eval(tensor)
 
     traced = source.marked
-    with choices_kept():
-        data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
+    data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
     plain_forms(graph_def)
     unwrap_single_lists(graph_def)
     write_firsts_apart(graph_def)
     turn_backward_stacks(graph_def)
     mend_returns(graph_def)
-    two_by_two(graph_def)
     captures = {inside.op.name: outside for outside, inside in traced.graph.captures}
     tables = take_tables(graph_def, captures)
     constant = {traced.graph.internal_captures[index].name for index in converted}
