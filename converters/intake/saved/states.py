@@ -34,7 +34,7 @@ _SETS, _ADDS, _SUBTRACTS = "AssignVariableOp", "AssignAddVariableOp", "AssignSub
 
 
 @dataclass(frozen=True)
-class State:
+class VariableState:
     """A variable that each call changes.
 
     Attributes:
@@ -355,7 +355,7 @@ def _key(handle: Tensor) -> int:
     return id(handle)
 
 
-def _states(variables: Iterable[Variable]) -> Iterable[State]:
+def _states(variables: Iterable[Variable]) -> Iterable[VariableState]:
     taken: set[str] = set()
     for variable in variables:
         plain = variable.name.partition(":")[0]
@@ -368,7 +368,7 @@ def _states(variables: Iterable[Variable]) -> Iterable[State]:
             name = f"{wanted}_{count}"
         taken.add(name)
         shape = tuple(variable.shape.as_list())
-        yield State(name, f"{name}/next", variable.numpy(), shape, variable.dtype.name)
+        yield VariableState(name, f"{name}/next", variable.numpy(), shape, variable.dtype.name)
 
 
 def _without_states(
