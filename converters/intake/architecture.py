@@ -114,14 +114,7 @@ def _built(architecture: Any) -> KerasModel:
     else:
         module, _, function = str(architecture).partition(":")
         what = f"architecture {str(architecture)!r}"
-        try:
-            build = import_function(what, module, function)
-        except InputError:
-            raise
-        except Exception as error:  # a user's module may raise anything
-            raise InputError(
-                f"{what}: its module cannot be imported ({type(error).__name__}: {error})."
-            ) from error
+        build = import_function(what, module, function)
     try:
         model = build()
     except Exception as error:  # so may a user's function
