@@ -38,5 +38,4 @@ from .source import (
     Source as Source,
     file_sha256 as file_sha256,
     name_of as name_of,
-    unique_name as unique_name,
 )

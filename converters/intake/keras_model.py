@@ -1,6 +1,6 @@
 """Live models of Keras 3 and Keras 2 as a `Source`."""
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -13,11 +13,11 @@ from tfmp.converters.intake.float32 import float32_weights, in_float32, precisio
 from tfmp.converters.intake.hints import compiled_loss
 from tfmp.converters.intake.keras2 import ModelFile
 from tfmp.converters.intake.probing import with_integers
-from tfmp.converters.intake.source import Origin, Source, Specs, unique_name
+from tfmp.converters.intake.source import Origin, Source, Specs
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.scopes import scope_names
-from tfmp.converters.shared.tensors import Batch, TensorSpec
+from tfmp.converters.shared.tensors import Batch, TensorSpec, unique_name
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
@@ -79,7 +79,9 @@ def from_keras(
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
     origin = Origin.of_keras(model, path, (*notes, *precision_note(model)))
-    source = Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
+    source = Source.traced(
+        origin, inputs, call, variables, lambda: _marked(_layers_and_operations(model))
+    )
     if not declares:
         source = with_integers(source)
     return replace(source, read_loss=lambda: compiled_loss(model, path), keras_model=model)
@@ -136,7 +138,8 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
         return dict(zip(declared, results, strict=True))
 
     origin = Origin.of_keras(model, path, (*notes, *file.notes))
-    return Source.traced(origin, inputs, call, model.variables, lambda: _marked_in_keras2(model))
+    inner = dict.fromkeys(model._flatten_layers(include_self=False))
+    return Source.traced(origin, inputs, call, model.variables, lambda: _marked(inner))
 
 
 def keras_forward(path: Path, policy: str) -> Callable[[Batch], TensorTree]:
@@ -172,8 +175,8 @@ def keras_forward(path: Path, policy: str) -> Callable[[Batch], TensorTree]:
 
 
 @contextmanager
-def _marked_layers(model: KerasModel) -> Iterator[dict[str, str]]:
-    """Lets each layer of `model` put its ops into a name scope of its own; gives names by scope.
+def _marked(layers: Iterable[KerasLayer]) -> Iterator[dict[str, str]]:
+    """Lets each of some layers put its ops into a name scope of its own; gives names by scope.
 
     Keras's own scopes cannot be told apart: TensorFlow numbers them, and `dense_1` is both the
     second use of `dense` and the first of `dense_1`.
@@ -189,7 +192,7 @@ def _marked_layers(model: KerasModel) -> Iterator[dict[str, str]]:
         return wrapped
 
     names, marked = {}, []
-    for index, layer in enumerate(_layers_and_operations(model)):
+    for index, layer in enumerate(layers):
         if "call" not in vars(layer):
             scope = f"tfmp_layer_{index}"
             names[scope] = layer.name
@@ -201,23 +204,6 @@ def _marked_layers(model: KerasModel) -> Iterator[dict[str, str]]:
     finally:
         for layer in marked:
             del vars(layer)["call"]
-
-
-@contextmanager
-def _marked_in_keras2(model: KerasModel) -> Iterator[dict[str, str]]:
-    """Lets each layer of `model` put its ops into a name scope of its own; gives names by scope."""
-    names, marked = {}, []
-    for index, layer in enumerate(dict.fromkeys(model._flatten_layers(include_self=False))):
-        scope = f"tfmp_layer_{index}"
-        names[scope] = layer.name
-        marked.append(layer)
-        # Not setattr: Keras tracks what is set on a layer.
-        vars(layer)["_get_unnested_name_scope"] = lambda scope=scope: scope
-    try:
-        yield names
-    finally:
-        for layer in marked:
-            del vars(layer)["_get_unnested_name_scope"]
 
 
 def _scoped(model: KerasModel) -> AbstractContextManager[None]:

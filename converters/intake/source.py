@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -486,12 +486,3 @@ def path_size(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def unique_name(name: str, taken: Set[str]) -> str:
-    """`name`, with a number behind it if it is taken."""
-    count, unique = 1, name
-    while unique in taken:
-        count += 1
-        unique = f"{name}_{count}"
-    return unique

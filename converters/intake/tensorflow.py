@@ -14,19 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tfmp.converters.intake.saved import VariableState, callables_of, inlined, signatures_of
-from tfmp.converters.intake.source import (
-    Origin,
-    Source,
-    name_of,
-    path_sha256,
-    path_size,
-    unique_name,
-)
+from tfmp.converters.intake.source import Origin, Source, name_of, path_sha256, path_size
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
-from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
+from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec, unique_name
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import one_line

@@ -9,13 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake import (
-    Source,
-    cut_behind,
-    mend_returns,
-    plain_forms,
-    unique_name,
-)
+from tfmp.converters.intake import Source, cut_behind, mend_returns, plain_forms
 from tfmp.converters.onnx.export.layers import layer_of
 from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
 from tfmp.converters.onnx.export.tensor_lists import (
@@ -25,7 +19,7 @@ from tfmp.converters.onnx.export.tensor_lists import (
 )
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
-from tfmp.converters.shared.tensors import describe
+from tfmp.converters.shared.tensors import describe, unique_name
 from tfmp.shared.backend import Tensor
 
 # tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
