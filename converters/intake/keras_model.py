@@ -102,14 +102,14 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
     import tensorflow as tf
 
     model = file.model
-    tensors = tf.nest.flatten(getattr(model, "inputs", None) or [])
+    inside = getattr(model, "_nested_inputs", getattr(model, "inputs", None))
+    # A subclassed model keeps the sizes of its first call.
+    arguments = (inside,) if inside is not None else (model.save_spec() or ((),))[0]
+    tensors = tf.nest.flatten(arguments)
     if not tensors:
         raise InputError(
-            "this file does not tell the shapes of the model's inputs. Build the model, "
-            "call it once on a batch and save it again."
-            if path
-            else f"model {model.name!r} of Keras 2 does not tell the shapes of its inputs. Call it "
-            "once on a batch, save it with model.save('folder', save_format='tf'), and pass that."
+            f"model {model.name!r} of Keras 2 does not tell the shapes of its inputs",
+            "Call it once on a batch, before it is converted or saved",
         )
     layers = () if path else model._flatten_layers(include_self=False)
     for layer in layers:
@@ -119,23 +119,23 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
                 f"{layer.dtype_policy.name}",
                 "Save it and pass the file, which is read in float32",
             )
+    own = model.input_names or [f"input_{index + 1}" for index in range(len(tensors))]
     inputs = tuple(
         TensorSpec(name, tuple(tensor.shape), tensor.dtype.name)
-        for name, tensor in zip(model.input_names, tensors, strict=True)
+        for name, tensor in zip(own, tensors, strict=True)
     )
-    taken = {spec.name for spec in inputs}
-    declared: list[str] = []
-    for name in model.output_names:
-        declared.append(unique_name(name, {*taken, *declared}))
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
-        structure = getattr(model, "_nested_inputs", tensors)
-        packed = tf.nest.pack_sequence_as(structure, [named[spec.name] for spec in inputs])
-        results = tf.nest.flatten(model(packed, training=False))
-        for value, known in zip(results, tf.nest.flatten(model.outputs), strict=True):
+        packed = tf.nest.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
+        results = tf.nest.flatten(model(*packed, training=False))
+        for value, known in zip(results, tf.nest.flatten(model.outputs or ()), strict=False):
             if value.shape.rank is None:
                 value.set_shape(known.shape)
-        return dict(zip(declared, results, strict=True))
+        given: dict[str, Tensor] = {}
+        for index, value in enumerate(results):
+            name = model.output_names[index] if model.output_names else f"output_{index + 1}"
+            given[unique_name(name, {*named, *given})] = value
+        return given
 
     origin = Origin.of_keras(model, path, (*notes, *file.notes))
     inner = dict.fromkeys(model._flatten_layers(include_self=False))

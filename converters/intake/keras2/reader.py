@@ -114,8 +114,11 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
     """
     by_name = archive.config is not None and merged_branches(archive.config)
     with hints_hidden(), temporary_folder() as folder, named_by_content(archive) as path:
-        if archive.tree:
+        if archive.tree or archive.zipped:
             moved = folder / "moved.weights.h5"
+            if archive.zipped:
+                with ZipFile(path) as parts:
+                    path = Path(parts.extract(_WEIGHTS, folder))
             _copy_weights(path, moved)
             model.load_weights(str(moved))
         else:
