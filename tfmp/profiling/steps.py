@@ -1,13 +1,16 @@
-"""StepProfile: one step under one policy at one size; and what the reports of steps share."""
+"""StepProfile: a step under one policy at one size; StepReport: what reports of steps share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tfmp.machine import Device, GpuUse, Memory, Timing, seconds_text
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
+from tfmp.shared.html_page import framed
 from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
+from tfmp.shared.reporting import Section, page
+from tfmp.shared.wording import table
 
 SUFFIXES = (".json", ".html")
 
@@ -92,7 +95,7 @@ class StepProfile:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What the reports of steps share.
+    """What the reports of steps share: each says its conclusion and its sections.
 
     Attributes:
         model: name of the model.
@@ -109,9 +112,33 @@ class StepReport:
     rounds: int
 
     @property
-    def headline(self) -> str:
-        """The conclusion in a line."""
+    def heading(self) -> str:
+        """Of the page."""
         raise NotImplementedError
+
+    @property
+    def conclusion(self) -> str:
+        """Stands first in every form; empty if the first section says it."""
+        return ""
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """The verdict that colours the page, and its words; empty for a page without a verdict."""
+        return "", ""
+
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """The parts of the report.
+
+        Args:
+            on_page: whether with figures and long tables.
+        """
+        raise NotImplementedError
+
+    def evidence(self, lines: Iterable[str], more: Mapping[str, str]) -> Section:
+        """The last section: notes, and on what it ran."""
+        facts = {"Device": str(self.device), "Keras backend": self.backend, **more}
+        shown = tuple({**facts, **self.environment}.items())
+        return Section("Evidence", lines=tuple(lines), facts=shown)
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
@@ -123,12 +150,24 @@ class StepReport:
             "rounds": self.rounds,
         }
 
+    def __str__(self) -> str:
+        parts = [self.conclusion]
+        for section in self.sections(on_page=False):
+            for each in section.tables:
+                if each.rows:
+                    caption = [each.caption] if each.caption else []
+                    parts += ["", *caption, table([each.heading, *each.rows])]
+            parts += ["", *section.lines] if section.lines else []
+        return "\n".join(parts).strip()
+
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
-        from tfmp.profiling.page import to_html
-        from tfmp.shared.html_page import framed
+        return framed(self.conclusion or self.heading, self._page())
 
-        return framed(self.headline, to_html(self))
+    def _page(self) -> str:
+        verdict, told = self.verdict
+        title = f"Profile of {self.model}"
+        return page(title, self.heading, self.conclusion, self.sections(), verdict, told)
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.json` as data, `.html` as a self-contained page.
@@ -136,7 +175,4 @@ class StepReport:
         Raises:
             ValueError: the path has another suffix, or the file cannot be written.
         """
-        from tfmp.profiling.page import to_html
-
-        renderers = {".json": lambda: json_text(self.to_dict()), ".html": lambda: to_html(self)}
-        return save_report(path, renderers)
+        return save_report(path, {".json": lambda: json_text(self.to_dict()), ".html": self._page})

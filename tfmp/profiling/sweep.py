@@ -7,9 +7,8 @@ of the machine hits them alike.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeAlias, cast
+from dataclasses import replace
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,11 +25,10 @@ from tfmp.machine import (
     variables_set,
 )
 from tfmp.precision import Pattern
-from tfmp.profiling.batches import MOST_SAMPLES, Attempt, of_size, search
-from tfmp.profiling.bench import OUT_OF_MEMORY, PACKAGES, Bench
-from tfmp.profiling.copies import ModelOrBuilder, copy_of
-from tfmp.profiling.profile import as_list, check_policies, name_of
-from tfmp.profiling.runs import PredictionRun, Run, TrainingRun, Variant, variants_of
+from tfmp.profiling.batches import MOST_SAMPLES, Attempt, search
+from tfmp.profiling.bench import OUT_OF_MEMORY, Job, Measured, ModelSource, attempted, measured
+from tfmp.profiling.profile import PACKAGES, as_list, check_policies, name_of
+from tfmp.profiling.runs import Variant, variants_of
 from tfmp.profiling.sizes import Largest, SweepReport
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
@@ -42,9 +40,6 @@ from tfmp.shared.wording import shown
 
 MODES = (TRAIN, PREDICT)
 
-# A model, a function that builds one, or with `model_sizes` a function that takes the size.
-ModelSource: TypeAlias = ModelOrBuilder | Callable[[int], keras.Model]
-
 # Otherwise a process takes the whole card, and its memory tells nothing.
 _SHARED_CARD = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
@@ -52,85 +47,17 @@ _SHARED_CARD = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOC
 _SHARE = 0.8
 
 
-@dataclass(frozen=True)
-class Job:
-    """The work of one process.
-
-    Attributes:
-        model: the model, or the function that builds it.
-        batch: samples; a batch of another size is made of them again and again.
-        mode: "train" or "predict".
-        variants: the policies that take turns.
-        batch_size: samples in a batch.
-        model_size: argument of the function; None for a function without one.
-        rounds: number of timings of each variant; 0 measures memory only.
-        steps: steps in a timing; None for as many as last a quarter of a second.
-        keep_float32: as in `tfmp.plan`.
-    """
-
-    model: ModelSource
-    batch: TrainingBatch
-    mode: str
-    variants: tuple[Variant, ...]
-    batch_size: int
-    model_size: int | None
-    rounds: int
-    steps: int | None
-    keep_float32: tuple[Pattern, ...] = ()
-
-    def row(self, variant: Variant, error: str = "") -> StepProfile:
-        """The row of a variant before it is measured."""
-        return StepProfile(
-            *(str(variant), variant.policy),
-            batch_size=self.batch_size,
-            error=error,
-            mode=self.mode,
-            xla=variant.xla,
-            model_size=self.model_size,
-        )
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What one process measured: a row for each variant, and the name of the model."""
-
-    rows: tuple[StepProfile, ...]
-    model: str = ""
-
-
 def look() -> tuple[Device, bool]:
     """The device, and whether an allocator keeps freed memory: a look may take a card's memory."""
     return devices.visible_devices()[0], keeps_freed_memory()
 
 
-def measure(job: Job, floatx: str = "float32") -> Measured:
-    """Measures the job's variants; one that does not run is a row with the reason.
-
-    Args:
-        job: the work.
-        floatx: Keras's setting in the process that asks.
-    """
+def measure(job: Job, floatx: str) -> Measured:
+    """Measures a job in this process, which has the `floatx` of the one that asks."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     keras.config.set_floatx(floatx)
-    bench: Bench[Run] = Bench()
     with without_retracing_advice():
-        for variant in job.variants:
-            bench.add(job.row(variant), partial(_run, job, variant))
-        if job.rounds:
-            bench.time(job.rounds, job.steps)
-    names = [run.model.name for run in bench.runs.values()]
-    return Measured(tuple(bench.rows.values()), names[0] if names else "")
-
-
-def _run(job: Job, variant: Variant) -> Run:
-    batch = of_size(job.batch, job.batch_size)
-    sized: Any = (
-        job.model if job.model_size is None else partial(cast("Any", job.model), job.model_size)
-    )
-    copy = copy_of(sized, batch, variant.policy)
-    if job.mode == PREDICT:
-        return PredictionRun(copy, variant, batch, job.keep_float32)
-    return TrainingRun(copy, variant, [batch], job.keep_float32)
+        return measured(job)
 
 
 def profile_sweep(
@@ -201,14 +128,13 @@ def profile_sweep(
     _check_data_fits(batch, sizes[-1], host_limit)
     job = Job(
         model,
-        batch,
-        modes[0],
-        (),
+        (batch,),
         sizes[0],
-        models[0] if models else None,
-        check_count("rounds", rounds),
-        None if steps is None else check_count("steps", steps),
-        tuple(as_list(keep_float32)),
+        mode=modes[0],
+        model_size=models[0] if models else None,
+        rounds=check_count("rounds", rounds),
+        steps=None if steps is None else check_count("steps", steps),
+        keep_float32=tuple(as_list(keep_float32)),
     )
     asked = {"batch": largest_batch, "model": largest_model}
     with listening(progress) as told:
@@ -367,7 +293,7 @@ class Sweep:
             start = max(ran, default=getattr(self._job, axis))
             try:
                 limit = search(attempt, start, MOST_SAMPLES, self.limit_text)
-            except ApartError as error:
+            except (ApartError, ValueError) as error:
                 self.notes.append(f"the largest {what} in {variant} is unknown: {error}")
             else:
                 found.append(Largest(what, self._job.mode, str(variant), limit))
@@ -380,12 +306,7 @@ class Sweep:
             if not error.out_of_memory:
                 raise
             return Attempt(False)
-        if row.error == OUT_OF_MEMORY:
-            return Attempt(False)
-        if row.error:
-            raise ApartError(row.error)
-        needed = row.memory.bytes if row.memory else 0
-        return Attempt(self._memory_limit is None or needed <= self._memory_limit, row.memory)
+        return attempted(row, self._memory_limit)
 
     def _measured(self, job: Job) -> tuple[StepProfile, ...]:
         found: Measured = self._apart(measure, job, keras.config.floatx())

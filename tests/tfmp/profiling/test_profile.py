@@ -130,7 +130,7 @@ def test_the_report_is_a_table_json_and_a_page(measured, tmp_path):
     page = report.save(tmp_path / "p.html").read_text()
     assert "<script" not in page
     assert "://" not in page.replace("http://www.w3.org/", "")  # names in pictures
-    bars, roof = 2 + 2 + 3 + 4, 1
+    bars, roof = 2 + 3 + 4, 1  # steps, the input pipeline, layers
     assert page.count("<svg") == bars + roof
     with pytest.raises(ValueError, match=r"suffixes \.json, \.html; received"):
         report.save(tmp_path / "p.txt")
@@ -352,7 +352,7 @@ def test_what_kernels_used_is_told_by_layer():
     use = kernel_use(kernels, ["hidden", "stem", "stem/conv"])
     wide, narrow = report.variants
     report = replace(report, variants=(wide, replace(narrow, kernels=use)))
-    first, second = (row[-1] for row in report.layer_cells()[1:])
+    first, second = (row[-1] for row in report.layer_table(20).rows)
     assert first == "used 63% of its time"
     assert second == "used 100% of its time; units 10 (padded: 16)"
     slow = replace(use, missed_seconds=0.9 * use.seconds)
