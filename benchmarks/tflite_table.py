@@ -12,10 +12,8 @@ rows can be measured --again.
 Run: python benchmarks/tflite_table.py [--resume FILE] [--again REGEX]
 """
 
-import argparse
 import json
 import math
-import os
 import re
 import sys
 import tempfile
@@ -24,12 +22,11 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
+from scaffold import DOCS, distance, first_words, parser, versions
+
+PAGE = DOCS / "tflite-support.md"
 
 import keras
-import numpy as np
 import sweep
 from corpus import corpus
 from pages import write_page
@@ -44,7 +41,6 @@ from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.export import TFLiteFile, export_tflite, start_converter
 from tfmp.converters.tflite.rewriting.repair import repair_model
 
-PAGE = ROOT / "docs" / "tflite-support.md"
 DEFAULT, FORCED, GPU = "default CPU", "forced FP16", "GPU"
 MODES = (DEFAULT, FORCED, GPU)
 # Past this, forced FP16 has lost more than digits, and a repair is tried.
@@ -146,7 +142,9 @@ def run(path: Path, mode: str, batch: Batch, expected: Batch) -> tuple[str, dict
     """Drift or what went wrong, and the runner's details."""
     try:
         with open_mode(path, mode) as runner:
-            return cell(distance(expected, runner.run(batch))), runner.info.details
+            received = runner.run(batch)
+            drift = distance(expected.values(), map(received.__getitem__, expected))
+            return cell(drift), runner.info.details
     except RunnerError as error:
         if "cannot be separated" in str(error):
             raise OneByOne from error
@@ -163,38 +161,11 @@ def is_wrong(drift: str) -> bool:
     return drift == "not finite" or (drift[:1].isdigit() and float(drift) > WRONG)
 
 
-def distance(expected: Batch, received: Batch) -> float:
-    """The worst output's relative L2 distance, where the original is finite.
-
-    NaN where the candidate is not finite there, infinite where whole numbers differ.
-    """
-    worst = 0.0
-    for name, wanted in expected.items():
-        got = received[name]
-        if wanted.dtype.kind not in "fc":
-            if not np.array_equal(wanted, got):
-                return math.inf
-            continue
-        finite = np.isfinite(wanted)
-        if not np.isfinite(got[finite]).all():
-            return math.nan
-        error = got[finite].astype(np.float64) - wanted[finite]
-        norm = float(np.linalg.norm(wanted[finite].astype(np.float64)))
-        worst = max(worst, float(np.linalg.norm(error)) / norm if norm else float(error.any()))
-    return worst
-
-
 def cell(drift: float) -> str:
     """A distance as the table shows it."""
     if math.isnan(drift):
         return "not finite"
     return "differs" if math.isinf(drift) else f"{drift:.0e}" if drift else "0"
-
-
-def first_words(text: str) -> str:
-    """A reason short enough for a cell, without the folders of this machine."""
-    reason = re.sub(r"(?<!\w)/\S+/", "", text.partition("': ")[2] or text)
-    return reason.replace("|", "/").replace("\n", " ").partition(". ")[0][:120]
 
 
 def rows() -> Iterator[Row]:
@@ -269,11 +240,7 @@ TITLES = {
 
 def page(lines: list[Line]) -> str:
     """The page."""
-    from importlib.metadata import version
-
-    versions = ", ".join(
-        f"{name} {version(name)}" for name in ("tensorflow", "keras", "ai-edge-litert")
-    )
+    packages = versions(("tensorflow", "keras", "ai-edge-litert"))
     groups = {
         title: own
         for key, title in TITLES.items()
@@ -282,7 +249,7 @@ def page(lines: list[Line]) -> str:
     text = [
         "# Models that convert to FP16 TFLite",
         "",
-        f"Written by `python benchmarks/tflite_table.py` with {versions}; GPU: {adapter()}.",
+        f"Written by `python benchmarks/tflite_table.py` with {packages}; GPU: {adapter()}.",
         "",
         "Numbers are relative L2 distances from the original in float32, on a seeded batch of",
         "two samples (or of one sample, if outputs belong to the batch as a whole). *Default",
@@ -322,10 +289,10 @@ def is_right(drift: str) -> bool:
 
 def main() -> None:
     """Measures and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--resume", type=Path, help="JSON lines that the rows are kept in")
-    parser.add_argument("--again", metavar="REGEX", help="rows to measure although they are kept")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--resume", type=Path, help="JSON lines that the rows are kept in")
+    given.add_argument("--again", metavar="REGEX", help="rows to measure although they are kept")
+    options = given.parse_args()
     write_page(PAGE, page(list(measured(options.resume, options.again))))
 
 

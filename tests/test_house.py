@@ -145,9 +145,7 @@ RENDERED = {
         "markdown",
         "node_data",
     ],
-    "tfmp.experiment.report": ["page"],
     "tfmp.fit.report": ["page"],
-    "tfmp.profiling.steps": ["page"],
 }
 
 
