@@ -6,23 +6,18 @@ on a seeded batch: on the CPU by default, on the CPU forced to compute in FP16, 
 a Vulkan adapter is found (SwiftShader counts). Where forced FP16 goes wrong, the model is repaired
 on the same batch and converted once more.
 
-A run takes about half an hour; with --resume FILE one that was stopped goes on where it was, and
-rows can be measured --again.
-
-Run: python benchmarks/tflite_table.py [--resume FILE] [--again REGEX]
+Run: python benchmarks/tflite_table.py (about half an hour)
 """
 
-import json
 import math
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from scaffold import DOCS, distance, first_words, parser, versions
+from scaffold import DOCS, distance, first_words, versions
 
 PAGE = DOCS / "tflite-support.md"
 
@@ -38,7 +33,7 @@ from tfmp.converters.runners.litert import LiteRTGpuRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch, synthetic_batch
 from tfmp.converters.shared.worker import Worker
-from tfmp.converters.tflite.export.export import TFLiteFile, export_tflite, start_converter
+from tfmp.converters.tflite.export.export import export_tflite, start_converter
 from tfmp.converters.tflite.rewriting.repair import repair_model
 
 DEFAULT, FORCED, GPU = "default CPU", "forced FP16", "GPU"
@@ -98,44 +93,37 @@ def measure(row: Row, folder: Path, converter: Worker) -> Line:
         file = export_tflite(source, folder / "fp16.tflite", converter=converter)
     except (ConversionError, InputError) as error:
         return Line(row.group, row.name, refused=first_words(str(error)))
-    ratio = ""
+    line = Line(row.group, row.name, flex=", ".join(file.flex_ops))
     if row.sized:
         full = export_tflite(source, folder / "fp32.tflite", "fp32", converter=converter)
-        ratio = f"{file.sizes.file_bytes / full.sizes.file_bytes:.2f}"
+        line = replace(line, ratio=f"{file.sizes.file_bytes / full.sizes.file_bytes:.2f}")
     try:
-        return compared(row, file, source, batch, ratio, folder, converter)
+        return compared(line, file.path, source, batch, converter)
     except OneByOne:  # its outputs are of the whole batch
         batch = {name: array[:1] for name, array in batch.items()}
-        return compared(row, file, source, batch, ratio, folder, converter)
+        return compared(line, file.path, source, batch, converter)
 
 
 class OneByOne(Exception):
     """Samples that a runner cannot feed piece by piece."""
 
 
-def compared(
-    row: Row,
-    file: TFLiteFile,
-    source: Source,
-    batch: Batch,
-    ratio: str,
-    folder: Path,
-    converter: Worker,
-) -> Line:
+def compared(line: Line, path: Path, source: Source, batch: Batch, converter: Worker) -> Line:
     """Runs a file in every mode, and its repair where that is needed."""
     expected = source.forward(batch)
     drift, on_gpu = {}, ""
     for mode in MODES:
-        drift[mode], info = run(file.path, mode, batch, expected)
+        drift[mode], info = run(path, mode, batch, expected)
         if mode == GPU and info:
             on_gpu = "yes" if info["accelerated"].startswith("every") else "in part"
     repaired = ""
     if is_wrong(drift[FORCED]):
         found = repair_model(source, lambda: [batch])
         if found.changes:
-            export_tflite(found.source, folder / "repaired.tflite", converter=converter)
-            repaired, _ = run(folder / "repaired.tflite", FORCED, batch, expected)
-    return Line(row.group, row.name, "", ", ".join(file.flex_ops), drift, repaired, ratio, on_gpu)
+            mended = path.with_name("repaired.tflite")
+            export_tflite(found.source, mended, converter=converter)
+            repaired, _ = run(mended, FORCED, batch, expected)
+    return replace(line, drift=drift, repaired=repaired, on_gpu=on_gpu)
 
 
 def run(path: Path, mode: str, batch: Batch, expected: Batch) -> tuple[str, dict[str, str]]:
@@ -189,32 +177,22 @@ def rows() -> Iterator[Row]:
         yield Row(one.group, one.name, built, sized=False)
 
 
-def measured(resume: Path | None, again: str | None) -> Iterator[Line]:
-    """Every line, from the file of an earlier run where it is there."""
-    known = {}
-    if resume is not None and resume.exists():
-        lines = [Line(**json.loads(text)) for text in resume.read_text().splitlines()]
-        known = {(line.group, line.name): line for line in lines}
+def measured() -> Iterator[Line]:
+    """Every line."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        converter, done = stack.enter_context(start_converter()), 0
-        for row in rows():
-            line = known.get((row.group, row.name))
-            if line is None or (again and re.search(again, f"{row.group}: {row.name}")):
-                done += 1
-                if done % CONVERSIONS_PER_PROCESS == 0:
-                    converter.close()
-                    converter = stack.enter_context(start_converter())
-                try:
-                    line = measure(row, folder, converter)
-                except Exception as error:
-                    # Keras cannot build or run every model of the sweep; nothing is compared then.
-                    print(f"{row.group}: {row.name}: {error!r:.300}", file=sys.stderr, flush=True)
-                    continue
-                print(line, file=sys.stderr, flush=True)
-                if resume is not None:
-                    with resume.open("a") as file:
-                        file.write(json.dumps(asdict(line)) + "\n")
+        converter = stack.enter_context(start_converter())
+        for done, row in enumerate(rows(), 1):
+            if done % CONVERSIONS_PER_PROCESS == 0:
+                converter.close()
+                converter = stack.enter_context(start_converter())
+            try:
+                line = measure(row, folder, converter)
+            except Exception as error:
+                # Keras cannot build or run every model of the sweep; nothing is compared then.
+                print(f"{row.group}: {row.name}: {error!r:.300}", file=sys.stderr, flush=True)
+                continue
+            print(line, file=sys.stderr, flush=True)
             yield line
 
 
@@ -289,11 +267,7 @@ def is_right(drift: str) -> bool:
 
 def main() -> None:
     """Measures and writes."""
-    given = parser(__doc__)
-    given.add_argument("--resume", type=Path, help="JSON lines that the rows are kept in")
-    given.add_argument("--again", metavar="REGEX", help="rows to measure although they are kept")
-    options = given.parse_args()
-    write_page(PAGE, page(list(measured(options.resume, options.again))))
+    write_page(PAGE, page(list(measured())))
 
 
 if __name__ == "__main__":
