@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 import keras
 import numpy as np
 
-from tfmp.machine import compile_seconds, interleaved, is_out_of_memory
+from tfmp.machine import interleaved, is_out_of_memory
 from tfmp.precision import Pattern
 from tfmp.profiling.batches import Attempt, of_size
 from tfmp.profiling.copies import ModelOrBuilder, copy_of
@@ -148,7 +148,7 @@ class Bench(Generic[AnyRun]):
         blocks = {name: partial(run.run, self.steps) for name, run in self.runs.items()}
         for name, timing in interleaved(blocks, self.job.rounds).items():
             step = timing.per(self.steps)
-            compile_s = compile_seconds(self._first[name], step)
+            compile_s = max(0.0, self._first[name] - step.median)
             self.rows[name] = replace(
                 self.rows[name], step=step, steps=self.steps, compile_s=compile_s
             )
