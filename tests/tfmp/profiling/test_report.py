@@ -5,34 +5,19 @@ from html.parser import HTMLParser
 
 import pytest
 from browser import browse, needs_chromium, requested
+from profiles import A100, NO_PRODUCT, PADDED, layer, profile, step
 
-from tfmp.machine.devices import Device
-from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
-from tfmp.precision.tensor_cores import TensorCorePath
 from tfmp.profiling.baseline import Baseline
 from tfmp.profiling.batches import BatchLimit
-from tfmp.profiling.layers import LayerCost, LayerProfile
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.steps import StepProfile
 from tfmp.roofline import InputPipeline, Peaks, Placement, Roofline, Setting, Work
 
-A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
 
-
-def step(variant: str, seconds: float, gib: float, most: int) -> StepProfile:
-    memory = Memory(int(gib * 2**30), DEVICE_MEMORY)
-    rounds = tuple(seconds * (1 + 0.02 * (i % 3)) for i in range(9))
-    limit = BatchLimit(most, most + 16, memory, "the device's memory", 9)
-    policy = variant.split()[0]
-    return StepProfile(
-        variant, policy, Timing(rounds), 64, 1.5, memory, 0.25, 90, largest_batch=limit
-    )
-
-
-def layer(path: str, seconds: float, cores: TensorCorePath) -> LayerProfile:
-    variants = ("float32", "float32 (TF32)", "mixed_float16")
-    costs = {name: LayerCost("float16", seconds, seconds / 0.021, cores) for name in variants}
-    return LayerProfile(path, "Conv2D", 1, costs)
+def row(variant: str, seconds: float, gib: float, most: int) -> StepProfile:
+    rounds = (seconds * (1 + 0.02 * (i % 3)) for i in range(9))
+    limit = BatchLimit(most, most + 16, None, "the device's memory", 9)
+    return step(variant, rounds, int(gib * 2**30), largest_batch=limit, loss=0.25)
 
 
 def roofline() -> Roofline:
@@ -49,9 +34,7 @@ def roofline() -> Roofline:
         peaks,
         {"mixed_float16": placed(4 * 10**12, 10**10, 0.021)},
         {
-            "backbone/stage_four/block_three/expanding_convolution": {
-                "mixed_float16": placed(3 * 10**12, 10**9, 0.012)
-            },
+            "expanding_convolution": {"mixed_float16": placed(3 * 10**12, 10**9, 0.012)},
             "pool": {"mixed_float16": placed(10**6, 10**10, 0.009)},
             "head": {"mixed_float16": placed(10**6, 10**6, 0.001)},
         },
@@ -62,24 +45,18 @@ def roofline() -> Roofline:
 @pytest.fixture(scope="module")
 def report() -> ProfileReport:
     """A profile with everything on its page, on a card."""
-    odd = TensorCorePath(True, "filters 30 (padded: 32), input channels 3 (padded: 8)")
-    made = ProfileReport(
-        model="resnet <50> & more",
+    names = ("float32", "float32 (TF32)", "mixed_float16")
+    made = profile(
+        row("float32", 0.061, 11.5, 224),
+        row("float32 (TF32)", 0.036, 11.5, 224),
+        row("mixed_float16", 0.021, 6.25, 432),
+        step("float64", (), error="out of memory: OOM when allocating a tensor"),
+        layers=[
+            layer("backbone/expanding_convolution", dict.fromkeys(names, (0.012, PADDED))),
+            layer("pool", dict.fromkeys(names, (0.009, NO_PRODUCT))),
+        ],
         device=A100,
-        backend="tensorflow",
-        environment={"tensorflow": "2.21.0"},
-        rounds=9,
-        steps_per_round=10,
-        variants=(
-            step("float32", 0.061, 11.5, 224),
-            step("float32 (TF32)", 0.036, 11.5, 224),
-            step("mixed_float16", 0.021, 6.25, 432),
-            StepProfile("float64", "float64", error="out of memory: OOM when allocating a tensor"),
-        ),
-        layers=(
-            layer("backbone/stage_four/block_three/expanding_convolution", 0.012, odd),
-            layer("pool", 0.009, TensorCorePath(False, "no matrix product")),
-        ),
+        model="resnet <50> & more",
         notes=("float64 did not run: out of memory",),
         log_dir="logs",
         roofline=roofline(),
@@ -107,7 +84,7 @@ def test_says_everything(report, tmp_path):
         "did not run: out of memory: OOM when allocating a tensor",
         "Its bytes are device memory. The largest batch is bounded by the device's memory.",
         "432 (448 does not fit)",
-        "could; filters 30 (padded: 32), input channels 3 (padded: 8)",
+        "could; units 10 (padded: 16)",
         "Worse than base.json: step time of mixed_float16",
         "mixed_float16 step time worse 10.7 ms then, 21.4 ms now (2.00 times)",
         "note: float64: not compared, as not measured for the baseline",
