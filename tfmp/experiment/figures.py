@@ -48,38 +48,6 @@ def loss_curves(results: Sequence[ArmResult]) -> str:
     return inline_svg(figure, "loss")
 
 
-def size_and_metric(results: Sequence[ArmResult], metric: str) -> str:
-    """Each file by its size and its metric, with the range over seeds; empty without files."""
-    from matplotlib.figure import Figure
-
-    files = [result for result in results if result.arm.file and result.metric is not None]
-    if not files:
-        return ""
-    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
-    axes = figure.subplots()
-    for place, result in enumerate(files):
-        values = [run.metric for run in result.runs if run.usable and run.metric is not None]
-        size = (result.median(lambda run: run.file_bytes) or 0) / 2**10
-        mean = sum(values) / len(values)
-        latency = result.median(lambda run: run.latency_ms)
-        speed = "" if latency is None else f", {latency:.3g} ms"
-        axes.errorbar(
-            [size],
-            [mean],
-            [[mean - min(values)], [max(values) - mean]],
-            fmt="os^Dv<>ph*PX"[place % 12],
-            color=COLOURS[place % len(COLOURS)],
-            label=f"{result.arm.name}{speed}",
-            capsize=4,
-        )
-    base = next((result.metric for result in results if result.arm.name == BASE), None)
-    if base is not None:
-        axes.axhline(base, color=QUIET, linestyle=":", label=f"{BASE}, not converted")
-    axes.set(xlabel="size of the file, KiB", ylabel=metric)
-    axes.legend(frameon=False, labelcolor=INK, fontsize="small")
-    return inline_svg(figure, "size")
-
-
 def metric_bars(results: Sequence[ArmResult], number: Callable[[float], str]) -> tuple[Bar, ...]:
     """The metric of every arm that was run."""
     bars = []

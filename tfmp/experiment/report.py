@@ -290,7 +290,6 @@ class ExperimentReport:
             ),
             Section(
                 "Training",
-                lines=tuple(f"{one.arm.name} is worse: {self.why(one)}." for one in self.losing),
                 drawings=(
                     Drawing(
                         "Mean training loss by epoch, with a band from the lowest to the highest "
@@ -302,13 +301,6 @@ class ExperimentReport:
             Section(
                 "Files",
                 lines=tuple(f"{name}: {'; '.join(texts)}" for name, texts in self.remarks.items()),
-                drawings=(
-                    Drawing(
-                        f"Each kind of file by its size and its {metric}; the line spans the "
-                        "seeds, and the time is that of one call",
-                        figures.size_and_metric(self.results, metric) if on_page else "",
-                    ),
-                ),
             ),
             self._evidence(),
         ]

@@ -8,11 +8,11 @@ of the machine hits them alike.
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import keras
 import numpy as np
-from keras import tree
 
 from tfmp.machine import (
     ApartError,
@@ -21,7 +21,6 @@ from tfmp.machine import (
     call_apart,
     devices,
     free_host_memory,
-    keeps_freed_memory,
     variables_set,
 )
 from tfmp.precision import Pattern
@@ -33,7 +32,7 @@ from tfmp.profiling.sizes import Largest, SweepReport
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
 from tfmp.shared.backend import check_backend, without_retracing_advice
-from tfmp.shared.batches import TrainingBatch, TrainingData, whole_batches
+from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import listening
 from tfmp.shared.wording import shown
@@ -47,9 +46,9 @@ _SHARED_CARD = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOC
 _SHARE = 0.8
 
 
-def look() -> tuple[Device, bool]:
-    """The device, and whether an allocator keeps freed memory: a look may take a card's memory."""
-    return devices.visible_devices()[0], keeps_freed_memory()
+def look() -> Device:
+    """The device; a look may take a card's memory."""
+    return devices.visible_devices()[0]
 
 
 def measure(job: Job, floatx: str) -> Measured:
@@ -125,7 +124,6 @@ def profile_sweep(
     with variables_set(_SHARED_CARD):  # a tf.data.Dataset starts the card here, too
         batch = whole_batches(data, sizes[-1])[0].map(np.asarray)
     host_limit = memory_limit or int(_SHARE * _free_memory())
-    _check_data_fits(batch, sizes[-1], host_limit)
     job = Job(
         model,
         (batch,),
@@ -170,8 +168,7 @@ class Sweep:
         self.notes: list[str] = []
         self.model_name = ""
         tell("looking for devices")
-        self.device: Device
-        self.device, self._hides_memory = self._apart(look)
+        self.device = self._apart(look)
         self._variants = self._all_variants(policies, xla)
         given = "" if memory_limit else ", 80% of the memory that was free"
         self.limit_text = f"{bytes_text(self._host_limit)} for a process{given}"
@@ -195,14 +192,13 @@ class Sweep:
         Raises:
             ValueError: nothing could be measured.
         """
-        rows = [
-            row
-            for mode in dict.fromkeys(modes)
-            for size in models or (None,)
-            for row in self.over_batches(
-                replace(self._job, mode=mode, model_size=size), batch_sizes
-            )
-        ]
+        rows: list[StepProfile] = []
+        for mode, model, batch in product(dict.fromkeys(modes), models or (None,), batch_sizes):
+            size = "" if model is None else f", model size {model}"
+            variants = ", ".join(map(str, self._variants))
+            self._tell(f"{mode}: a batch of {batch}{size} in {variants}")
+            sized = replace(self._job, mode=mode, model_size=model, batch_size=batch)
+            rows += self._together(replace(sized, variants=self._variants))
         if not any(row.step for row in rows):
             raise ValueError(
                 f"No size could be measured; the first one: {rows[0].error.rstrip('.')}."
@@ -222,38 +218,6 @@ class Sweep:
             limit=self.limit_text,
             notes=tuple(dict.fromkeys(self.notes)),
         )
-
-    def over_batches(self, job: Job, batch_sizes: Sequence[int]) -> list[StepProfile]:
-        """The rows of one mode and model size, from small to large batches."""
-        rows: list[StepProfile] = []
-        failed: dict[Variant, int] = {}
-        for size in batch_sizes:
-            here = replace(job, batch_size=size)
-            runnable = tuple(variant for variant in self._variants if variant not in failed)
-            found = dict(zip(runnable, self._rows(here, runnable), strict=True))
-            for variant in self._variants:
-                if variant not in found:
-                    error = f"{OUT_OF_MEMORY} at a batch of {failed[variant]} already"
-                    rows.append(here.row(variant, error))
-                    continue
-                rows.append(found[variant])
-                if found[variant].error == OUT_OF_MEMORY:
-                    failed[variant] = size
-        return rows
-
-    def _rows(self, job: Job, variants: tuple[Variant, ...]) -> list[StepProfile]:
-        if not variants:
-            return []
-        where = f"a batch of {job.batch_size}" + (
-            "" if job.model_size is None else f", model size {job.model_size}"
-        )
-        self._tell(f"{job.mode}: {where} in {', '.join(map(str, variants))}")
-        rows = self._together(replace(job, variants=variants))
-        if self._hides_memory:
-            ran = tuple(v for v, row in zip(variants, rows, strict=True) if not row.error)
-            apart = iter(self._together(replace(job, variants=ran, rounds=0)) if ran else ())
-            rows = [row if row.error else replace(row, memory=next(apart).memory) for row in rows]
-        return rows
 
     def _together(self, job: Job) -> list[StepProfile]:
         """The rows of variants that take turns; one that lacks memory is then tried alone."""
@@ -371,14 +335,3 @@ def _check_model(model: ModelSource, sizes: Sequence[int], largest_model: bool) 
 
 def _free_memory() -> int:
     return free_host_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _check_data_fits(batch: TrainingBatch, size: int, limit: int) -> None:
-    """Refuses a batch whose data alone takes more memory than a process may."""
-    arrays = tree.flatten(tuple(part for part in batch if part is not None))
-    needed = size * sum(array.nbytes // max(1, len(array)) for array in arrays)
-    if needed > limit:
-        raise ValueError(
-            f"batch_sizes expects batches that fit into memory; the data of one with {size} "
-            f"samples alone takes {bytes_text(needed)}, and a process may take {bytes_text(limit)}."
-        )

@@ -261,15 +261,15 @@ class _Counting:
             return Work(uncounted=(opcode,))
         if opcode in ("gather", "sort", "topk") or not name or not line.array.floating:
             return Work()
+        window = prod(window_of(line)["size"]) if line.text("window") else 1
+        runs = {
+            "reduce": tensors[0].shape.size - line.array.size,
+            "reduce-window": line.array.size * (window - 1),
+            "scatter": tensors[-1].shape.size,
+            "select-and-scatter": tensors[-1].shape.size,
+        }.get(opcode, 0)
         each = sum(inner.opcode in _ARITHMETIC for inner in self._program.computations[name].needed)
-        if opcode == "reduce":
-            return Work(other=each * (tensors[0].shape.size - line.array.size))
-        if opcode == "reduce-window":
-            window = prod(window_of(line)["size"]) if line.text("window") else 1
-            return Work(other=each * line.array.size * max(0, window - 1))
-        if opcode in ("scatter", "select-and-scatter"):
-            return Work(other=each * tensors[-1].shape.size)
-        return Work()
+        return Work(other=each * runs)
 
 
 def _constant(program: Program, line: Instruction) -> _Value:
