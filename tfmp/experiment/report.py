@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from tfmp.experiment import figures
@@ -18,10 +17,9 @@ from tfmp.experiment.differences import (
 )
 from tfmp.experiment.results import ArmResult, Run
 from tfmp.machine import bytes_text, seconds_text
-from tfmp.shared.html_page import framed
-from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
-from tfmp.shared.reporting import Drawing, Picture, Section, Table, page
-from tfmp.shared.wording import joined, table
+from tfmp.shared.report_files import JsonObject, json_number
+from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
+from tfmp.shared.wording import joined
 
 SCHEMA = "tfmp.experiment/1"
 SUFFIXES = (".html", ".json", ".md")
@@ -41,7 +39,7 @@ _SMALLEST_NORMAL = 2.0**-14
 
 
 @dataclass(frozen=True)
-class ExperimentReport:
+class ExperimentReport(Report):
     """The result of `tfmp.compare`; it prints as a conclusion and a table.
 
     Attributes:
@@ -52,6 +50,8 @@ class ExperimentReport:
         environment: versions by package.
         notes: facts that a reader should know.
     """
+
+    SUFFIXES = SUFFIXES
 
     task: Mapping[str, Any]
     arms: tuple[str, ...]
@@ -270,11 +270,7 @@ class ExperimentReport:
         return f"{value:{sign}.{min(digits, 6)}f}"
 
     def sections(self, on_page: bool = True) -> list[Section]:
-        """The table of arms, what was measured of trainings and files, and the task.
-
-        Args:
-            on_page: whether with figures.
-        """
+        """As in `Report`: the arms, what was measured of trainings and files, and the task."""
         metric, order = self.task["metric"], "higher" if self.task["sign"] > 0 else "lower"
         return [
             Section("Conclusion", tables=(self.table(),), quiet=(self._legend(),)),
@@ -319,7 +315,7 @@ class ExperimentReport:
             **self.environment,
         }
         shown = tuple((name, value) for name, value in facts.items() if value)
-        return Section("Evidence", lines=self.notes, facts=shown)
+        return Section("Evidence", lines=tuple(f"note: {each}" for each in self.notes), facts=shown)
 
     def _legend(self) -> str:
         """A paragraph that explains the columns of the table."""
@@ -414,48 +410,28 @@ class ExperimentReport:
         }
 
     @property
-    def headline(self) -> str:
-        """The conclusion in a few words, with a sign."""
+    def title(self) -> str:
+        """Of the window."""
+        return f"Precision experiment: {self.task['name']}"
+
+    @property
+    def heading(self) -> str:
+        """Of the page."""
+        return f"“{self.task['name']}” in {len(self.arms)} precisions"
+
+    @property
+    def signal(self) -> tuple[str, str]:
+        """PASS if there is a file to ship."""
         best = self.shipped
-        return f"✓ ship {best.arm.name}" if best else "? nothing to ship yet"
-
-    def _page(self) -> str:
-        name = self.task["name"]
-        heading = f"“{name}” in {len(self.arms)} precisions"
-        verdict = "PASS" if self.shipped else "INCONCLUSIVE"
-        parts = self.sections()
-        title = f"Precision experiment: {name}"
-        return page(title, heading, self.conclusion, parts, verdict, self.headline)
-
-    def _repr_html_(self) -> str:
-        """The page, in a notebook."""
-        return framed(f"{self.headline}. {self.conclusion}", self._page())
-
-    def __str__(self) -> str:
-        shown = self.table()
-        parts = [self.conclusion, table([shown.heading, *shown.rows])]
-        parts += [f"note: {note}" for note in self.notes]
-        parts += [f"{name}: {text}" for name, texts in self.remarks.items() for text in texts]
-        return "\n\n".join(parts)
+        if best is None:
+            return "INCONCLUSIVE", "? nothing to ship yet"
+        return "PASS", f"✓ ship {best.arm.name}"
 
     def _markdown(self) -> str:
-        shown, task = self.table(), self.task
+        shown = self.table()
         rule = ("---",) * len(shown.heading)
-        lines = [f"# Precision experiment: {task['name']}", "", self.conclusion, ""]
+        lines = [f"# {self.title}", "", self.conclusion, ""]
         lines += [f"| {' | '.join(row)} |" for row in (shown.heading, rule, *shown.rows)]
         lines += ["", self._legend(), ""]
         lines += [f"- {name}: {'; '.join(texts)}" for name, texts in self.remarks.items()]
-        lines += [f"- {note}" for note in self.notes]
-        return "\n".join(lines)
-
-    def save(self, path: str | Path) -> Path:
-        """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.
-
-        Raises:
-            ValueError: the path has another suffix, or the file cannot be written.
-        """
-        forms = {".html": self._page, ".json": self._json, ".md": self._markdown}
-        return save_report(path, forms)
-
-    def _json(self) -> str:
-        return json_text(self.to_dict())
+        return "\n".join([*lines, *(f"- {note}" for note in self.notes)])

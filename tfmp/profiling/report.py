@@ -221,14 +221,14 @@ class ProfileReport(StepReport):
         return f"{self.against.answer}\n{self.answer}" if self.against else self.answer
 
     @property
-    def verdict(self) -> tuple[str, str]:
+    def signal(self) -> tuple[str, str]:
         """PASS if 16 bits are worth it."""
         if self.worth_it:
             return "PASS", "✓ worth it"
         return "INCONCLUSIVE", "? too few rounds" if self.is_open else "✗ not worth it"
 
     def sections(self, on_page: bool = True) -> list[Section]:
-        """As in `StepReport`: steps, layers, limits of the device, changes, evidence."""
+        """As in `Report`: steps, layers, limits of the device, changes, evidence."""
         main, most = self.main, _MOST_ROWS if on_page else _MOST_PRINTED
         found = [self._steps()]
         if self.layers:

@@ -162,7 +162,7 @@ class SweepReport(StepReport):
         }
 
     def sections(self, on_page: bool = True) -> list[Section]:
-        """As in `StepReport`: crossovers, the largest sizes, figures, every size, evidence."""
+        """As in `Report`: crossovers, the largest sizes, figures, every size, evidence."""
         nothing = "One policy was measured: there is nothing to compare it with."
         limit = f"The limit of memory is {self.limit}."
         bounded = self.largest or any(row.step is None for row in self.rows)

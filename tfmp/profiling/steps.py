@@ -2,17 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from tfmp.machine import Device, GpuUse, Memory, Timing, seconds_text
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
-from tfmp.shared.html_page import framed
-from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
-from tfmp.shared.reporting import Section, page
-from tfmp.shared.wording import table
+from tfmp.shared.report_files import JsonObject, json_number
+from tfmp.shared.reporting import Report, Section
 
-SUFFIXES = (".json", ".html")
+SUFFIXES = Report.SUFFIXES
 
 TRAIN, PREDICT = "train", "predict"
 
@@ -94,7 +91,7 @@ class StepProfile:
 
 
 @dataclass(frozen=True)
-class StepReport:
+class StepReport(Report):
     """What the reports of steps share: each says its conclusion and its sections.
 
     Attributes:
@@ -112,27 +109,9 @@ class StepReport:
     rounds: int
 
     @property
-    def heading(self) -> str:
-        """Of the page."""
-        raise NotImplementedError
-
-    @property
-    def conclusion(self) -> str:
-        """Stands first in every form; empty if the first section says it."""
-        return ""
-
-    @property
-    def verdict(self) -> tuple[str, str]:
-        """The verdict that colours the page, and its words; empty for a page without a verdict."""
-        return "", ""
-
-    def sections(self, on_page: bool = True) -> list[Section]:
-        """The parts of the report.
-
-        Args:
-            on_page: whether with figures and long tables.
-        """
-        raise NotImplementedError
+    def title(self) -> str:
+        """Of the window."""
+        return f"Profile of {self.model}"
 
     def evidence(self, lines: Iterable[str], more: Mapping[str, str]) -> Section:
         """The last section: notes, and on what it ran."""
@@ -149,30 +128,3 @@ class StepReport:
             "environment": dict(self.environment),
             "rounds": self.rounds,
         }
-
-    def __str__(self) -> str:
-        parts = [self.conclusion]
-        for section in self.sections(on_page=False):
-            for each in section.tables:
-                if each.rows:
-                    caption = [each.caption] if each.caption else []
-                    parts += ["", *caption, table([each.heading, *each.rows])]
-            parts += ["", *section.lines] if section.lines else []
-        return "\n".join(parts).strip()
-
-    def _repr_html_(self) -> str:
-        """The page, in a notebook."""
-        return framed(self.conclusion or self.heading, self._page())
-
-    def _page(self) -> str:
-        verdict, told = self.verdict
-        title = f"Profile of {self.model}"
-        return page(title, self.heading, self.conclusion, self.sections(), verdict, told)
-
-    def save(self, path: str | Path) -> Path:
-        """Writes the report: `.json` as data, `.html` as a self-contained page.
-
-        Raises:
-            ValueError: the path has another suffix, or the file cannot be written.
-        """
-        return save_report(path, {".json": lambda: json_text(self.to_dict()), ".html": self._page})
