@@ -17,7 +17,8 @@ def throughput(row: StepProfile) -> tuple[float, float, float] | None:
     """Samples a second."""
     if row.step is None:
         return None
-    return tuple(row.batch_size / s for s in (row.step.high, row.step.median, row.step.low))
+    size, step = row.batch_size, row.step
+    return size / step.high, size / step.median, size / step.low
 
 
 def mebibytes(row: StepProfile) -> tuple[float, float, float] | None:

@@ -148,8 +148,9 @@ def measure_pipeline(
         raise ValueError(
             "the data can be read once and has ended: too few batches to time the input pipeline"
         )
-    seconds = {f"{name}_s": clocks[name].per_batch for name in ("data", "step", "together")}
-    found = InputPipeline(variant, _kind(data), **seconds, batches=clocks["together"].batches)
+    data_s, step_s, together_s = (clocks[name].per_batch for name in ("data", "step", "together"))
+    batches = clocks["together"].batches
+    found = InputPipeline(variant, _kind(data), data_s, step_s, together_s, batches)
     if found.waiting_share < NOTABLE_SHARE:
         return found
     return replace(found, advice=tuple(_advice(found.kind, batch)))
