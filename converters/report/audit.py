@@ -7,15 +7,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tfmp.converters.report.summary import number, percent, printable
-from tfmp.converters.report.terminal import print_table
+from tfmp.converters.report.summary import number, percent
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_output
 from tfmp.converters.tflite.audit import ActivationFinding, Audit
 from tfmp.shared.atomic_file import replacing
-from tfmp.shared.html_page import NONE, Bar
+from tfmp.shared.html_page import NONE, Bar, printable
 from tfmp.shared.numerics import FLOAT16
-from tfmp.shared.reporting import Picture, Section, Table, page, table_of
+from tfmp.shared.reporting import Picture, Section, Table, page, print_table, table_of
 
 SUFFIXES = (".json", ".html")
 

@@ -10,16 +10,13 @@ from collections.abc import Iterable, Sequence
 
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.explanation import Explanation, LayerError
-from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.model import CandidateReport
 from tfmp.converters.report.summary import (
     cause,
-    latency_text,
     limited,
     name_of,
     number,
     share_of_limit,
-    size_text,
-    stage_values,
     upper_bound,
     value_of,
 )
@@ -48,9 +45,6 @@ _MOST_ROWS = 200
 
 # Types of operations, and nodes, that are named; of a layer with more, the number of the others.
 _MOST_NAMED = 4
-
-# Shortest drift a logarithmic bar shows: well below what float32 resolves.
-_SMALLEST_DRIFT = 1e-9
 
 
 def budget_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
@@ -114,50 +108,6 @@ def _budget_bar(check: Check, label: str) -> Bar:
 
 def _clip(share: float) -> float:
     return min(1.0, max(0.0, share)) if share == share else 1.0
-
-
-def stage_bars(report: DriftReport, candidate: CandidateReport) -> tuple[Bar, ...]:
-    """The error that each step added, on a logarithmic scale from 1e-9 to the largest."""
-    values = [(name, value) for name, value in stage_values(report, candidate) if value is not None]
-    known = [value for _, value in values if math.isfinite(value)]
-    decades = math.log10(max([*known, 10 * _SMALLEST_DRIFT]) / _SMALLEST_DRIFT)
-    bars = []
-    for name, value in values:
-        finite = math.isfinite(value)
-        share = math.log10(max(value, _SMALLEST_DRIFT) / _SMALLEST_DRIFT) / decades if finite else 1
-        bars.append(Bar(name, number(value), _clip(share), cut=not finite))
-    return tuple(bars)
-
-
-def size_bars(report: DriftReport) -> tuple[Bar, ...]:
-    """The sizes of the files beside each other; of a reference only if it is such a file, too.
-
-    A Keras file holds the optimizer's state, and a SavedModel graphs beside the weights.
-    """
-    named = [(one.name, one.size_bytes) for one in report.candidates]
-    if report.reference.format in {one.format for one in report.candidates}:
-        named.insert(0, (report.reference.name, report.reference.size_bytes))
-    files = {name: size for name, size in named if size}
-    largest = max(files.values(), default=0)
-    bars = tuple(Bar(name, size_text(size), size / largest) for name, size in files.items())
-    return bars if len(bars) > 1 else ()
-
-
-def latency_bars(report: DriftReport) -> tuple[Bar, ...]:
-    """The median latencies beside each other; the thin line goes on to the slowest 5 %."""
-    timed = [(report.reference.name, report.reference.latency)]
-    timed += [(candidate.name, candidate.latency) for candidate in report.candidates]
-    known = [(name, latency) for name, latency in timed if latency is not None]
-    longest = max((latency.high_ms for _, latency in known), default=0.0) or 1.0
-    return tuple(
-        Bar(
-            name,
-            latency_text(latency),
-            latency.median_ms / longest,
-            bound=latency.high_ms / longest,
-        )
-        for name, latency in known
-    )
 
 
 class ErrorScale:

@@ -39,7 +39,7 @@ def report(plain) -> DriftReport:
 def test_models_stand_beside_each_other_by_batch_size(report):
     table = latency_table(report)
     heading, rows = table.heading, table.rows
-    assert heading == ("Samples", "Model", "Call", "5 to 95 of 100", "Samples/s", "Memory")
+    assert heading[2:] == ("Call", "5 to 95 of 100", "Samples/s", "Memory", "Runs on")
     assert [row[:2] for row in rows] == [
         ("1", "dense, Keras float32"),
         ("1", "dense, Keras half"),
@@ -48,8 +48,8 @@ def test_models_stand_beside_each_other_by_batch_size(report):
         ("8", "dense, Keras half"),
         ("8", "m.onnx"),
     ]
-    assert rows[2][2:] == ("2 ms", "1 to 4 ms", "500", "500.0 kB")
-    assert rows[5][4:] == ("4,000", "-")
+    assert rows[2][2:6] == ("2 ms", "1 to 4 ms", "500", "500.0 kB")
+    assert rows[5][4:6] == ("4,000", "-")
 
 
 def test_every_rendering_and_json_have_them(report):

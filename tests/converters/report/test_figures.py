@@ -13,7 +13,6 @@ from tfmp.converters.report.figures import (
     layer_picture,
     layer_table,
     lost_bars,
-    size_bars,
 )
 from tfmp.converters.report.model import CandidateReport
 from tfmp.converters.runners import RunnerInfo
@@ -70,17 +69,6 @@ def test_lost_values_are_a_share_and_hide_what_follows_from_them(report) -> None
     assert bar.length == pytest.approx(1 / 4500)
     assert budget_bars([broken]) == ()
     assert lost_bars([report.candidates[0]]) == ()
-
-
-def test_only_files_of_one_kind_are_compared_by_size(report) -> None:
-    bars = size_bars(report)
-    assert [(bar.label, bar.text, bar.length) for bar in bars[:1]] == [
-        ("good.onnx", "40.0 kB", 1.0)
-    ]
-    assert len(bars) == 3  # a Keras file holds more, and the one that crashed has no size
-    onnx = replace(report, reference=replace(report.reference, format="onnx"))
-    assert size_bars(onnx)[1].length == pytest.approx(40 / 180)
-    assert size_bars(replace(report, candidates=report.candidates[:1])) == ()
 
 
 def layers(count: int, **first: float) -> Explanation:

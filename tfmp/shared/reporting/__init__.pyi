@@ -1,5 +1,6 @@
+from .markdown import markdown as markdown
 from .sections import (
-    VERDICTS as VERDICTS,
+    Command as Command,
     Drawing as Drawing,
     Picture as Picture,
     Sample as Sample,
@@ -9,3 +10,4 @@ from .sections import (
     page as page,
     table_of as table_of,
 )
+from .terminal import print_section as print_section, print_table as print_table

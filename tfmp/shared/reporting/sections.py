@@ -10,6 +10,10 @@ from tfmp.shared.html_page import NONE, SIGNS, TALL, Bar, framed, page_environme
 VERDICTS = {f"{sign} {verdict}": verdict for verdict, sign in SIGNS.items()}
 
 
+class Command(str):
+    """A command that can be pasted: renderings keep it in one piece."""
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of words and numbers.
@@ -76,7 +80,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report, with a title; what it has is shown in the order of its attributes.
+    """A part of a report, with a title.
 
     Attributes:
         title: of the section.
@@ -85,7 +89,8 @@ class Section:
         drawings: figures.
         tables: tables; one without rows is not shown.
         samples: some of the samples.
-        facts: names and values.
+        facts: names and values, which may be commands.
+        parts: sections inside it.
         quiet: notes of less weight.
     """
 
@@ -96,6 +101,7 @@ class Section:
     tables: tuple[Table, ...] = ()
     samples: tuple[Sample, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+    parts: tuple["Section", ...] = ()
     quiet: tuple[str, ...] = ()
 
     @property
@@ -103,7 +109,7 @@ class Section:
         """Whether it has anything to show."""
         drawn = any(picture.bars for picture in self.pictures)
         drawn = drawn or any(drawing.svg for drawing in self.drawings)
-        filled = any(table.rows for table in self.tables)
+        filled = any(table.rows for table in self.tables) or any(one.shown for one in self.parts)
         return drawn or filled or bool(self.lines or self.samples or self.facts or self.quiet)
 
 

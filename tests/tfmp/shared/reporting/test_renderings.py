@@ -1,0 +1,44 @@
+"""Sections as Markdown and on a terminal: short, whole, and inert whatever texts hold."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from tfmp.shared.reporting import Command, Section, Table, markdown, print_section
+
+HOSTILE = "<script>alert(1)</script>|`*[x](http://evil)\x1b[31m\u202e&amp;"
+
+INNER = Section("a.onnx", facts=(("what", "it fails"), ("do", Command("tfmp-convert a | b"))))
+TABLE = Table(("File", "Drift"), (("✓ PASS", "0.1"),), words=("File",))
+
+
+def test_markdown_nests_sections_and_keeps_commands_apart() -> None:
+    first = Section("unseen", tables=(TABLE,), parts=(INNER, Section("empty")), quiet=("# 1",))
+    text = markdown("Heading", "1. it says", [first, Section("Next", lines=("- b",)), Section("")])
+    assert text.splitlines() == [
+        *("## Heading", "", "1\\. it says", ""),
+        *("| File | Drift |", "| --- | ---: |", "| **✓ PASS** | 0.1 |", ""),
+        *("- **a.onnx**", "  - **what** it fails", "  - **do** `tfmp-convert a | b`", "- \\# 1"),
+        *("", "### Next", "", "- \\- b"),
+    ]
+
+
+def test_markdown_shows_texts_as_they_are() -> None:
+    text = markdown("h", "c", [Section("", tables=(Table((HOSTILE, "b"), (("1", "2"),)),))])
+    assert text.splitlines()[4] == (
+        r"| \<script>alert(1)\</script>\|\`\*\[x\](http\://evil)\\x1b\[31m\\u202e\&amp; | b |"
+    )
+    text = markdown("rel_l2 of a: 1 -> 2", "_emphasis_ :smile: ~gone~", [])
+    assert text == "## rel_l2 of a: 1 -> 2\n\n\\_emphasis\\_ \\:smile: \\~gone\\~\n"
+
+
+def test_a_terminal_keeps_a_command_in_one_piece_and_texts_inert() -> None:
+    stream = StringIO()
+    command = Command(f"tfmp-convert {'long ' * 30}end")
+    part = Section("t", lines=(HOSTILE,), facts=(("where", "in " * 20 + "it"), ("do", command)))
+    print_section(Section("Title", parts=(part,)), Console(file=stream, width=40))
+    lines = stream.getvalue().splitlines()
+    assert lines[:2] == ["Title", "t"]
+    assert r"<script>alert(1)</script>|`*[x](http://evil)\x1b[31m\u202e&amp;" in "".join(lines)
+    assert lines[-1] == f"  do     {command}"
+    assert lines[-2].startswith("         it")
