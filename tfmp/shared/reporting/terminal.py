@@ -29,7 +29,9 @@ def print_section(
         return
     if titled:
         console.print(Text(printable(section.title), style="bold"))
-    for table in section.tables:
+    for place, table in enumerate(section.tables):
+        if place and table.rows:
+            console.print()
         print_table(table, console, dispensable)
     for line in section.lines:
         console.print(Text(f"  {printable(line)}"))
