@@ -83,7 +83,7 @@ def culprit_text(explanation: Explanation | None) -> str:
         )
         text += f"; its {culprit.op} {culprit.node!r} alone gives {alone}"
     if culprit.folder is not None:
-        text += f": python {culprit.folder}/reproduce.py"
+        text += f"; python {culprit.folder}/reproduce.py shows it"
     return text
 
 
