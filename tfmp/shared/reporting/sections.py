@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tfmp.shared.html_page import NONE, SIGNS, TALL, Bar, framed, page_environment, printable
+from tfmp.shared.wording import table
 
 # A cell with a verdict, as every rendering writes it in colour.
 VERDICTS = {f"{sign} {verdict}": verdict for verdict, sign in SIGNS.items()}
@@ -31,6 +32,9 @@ class Table:
     caption: str = ""
     words: tuple[str, ...] = ()
     folded: bool = False
+
+    def __str__(self) -> str:
+        return table((self.heading, *self.rows))
 
     def without(self, *headings: str) -> Self:
         """The table without some of its columns."""
@@ -117,7 +121,7 @@ def table_of(
     caption: str,
     items: Sequence[Any],
     columns: Mapping[str, Callable[[Any], str]],
-    words: Sequence[str],
+    words: Sequence[str] = (),
     folded: bool = False,
 ) -> Table:
     """A row for each item, of columns that have a value in any row."""
