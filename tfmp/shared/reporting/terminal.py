@@ -53,6 +53,8 @@ def print_table(table: Table, console: Console, dispensable: tuple[str, ...] = (
         drawn = _rich(table.without(*dispensable[:count]))
         if Measurement.get(console, unbounded, drawn).maximum <= console.width:
             break
+    if table.caption:
+        console.print(Text(printable(table.caption), style="dim"))
     console.print(drawn)
 
 
