@@ -5,7 +5,6 @@ see it.
 """
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 
 from tfmp.converters.drift.verdict import Check, Verdict
@@ -35,9 +34,6 @@ _MOST_BARS = 6
 
 # Errors below this are float32's own; the scale begins here.
 _SMALLEST_ERROR = 1e-7
-
-# On a linear scale an error this many times the usual one leaves nothing of the others.
-_FAR = 20
 
 # More bars are no longer read at a glance, more rows no longer at all.
 _MOST_LAYERS = 40
@@ -110,36 +106,23 @@ def _clip(share: float) -> float:
     return min(1.0, max(0.0, share)) if share == share else 1.0
 
 
-class ErrorScale:
-    """A scale on which some errors can be told apart.
+def error_share(error: float, largest: float) -> float:
+    """The place of an error on a logarithmic scale that ends at the largest, from 0 to 1."""
+    if not math.isfinite(error):
+        return 1.0
+    decades = math.log(max(largest, 10 * _SMALLEST_ERROR) / _SMALLEST_ERROR)
+    return math.log(max(error, _SMALLEST_ERROR) / _SMALLEST_ERROR) / decades
 
-    Attributes:
-        logarithmic: whether it is; otherwise it is linear.
-    """
 
-    def __init__(self, errors: Iterable[float]) -> None:
-        """Chooses the scale for errors, some of which may be infinite."""
-        errors = [error for error in errors if error > 0]
-        finite = [error for error in errors if math.isfinite(error)]
-        self._largest = max([*finite, 10 * _SMALLEST_ERROR])
-        # Errors that lie close together are told apart on a linear scale only.
-        far = self._largest > _FAR * statistics.median(finite or [self._largest])
-        self.logarithmic = len(finite) < len(errors) or far
-
-    def share(self, error: float) -> float:
-        """The place of an error on the scale, from 0 to 1."""
-        if math.isinf(error):
-            return 1.0
-        if not self.logarithmic:
-            return error / self._largest
-        error = max(error, _SMALLEST_ERROR)
-        return math.log(error / _SMALLEST_ERROR) / math.log(self._largest / _SMALLEST_ERROR)
+def largest_error(layers: Iterable[LayerError]) -> float:
+    """The largest error that is finite."""
+    return max((one.cumulative for one in layers if math.isfinite(one.cumulative)), default=0.0)
 
 
 def layer_picture(explanation: Explanation, failed: bool) -> Picture:
     """The layers that matter most, in the order of execution."""
     shown = _most_telling(explanation, _MOST_LAYERS)
-    scale = ErrorScale(layer.cumulative for layer in shown)
+    largest = largest_error(shown)
     named = explanation.culprit.layer if explanation.culprit else None
     bars = tuple(
         Bar(
@@ -147,14 +130,13 @@ def layer_picture(explanation: Explanation, failed: bool) -> Picture:
             if layer.layer == named
             else layer.layer,
             _text(layer),
-            scale.share(layer.cumulative),
+            error_share(layer.cumulative, largest),
             verdict=Verdict.FAIL if layer.layer == named and failed else None,
         )
         for layer in shown
     )
-    kind = "logarithmic" if scale.logarithmic else "linear"
     more = len(explanation.layers) - len(shown)
-    caption = f"Relative L2 error by layer in the order of execution, on a {kind} scale"
+    caption = "Relative L2 error by layer in the order of execution, on a logarithmic scale"
     return Picture(caption + (f"; {more} layers that change less: in the table" * bool(more)), bars)
 
 

@@ -8,7 +8,8 @@ from tfmp.converters.report.contents import conclusion, latency_table
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.summary import headline
 from tfmp.shared.html_page import SIGNS, printable
-from tfmp.shared.reporting import Section, Table, markdown
+from tfmp.shared import reporting
+from tfmp.shared.reporting import Section, Table
 
 # The Hub's names of tasks, where they differ and the samples do not matter.
 _HUB_TASKS = {Kind.DETECTION: "object-detection"}
@@ -22,7 +23,7 @@ def to_markdown(report: DriftReport) -> str:
 def _markdown(report: DriftReport, *more: Section) -> str:
     heading = f"{SIGNS[report.verdict]} Drift report: {report.verdict}"
     timed = Section("Latency", tables=(latency_table(report),))
-    return markdown(heading, headline(report), [conclusion(report), timed, *more])
+    return reporting.to_markdown(heading, headline(report), [conclusion(report), timed, *more])
 
 
 def to_card(report: DriftReport) -> str:

@@ -1,4 +1,4 @@
-from .markdown import markdown as markdown
+from .markdown import to_markdown as to_markdown
 from .sections import (
     Command as Command,
     Drawing as Drawing,

@@ -16,7 +16,7 @@ _SPECIAL = re.compile(
 _LEADING = re.compile(r"(\d*)([#>+=.)-])")
 
 
-def markdown(heading: str, headline: str, parts: Sequence[Section]) -> str:
+def to_markdown(heading: str, headline: str, parts: Sequence[Section]) -> str:
     """Sections without their pictures, which Markdown cannot draw.
 
     Args:

@@ -34,7 +34,7 @@ def print_section(
             console.print()
         print_table(table, console, dispensable)
     for line in section.lines:
-        console.print(Text(f"  {printable(line)}"))
+        _print_fact("", line, 2, console)
     width = 4 + max((len(name) for name, _ in section.facts), default=0)
     for name, text in section.facts:
         _print_fact(f"  {printable(name)}", text, width, console)
