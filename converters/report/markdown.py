@@ -7,8 +7,8 @@ from tfmp.converters.drift import Kind
 from tfmp.converters.report.contents import conclusion, latency_table
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.summary import headline
-from tfmp.shared.html_page import SIGNS, printable
 from tfmp.shared import reporting
+from tfmp.shared.html_page import SIGNS, printable
 from tfmp.shared.reporting import Section, Table
 
 # The Hub's names of tasks, where they differ and the samples do not matter.

@@ -9,7 +9,7 @@ import numpy as np
 from tfmp.machine import Device, GpuUse, Memory, bytes_text, seconds_text
 from tfmp.shared.html_page import NONE
 from tfmp.shared.report_files import JsonObject, json_number
-from tfmp.shared.reporting import Table, table_of
+from tfmp.shared.reporting import Report, Section, Table, table_of
 
 if TYPE_CHECKING:
     import keras
@@ -142,7 +142,7 @@ class ModeResult:
 
 
 @dataclass(frozen=True)
-class ColocateReport:
+class ColocateReport(Report):
     """The result of `colocate`; it prints as a recommendation and tables.
 
     Attributes:
@@ -192,23 +192,33 @@ class ColocateReport:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        parts = [f"{job.name} ended early: {job.error}" for job in self.failed]
-        parts += [f"{self.mode}: {self.reason}", ""]
-        if self.measured:
-            parts += [str(_mode_table(self.measured)), ""]
-        if self.run:
-            parts += [str(_job_table(self.run)), ""]
+    @property
+    def heading(self) -> str:
+        """Of the page."""
+        return f"{len((self.run or self.measured[0]).jobs)} trainings on {self.device.name}"
+
+    @property
+    def conclusion(self) -> str:
+        """The jobs that ended early, and the mode with its reason."""
+        early = [f"{job.name} ended early: {job.error}" for job in self.failed]
+        return "\n".join([*early, f"{self.mode}: {self.reason}"])
+
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """The modes that were tried, the jobs, and what to know of both."""
         told = {row.mode: row.why for row in (*self.measured, *([self.run] if self.run else []))}
-        parts += [f"{mode}: {why}" for mode, why in told.items() if why]
-        parts += [f"note: {note}" for note in self.notes]
-        parts += [
+        lines = [f"{mode}: {why}" for mode, why in told.items() if why]
+        lines += [f"note: {note}" for note in self.notes]
+        lines += [
             f"{job.name} skipped {job.skipped_steps} of {job.steps} steps: "
             "their gradients were not finite"
             for job in self.jobs
             if job.skipped_steps
         ]
-        return "\n".join(parts).rstrip()
+        return [
+            Section("Modes", tables=(_mode_table(self.measured),)),
+            Section("Jobs", tables=(_job_table(self.jobs),)),
+            Section("Notes", lines=tuple(lines)),
+        ]
 
 
 def jain(values: list[float]) -> float:
@@ -236,10 +246,10 @@ def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
     )
 
 
-def _job_table(run: ModeResult) -> Table:
+def _job_table(jobs: tuple[JobResult, ...]) -> Table:
     return table_of(
         "",
-        run.jobs,
+        jobs,
         {
             "job": lambda job: job.name,
             "policy": lambda job: job.policy,
