@@ -191,21 +191,3 @@ def test_what_cannot_be_spread_is_told(converted, options, message):
     model, candidates, (data, _), _ = converted
     with pytest.raises(InputError, match=message):
         validate(model, candidates[0], data, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--workers", "2"], "workers (--workers) are Ray's"),
-        (["--ray", "local", "--explain"], "explain looks into one model"),
-        (["--ray", "nowhere"], "ray: expected local, auto or HOST:PORT"),
-        (["--ray", "127.0.0.1:1"], "ray: nothing answers at '127.0.0.1:1'"),
-    ],
-)
-def test_mistakes_end_with_status_2(converted, options, message):
-    _, (good, _), _, folder = converted
-    arguments = ["validate", f"{folder}/two.keras", str(good.path), "--data", f"{folder}/data.npz"]
-    result = CliRunner().invoke(main, [*arguments, *options])
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert "Traceback" not in result.output
