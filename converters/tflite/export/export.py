@@ -268,9 +268,10 @@ def _cannot_run(reason: str) -> str:
             "or a mask in place of tf.where, tf.unique or tf.boolean_mask), or convert to ONNX."
         )
     if dtype := _NO_BUFFER.search(reason):
+        plain = "float32" if "float" in dtype[1] else "int32"
         return (
             f"LiteRT takes no inputs and gives no outputs of {dtype[1]}. Let the model take and "
-            "give int32, and cast inside it, or convert to ONNX."
+            f"give {plain}, and cast inside it, or convert to ONNX."
         )
     return (
         f"LiteRT loads the converted file and cannot run it ({reason}). Convert to ONNX, or "

@@ -125,13 +125,11 @@ def test_the_saved_node_shows_the_error_by_itself(overflow, format: str) -> None
     assert int(lost[1]) == culprit.local_nonfinite, "the script prints what the report printed"
     with np.load(Path(culprit.folder, "inputs.npz")) as inputs:
         assert all(len(array) == 1 for array in inputs.values()), "one sample is enough"
-
-
-def test_the_saved_onnx_model_is_one_valid_node(overflow) -> None:
-    model = onnx.load(overflow[1] / "model.onnx" / "node.onnx")
-    onnx.checker.check_model(model, full_check=True)
-    assert [node.op_type for node in model.graph.node] == ["Mul"]
-    assert [value.name for value in model.graph.input] == ["x0"]
+    if format == "onnx":
+        model = onnx.load(Path(culprit.folder, "node.onnx"))
+        onnx.checker.check_model(model, full_check=True)
+        assert [node.op_type for node in model.graph.node] == ["Mul"]
+        assert [value.name for value in model.graph.input] == ["x0"]
 
 
 @pytest.mark.slow
