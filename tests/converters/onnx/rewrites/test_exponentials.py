@@ -8,9 +8,6 @@ from onnx_graphs import half, op_types, parse, rewritten, run, run_emulated
 HEAD = "agraph (float[N, 6, 5] x) => (float{shape} y) <int64[1] axis = {{{axis}}}> "
 DIVIDED = "{ e = Exp(x)  s = ReduceSum(e, axis)  y = Div(e, s) }"
 TWICE = "{ e = Exp(x)  f = Exp(x)  s = ReduceSum(f, axis)  y = Div(e, s) }"
-CENTRED = (
-    "{ m = ReduceMax(x, axis)  z = Sub(x, m)  e = Exp(z)  s = ReduceSum(e, axis)  y = Div(e, s) }"
-)
 INVERTED = "{ e = Exp(x)  s = ReduceSum(e, axis)  i = Reciprocal(s)  y = Mul(e, i) }"
 LOG_SUM = "{ e = Exp(x)  s = ReduceSum(e, axis)  y = Log(s) }"
 LOG_SUM_SQUEEZED = "{ e = Exp(x)  s = ReduceSum <keepdims = 0> (e, axis)  y = Log(s) }"
@@ -25,9 +22,7 @@ def scores(seed: int, scale: float) -> np.ndarray:
     return x.astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    ("body", "axis"), [(DIVIDED, 1), (DIVIDED, -1), (TWICE, 2), (CENTRED, 2), (INVERTED, 2)]
-)
+@pytest.mark.parametrize(("body", "axis"), [(DIVIDED, 1), (DIVIDED, -1), (TWICE, 2), (INVERTED, 2)])
 def test_softmax_is_one_node_however_it_is_written(body: str, axis: int):
     model = graph(body, axis)
     changed, done = rewritten(model)
