@@ -6,21 +6,15 @@ Every case of `tests/support/field_threads.py` goes through the tool of its repo
 Run: pip install onnxconverter-common; python benchmarks/field_cases.py --wheels FOLDER
 """
 
-import argparse
-import importlib.metadata
-import importlib.util
-import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "field-cases.md"
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
+from scaffold import DOCS, parser, versions
+
+PAGE = DOCS / "field-cases.md"
 
 import onnx
 from field_case import FieldCase
@@ -33,6 +27,8 @@ from quiet import quiet
 from tfmp.converters import convert, validate
 from tfmp.converters.report import DriftReport
 from tfmp.converters.shared.errors import InputError
+
+PACKAGES = "onnxconverter-common onnxruntime-gpu onnxruntime onnx tf2onnx tensorflow keras".split()
 
 
 @dataclass(frozen=True)
@@ -209,7 +205,7 @@ def _introduction(rows: list[Row], wheels: list[WheelRow], command: str) -> list
     files = sum(not (row.plain.fault or row.plain.check) for row in rows)
     passed = sum("PASS" in (row.plain.verdict, getattr(row.mended, "verdict", "")) for row in rows)
     return [
-        f"Written by `{command}` with {_versions()}.",
+        f"Written by `{command}` with {versions(PACKAGES)}.",
         "",
         f"{len(rows)} public reports of trouble with FP16 or with exports, each rebuilt as a small "
         "model with seeded weights and samples that shows the trouble. The tool of the report is "
@@ -232,19 +228,6 @@ def _judged(wheels: list[WheelRow]) -> str:
     valid = sum(row.valid() for row in wheels)
     passed = sum(row.verdict == "PASS" for row in wheels)
     return f"{valid} became valid FP16 files and {passed} of them PASS"
-
-
-def _versions() -> str:
-    names = "onnxconverter-common onnxruntime-gpu onnxruntime onnx tf2onnx tensorflow keras".split()
-    found = []
-    for name in names:
-        if importlib.util.find_spec(name.removesuffix("-gpu").replace("-", "_")) is None:
-            continue
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
 
 
 _WHEELS = (
@@ -271,13 +254,13 @@ def wheel_lines(rows: list[WheelRow]) -> list[str]:
 
 def main() -> None:
     """Runs and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
+    given = parser(__doc__)
+    given.add_argument(
         "--wheels", type=Path, help="folder of wheels with ONNX files; no page without"
     )
-    parser.add_argument("--only", default="", help="cases whose names have this; no page")
-    parser.add_argument("--quick", action="store_true", help="leave out what is slow; no page")
-    options = parser.parse_args()
+    given.add_argument("--only", default="", help="cases whose names have this; no page")
+    given.add_argument("--quick", action="store_true", help="leave out what is slow; no page")
+    options = given.parse_args()
     cases = [case for case in field_cases(not options.quick) if options.only in case.name]
     rows = []
     with tempfile.TemporaryDirectory() as folder:

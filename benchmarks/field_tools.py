@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import scaffold
 from field_case import FieldCase
 
 from tfmp.converters.shared.tensors import Batch
@@ -147,14 +148,10 @@ def _load_tflite(path: Path) -> None:
 
 def first_words(error: Exception) -> str:
     """The start of an error's text, without folders, for a table."""
-    line = re.sub(r"(?<![\w.])/\S+/", "", " ".join(str(error).split()))
+    line = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
     if line.startswith("Nodes in a graph must be topologically sorted"):
         return "nodes are out of order"
-    line = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", line) or type(error).__name__
-    return line if len(line) <= _LONGEST else line[:_LONGEST].rsplit(" ", 1)[0] + " ..."
-
-
-_LONGEST = 150
+    return scaffold.first_words(line or type(error).__name__, most=150)
 
 
 def drift_text(drift: float | None) -> str:

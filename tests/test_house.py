@@ -5,6 +5,8 @@ import importlib
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -142,9 +144,7 @@ RENDERED = {
         "markdown",
         "node_data",
     ],
-    "tfmp.experiment.report": ["page"],
     "tfmp.fit.report": ["page"],
-    "tfmp.profiling.steps": ["page"],
 }
 
 
@@ -188,6 +188,45 @@ def test_a_folder_is_read_at_a_glance():
     for folder in folders():
         files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(files) <= MOST_FILES, f"{folder}: {len(files)} files are more than {MOST_FILES}"
+
+
+def lines_by_room(rooms: Iterable[str]) -> dict[str, Counter[str]]:
+    """Lines of Python by room and file; a file belongs to the longest room that its path is in."""
+    found: dict[str, Counter[str]] = {room: Counter() for room in rooms}
+    for top in dict.fromkeys(room.partition("/")[0] for room in found):
+        for path in (ROOT / top).rglob("*.py"):
+            file = path.relative_to(ROOT).as_posix()
+            room = max((room for room in found if file.startswith(f"{room}/")), key=len)
+            found[room][file] = len(path.read_text(encoding="utf-8").splitlines())
+    return found
+
+
+def past_budget(lines: Mapping[str, Counter[str]], budgets: Mapping[str, int]) -> list[str]:
+    """A sentence for each room that has more lines than its budget, with its largest files."""
+    return [
+        f"{room} has {files.total():,} lines, {files.total() - budgets[room]:,} more than its "
+        f"budget; its largest files: {', '.join(f'{f} ({n})' for f, n in files.most_common(5))}. "
+        "Lose an idea there, or raise the budget in a commit of its own that says why."
+        for room, files in lines.items()
+        if files.total() > budgets[room]
+    ]
+
+
+def test_no_room_is_past_its_budget():
+    budgets = tomllib.loads((ROOT / "tests" / "budgets.toml").read_text(encoding="utf-8"))["lines"]
+    wrong = past_budget(lines_by_room(budgets), budgets)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_room_has_a_budget_and_one_past_it_is_named_with_its_largest_files():
+    budgets = tomllib.loads((ROOT / "tests" / "budgets.toml").read_text(encoding="utf-8"))["lines"]
+    rooms = {path.relative_to(ROOT).as_posix() for path in folders() if path.parent.parent == ROOT}
+    assert rooms <= set(budgets)
+    counted = {"tfmp/a": Counter({"tfmp/a/one.py": 70, "tfmp/a/two.py": 40}), "tfmp": Counter()}
+    assert lines_by_room(["tfmp/shared", "tfmp"])["tfmp"]["tfmp/__init__.py"] > 0
+    (told,) = past_budget(counted, {"tfmp/a": 100, "tfmp": 100})
+    assert told.startswith("tfmp/a has 110 lines, 10 more than its budget; its largest files: ")
+    assert "tfmp/a/one.py (70), tfmp/a/two.py (40)" in told
 
 
 def test_no_module_is_named_like_a_name_of_its_package():
