@@ -94,7 +94,7 @@ def test_says_everything(report, tmp_path):
         "advice: workers & more",
         "Layers in mixed_float16 below the roof",
         "launch-bound a larger batch or jit_compile=True",
-        "both ✗ 50 ms",
+        "Both 50 ms in fit, under mixed_float16",
         "note: float64 did not run: out of memory",
         "Traces logs",
     ):
