@@ -7,7 +7,6 @@ Run: pip install onnxconverter-common; python benchmarks/field_cases.py --wheels
 """
 
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +41,6 @@ class Outcome:
         verdict: of `validate` on the file; "" without one.
         drift: relative L2 distance of the worst output, where outputs have distances.
         reason: without a verdict, the sentence that tells the result.
-        ops: how many nodes of the ops that a report is about.
     """
 
     fault: str = ""
@@ -50,7 +48,6 @@ class Outcome:
     verdict: str = ""
     drift: float | None = None
     reason: str = ""
-    ops: str = ""
 
     def __str__(self) -> str:
         if self.fault:
@@ -58,7 +55,7 @@ class Outcome:
         if not self.verdict:
             return self.reason
         invalid = f"not valid ONNX ({self.check}); " if self.check else ""
-        return f"{invalid}{self.verdict}{drift_text(self.drift)}{self.ops}"
+        return f"{invalid}{self.verdict}{drift_text(self.drift)}"
 
 
 @dataclass(frozen=True)
@@ -103,13 +100,11 @@ def run_tool(case: FieldCase, name: str, folder: Path) -> Outcome | None:
     path = folder / f"tool.{case.to}"
     try:
         with quiet():
-            told = TOOLS[name](case.model(), path, case)
+            TOOLS[name](case.model(), path, case)
     except ImportError as error:
         return Outcome(reason=f"not run here: {first_words(error)}")
     except Exception as error:  # whatever a tool raises
         return Outcome(fault=f"{type(error).__name__}: {first_words(error)}")
-    if told is not None:
-        return Outcome(reason=told)
     faults = faults_of(path, case.batch())
     return Outcome(faults.run, faults.check, "" if faults.run else _WRITTEN)
 
@@ -127,7 +122,7 @@ def judged(case: FieldCase, written: Outcome | None, folder: Path) -> Outcome | 
             report = validate(_model(case, folder), path, case.batch(), emulate=case.emulate)
     except InputError as error:
         return replace(written, verdict="not judged", reason=first_words(error))
-    return replace(_outcome(report), check=written.check, ops=_ops(case, path))
+    return replace(_outcome(report), check=written.check)
 
 
 def run_tfmp(case: FieldCase, folder: Path) -> tuple[Outcome, Outcome | None]:
@@ -159,14 +154,7 @@ def _convert(case: FieldCase, folder: Path, kind: str) -> Outcome:
         return Outcome(faults.run, faults.check)
     assert artifact.report is not None
     found = _outcome(artifact.report)
-    return replace(found, check=faults.check, ops=_ops(case, path))
-
-
-def _ops(case: FieldCase, path: Path) -> str:
-    if not case.counted:
-        return ""
-    found = Counter(node.op_type for node in onnx.load(path).graph.node)
-    return ", nodes: " + ", ".join(f"{found[name]} {name}" for name in case.counted)
+    return replace(found, check=faults.check)
 
 
 def _model(case: FieldCase, folder: Path) -> Any:

@@ -96,7 +96,8 @@ def measure(row: Row, folder: Path, converter: Worker) -> Line:
     line = Line(row.group, row.name, flex=", ".join(file.flex_ops))
     if row.sized:
         full = export_tflite(source, folder / "fp32.tflite", "fp32", converter=converter)
-        line = replace(line, ratio=f"{file.sizes.file_bytes / full.sizes.file_bytes:.2f}")
+        ratio = f"{file.path.stat().st_size / full.path.stat().st_size:.2f}"
+        line = replace(line, ratio=ratio)
     try:
         return compared(line, file.path, source, batch, converter)
     except OneByOne:  # its outputs are of the whole batch

@@ -67,9 +67,6 @@ def imports_upward(graph: dict[str, set[str]]) -> list[str]:
 def test_no_file_imports_upward():
     wrong = imports_upward(import_graph())
     assert not wrong, "\n".join(wrong)
-
-
-def test_an_import_upward_is_seen():
     assert imports_upward({"tfmp.shared.numerics": {"tfmp.fit.callback"}})
     assert imports_upward({"tfmp.fit.callback": {"tfmp.converters.drift.exact"}})
     assert not imports_upward({"tfmp.fit.callback": {"tfmp.shared.numerics"}})
@@ -181,9 +178,6 @@ def test_there_are_no_import_circles():
                 {**graph, name: graph[name] | {f"{name.rpartition('.')[0]}.{renderer}"}}
             )
     assert circles_in(graph) == []
-
-
-def test_the_circle_finder_finds_one():
     assert circles_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c", "b"]]
 
 
@@ -334,20 +328,13 @@ def test_the_lightness_test_sees_a_heavy_import():
     assert "scipy" in loaded_by("import scipy")
 
 
-def test_unknown_public_names_raise_attribute_error():
+def test_every_public_name_loads_from_where_it_is_defined():
     import tfmp
     import tfmp.converters
 
     for package in (tfmp, tfmp.converters):
         with pytest.raises(AttributeError, match="attribute nonsense"):
             _ = package.nonsense
-
-
-def test_every_public_name_loads_from_where_it_is_defined():
-    import tfmp
-    import tfmp.converters
-
-    for package in (tfmp, tfmp.converters):
         assert set(package.__all__) <= set(dir(package))
         for name in set(package.__all__) - {"__version__"}:
             assert getattr(package, name).__name__ == name
