@@ -1,10 +1,9 @@
-"""The profile's page: what it shows, and what a browser makes of it."""
+"""The profile's page: what it shows."""
 
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from browser import browse, needs_chromium, requested
 from profiles import A100, NO_PRODUCT, PADDED, layer, profile, step
 
 from tfmp.profiling.baseline import Baseline
@@ -99,13 +98,3 @@ def test_says_everything(report, tmp_path):
         "Traces logs",
     ):
         assert text in words, text
-
-
-@needs_chromium
-def test_no_console_message_and_no_request(report, tmp_path):
-    page = report.save(tmp_path / "profile.html")
-    log = tmp_path / "net.json"
-    result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
-    assert "CONSOLE" not in result.stderr
-    assert "✓ worth it" in result.stdout
-    assert requested(log) == set()
