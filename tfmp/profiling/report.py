@@ -292,14 +292,16 @@ class ProfileReport(StepReport):
         """The table of variants."""
         searched = any(row.largest_batch for row in self.variants)
         more = ("loss", *["largest batch"] * searched)
+        heading = ("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], *more)
         rows = []
         for row in self.variants:
+            if row.step is None:  # a note says why
+                rows.append((row.variant, "did not run", *[""] * (len(heading) - 2)))
+                continue
             cells = row.cells()
-            cells[2:2] = [f"{self.speedup(row) or 0:.2f}x" if row.step else ""]
+            cells[2:2] = [f"{self.speedup(row) or 0:.2f}x"]
             loss = "-" if row.loss is None else f"{row.loss:.4g}"
-            last = [loss, *[str(row.largest_batch or "-")] * searched]
-            rows.append((row.variant, *cells, *(last if row.step else [""] * len(more))))
-        heading = ("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], *more)
+            rows.append((row.variant, *cells, loss, *[str(row.largest_batch or "-")] * searched))
         return Table(heading, tuple(rows), words=("policy",))
 
     def _layers(self, most: int) -> Section:
