@@ -146,7 +146,6 @@ RENDERED = {
         "node_data",
     ],
     "tfmp.experiment.report": ["page"],
-    "tfmp.fit.report": ["page"],
     "tfmp.profiling.steps": ["page"],
 }
 

@@ -137,7 +137,7 @@ def test_an_optimizer_that_is_switched_off_is_refused_before_the_first_step():
 
 
 class Holder(keras.Model):
-    """Keeps optimizers in an attribute, a list, a dict and a layer; one of them twice."""
+    """Keeps optimizers in an attribute, a list, a dict, a layer and a tuple; one of them twice."""
 
     def __init__(self):
         super().__init__()
@@ -146,12 +146,13 @@ class Holder(keras.Model):
         self.all = [keras.optimizers.SGD(0.2), self.d_optimizer]
         self.named = {"actor": keras.optimizers.SGD(0.3)}
         self.dense.teacher = keras.optimizers.SGD(0.5)
+        self.pair = (keras.optimizers.SGD(0.6),)
 
     def call(self, x):
         return self.dense(x)
 
     def everywhere(self):
-        others = *self.all, self.named["actor"], self.dense.teacher
+        others = *self.all, self.named["actor"], self.dense.teacher, *self.pair
         return [self.optimizer, self.d_optimizer, *others]
 
 

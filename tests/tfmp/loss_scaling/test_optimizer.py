@@ -273,67 +273,7 @@ def test_calls_that_cannot_work_say_so(call, message):
 # --- inside fit ---
 
 
-def small_model(optimizer, **compile_options) -> keras.Model:
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential(
-        [keras.layers.Input((4,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
-    )
-    model.compile(optimizer, "mse", **compile_options)
-    return model
-
-
-def data() -> tuple[np.ndarray, np.ndarray]:
-    x = np.random.default_rng(0).standard_normal((48, 4)).astype("float32")
-    return x, x.sum(axis=1, keepdims=True)
-
-
-@pytest.fixture
-def mixed_float16():
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_float16")
-    yield
-    keras.config.set_dtype_policy(before)
-
-
-@pytest.mark.usefixtures("mixed_float16")
-def test_mixed_float16_compile_does_not_wrap_a_second_time():
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD())
-    assert small_model(optimizer).optimizer is optimizer
-
-
-def test_learning_rate_callbacks_reach_the_inner_optimizer():
-    model = small_model(LossScaleOptimizer(keras.optimizers.SGD(0.1)), run_eagerly=True)
-    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
-    model.fit(*data(), epochs=2, verbose=0, callbacks=[halve])
-    assert float(model.optimizer.inner_optimizer.learning_rate) == pytest.approx(0.025)
-
-
 # --- a loss that nothing scaled ---
-
-
-class Forgetful(keras.Model):
-    def __init__(self) -> None:
-        super().__init__()
-        self.dense = keras.layers.Dense(1)
-
-    def call(self, x):
-        return self.dense(x)
-
-    def train_step(self, batch):
-        x, y = batch
-        with tf.GradientTape() as tape:
-            loss = self.compute_loss(x, y, self(x, training=True))
-        self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
-        return {"loss": loss}
-
-
-def test_a_train_step_that_forgets_scale_loss_is_reported():
-    model = Forgetful()
-    model.compile(LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse", jit_compile=False)
-    message = r"scale_loss\(\) was never called.*instead of"
-    with pytest.warns(UnscaledLossWarning, match=message):
-        model.fit(*data(), verbose=0)
-    assert read_counters(model.optimizer).loss_was_scaled is False
 
 
 def test_a_loss_that_a_loop_scales_by_hand_is_scaled():
