@@ -160,17 +160,18 @@ def read_in_16_bits(
     """
     formats = [_FORMATS[dtype] for dtype in plan.narrow_dtypes]
 
+    def is_large(value: Tensor) -> bool:
+        largest = _largest_magnitude(stored_values(value))
+        return "float16" in plan.narrow_dtypes and largest >= _LARGE_IN_SUMS
+
     def is_suspicious(value: Tensor) -> bool:
-        values = _array(value)
-        is_large = "float16" in plan.narrow_dtypes and _largest_magnitude(values) >= _LARGE_IN_SUMS
-        return is_large or any(rounded_off(values, fmt) is not None for fmt in formats)
+        return is_large(value) or any(rounded_off(_array(value), fmt) for fmt in formats)
 
     found: list[Reader] = []
     for place, batch in enumerate(batches):
         watch = _DataWatch(model, found, is_suspicious)
-        watch.is_suspicious = any(
-            is_suspicious(value) for _, value in _float_inputs(model, [batch])
-        )
+        judge = is_large if place else is_suspicious
+        watch.is_suspicious = any(judge(value) for _, value in _float_inputs(model, [batch]))
         if not watch.is_suspicious and (place or not watch.pending):
             continue
         # What cannot be replayed, as without a loss, has called its first layers before it fails.

@@ -129,7 +129,7 @@ class NonFiniteWatch:
         )
         few_finite = skipped and is_lowest and skipped >= so_far.steps - _EARLY_FINITE
         if so_far.consecutive_skips >= PATIENCE or few_finite:
-            many = f"{skipped} of the first {so_far.steps} steps were not finite"
+            many = f"{skipped} of {so_far.steps} steps were not finite"
             self._judge(f"{many}, down to loss scale {now.loss_scale:g}", now)
 
     def _judge(self, reason: str | None, now: StepCounters) -> None:

@@ -124,7 +124,10 @@ class FitRecorder:
     def end(self) -> None:
         """Reads again if something has changed since: the summary is of the state at the end."""
         before, now = self.counters, self.peek()
-        if (before.steps, before.loss_scale) != (now.steps, now.loss_scale):
+        if self._first_epoch is not None and (before.steps, before.loss_scale) != (
+            now.steps,
+            now.loss_scale,
+        ):
             self.read()
 
     def add_curves(self, logs: Mapping[str, object]) -> None:

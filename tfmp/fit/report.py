@@ -2,7 +2,6 @@
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -291,7 +290,6 @@ class TrainingReport:
             ),
             Section(
                 "Plan",
-                pictures=(Picture("Layers by the dtype that they compute in", self._dtype_bars()),),
                 tables=(Table(heading, self._layer_rows()[:_MOST_LAYERS], words=heading),),
                 quiet=(f"{more} more layers are in the JSON report.",) if more > 0 else (),
             ),
@@ -358,14 +356,6 @@ class TrainingReport:
                 one.nonfinite_steps / most,
             )
             for one in self.offenders[:_MOST_VARIABLES]
-        )
-
-    def _dtype_bars(self) -> tuple[Bar, ...]:
-        """The number of layers by the dtype that they compute in."""
-        counts = Counter(row.compute_dtype for row in self.layers)
-        return tuple(
-            Bar(dtype, f"{count} layer{'s' if count > 1 else ''}", count / len(self.layers))
-            for dtype, count in counts.most_common()
         )
 
     def _layer_rows(self) -> tuple[tuple[str, ...], ...]:

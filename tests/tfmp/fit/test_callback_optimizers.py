@@ -89,30 +89,6 @@ def test_both_optimizers_of_a_gan_scale_their_losses():
     assert (model.d_optimizer, model.g_optimizer) == own
 
 
-class Unscaled(Parts):
-    def train_step(self, real):
-        with tf.GradientTape(persistent=True) as tape:
-            judged = self.critic(self.generator(tf.random.normal((ROWS, 3))))
-            d_loss, g_loss = ops.mean(judged) - ops.mean(self.critic(real)), -ops.mean(judged)
-        for loss, part, optimizer in (
-            (d_loss, self.critic, self.d_optimizer),
-            (g_loss, self.generator, self.g_optimizer),
-        ):
-            weights = part.trainable_weights
-            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
-        return {"d_loss": d_loss}
-
-
-@pytest.mark.slow
-def test_a_gan_that_scales_nothing_is_told_both_optimizers():
-    model = Unscaled()
-    model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
-    report = train(model)
-    (text,) = [str(f) for f in report.findings if f.check == "train_step without loss scaling"]
-    assert "self.d_optimizer.scale_loss(loss) and self.g_optimizer.scale_loss(loss)" in text
-    assert "_self_" not in text  # TensorFlow's own notes of a model's attributes
-
-
 class Swapped(Gan):
     def scaled_for(self, optimizer, loss):
         other = self.g_optimizer if optimizer is self.d_optimizer else self.d_optimizer

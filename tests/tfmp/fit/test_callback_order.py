@@ -63,12 +63,6 @@ def test_an_interrupted_run_goes_on(tmp_path, mixed_first):
     assert mixed.report.steps == 8
 
 
-def test_a_checkpoint_holds_scale_and_moments(tmp_path):
-    keep = keras.callbacks.ModelCheckpoint(tmp_path / "last.keras")
-    trained = train(model(), [keep], mixed_first=False, epochs=2)
-    assert_equal_state(keras.models.load_model(tmp_path / "last.keras"), trained)
-
-
 def test_a_callback_that_compiles_anew_comes_before():
     class Compiling(keras.callbacks.Callback):
         def on_train_begin(self, logs=None):

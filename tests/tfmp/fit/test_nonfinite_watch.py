@@ -1,7 +1,5 @@
 """The watch: what counts as non-finite beyond repair by the scale, and what is done about it."""
 
-from functools import partial
-
 import keras
 import numpy as np
 import pytest
@@ -242,7 +240,7 @@ def test_a_first_step_that_was_finite_does_not_hold_the_early_look_back():
     callback = MixedPrecision("mixed_float16")
     net.fit(x, y, batch_size=4, shuffle=False, verbose=0, callbacks=[callback])
     assert callback.report.skipped_steps < 24
-    assert "17 of the first 18 steps were not finite" in callback.report.events[0].text
+    assert "17 of 18 steps were not finite" in callback.report.events[0].text
 
 
 def grows(first_large: int) -> tuple[keras.Model, np.ndarray]:
@@ -254,27 +252,20 @@ def grows(first_large: int) -> tuple[keras.Model, np.ndarray]:
     return net, x
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_steps_that_overflow_from_one_on_are_explained_within_the_epoch(ends, capsys):
+def test_steps_that_overflow_from_one_on_are_explained_within_the_epoch(capsys):
     net, x = grows(first_large=4)
-    callback = MixedPrecision("mixed_float16", on_nonfinite="raise" if ends else "report")
+    callback = MixedPrecision("mixed_float16")
     seen = []
     see = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: seen.append(capsys.readouterr().out)
     )
-    fit = partial(net.fit, x, x[:, :1], batch_size=4, shuffle=False, verbose=2)
-    if ends:
-        with pytest.raises(NonFiniteGradientsError, match="of the first 18 steps"):
-            fit(callbacks=[callback, see])
-    else:
-        fit(callbacks=[callback, see])
-        (event,) = callback.report.events
-        assert event.step == 19
-        assert "  loss scale 32768 to 1 (lowest 1, highest 32768)" in str(callback.report)
-        assert callback.report.loss_scales[-1].gradient_step == callback.report.gradients.step + 1
-        assert f"tfmp: {event.text}\n" in seen[19]
-        assert "keep_float32=['hot']" in event.text
-    assert len(seen) == (19 if ends else 40)
+    net.fit(x, x[:, :1], batch_size=4, shuffle=False, verbose=2, callbacks=[callback, see])
+    (event,) = callback.report.events
+    assert event.step == 19
+    assert "  loss scale 32768 to 1 (lowest 1, highest 32768)" in str(callback.report)
+    assert callback.report.loss_scales[-1].gradient_step == callback.report.gradients.step + 1
+    assert f"tfmp: {event.text}\n" in seen[19]
+    assert "keep_float32=['hot']" in event.text
 
 
 class Steep(keras.Model):

@@ -197,6 +197,15 @@ def test_a_train_step_that_forgets_to_scale(kind, is_found):
         assert "self.optimizer.scale_loss(loss)" in finding.fix
 
 
+def test_every_optimizer_of_a_step_that_scales_nothing_is_named():
+    model = Forgetful([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
+    model.compile("sgd", "mse")
+    model.first, model.second = keras.optimizers.SGD(), keras.optimizers.SGD()
+    fix = findings(model)["train_step without loss scaling"].fix
+    assert "self.first.scale_loss(loss) and self.second.scale_loss(loss)" in fix
+    assert "_self_" not in fix  # TensorFlow's own notes of a model's attributes
+
+
 def test_a_helper_whose_module_is_gone_is_left_to_the_first_step(monkeypatch):
     monkeypatch.setattr(scaled_by, "__module__", "gone")
     model = Helped([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])

@@ -109,12 +109,6 @@ def test_keras_own_wrapper_is_replaced_and_its_scale_taken_over():
     assert int(ops.convert_to_numpy(ours.step_counter)) == 1
     revert(model)
     assert model.optimizer is keras_own
-
-
-def test_a_scale_of_keras_own_wrapper_that_left_all_bounds_is_brought_back():
-    keras_own = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
-    model = model_with(keras_own, trained=False)
-    keras_own.build(model.trainable_variables)
     keras_own.dynamic_scale.assign(0.0)  # where 142 skipped steps take it
     attach_loss_scale(model, "dynamic")
     assert float(ops.convert_to_numpy(model.optimizer.dynamic_scale)) == 1.0

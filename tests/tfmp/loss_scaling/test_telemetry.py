@@ -189,9 +189,3 @@ def test_distributions_have_a_number_for_each_variable():
     odd = [replace(row, update_ratio=None) for row in odd]
     without = replace(health, variables=tuple(odd)).distributions()
     assert without["largest_gradient_log2"] == without["update_ratio_log10"] == []
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"log_dir expects a folder .* received '.*file/log'"):
-        TelemetryLog(tmp_path / "file" / "log")
