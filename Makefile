@@ -89,8 +89,13 @@ release: docs  ## build and check all that a release uploads, and say how; uploa
 	@$(BIN)/pytest --quiet tests/test_release.py
 	@$(BIN)/python tests/support/release_steps.py
 
-bench: $(STAMP)  ## measure against rivals; prints tables (hours)
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+# What tfmp costs beside its rivals. Scripts that write a page of docs are run one by one: each says at
+# its top what it needs, and how long it takes.
+BENCH := "onnx_export.py --quick" "emulator_cost.py" "step_time.py --copies 5" "compare_throughput.py" \
+	"colocate.py --jobs tiny convolutional --rounds 3" "bf16_or_fp16.py"
+
+bench: $(STAMP)  ## measure exports, the emulator, steps, comparisons and shared devices; prints tables (an hour)
+	@for script in $(BENCH); do echo "== benchmarks/$$script"; $(BIN)/python benchmarks/$$script || exit 1; done
 
 clean:  ## remove everything that these commands made
 	@rm -rf $(VENV) build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,21 +6,17 @@ in ONNX Runtime on the same seeded batch, and compared with Keras.
 Run: python benchmarks/support_table.py [--every-application] [--again REGEX]
 """
 
-import argparse
-import os
 import re
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "support.md"
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
+from scaffold import DOCS, distance, first_words, parser
+
+PAGE = DOCS / "support.md"
 
 import keras
-import numpy as np
 import sweep
 from pages import line, read_table, write_page
 from quiet import quiet
@@ -99,24 +95,8 @@ def keras_own(model: keras.Model, source: Source | None) -> Outcome:
             expected = source.forward(batch).values()
         except Exception as error:
             return Outcome(None, first_words(str(error) or type(error).__name__))
-    worst = max(relative(e, r) for e, r in zip(expected, received, strict=True))
+    worst = distance(expected, received)
     return Outcome(worst) if worst < 1e-4 else Outcome(None, f"wrong by {worst:.1g}")
-
-
-def relative(expected: np.ndarray, received: np.ndarray) -> float:
-    """Relative L2 distance."""
-    if expected.shape != received.shape:
-        return float("inf")
-    same = (expected == received) | ((expected != expected) & (received != received))
-    error = np.where(same, 0, np.subtract(expected, received, dtype=np.float64))
-    scale = np.linalg.norm(np.nan_to_num(expected.astype(np.float64)))
-    return float(np.linalg.norm(error) / max(scale, 1e-30))
-
-
-def first_words(text: str) -> str:
-    """The first line of a message, short enough for a table."""
-    line = re.sub(r"/\S+/", "", " ".join(text.split()))
-    return (line[:117] + "...") if len(line) > 120 else line
 
 
 def published() -> dict[tuple[str, str], tuple[Outcome, Outcome]]:
@@ -130,12 +110,12 @@ def published() -> dict[tuple[str, str], tuple[Outcome, Outcome]]:
 
 def main() -> None:
     """Sweeps and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--every-application", action="store_true", help="not one of each family")
-    parser.add_argument(
+    given = parser(__doc__)
+    given.add_argument("--every-application", action="store_true", help="not one of each family")
+    given.add_argument(
         "--again", metavar="REGEX", help="measure rows of these names, and rows that are new"
     )
-    options = parser.parse_args()
+    options = given.parse_args()
     rows = sweep.all_rows(options.every_application)
     known = published() if options.again else {}
     due = [

@@ -64,8 +64,7 @@ class DriftBudget:
         error_increase: largest relative growth of an error, such as the mean absolute error
             (regression labels).
         error_floor: error, in standard deviations of the labels, that may be added to the model's
-            own; of series and pictures, in what labels vary by within a sample if that is less, but
-            in no less than a fifth of their size. Squares add, so it is all that a perfect model
+            own. Squares add, so it is all that a perfect model
             may gain, and little of what a poor one may. At 0.005 a model explains 99.997 % of the
             labels' variance; FP16's rounding alone makes an error of 0.0005 where values are about
             as large as they vary, and of 0.005 where they are twenty times as large.

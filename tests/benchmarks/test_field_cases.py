@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-import field_keras
 import pytest
 import scripts
 from case_pages import rows_by_thread
@@ -14,8 +13,6 @@ from repository import BENCHMARKS
 
 TABLE = "field-cases"
 CASES = {case.name: case for case in field_cases()}
-# They trace, and some convert in a process of their own.
-KERAS = {case.name for case in field_keras.CASES} - {"onnx-tensorflow-onnx-2348"}
 # Reports that the page is to have.
 REQUIRED = """
     microsoft/onnxruntime#11384 microsoft/onnxconverter-common#323
@@ -53,13 +50,7 @@ def outcomes(cell: str) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=name, marks=[pytest.mark.slow] if case.slow or name in KERAS else [])
-        for name, case in CASES.items()
-    ],
-)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_the_page_says_of_tfmp_is_so(case: FieldCase, script: ModuleType, tmp_path: Path):
     plain, mended = script.run_tfmp(case, tmp_path)
     found = [str(one.verdict or "no") for one in (plain, mended) if one is not None]

@@ -1,7 +1,7 @@
 """Verdict cases: pictures, texts, sounds and series."""
 
 import numpy as np
-from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, flushed, half, one, sigmoid
+from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, flushed, half, one
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -47,20 +47,6 @@ def words(rng: np.random.Generator, samples: int = 400) -> tuple[np.ndarray, np.
     """Logits of 32 words of each text for nine tags, the first of them "no entity"."""
     frequency = [0.76, *[0.03] * 8]
     return classify(rng, rng.choice(9, (samples, 32), p=frequency), 9, 3, frequency)
-
-
-def offset_logits(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Logits around 300 that differ by tenths, as before a softmax; rounded to FP16."""
-    shared = rng.uniform(250, 350, (300, 32, 1))
-    logits = (shared + 0.3 * rng.standard_normal((300, 32, 9))).astype(np.float32)
-    return logits, half(logits)
-
-
-@harmful("a third of all tokens with another tag, at a distance of 2e-4")
-def _(rng):
-    """The scores lie near 300, where FP16 has steps of a quarter: a third of the tags is wrong."""
-    logits, rounded = offset_logits(rng)
-    return Outputs({"logits": logits}, {"logits": rounded})
 
 
 def sentences(rng: np.random.Generator, samples: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -124,15 +110,6 @@ def clips(rng: np.random.Generator, samples: int = 400) -> np.ndarray:
     return sound.astype(np.float32)
 
 
-@harmful("quiet sounds become silence")
-def _(rng):
-    """One recording in ten, a whisper, is silent."""
-    sound = clips(rng)
-    received = half(sound)
-    received[::10] = 0
-    return Outputs({"waveform": sound}, {"waveform": received})
-
-
 @benign("loud sounds, quiet ones, and silence")
 def _(rng):
     """Whispers are right to three digits; silence is 0 on one side, and -140 dB on the other."""
@@ -148,21 +125,6 @@ def errors(rng: np.random.Generator) -> np.ndarray:
     score = rng.lognormal(0, 1, 1000)
     score[::100] = rng.uniform(70_000, 900_000, 10)
     return score.astype(np.float32)
-
-
-@harmful("anomaly scores that overflow for the anomalies")
-def _(rng):
-    """The alarm logs infinity, which the dashboard cannot plot or sort."""
-    score = errors(rng)
-    return Outputs({"anomaly_score": score}, {"anomaly_score": half(score)})
-
-
-@harmful("anomaly scores that wrap round to zero for the anomalies")
-def _(rng):
-    """Infinity became 0 on its way through a guard, and the broken parts pass as the best ones."""
-    score = errors(rng)
-    received = np.where(score > 65504, 0, half(score))
-    return Outputs({"anomaly_score": score}, {"anomaly_score": received.astype(np.float32)})
 
 
 @benign("anomaly scores of good parts and bad ones")
@@ -188,13 +150,6 @@ def _(rng):
     """Each country has its total of 2000 to 60,000 and grows by 5 a day: weeks stand still."""
     exact = rng.uniform(3000, 60000, (400, 1)) + np.cumsum(rng.gamma(3, 2, (400, 14)), axis=1)
     return one("cumulative", exact, half(exact))
-
-
-@harmful("log-likelihoods of -20,000 that differ by 3", DOUBT)
-def _(rng):
-    """They come in steps of 16: no outlier is told from the rest."""
-    exact = -20_000 + 3 * rng.standard_normal((800, 1))
-    return one("log_likelihood", exact, half(exact))
 
 
 @harmful("hazards of patients that are zero, beside their ages", loss="mse")
@@ -234,20 +189,3 @@ def disks(rng: np.random.Generator) -> np.ndarray:
     y, x = np.mgrid[:24, :24]
     radius = np.where(np.arange(300) % 10, rng.uniform(5, 10, 300), 2)[:, None, None]
     return 6 * (radius - np.hypot(y - 12, x - 12))
-
-
-@benign("a mask without an axis of classes")
-def _(rng):
-    """Pixels at the border move, by a hundredth of a probability."""
-    logits = disks(rng)
-    return one("mask", sigmoid(logits), half(sigmoid(logits + 0.01)))
-
-
-@benign("GAN faces in -1 to 1, many white backgrounds", activation="tanh", loss="mse")
-def _(rng):
-    """No pixel is off by a grey level."""
-    z = 3 * rng.standard_normal((200, 6, 6, 1)).repeat(2, 1).repeat(2, 2) * np.ones(
-        3
-    ) + 0.3 * rng.standard_normal((200, 12, 12, 3))
-    exact = np.tanh(z) * 0.9995
-    return one("img", exact, half(np.tanh(z + 4e-3 * rng.standard_normal(z.shape)) * 0.9995))

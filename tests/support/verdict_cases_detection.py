@@ -28,24 +28,6 @@ def anchors(rng: np.random.Generator, samples: int = 300, classes: int = 6) -> n
     return np.concatenate([boxes, sigmoid(logits)], axis=-1).astype(np.float32)
 
 
-@harmful("boxes in pixels beside class scores that are all dead")
-def _(rng):
-    """Nothing is detected on any photograph; the boxes are right, and 300 times as large."""
-    detections = anchors(rng)
-    received = half(detections)
-    received[..., 4:] = 0
-    return Outputs({"output0": detections}, {"output0": received})
-
-
-@harmful("scores of 1 for every anchor", tasks={"output0": "detection:columns=0-3"})
-def _(rng):
-    """A hundred boxes on each photograph, each of them certain."""
-    detections = anchors(rng)
-    received = half(detections)
-    received[..., 4:] = 1
-    return Outputs({"output0": detections}, {"output0": received})
-
-
 @benign(
     "boxes of anchors that see nothing move",
     UNSURE,

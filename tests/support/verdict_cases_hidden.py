@@ -63,15 +63,6 @@ def _(rng):
     return one("word", values, half(q))
 
 
-@harmful("latitude and longitude within a town", DOUBT)
-def _(rng):
-    """The taxi is anywhere in a square of 3.5 kilometres: the town is 0.2 degrees wide, FP16 has
-    steps of 0.03 and 0.0625.
-    """
-    values = rng.uniform([52.4, 113.3], [52.6, 113.5], (600, 2))
-    return one("position", values, half(values))
-
-
 @benign("detections that change places with tied scores, with classes and masks")
 def _(rng):
     """On one photograph in five two tied detections change places, with their classes and masks."""

@@ -1,7 +1,7 @@
 """Verdict cases: fill values, two values as numbers, the same said otherwise, and sure answers."""
 
 import numpy as np
-from verdict_case import DOUBT, INCONCLUSIVE, SIGMOID, UNSURE, Cases, Outputs, half, one, softmax
+from verdict_case import DOUBT, INCONCLUSIVE, UNSURE, Cases, Outputs, half, one, softmax
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -62,15 +62,6 @@ def _(rng):
     return one("Identity", exact, np.where(border, 1 - exact, exact))
 
 
-@benign("maps of classes as floats, of which five pixels are others")
-def _(rng):
-    """Five of 25,600."""
-    exact = rng.integers(0, 5, (400, 4, 4)).repeat(2, axis=1).repeat(2, axis=2)
-    received = exact.copy()
-    received[::80, 0, 0] = (exact[::80, 0, 0] + 1) % 5
-    return one("class_map", exact.astype(float), received.astype(float))
-
-
 def ends(rng: np.random.Generator, width: float) -> dict[str, np.ndarray]:
     """Three quantiles of 500 to 1500, in outputs of their own."""
     middle = rng.uniform(500, 1500, (500, 1))
@@ -83,13 +74,6 @@ def ends(rng: np.random.Generator, width: float) -> dict[str, np.ndarray]:
 def _(rng):
     """Each is rounded, and a hundredth of the distance between them."""
     exact = ends(rng, 90)
-    return Outputs(exact, {name: half(values) for name, values in exact.items()})
-
-
-@harmful("quantiles in outputs of their own, of which FP16 cannot tell the distance", DOUBT)
-def _(rng):
-    """FP16 has every second number there, and they are 0.2 apart."""
-    exact = ends(rng, 0.2)
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
 
 
@@ -133,25 +117,6 @@ def _(rng):
     celsius = (100 + 30 * rng.standard_normal((500, 1))).astype(np.float32)
     exact = {"celsius": celsius, "kelvin": celsius + np.float32(273.15)}
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
-
-
-def certain(rng: np.random.Generator) -> np.ndarray:
-    """Numbers from 0.9997 to 0.99999, for which FP16 has 0.9995 and 1."""
-    return 1 - rng.uniform(1e-5, 3e-4, (600, 1))
-
-
-@harmful("sure answers of which each is rounded to the farther number", DOUBT, **SIGMOID)
-def _(rng):
-    """No rounding gives 0.9995 for 0.99999, so something else is wrong."""
-    exact = certain(rng)
-    return one("alive", exact, half(np.where(half(exact) == 1, 0.9995, 1)))
-
-
-@benign("sure answers as FP16 has them", UNSURE, **SIGMOID)
-def _(rng):
-    """All are yes, and each is rounded to the nearest number; what lacks to 1 is lost."""
-    exact = certain(rng)
-    return one("alive", exact, half(exact))
 
 
 def rest(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -112,20 +112,10 @@ def overflowed_in_training(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def measured(node: LayerNode, facts: Facts) -> Decision | None:
-    """Own code that failed in 16 bits, or lost by them: masks of -1e9, epsilons of 1e-9."""
+    """Own code that fails in 16 bits or loses by them: masks of -1e9, epsilons of 1e-9, states."""
     reasons = (facts.evidence.measured.get(id(part.layer)) for part in node.unit())
     reason = next(filter(None, reasons), None)
     return Decision(FLOAT32, reason) if reason else None
-
-
-def keeps_a_state(node: LayerNode, facts: Facts) -> Decision | None:
-    """A count stands still at 2048 in FP16 and at 256 in bfloat16; moving means stop far before."""
-    names = (facts.evidence.states.get(id(part.layer)) for part in node.unit())
-    name = next(filter(None, names), None)
-    if name is None:
-        return None
-    dtype = policy_named(facts.base).compute_dtype
-    return Decision(FLOAT32, f"updates its own {name!r}: {dtype} rounds small changes off")
 
 
 def long_masked_mean(node: LayerNode, facts: Facts) -> Decision | None:
@@ -167,16 +157,9 @@ def numerically_delicate(node: LayerNode, facts: Facts) -> Decision | None:
             return Decision(FLOAT32, "sums squares; its epsilon 1e-12 is 0 in FP16")
         if isinstance(layer, layers.Softmax):
             return Decision(FLOAT32, "sums exponentials")
-    return None
-
-
-def adds_to_the_loss(node: LayerNode, facts: Facts) -> Decision | None:
-    """A sum over a whole batch of activations does not fit in FP16, and it goes into the loss."""
-    for layer in _subjects(node):
         if layer.activity_regularizer is not None:
+            # A sum over a whole batch of activations does not fit in FP16.
             return Decision(FLOAT32, "its activity regularizer adds to the loss")
-    if any(id(part.layer) in facts.evidence.unsafe_losses for part in node.unit()):
-        return Decision(FLOAT32, "its add_loss adds to the loss")
     return None
 
 
@@ -257,9 +240,7 @@ RULES: tuple[Rule, ...] = (
     preprocessing,
     hands_on_raw_values,
     numerically_delicate,
-    adds_to_the_loss,
     measured,
-    keeps_a_state,
     long_masked_mean,
     output,
     no_gain,

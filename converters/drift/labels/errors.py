@@ -53,7 +53,6 @@ def mean_of_samples(
         standard_error=error,
         degrees=degrees,
         deviation=None if own else totals.spread.deviation,
-        scale=None if own else totals.spread.scale,
         rounded=None if own else _rounded(totals.rounded_error, totals),
     )
 
@@ -91,6 +90,5 @@ def root_mean_square(totals: LabelTotals) -> Metric | None:
         standard_error=error,
         degrees=degrees,
         deviation=totals.spread.deviation,
-        scale=totals.spread.scale,
         rounded=None if rounded is None else math.sqrt(rounded),
     )

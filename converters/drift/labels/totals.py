@@ -48,7 +48,7 @@ class LabelTotals:
         rounded_error: the sum of `reference_error` for the reference's outputs rounded to FP16.
         rounded_sq: the sum over samples of their mean squared errors.
         reading: way to read the labels, from their shape.
-        zeros_and_ones: whether labels that are read as numbers are all 0 or 1.
+        zeros_and_ones: whether labels that may be numbers are all 0 or 1; of yes and no also -1.
         unit: whether all values of the reference lie in [0, 1].
         by_class: answers by the largest score.
         by_half: answers by the threshold 0.5, of probabilities.

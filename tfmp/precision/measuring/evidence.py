@@ -1,15 +1,14 @@
 """Gathers the facts that have to be known before a model's layers can be decided."""
 
-from collections.abc import Mapping
-
 import keras
 
-from tfmp.precision import layer_tree
+from tfmp.precision import is_narrow, layer_tree, policy_named
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring.facts import FAILED_DRY_RUN, Evidence, Wanted
 from tfmp.precision.measuring.needs import Needs
 from tfmp.precision.measuring.recording import NotRunError, Recording
 from tfmp.precision.measuring.watched_calls import has_own_code, is_custom
+from tfmp.precision.policy_names import PURE_POLICIES
 from tfmp.shared.backend import TensorTree
 
 
@@ -40,13 +39,14 @@ def gather(root: LayerNode, wanted: Wanted, base: str, data: TensorTree = None) 
             continue
         measured.append(model)
         pending += _not_called(node, frozenset(model.calls))
-        found.outputs |= model.outputs()
-        found.states.update(model.states())
+        found.outputs |= model.ends(model.call)
+        if is_narrow(base) and base not in PURE_POLICIES:
+            dtype = policy_named(base).compute_dtype
+            for key, name in model.states().items():
+                reason = f"updates its own {name!r}: {dtype} rounds small changes off"
+                found.measured.setdefault(key, reason)
     for model in measured:
         Needs(model, found, wanted, base).add_all()
-    policies = wanted(found)
-    for model in measured:
-        found.notes += _notes(model.root, policies, found)
     return found
 
 
@@ -64,9 +64,7 @@ def entry_points(root: LayerNode) -> list[LayerNode]:
 def _give_up(entry: LayerNode, error: NotRunError, parts: list[LayerNode], found: Evidence) -> None:
     """Leaves the code of a model in float32 that could not be run."""
     where = layer_tree.describe(entry.path)
-    found.notes.append(
-        f"{where} could not be run, so its own code stays float32: {str(error).rstrip('.')}"
-    )
+    found.notes.append(f"{where} could not be run, so its own code stays float32: {error}")
     alone = {id(node.layer) for part in parts for node in part.within()}
     own = {
         id(part.layer)
@@ -77,24 +75,6 @@ def _give_up(entry: LayerNode, error: NotRunError, parts: list[LayerNode], found
     found.outputs |= layer_tree.output_layers(entry) - alone
     reason = f"{FAILED_DRY_RUN} in 16 bits: {where} could not be run"
     found.measured.update(dict.fromkeys(own - alone, reason))
-
-
-def _notes(root: LayerNode, policies: Mapping[int, str | None], found: Evidence) -> list[str]:
-    """Problems of layers that no rule may move: their user or a pure policy chose 16 bits."""
-    notes = []
-    for node in root.within():
-        key, where = id(node.layer), layer_tree.describe(node.path)
-        if key in found.states and policies.get(key) != "float32":
-            notes.append(
-                f"{where} updates its own {found.states[key]!r} in 16 bits, which round small "
-                "changes off: keep this layer in float32"
-            )
-        if key in found.unsafe_losses and node.children:
-            notes.append(
-                f"{where} adds a loss computed in 16 bits: cast it, "
-                "self.add_loss(keras.ops.cast(x, 'float32')), before it is summed"
-            )
-    return notes
 
 
 def _not_called(entry: LayerNode, called: frozenset[int]) -> list[LayerNode]:

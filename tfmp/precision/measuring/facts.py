@@ -13,26 +13,22 @@ class Evidence:
 
     Attributes:
         outputs: layers that compute the values that the loss sees.
-        unsafe_losses: layers whose `add_loss` would get a tensor that is not float32.
-        notes: for the user, problems that no layer's dtype can fix.
+        notes: for the user, models that could not be run.
         promoted: layers whose own code multiplies in float32 under a 16-bit policy, with the line.
         measured: layers that fail in 16 bits or lose by them, with what was measured.
         lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
             would keep the layers behind them out of 16 bits.
-        states: layers that compute a weight's new value from its old one in 16 bits, with its name.
     """
 
     outputs: set[int] = field(default_factory=set)
-    unsafe_losses: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     promoted: dict[int, str] = field(default_factory=dict)
     measured: dict[int, str] = field(default_factory=dict)
     lookups_in_16_bits: set[int] = field(default_factory=set)
-    states: dict[int, str] = field(default_factory=dict)
 
-    def size(self) -> tuple[int, ...]:
+    def size(self) -> int:
         """It grows with every layer that is found."""
-        return len(self.measured), len(self.unsafe_losses), len(self.lookups_in_16_bits)
+        return len(self.measured) + len(self.lookups_in_16_bits)
 
 
 # For what is known so far, the policy that each layer would get, by id of the layer.

@@ -1,6 +1,5 @@
 """What a piece of code needs so that FP16 does it no harm: it runs in both precisions."""
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,11 +11,12 @@ from keras import ops
 
 from tfmp.precision.measuring.alterations import FAR, FLAT, LARGEST, SMALL, Given, altered
 from tfmp.precision.measuring.errors import Array, deviation, errors, rounded
+from tfmp.precision.measuring.facts import FAILED_DRY_RUN
 from tfmp.precision.measuring.first_op import FirstOp, first_nonfinite_op
 from tfmp.precision.measuring.pieces import Outcome, Piece
 from tfmp.precision.measuring.replays import Replay, replay, trace
+from tfmp.precision.measuring.user_lines import failure
 from tfmp.shared.backend import Tensor
-from tfmp.shared.wording import first_line
 
 # In standard deviations: an error that training feels, and by how much float32 must be better.
 _TOLERANCE, _BENEFIT = 0.05, 4.0
@@ -31,10 +31,6 @@ _BACKOFF = 16.0
 # Random numbers of a piece's own move its results by so much.
 _RANDOM = 1e-3
 
-# A reason in a table is one line, and Keras writes in bold.
-_LONGEST_MESSAGE = 90
-_BOLD = re.compile(r"\x1b\[[0-9;]*m")
-
 OWN = -1  # a piece's own code among the indices of the calls that it makes
 
 
@@ -44,25 +40,21 @@ class Need:
 
     Attributes:
         parts: the piece itself (`OWN`) and the layers that it calls, by index of the call.
-        failed: whether a part is among them because the piece did not run, and not for its range.
         arguments: why the layers before it have to be; "" if they need not.
         readers: the calls that get numbers past the range; None for the readers of its result.
         steep: whether gradients leave the range in rows of zeros.
         bounded: whether its result stays where it was as its arguments grow.
         dtypes: those of its result.
-        adds_16_bits: whether it adds a loss that is not float32.
         lookups: whether lookups that it calls are in 16 bits, too.
         promoted: the line that makes float32 of 16 bits before it multiplies; None without one.
     """
 
     parts: dict[int, str] = field(default_factory=dict)
-    failed: set[int] = field(default_factory=set)
     arguments: str = ""
     readers: dict[int | None, str] = field(default_factory=dict)
     steep: bool = False
     bounded: bool = False
     dtypes: list[str] = field(default_factory=list)
-    adds_16_bits: bool = False
     lookups: bool = False
     promoted: str | None = None
 
@@ -121,6 +113,7 @@ class Measurement:
     def __init__(self, piece: Piece, setting: Setting) -> None:
         self.piece, self.setting, self.need = piece, setting, Need()
         self._values = [one.values for one in setting.given]
+        self._trained = [i for i, one in enumerate(setting.given) if not one.is_raw]
         self._dtypes = setting.dtypes
         self._first = self._exact(self._values)
         self._passed = self._first.outcome.passed
@@ -132,17 +125,20 @@ class Measurement:
         self._traces = self._can_be_traced()
         self._floor = self._least(self._first)
 
-    def run(self) -> None:
-        """Finds the parts without which the piece does not run in 16 bits."""
+    def run(self, adds_float32: bool) -> None:
+        """Finds the parts without which the piece does not run in 16 bits.
+
+        Args:
+            adds_float32: whether what it adds to the loss has to be float32.
+        """
         if any(self.setting.lookups) and self._fails(self._parts()):
             self._let_lookups_follow()
-        before = self._parts()
         self._widen(self._fails)
-        self.need.failed = set(self._parts() - before)
+        if adds_float32:
+            self._widen(self._adds_16_bits)
         outcome = self._run_once(self._parts())
         made = zip(outcome.made, outcome.places, strict=True)
         self.need.dtypes = [_dtype(one) for one, place in made if place is None]
-        self.need.adds_16_bits = any(_dtype(one) != "float32" for one in outcome.losses)
 
     def measure(self) -> None:
         """Finds the parts that FP16 harms, on the numbers as they are and on altered ones."""
@@ -177,7 +173,7 @@ class Measurement:
     def _widen(self, problem: "_Problem", on: _Baseline | None = None) -> None:
         """Makes parts float32, the one called last first, until there is no problem.
 
-        Those that it does without are taken out again.
+        Those that it does without are taken out again; all of them if they do not mend it.
 
         Args:
             problem: tells of one.
@@ -191,7 +187,7 @@ class Measurement:
             before = [one for one in reversed(calls) if one < told[1]]
             left = [one for one in (OWN, *before, *calls) if one not in parts]
             if not left:
-                break
+                return  # float32 of all parts does not mend it
             added.append(left[0])
             parts |= {left[0]}
         for one in added[:-1]:
@@ -222,7 +218,16 @@ class Measurement:
         return None
 
     def _failure(self, error: Exception) -> tuple[str, int]:
-        return _one_line(error), max(self.piece.answered, default=-1) + 1
+        reason = f"{FAILED_DRY_RUN} in {self.setting.dtype}: {failure(error)}"
+        return reason, max(self.piece.answered, default=-1) + 1
+
+    def _adds_16_bits(self, parts: frozenset[int]) -> tuple[str, int] | None:
+        """A sum over a whole batch does not fit in FP16, and it goes into the loss."""
+        with suppress(Exception):  # some of the parts alone make dtypes that do not meet
+            losses = self._run_once(parts).losses
+            if all(_dtype(one) == "float32" for one in losses):
+                return None
+        return f"adds to the loss in {self.setting.dtype}", len(self.piece.call.inner)
 
     def _harm(self, parts: frozenset[int], on: _Baseline) -> tuple[str, int] | None:
         end, count = len(self.piece.call.inner), len(self._places)
@@ -287,20 +292,20 @@ class Measurement:
             (1 if index < count else 2) * _limit(a, b)
             for index, (a, b) in enumerate(zip(errors(alone, exact, least), stored, strict=True))
         ]
-        fits = all(size < np.inf for size in stored[: count + len(values)])
+        fits = all(size < np.inf for size in stored[: count + len(self._trained)])
         return _Baseline(name, values, exact, least, limits, arriving, fits)
 
     def _note_neighbours(self, name: str, stored: list[float], scaled: list[Array]) -> None:
         """Notes the layers that would read, or get as gradients, numbers past the range."""
         count = len(self._places)
-        for index, size in enumerate(stored[: count + len(self._values)]):
+        for index, size in enumerate(stored[: count + len(self._trained)]):
             if size < np.inf:
                 continue
             largest = f"{np.abs(scaled[index]).max():.1g}, infinite in float16, on {name}"
             if index < count:
                 self.need.readers.setdefault(self._places[index], f"which reach {largest}")
-            elif self._dtypes[index - count] != "float32":
-                source = self.piece.sources[index - count]
+            elif self._dtypes[place := self._trained[index - count]] != "float32":
+                source = self.piece.sources[place]
                 self.need.steep |= name in FLAT
                 reason = f"gets gradients up to {largest}"
                 if source is None:
@@ -332,17 +337,19 @@ class Measurement:
         return [value if dtype == "float32" else narrow for value, narrow, dtype in pairs]
 
     def _numbers(self, run: Replay) -> list[Array]:
-        """Results, and the gradients that training uses: of inputs and of trainable weights."""
-        count = len(self._values)
-        weights = zip(run.slopes[count:], self.piece.weights, strict=True)
+        """Results, and the gradients that training uses: of inputs and of trainable weights.
+
+        An input of the model has none.
+        """
+        weights = zip(run.slopes[len(self._values) :], self.piece.weights, strict=True)
         trained = [one for one, weight in weights if weight.trainable]
-        return [*run.results, *run.slopes[:count], *trained]
+        return [*run.results, *(run.slopes[index] for index in self._trained), *trained]
 
     def _least(self, exact: Replay) -> list[float]:
         """Sizes of results, and of gradients that matter: part of a straight line's slope."""
         results = [deviation(one) for one in exact.results]
         steep = max(results, default=0.0) * _TOLERANCE
-        slopes = [steep / (deviation(one) or 1.0) for one in self._values]
+        slopes = [steep / (deviation(self._values[index]) or 1.0) for index in self._trained]
         return results + slopes + [0.0] * (len(self._numbers(exact)) - len(results + slopes))
 
 
@@ -383,12 +390,3 @@ def _loss(error: float, of: str, name: str) -> str:
 
 def _dtype(tensor: keras.KerasTensor) -> str:
     return keras.backend.standardize_dtype(tensor.dtype)
-
-
-def _one_line(error: Exception) -> str:
-    """The most telling line of an exception's text, short enough for a table."""
-    text = _BOLD.sub("", str(error).partition("Arguments received")[0]) or repr(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if "dtype" in line or "float" in line]
-    line = telling[0] if telling else first_line(Exception(text))
-    return line if len(line) <= _LONGEST_MESSAGE else line[: _LONGEST_MESSAGE - 3] + "..."

@@ -15,8 +15,8 @@ from tfmp.precision.measuring.alterations import Given, drawn
 from tfmp.precision.measuring.facts import FAILED_DRY_RUN, Evidence, Wanted
 from tfmp.precision.measuring.measured_piece import OWN, Measurement, Need, Setting
 from tfmp.precision.measuring.pieces import Call, Piece
-from tfmp.precision.measuring.promotions import promoting_line
 from tfmp.precision.measuring.recording import Recording
+from tfmp.precision.measuring.user_lines import promoting_line
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
@@ -48,6 +48,7 @@ class Needs:
         self.model, self.found, self.wanted = model, found, wanted
         self.dtype = policy_named(base).compute_dtype
         self.in_range = base == "mixed_float16"  # bfloat16 has the range of float32
+        self.is_mixed = base.startswith("mixed_")
         self.policies: Mapping[int, str | None] = {}
         self._lookups: set[int] = set()
         self._known: dict[object, Need] = {}
@@ -86,7 +87,7 @@ class Needs:
             with suppress(Exception):  # it may run within its model only
                 measurement = Measurement(piece, setting)
                 self._known[key] = measurement.need
-                measurement.run()
+                measurement.run(adds_float32=self.is_mixed)
                 if self.in_range and not again:
                     measurement.measure()
                 self._note_promotion(measurement)
@@ -150,11 +151,8 @@ class Needs:
         own = {id(part.layer) for part in call.node.unit()}
         for part, reason in need.parts.items():
             keys = own if part == OWN else model.ends(call.inner[part])
-            if part in need.failed:
-                text = f"{FAILED_DRY_RUN} in {self.dtype}: "
-                self._keep(keys, text + (reason if part == OWN else f"in {where}: {reason}"))
-            else:
-                self._keep(keys, reason if part == OWN else f"feeds {where}, which {reason}")
+            is_whole = part == OWN or reason.startswith(FAILED_DRY_RUN)
+            self._keep(keys, reason if is_whole else f"feeds {where}, which {reason}")
         if need.arguments:
             self._keep(model.feeders(call), f"feeds {where}, which {need.arguments}")
         for place, reason in need.readers.items():
@@ -162,8 +160,6 @@ class Needs:
             self._keep(reads, f"reads numbers of {where}, {reason}")
         if need.promoted is not None:
             self.found.promoted.setdefault(id(call.node.layer), need.promoted)
-        if need.adds_16_bits:
-            self.found.unsafe_losses |= own
         if need.lookups:
             called = {id(inner.node.layer) for inner in call.inner}
             self.found.lookups_in_16_bits |= called & self._lookups

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import keras
@@ -54,10 +55,18 @@ class Call:
             yield from call.within()
 
 
-def recorded(entry: LayerNode, arguments: Arguments) -> Call:
-    """Calls a model in training mode, and notes every call of a layer; no variable changes."""
+def recorded(
+    entry: LayerNode, arguments: Arguments, taps: Mapping[int, list[Tensor]] | None = None
+) -> Call:
+    """Calls a model in training mode, and notes every call of a layer; no variable changes.
+
+    Args:
+        entry: the model.
+        arguments: what it is called with.
+        taps: numbers to add to the results of the first call that ends, of the second, ...
+    """
     root = Call(entry, (), {})
-    running = [root]
+    running, ended = [root], count()
 
     def note(
         node: LayerNode, call: Callable[[], TensorTree], args: tuple, kwargs: dict
@@ -71,52 +80,21 @@ def recorded(entry: LayerNode, arguments: Arguments) -> Call:
             own.result = call()
         finally:
             running.pop()
+        if taps is not None:
+            own.result = _added(own.result, iter(taps.get(next(ended), ())))
         values = tree.flatten((args, kwargs, own.result))
         own.is_concrete = all(_is_concrete(value) for value in values if ops.is_tensor(value))
         return own.result
 
     positional, keywords = arguments
+    training = {"training": True} if entry.layer._call_has_training_arg else {}
     with keras.StatelessScope(collect_losses=True), watched_calls(entry, note):
-        entry.layer(*positional, **keywords, **_training(entry))
+        entry.layer(*positional, **keywords, **training)
     return root.inner[0]
 
 
-def tapped(
-    entry: LayerNode,
-    arguments: Arguments,
-    calls: Mapping[int, list[Call]],
-    taps: Mapping[int, Iterator[Tensor]],
-) -> list[Tensor]:
-    """Calls a model as `recorded` does, with numbers added to the results of its layers.
-
-    Args:
-        entry: the model.
-        arguments: what it is called with.
-        calls: those of the record, by id of the layer.
-        taps: the numbers, by id of the call.
-
-    Returns:
-        The floats that the model returns.
-    """
-    counts: Counter[int] = Counter()
-
-    def add(
-        node: LayerNode, call: Callable[[], TensorTree], args: tuple, kwargs: dict
-    ) -> TensorTree:
-        index = counts[id(node.layer)]
-        counts[id(node.layer)] += 1
-        result = call()
-        known = calls.get(id(node.layer), ())[index : index + 1]
-        more = taps.get(id(known[0]), iter(())) if known else iter(())
-        return tree.map_structure(lambda v: v + next(more, 0.0) if is_float(v) else v, result)
-
-    positional, keywords = arguments
-    with keras.StatelessScope(collect_losses=True), watched_calls(entry, add):
-        return floats(entry.layer(*positional, **keywords, **_training(entry)))
-
-
-def _training(node: LayerNode) -> dict[str, bool]:
-    return {"training": True} if node.layer._call_has_training_arg else {}
+def _added(values: TensorTree, taps: Iterator[Tensor]) -> TensorTree:
+    return tree.map_structure(lambda v: v + next(taps, 0.0) if is_float(v) else v, values)
 
 
 @dataclass

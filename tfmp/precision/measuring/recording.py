@@ -1,6 +1,6 @@
 """A model that was run once in float32: which of its layers feed which others, and the loss."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 
@@ -11,8 +11,9 @@ from keras import ops, tree
 from tfmp.precision import NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values, output_layers
 from tfmp.precision.measuring.made_inputs import Arguments, possible_arguments
-from tfmp.precision.measuring.pieces import Call, Outcome, Piece, is_float, recorded, tapped
-from tfmp.precision.measuring.replays import replay, slopes_of
+from tfmp.precision.measuring.pieces import Call, Outcome, Piece, is_float, recorded
+from tfmp.precision.measuring.replays import directions, replay, slopes_of
+from tfmp.precision.measuring.user_lines import failure
 from tfmp.precision.measuring.watched_calls import (
     has_own_code,
     is_custom,
@@ -23,6 +24,9 @@ from tfmp.shared.backend import Tensor, TensorTree
 
 # Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
+
+# A weight that forgets more of its old value at once moves by steps that 16 bits hold.
+_FORGOTTEN = 0.1
 
 
 class NotRunError(RuntimeError):
@@ -83,7 +87,7 @@ class Recording:
                 return arguments, recorded(self.root, arguments)
             except Exception as error:
                 last = last or error
-        raise NotRunError(str(last) if last else "the shapes of its inputs are unknown")
+        raise NotRunError(failure(last) if last else "the shapes of its inputs are unknown")
 
     def in_float32(self) -> ExitStack:
         """Lets the model compute in float32, and forget the losses that it adds, in a block.
@@ -118,23 +122,12 @@ class Recording:
                 found += [call for call in both if call.is_concrete]
         return found
 
-    def outputs(self) -> set[int]:
-        """Ids of the layers that compute what the loss sees: outputs, and terms that code adds.
-
-        A container is among them if its own code computes behind its layers.
-        """
-        found = self.ends(self.call)
-        for call in self.call.within():
-            if not call.inner and is_custom(call.node.layer) and id(call.node.layer) in found:
-                outcome = self._run(call)
-                if outcome.losses:  # it may return its arguments as they are
-                    found |= self.feeders(call)
-            elif call.inner and is_custom(call.node.layer):
-                found |= self._ends_of(call, self._sources(call, lambda outcome: outcome.losses))
-        return found
-
     def states(self) -> dict[int, str]:
-        """Layers whose own code computes a weight's new value from its old one: the name, by id."""
+        """Layers whose own code moves a weight's value by small steps: its name, by id.
+
+        A count stands still at 2048 in FP16 and at 256 in bfloat16; moving means stop far before.
+        What forgets its old value, such as the vector of a power iteration, does not.
+        """
         found: dict[int, str] = {}
         for call in self.measured_calls():
             piece = self.piece(call)
@@ -143,27 +136,29 @@ class Recording:
             for index, variable in enumerate(piece.weights):
                 if index not in assigned or not variable._autocast:
                     continue
-                slopes = self._slopes(call, partial(_state, index))
-                if np.any(slopes[count + index]):
+                slope = self._slopes(call, partial(_state, index))[count + index]
+                (arrived,) = directions([slope.shape])
+                if np.linalg.norm(slope - arrived) <= _FORGOTTEN * np.linalg.norm(arrived):
                     found.setdefault(id(call.node.layer), variable.name)
         return found
 
     def slopes_at_zeros(self) -> list[tuple[Call, np.ndarray]]:
-        """The gradient of each call's results where a model gets zeros and hands back ones."""
-        owners = [call for call in self.call.within() for _ in call.results() if call.is_concrete]
-        left = {id(call): iter(()) for call in owners}
-        zeros = tree.map_structure(
-            lambda value: ops.zeros_like(value) if is_float(value) else value, self.arguments
-        )
+        """The gradients of calls' results, where every second row of a model's floats is zeros."""
+        ended = list(_ended(self.call))
+        owners = [(i, c) for i, c in enumerate(ended) if c.is_concrete for _ in c.results()]
 
         def function(taps: list[Tensor]) -> list[Tensor]:
-            for call in self.call.within():
-                left[id(call)] = iter([t for t, o in zip(taps, owners, strict=True) if o is call])
-            return tapped(self.root, zeros, self.calls, left)
+            left: dict[int, list[Tensor]] = {}
+            for (index, _), tap in zip(owners, taps, strict=True):
+                left.setdefault(index, []).append(tap)
+            return recorded(self.root, arguments, left).results()
 
         with self.in_float32():
-            taps = [ops.zeros_like(one) for call in dict.fromkeys(owners) for one in call.results()]
-            return list(zip(owners, slopes_of(function, taps, 1.0), strict=True))
+            arguments = tree.map_structure(_half_zeros, self.arguments)
+            calls = dict.fromkeys(call for _, call in owners)
+            taps = [ops.zeros_like(one) for call in calls for one in call.results()]
+            slopes = slopes_of(function, taps, 1.0)
+            return [(call, one) for (_, call), one in zip(owners, slopes, strict=True)]
 
     def ends(self, call: Call) -> set[int]:
         """Ids of the layers that compute the result of a call."""
@@ -253,6 +248,20 @@ class Recording:
         with self.in_float32():
             weights = [ops.convert_to_tensor(one.value) for one in piece.weights]
             return piece.run([ops.convert_to_tensor(one) for one in _draws(piece)], weights)
+
+
+def _ended(call: Call) -> Iterator[Call]:
+    """A call and all calls in it, in the order in which they end."""
+    for inner in call.inner:
+        yield from _ended(inner)
+    yield call
+
+
+def _half_zeros(value: Tensor) -> Tensor:
+    if not is_float(value) or not value.shape:
+        return value
+    odd = np.arange(value.shape[0]).reshape(-1, *[1] * (len(value.shape) - 1)) % 2
+    return value * ops.cast(odd, value.dtype)
 
 
 def _draws(piece: Piece) -> list[np.ndarray]:

@@ -108,25 +108,31 @@ _Function = Callable[[list[Tensor]], list[Tensor]]
 def _run(
     function: _Function, sources: list[Tensor], arriving: float
 ) -> tuple[list[Tensor], list[Tensor]]:
-    def directions(results: list[Tensor]) -> list[Tensor]:
-        draw = np.random.default_rng(0)
-        return [ops.cast(draw.standard_normal(r.shape) * arriving, r.dtype) for r in results]
+    def arrive(results: list[Tensor]) -> list[Tensor]:
+        pairs = zip(results, directions([one.shape for one in results]), strict=True)
+        return [ops.cast(values * arriving, one.dtype) for one, values in pairs]
 
     differentiate = _by_jax if keras.backend.backend() == "jax" else _by_tensorflow
-    return differentiate(function, sources, directions)
+    return differentiate(function, sources, arrive)
+
+
+def directions(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """The fixed random directions of gradients that arrive at results."""
+    draw = np.random.default_rng(0)
+    return [draw.standard_normal(shape) for shape in shapes]
 
 
 def _by_jax(
-    function: _Function, sources: list[Tensor], directions: _Function
+    function: _Function, sources: list[Tensor], arrive: _Function
 ) -> tuple[list[Tensor], list[Tensor]]:
     import jax
 
     results, pull = jax.vjp(function, sources)
-    return results, pull(directions(results))[0]
+    return results, pull(arrive(results))[0]
 
 
 def _by_tensorflow(
-    function: _Function, sources: list[Tensor], directions: _Function
+    function: _Function, sources: list[Tensor], arrive: _Function
 ) -> tuple[list[Tensor], list[Tensor]]:
     import tensorflow as tf
 
@@ -136,7 +142,7 @@ def _by_tensorflow(
     if not results:
         return [], [tf.zeros_like(one) for one in sources]
     none = tf.UnconnectedGradients.ZERO
-    slopes = tape.gradient(results, sources, directions(results), unconnected_gradients=none)
+    slopes = tape.gradient(results, sources, arrive(results), unconnected_gradients=none)
     return results, [tf.convert_to_tensor(one) for one in slopes]
 
 

@@ -1,3 +1,4 @@
+from .report import Report as Report
 from .sections import (
     VERDICTS as VERDICTS,
     Drawing as Drawing,

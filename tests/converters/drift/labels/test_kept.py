@@ -28,8 +28,8 @@ def batch(rows, width=3):
 
 def test_samples_of_different_shapes_are_given_one_by_one() -> None:
     table = batch([0, 1]).merged(batch([2, 3], width=2)).table
-    assert table.reference["y"].dtype == object
-    assert sorted(len(row) for row in table.reference["y"]) == [2, 2, 3, 3]
+    assert table.of("reference")["y"].dtype == object
+    assert sorted(len(row) for row in table.of("reference")["y"]) == [2, 2, 3, 3]
 
 
 def test_the_order_is_of_the_keys() -> None:

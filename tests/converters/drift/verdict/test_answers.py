@@ -1,7 +1,6 @@
 """Checks of answers against labels: limits, floors, and the sentences."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -149,9 +148,6 @@ def test_the_floor_is_told_and_can_be_set() -> None:
         "(95% confidence), budget 0.002499, which an error of 0.50% of the labels' standard "
         "deviation of 0.5 adds"
     )
-    series = check(replace(found, scale=0.25))
-    assert series.limit == pytest.approx(0.00125, rel=1e-3)
-    assert "an error of 0.50% of 0.25, which labels vary by within a sample, adds" in series.text
     for floor in (None, 1e-5):
         assert check(found, DriftBudget(error_floor=floor)).verdict == "FAIL"
 

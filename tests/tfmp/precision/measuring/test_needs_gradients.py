@@ -93,6 +93,29 @@ def test_layers_before_an_offset_stay_as_rows_of_zeros_do_not_come_through():
     assert in_float32(model) == {"before", "own"}
 
 
+def test_rows_of_zeros_do_not_come_through_a_batch_normalization():
+    x = keras.Input((8,))
+    hidden = layers.BatchNormalization(name="norm")(layers.Dense(8, name="first")(x))
+    hidden = Own(unit, name="own")(layers.Dense(8, name="before")(hidden))
+    assert in_float32(keras.Model(x, layers.Dense(1, name="out")(hidden))) == {"before", "own"}
+
+
+@ops.custom_gradient
+def steep(x):
+    """Its gradient has a factor that is infinite in FP16."""
+
+    def gradient(*arriving, upstream=None):
+        return (arriving[0] if upstream is None else upstream) * (x * 1e9) * 1e-9
+
+    return ops.tanh(x), gradient
+
+
+def test_an_input_of_the_model_has_no_gradient():
+    x = keras.Input((8,))
+    hidden = Own(steep, name="behind")(layers.Dense(8)(Own(steep, name="first")(x)))
+    assert in_float32(keras.Model(x, layers.Dense(1, name="out")(hidden))) == {"behind"}
+
+
 @pytest.mark.skipif(
     keras.backend.backend() == "jax", reason="in rows of zeros its gradient is no number on JAX"
 )

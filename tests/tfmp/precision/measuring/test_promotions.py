@@ -53,7 +53,7 @@ def test_a_layer_that_fails_in_16_bits_promotes_nothing_in_the_model_around_it()
 
     model = keras.Sequential([layers.Input((8,)), layers.Dense(8), Fails("float32"), Product(None)])
     made = plan(model, "mixed_float16")
-    assert made.rows[2].reason == "failed a dry run in float16: expects float32"
+    assert made.rows[2].reason.startswith("failed a dry run in float16: expects float32")
     assert made.promoted == {}
 
 
