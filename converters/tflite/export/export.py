@@ -102,7 +102,7 @@ def export_tflite(
         scaling: what the host does to outputs of the only source, by name, for the metadata.
 
     Raises:
-        InputError: the model fixes another batch size, or the folder cannot be written.
+        InputError: the folder cannot be written.
         ConversionError: the model cannot become such a file; the text names the ops and layers.
     """
     signatures = {SIGNATURE: source} if isinstance(source, Source) else dict(source)
