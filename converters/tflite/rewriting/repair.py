@@ -166,7 +166,7 @@ def _lost_angles(source: Source, seen: Magnitudes) -> dict[str, None]:
 def _lost_values(source: Source, seen: Magnitudes) -> dict[str, None]:
     """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
     graph = Graph(source.graph, len(source.inputs))
-    told = {}
+    told: dict[str, None] = {}
     for name, spec in zip(graph.inputs, source.inputs, strict=True):
         one = seen.get(name)
         if one is not None and one.vanished > _VANISHING * one.nonzero:
