@@ -11,6 +11,7 @@ import pytest
 from onnx_graphs import VARIANCE, half, parse, run, run_emulated
 
 from tfmp.converters import DriftBudget, convert
+from tfmp.converters.drift.budget import VIEWS
 from tfmp.converters.onnx import mixed as repair_module
 from tfmp.converters.onnx.emulation import switches
 from tfmp.converters.onnx.emulation.profiles import Profile
@@ -209,7 +210,7 @@ def test_an_accuracy_that_few_samples_cannot_prove_still_counts(tmp_path: Path):
     x = normal(300, 16)
     labels = offset(4, tmp_path / "model.onnx", x).argmax(axis=1)
     budget = DriftBudget(
-        rel_l2=None, sample_rel_l2=None, slice_rel_l2=None, class_flip_rate=None, flip_rate=None
+        **dict.fromkeys(("rel_l2", "sample_rel_l2", "class_flip_rate", "flip_rate", *VIEWS))
     )
     kept = {}
     for drop in (0.01, 0.5):
