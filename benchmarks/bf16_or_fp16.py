@@ -6,13 +6,12 @@ Values of half of the models leave the range of FP16, in both directions. Those 
 and show the three bits that BF16 lacks. All are converted to both and validated on 600 samples.
 """
 
-import argparse
-import os
-import sys
 import tempfile
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from scaffold import parser
+
+SAMPLES = 600
 
 import keras
 import numpy as np
@@ -20,7 +19,6 @@ from keras import layers, ops
 
 from tfmp.converters import convert
 
-SAMPLES = 600
 DRAW = np.random.default_rng(0)
 
 
@@ -94,11 +92,11 @@ def measured(model: keras.Model, x: np.ndarray, path: Path, precision: str) -> s
     return f"{found.verdict}, {error:.1g}"
 
 
-def main() -> int:
+def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", help="a word of the models' names")
-    only = parser.parse_args().only
+    given = parser(__doc__)
+    given.add_argument("--only", default="", help="a word of the models' names")
+    only = given.parse_args().only
     print("| Model | FP16 | BF16 |\n| --- | --- | --- |")
     for name, build in MODELS.items():
         if only not in name:
@@ -108,8 +106,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             told = [measured(model, x, Path(folder, f"{p}.onnx"), p) for p in ("fp16", "bf16")]
         print(f"| {name} | {' | '.join(told)} |", flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,32 +1,31 @@
 """Several trainings on one device: every way of `tfmp colocate` against one after another.
 
     python benchmarks/colocate.py [--rounds 5] [--steps 200] [--jobs tiny ...] [--json FILE]
-    python benchmarks/colocate.py --crossover [--widths 32 256 1024] [--batches 8 64 512]
 
 Groups of three jobs at three precisions (float32, float64, 16 bits mixed), and pairs of different
-models, take the same number of steps in every mode. `--crossover` takes two equal jobs of each
-width and batch instead, and names the fastest mode of each: where one after another wins, the jobs
-fill the device. A round has each mode once, in an order that rotates, so that drift of the
-machine hits all alike; what is compared is the time of the steps within a round. Setting up is told
-apart: it is once, and steps are many. At the end stands what mode "auto" takes for training 20
-times as long, by short runs of its own.
+models, take the same number of steps in every mode. A round has each mode once, in an order that
+rotates, so that drift of the machine hits all alike; what is compared is the time of the steps
+within a round. Setting up is told apart: it is once, and steps are many. At the end stands what
+mode "auto" takes for training 20 times as long, by short runs of its own.
 """
 
-import argparse
 import json
 import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from scaffold import parser
+
+TRAINED_LONGER = 20
 
 import keras
 import numpy as np
+from keras import layers
 
 import tfmp
 from tfmp.colocation.choice import compare
-from tfmp.colocation.mode_names import IN_PROCESS, PROCESSES, SEQUENTIAL, STREAMS
+from tfmp.colocation.mode_names import IN_PROCESS, PROCESSES, STREAMS
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
@@ -36,62 +35,38 @@ from tfmp.machine.measuring import bytes_text, seconds_text
 from tfmp.shared.wording import table
 
 WAYS = (*IN_PROCESS, PROCESSES)
-TRAINED_LONGER = 20
-
 RNG = np.random.default_rng(0)
 FEATURES = RNG.standard_normal((1024, 32)).astype("float32")
 IMAGES = RNG.standard_normal((256, 28, 28, 1)).astype("float32")
 SERIES = RNG.standard_normal((256, 32, 8)).astype("float32")
 
-# A mode that is faster by less is as fast as one job after another.
-WORTHWHILE = 1.05
+
+def compiled(*hidden: keras.Layer) -> keras.Model:
+    """A classifier of ten classes."""
+    model = keras.Sequential([*hidden, layers.Dense(10)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
 
 
 def tiny() -> keras.Model:
     """5,000 weights; a step is mostly the overhead of starting it."""
-    layers = keras.layers
     hidden = [layers.Dense(64, activation="relu") for _ in range(2)]
-    model = keras.Sequential([layers.Input((32,)), *hidden, layers.Dense(10)])
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    return model
+    return compiled(layers.Input((32,)), *hidden)
 
 
 def convolutional() -> keras.Model:
     """A small network on 28 x 28 images; a step fills a core or two."""
-    layers = keras.layers
-    model = keras.Sequential(
-        [
-            layers.Input((28, 28, 1)),
-            layers.Conv2D(16, 3, activation="relu"),
-            layers.Conv2D(32, 3, strides=2, activation="relu"),
-            layers.GlobalAveragePooling2D(),
-            layers.Dense(10),
-        ]
+    return compiled(
+        layers.Input((28, 28, 1)),
+        layers.Conv2D(16, 3, activation="relu"),
+        layers.Conv2D(32, 3, strides=2, activation="relu"),
+        layers.GlobalAveragePooling2D(),
     )
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    return model
 
 
 def recurrent() -> keras.Model:
     """A small LSTM: many short kernels, one after another."""
-    layers = keras.layers
-    model = keras.Sequential([layers.Input((32, 8)), layers.LSTM(32), layers.Dense(10)])
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    return model
-
-
-class Wide:
-    """Builds a network with layers of one width."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-
-    def __call__(self) -> keras.Model:
-        layers = keras.layers
-        hidden = [layers.Dense(self.width, activation="relu") for _ in range(3)]
-        model = keras.Sequential([layers.Input((32,)), *hidden, layers.Dense(10)])
-        model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-        return model
+    return compiled(layers.Input((32, 8)), layers.LSTM(32))
 
 
 Model = tuple[Callable[[], keras.Model], np.ndarray]
@@ -224,66 +199,25 @@ def chosen(jobs: Sequence[tfmp.Job]) -> dict:
     return {"mode": choice.mode, "reason": choice.reason, "notes": choice.notes}
 
 
-def crossover(options: argparse.Namespace) -> list[dict]:
-    """Two equal jobs of each width and batch, in every mode of one process."""
-    narrow = "mixed_float16" if devices.accelerators() else "float32"
-    found = []
-    for width in options.widths:
-        for batch in options.batches:
-            data = FEATURES, RNG.integers(0, 10, len(FEATURES))
-            one = tfmp.Job(
-                Wide(width), data, narrow, options.steps + 1, name="one", batch_size=batch
-            )
-            jobs = [one, replace(one, name="two")]
-            ways = compared(jobs, options.rounds, IN_PROCESS)
-            found.append({"width": width, "batch": batch, "ways": [asdict(way) for way in ways]})
-            print(f"width {width}, batch {batch}: {fastest(found[-1]['ways'])}", flush=True)
-    return found
-
-
-def fastest(ways: Sequence[dict]) -> str:
-    """The fastest mode and its speed; one after another unless another is worth it."""
-    best = max(ways, key=lambda way: way["speed"][1])
-    if best["speed"][1] < WORTHWHILE:
-        return SEQUENTIAL
-    return f"{best['mode']} {best['speed'][1]:.2f}x"
-
-
-def crossover_cells(found: Sequence[dict]) -> list[tuple[str, ...]]:
-    """A row for each width, a column for each batch."""
-    batches = sorted({cell["batch"] for cell in found})
-    by_size = {(cell["width"], cell["batch"]): fastest(cell["ways"]) for cell in found}
-    rows = [("width", *(f"batch {batch}" for batch in batches))]
-    for width in sorted({cell["width"] for cell in found}):
-        rows.append((str(width), *(by_size[width, batch] for batch in batches)))
-    return rows
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--jobs", nargs="+", choices=sorted(GROUPS), default=list(GROUPS))
-    parser.add_argument("--without-auto", action="store_true", help="do not ask for auto's way")
-    parser.add_argument("--crossover", action="store_true", help="two equal jobs of many sizes")
-    parser.add_argument("--widths", type=int, nargs="+", default=[32, 256, 1024])
-    parser.add_argument("--batches", type=int, nargs="+", default=[8, 64, 512])
-    parser.add_argument(
+    given = parser(__doc__)
+    given.add_argument("--rounds", type=int, default=5)
+    given.add_argument("--steps", type=int, default=200)
+    given.add_argument("--jobs", nargs="+", choices=sorted(GROUPS), default=list(GROUPS))
+    given.add_argument("--without-auto", action="store_true", help="do not ask for auto's way")
+    given.add_argument(
         "--streams", action="store_true", help="with mode streams: it takes its devices at once"
     )
-    parser.add_argument("--json", metavar="FILE")
-    options = parser.parse_args()
+    given.add_argument("--json", metavar="FILE")
+    options = given.parse_args()
     if options.streams:
         stream_devices(3)
     device = devices.visible_devices()[0]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"{device}, {cores} cores; {keras.backend.backend()}, Keras {keras.__version__}")
-    document = {"device": device.to_dict(), "cores": cores, "groups": {}, "crossover": []}
-    if options.crossover:
-        document["crossover"] = crossover(options)
-        print(f"\n{table(crossover_cells(document['crossover']))}", flush=True)
+    document = {"device": device.to_dict(), "cores": cores, "groups": {}}
     ways_of_all = (*WAYS, STREAMS) if options.streams else WAYS
-    for group in () if options.crossover else options.jobs:
+    for group in options.jobs:
         jobs = jobs_of(group, options.steps)
         names = ", ".join(job.name for job in jobs)
         print(f"\n{group}: {names}; {options.steps} steps each, {options.rounds} rounds\n")

@@ -5,13 +5,13 @@ Run: python benchmarks/emulator_cost.py [APPLICATION ...]     (default: ResNet50
 Each profile takes turns with float32, and the fastest runs are compared.
 """
 
-import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+import scaffold  # noqa: F401  (before a framework)
+
+IMAGES = 8
 
 import keras
 import numpy as np
@@ -22,26 +22,10 @@ from tfmp.converters.onnx.emulation.profiles import Profile
 from tfmp.converters.onnx.export.export import export_onnx
 from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
 from tfmp.converters.onnx.graph.storage import open_session
-
-IMAGES = 8
+from tfmp.machine import interleaved, timed
 
 # Runs of each session, by profile: the slower it is, the less it matters when a run is disturbed.
 ROUNDS = {"gpu": 10, "pessimistic": 3}
-
-
-def seconds_per_run(
-    sessions: Sequence[Any], feed: dict[str, np.ndarray], rounds: int
-) -> list[float]:
-    """The fastest of several runs of each, taken in turns so that other load hits all alike."""
-    for session in sessions:
-        session.run(None, feed)
-    best = [float("inf")] * len(sessions)
-    for _ in range(rounds):
-        for index, session in enumerate(sessions):
-            start = time.perf_counter()
-            session.run(None, feed)
-            best[index] = min(best[index], time.perf_counter() - start)
-    return best
 
 
 def measure(application: Callable[..., keras.Model]) -> Iterator[tuple[str, float, float]]:
@@ -58,8 +42,11 @@ def measure(application: Callable[..., keras.Model]) -> Iterator[tuple[str, floa
     for name, rounds in ROUNDS.items():
         profile = Profile.parse(name)
         session = open_session(emulated(half.clone(), profile))
-        float32, rounded = seconds_per_run([exact, session], feed, rounds)
-        yield str(profile), float32, rounded
+        runs = {"float32": partial(exact.run, None, feed), "fp16": partial(session.run, None, feed)}
+        for run in runs.values():
+            run()
+        found = interleaved({key: partial(timed, run) for key, run in runs.items()}, rounds)
+        yield str(profile), min(found["float32"].seconds), min(found["fp16"].seconds)
 
 
 def main() -> None:

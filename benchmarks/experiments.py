@@ -6,12 +6,11 @@ Trains every task in every arm; about 15 minutes on two cores. Results are kept 
 that an interrupted run goes on. Writes docs/experiments.md, which says what the figures ran on.
 """
 
-import argparse
 import platform
 import sys
-from pathlib import Path
 
 from pages import line, write_page
+from scaffold import DOCS, parser
 
 from tfmp.experiment import TASKS, compare
 from tfmp.experiment.arms import BASE, LOSS_SCALES
@@ -26,8 +25,6 @@ ROW = (
     "task, measure, arm, metric, difference, finding, step, skipped, vanish, memory, size, "
     "latency, drift, verdict"
 ).split(", ")
-
-DOCS = Path(__file__).parents[1] / "docs"
 
 
 def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds: int) -> str:
@@ -87,11 +84,11 @@ def _table(rows: list[list[str]]) -> list[str]:
 
 
 def _rows(report: ExperimentReport) -> list[list[str]]:
-    return [[report.task["name"], report.task["metric"], *cells] for cells in report.cells()[1:]]
+    return [[report.task["name"], report.task["metric"], *cells] for cells in report.table().rows]
 
 
 def _scaled_rows(report: ExperimentReport) -> list[list[str]]:
-    names, *rows = report.cells()
+    names, rows = report.table().heading, report.table().rows
     found = []
     for result, row in zip(report.results, rows, strict=True):
         cells = dict(zip(names, row, strict=True))
@@ -110,11 +107,11 @@ def _short(report: ExperimentReport, result: ArmResult) -> str:
 
 def main() -> None:
     """Runs the tasks and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("tasks", nargs="*", default=list(TASKS), metavar="TASK")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--folder", default="out/experiments")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("tasks", nargs="*", default=list(TASKS), metavar="TASK")
+    given.add_argument("--seeds", type=int, default=3)
+    given.add_argument("--folder", default="out/experiments")
+    options = given.parse_args()
 
     def run(name: str, **arms: tuple[str, ...]) -> ExperimentReport:
         print(f"== {name}", flush=True)

@@ -6,22 +6,15 @@ Every case of `tests/support/field_threads.py` goes through the tool of its repo
 Run: pip install onnxconverter-common; python benchmarks/field_cases.py --wheels FOLDER
 """
 
-import argparse
-import importlib.metadata
-import importlib.util
-import os
-import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "field-cases.md"
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
+from scaffold import DOCS, parser, versions
+
+PAGE = DOCS / "field-cases.md"
 
 import onnx
 from field_case import FieldCase
@@ -35,6 +28,8 @@ from tfmp.converters import convert, validate
 from tfmp.converters.report import DriftReport
 from tfmp.converters.shared.errors import InputError
 
+PACKAGES = "onnxconverter-common onnxruntime-gpu onnxruntime onnx tf2onnx tensorflow keras".split()
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -46,7 +41,6 @@ class Outcome:
         verdict: of `validate` on the file; "" without one.
         drift: relative L2 distance of the worst output, where outputs have distances.
         reason: without a verdict, the sentence that tells the result.
-        ops: how many nodes of the ops that a report is about.
     """
 
     fault: str = ""
@@ -54,7 +48,6 @@ class Outcome:
     verdict: str = ""
     drift: float | None = None
     reason: str = ""
-    ops: str = ""
 
     def __str__(self) -> str:
         if self.fault:
@@ -62,7 +55,7 @@ class Outcome:
         if not self.verdict:
             return self.reason
         invalid = f"not valid ONNX ({self.check}); " if self.check else ""
-        return f"{invalid}{self.verdict}{drift_text(self.drift)}{self.ops}"
+        return f"{invalid}{self.verdict}{drift_text(self.drift)}"
 
 
 @dataclass(frozen=True)
@@ -107,13 +100,11 @@ def run_tool(case: FieldCase, name: str, folder: Path) -> Outcome | None:
     path = folder / f"tool.{case.to}"
     try:
         with quiet():
-            told = TOOLS[name](case.model(), path, case)
+            TOOLS[name](case.model(), path, case)
     except ImportError as error:
         return Outcome(reason=f"not run here: {first_words(error)}")
     except Exception as error:  # whatever a tool raises
         return Outcome(fault=f"{type(error).__name__}: {first_words(error)}")
-    if told is not None:
-        return Outcome(reason=told)
     faults = faults_of(path, case.batch())
     return Outcome(faults.run, faults.check, "" if faults.run else _WRITTEN)
 
@@ -131,7 +122,7 @@ def judged(case: FieldCase, written: Outcome | None, folder: Path) -> Outcome | 
             report = validate(_model(case, folder), path, case.batch(), emulate=case.emulate)
     except InputError as error:
         return replace(written, verdict="not judged", reason=first_words(error))
-    return replace(_outcome(report), check=written.check, ops=_ops(case, path))
+    return replace(_outcome(report), check=written.check)
 
 
 def run_tfmp(case: FieldCase, folder: Path) -> tuple[Outcome, Outcome | None]:
@@ -163,14 +154,7 @@ def _convert(case: FieldCase, folder: Path, kind: str) -> Outcome:
         return Outcome(faults.run, faults.check)
     assert artifact.report is not None
     found = _outcome(artifact.report)
-    return replace(found, check=faults.check, ops=_ops(case, path))
-
-
-def _ops(case: FieldCase, path: Path) -> str:
-    if not case.counted:
-        return ""
-    found = Counter(node.op_type for node in onnx.load(path).graph.node)
-    return ", nodes: " + ", ".join(f"{found[name]} {name}" for name in case.counted)
+    return replace(found, check=faults.check)
 
 
 def _model(case: FieldCase, folder: Path) -> Any:
@@ -221,7 +205,7 @@ def _introduction(rows: list[Row], wheels: list[WheelRow], command: str) -> list
     files = sum(not (row.plain.fault or row.plain.check) for row in rows)
     passed = sum("PASS" in (row.plain.verdict, getattr(row.mended, "verdict", "")) for row in rows)
     return [
-        f"Written by `{command}` with {_versions()}.",
+        f"Written by `{command}` with {versions(PACKAGES)}.",
         "",
         f"{len(rows)} public reports of trouble with FP16 or with exports, each rebuilt as a small "
         "model with seeded weights and samples that shows the trouble. The tool of the report is "
@@ -244,19 +228,6 @@ def _judged(wheels: list[WheelRow]) -> str:
     valid = sum(row.valid() for row in wheels)
     passed = sum(row.verdict == "PASS" for row in wheels)
     return f"{valid} became valid FP16 files and {passed} of them PASS"
-
-
-def _versions() -> str:
-    names = "onnxconverter-common onnxruntime-gpu onnxruntime onnx tf2onnx tensorflow keras".split()
-    found = []
-    for name in names:
-        if importlib.util.find_spec(name.removesuffix("-gpu").replace("-", "_")) is None:
-            continue
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
 
 
 _WHEELS = (
@@ -283,13 +254,13 @@ def wheel_lines(rows: list[WheelRow]) -> list[str]:
 
 def main() -> None:
     """Runs and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
+    given = parser(__doc__)
+    given.add_argument(
         "--wheels", type=Path, help="folder of wheels with ONNX files; no page without"
     )
-    parser.add_argument("--only", default="", help="cases whose names have this; no page")
-    parser.add_argument("--quick", action="store_true", help="leave out what is slow; no page")
-    options = parser.parse_args()
+    given.add_argument("--only", default="", help="cases whose names have this; no page")
+    given.add_argument("--quick", action="store_true", help="leave out what is slow; no page")
+    options = given.parse_args()
     cases = [case for case in field_cases(not options.quick) if options.only in case.name]
     rows = []
     with tempfile.TemporaryDirectory() as folder:

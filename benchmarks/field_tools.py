@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import scaffold
 from field_case import FieldCase
 
 from tfmp.converters.shared.tensors import Batch
 
 # Writes a file at the path and returns None, or returns a sentence on its result.
-Tool = Callable[[Any, Path, FieldCase], str | None]
+Tool = Callable[[Any, Path, FieldCase], None]
 
 
 def _onnxconverter_common(model: onnx.ModelProto, path: Path, case: FieldCase) -> None:
@@ -81,36 +82,6 @@ def _keras_export(model: Any, path: Path, case: FieldCase) -> None:
     model.export(path, format="onnx", verbose=False)
 
 
-def _keras_mixed_float16(model: Any, path: Path, case: FieldCase) -> str:
-    import keras
-
-    policy = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_float16")
-    try:
-        config = model.get_config()
-        for layer in config["layers"]:
-            layer["config"].pop("dtype", None)  # else the float32 of the original
-        half = type(model).from_config(config)
-    finally:
-        keras.config.set_dtype_policy(policy)
-    half.set_weights(model.get_weights())
-    return _told(np.asarray(half(list(case.batch().values())), np.float32))
-
-
-def _tensorflow_float16(model: Any, path: Path, case: FieldCase) -> str:
-    import tensorflow as tf
-
-    (values,) = case.batch().values()
-    with tf.device("/CPU:0"):
-        mean = tf.reduce_mean(tf.cast(values, tf.float16), axis=(1, 2))
-    return _told(mean.numpy().astype(np.float32))
-
-
-def _told(values: np.ndarray) -> str:
-    lost = int((~np.isfinite(values)).sum())
-    return f"{lost:,} of {values.size:,} values are NaN or infinite"
-
-
 # What shows the trouble of a report whose own tool cannot be run here.
 CONTROL = "plain rounding"
 TOOLS: Mapping[str, Tool] = {
@@ -122,8 +93,6 @@ TOOLS: Mapping[str, Tool] = {
     "TFLiteConverter, float16": _tflite_converter,
     "tf2onnx.convert.from_keras": _from_keras,
     "keras.Model.export": _keras_export,
-    "Keras under mixed_float16": _keras_mixed_float16,
-    "TensorFlow in float16": _tensorflow_float16,
 }
 
 
@@ -179,14 +148,10 @@ def _load_tflite(path: Path) -> None:
 
 def first_words(error: Exception) -> str:
     """The start of an error's text, without folders, for a table."""
-    line = re.sub(r"(?<![\w.])/\S+/", "", " ".join(str(error).split()))
+    line = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
     if line.startswith("Nodes in a graph must be topologically sorted"):
         return "nodes are out of order"
-    line = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", line) or type(error).__name__
-    return line if len(line) <= _LONGEST else line[:_LONGEST].rsplit(" ", 1)[0] + " ..."
-
-
-_LONGEST = 150
+    return scaffold.first_words(line or type(error).__name__, most=150)
 
 
 def drift_text(drift: float | None) -> str:

@@ -12,9 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
-
 import numpy as np
 import onnx
 from field_tools import Faults, drift_text, faults_of

@@ -13,16 +13,13 @@ import argparse
 import contextlib
 import io
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
+from scaffold import DOCS, distance, figures_of, give_back, parser
+
 EMULATED = "onnxconverter-common, emulated"
 TOOLS = ("tfmp", "onnxconverter-common", EMULATED)
 SHARE = 0.7  # of the drift of the FP16 model is allowed
@@ -74,6 +71,7 @@ def export(name: str, folder: Path) -> None:
     half, _ = to_fp16(ir.load(folder / "model.onnx"))
     limit = SHARE * emulated_drift(folder, ir.to_proto(half), batch)
     (folder / "limit.json").write_text(json.dumps(limit))
+    give_back({})
 
 
 def emulated_drift(folder: Path, half: Any, batch: dict[str, Any]) -> float:
@@ -82,7 +80,7 @@ def emulated_drift(folder: Path, half: Any, batch: dict[str, Any]) -> float:
 
     names = [value.name for value in half.graph.output]
     expected = cpu_session(folder / "model.onnx").run(names, batch)
-    return worst(expected, emulate(half, batch))
+    return distance(expected, emulate(half, batch))
 
 
 def emulate(half: Any, batch: dict[str, Any]) -> list[Any]:
@@ -98,17 +96,6 @@ def emulate(half: Any, batch: dict[str, Any]) -> list[Any]:
     proto = ir.to_proto(emulated(wide)).SerializeToString()
     session = onnxruntime.InferenceSession(proto, providers=["CPUExecutionProvider"])
     return session.run(None, batch)
-
-
-def worst(expected: list[Any], received: list[Any]) -> float:
-    """The worst relative L2 distance of any output; infinite for what is not a number."""
-    import numpy as np
-
-    found = 0.0
-    for one, other in zip(expected, received, strict=True):
-        error = np.linalg.norm(np.subtract(one, other, dtype=np.float64)) / np.linalg.norm(one)
-        found = max(found, float(error) if np.isfinite(error) else float("inf"))
-    return found
 
 
 def ours(folder: Path, limit: float, batch: dict[str, Any]) -> tuple[Any, int, int]:
@@ -149,7 +136,7 @@ def rival(
     attempts = []
 
     def validate(expected: list[Any], received: list[Any]) -> bool:
-        attempts.append(worst(expected, received))
+        attempts.append(distance(expected, received))
         if time.perf_counter() > until:
             raise TimeoutError(f"not done after {len(attempts)} evaluations")
         return attempts[-1] <= limit
@@ -171,8 +158,6 @@ def search(tool: str, folder: Path, seconds: float) -> None:
     """Runs one search here and prints its figures as JSON."""
     import numpy as np
     import onnxruntime
-
-    # Loaded before the clock starts, whoever needs it.
 
     batch = dict(np.load(folder / "batch.npz"))
     limit = json.loads((folder / "limit.json").read_text())
@@ -198,17 +183,7 @@ def search(tool: str, folder: Path, seconds: float) -> None:
     if "fault" not in figures:
         drift = emulated_drift(folder, half, batch)
         figures |= {"kept": kept, "runs": runs, "drift": drift / limit}
-    print("FIGURES" + json.dumps(figures))
-
-
-def in_process(arguments: list[str]) -> dict[str, Any]:
-    """Runs this script with other arguments."""
-    command = [sys.executable, __file__, *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [line for line in result.stdout.splitlines() if line.startswith("FIGURES")]
-    if result.returncode or (not lines and "--export" not in arguments):
-        raise RuntimeError(f"{arguments}: {result.stderr[-2000:]}")
-    return json.loads(lines[-1].removeprefix("FIGURES")) if lines else {}
+    give_back(figures)
 
 
 def row(name: str, tool: str, figures: dict[str, Any]) -> str:
@@ -226,11 +201,11 @@ def row(name: str, tool: str, figures: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measures and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=float, default=1200.0, help="seconds for one search")
-    parser.add_argument("--export", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--search", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--limit", type=float, default=1200.0, help="seconds for one search")
+    given.add_argument("--export", nargs=2, help=argparse.SUPPRESS)
+    given.add_argument("--search", nargs=2, help=argparse.SUPPRESS)
+    options = given.parse_args()
     if options.export:
         export(options.export[0], Path(options.export[1]))
         return
@@ -240,14 +215,14 @@ def main() -> None:
     rows = []
     for name in MODELS:
         with tempfile.TemporaryDirectory() as folder:
-            in_process(["--export", name, folder])
+            figures_of(__file__, "--export", name, folder)
             for tool in TOOLS:
-                limit = ["--limit", str(options.limit)]
-                figures = in_process(["--search", tool, folder, *limit])
+                asked = ("--search", tool, folder, "--limit", str(options.limit))
+                figures = figures_of(__file__, *asked)
                 rows.append(row(name, tool, figures))
                 print(rows[-1], flush=True)
     text = "\n".join([*_HEAD, *rows]) + "\n"
-    (ROOT / "docs" / "fp16-mixed.md").write_text(text)
+    (DOCS / "fp16-mixed.md").write_text(text)
 
 
 _HEAD = (

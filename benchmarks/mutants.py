@@ -3,29 +3,43 @@
     python benchmarks/mutants.py [--count 100] [--seed 0] [--tests tests] [--only WORD]
 
 A seeded draw changes one condition, comparison, number or returned value in each function, then
-runs the quick tests that mirror its file. No file is changed: pytest gets a plug-in that compiles
-the module from the changed syntax tree, so nothing that a test starts as a process of its own sees
-the change. Prints a line for each mutation, and the number that no test saw.
+runs the quick tests that mirror its file, and of these the files in which the function begins. No
+file is changed: a fork of this process, which has imported the frameworks, compiles the module from
+the changed syntax tree, so nothing that a test starts as a process of its own sees the change.
+Prints a line for each mutation, and the number that no test saw.
 """
 
 import argparse
 import ast
-import json
+import atexit
+import builtins
+import importlib
+import multiprocessing
 import os
 import random
-import subprocess
+import resource
+import shutil
+import signal
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("tfmp", "converters")
 _BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp, ast.comprehension, ast.Try)
-_VARIABLE = "TFMP_MUTANT"
-_LONGEST_SECONDS = 300
+_BEGUN = "_tfmp_functions_begun"
+_FORK = multiprocessing.get_context("fork")
+_FRAMEWORKS = ("tensorflow", "keras", "onnx", "onnxruntime", "tf2onnx", "matplotlib.pyplot")
+# For the tests of one mutation, which may have made a loop without an end: CPU seconds beside three
+# times those that the tests take, and seconds for one that waits.
+_CPU_SECONDS, _SECONDS = 30, 1800
 _OTHER = {
     ast.Lt: ast.GtE,
     ast.GtE: ast.Lt,
@@ -107,47 +121,101 @@ def mirrors(path: Path, tests: Path) -> list[str]:
     return [str(file) for file in own or sorted(folder.glob("test_*.py"))]
 
 
-def pytest_configure(config: Any) -> None:
-    """As a plug-in: compiles one module from its changed syntax tree."""
-    told = json.loads(os.environ[_VARIABLE])
+def watched(path: Path, places: dict[int, int]) -> ast.Module:
+    """The syntax tree of a file that notes which of its functions, by their lines, begin."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.lineno in places:
+            node.body[:0] = ast.parse(f"{_BEGUN}.add({places[node.lineno]})").body
+    return tree
+
+
+def compiled_from(trees: dict[str, ast.Module]) -> None:
+    """Makes this process compile modules from these syntax trees in place of their files."""
     plain = SourceFileLoader.get_code
 
     def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
-        if os.path.realpath(loader.path) != told["path"]:
-            return plain(loader, name)
-        tree, _ = changed(Path(told["path"]), told["line"], told["seed"])
-        return compile(tree, told["path"], "exec")
+        tree = trees.get(os.path.realpath(loader.path))
+        return plain(loader, name) if tree is None else compile(tree, loader.path, "exec")
 
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
 
 
-def seen(path: Path, line: int, seed: str, tests: Path) -> str:
+def run(
+    files: Sequence[str],
+    tests: Path,
+    trees: dict[str, ast.Module],
+    limit: int,
+    answer: Any = None,
+) -> None:
+    """In a process of its own: runs the quick tests of files, and exits as pytest does.
+
+    Args:
+        files: of tests.
+        tests: their folder.
+        trees: changed syntax trees of modules.
+        limit: in CPU seconds.
+        answer: is sent the functions that began, and CPU seconds.
+    """
+    with open(os.devnull, "w") as nothing:
+        for stream in (1, 2):
+            os.dup2(nothing.fileno(), stream)
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    os.chdir(tests.parent)
+    compiled_from(trees)
+    functions_begun: set[int] = set()
+    setattr(builtins, _BEGUN, functions_begun)
+    code = pytest.main(["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *files])
+    if answer is not None:
+        answer.send((functions_begun, time.process_time()))
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def users(drawn: list[tuple[Path, str, int]], tests: Path) -> list[dict[str, float]]:
+    """The files among the mirroring ones in which each function begins, and their CPU seconds."""
+    trees = {
+        str(path.resolve()): watched(
+            path, {line: index for index, (file, _, line) in enumerate(drawn) if file == path}
+        )
+        for path, _, _ in drawn
+    }
+    mirroring = [mirrors(path, tests) for path, _, _ in drawn]
+    begun: dict[str, set[int]] = {}
+    seconds: dict[str, float] = {}
+    for file in sorted({file for files in mirroring for file in files}):
+        here, there = _FORK.Pipe(duplex=False)
+        process = _FORK.Process(target=run, args=([file], tests, trees, 600, there))
+        process.start()
+        there.close()
+        try:
+            begun[file], seconds[file] = here.recv()
+        except EOFError:
+            raise SystemExit(f"{file} ends pytest") from None
+        process.join()
+        if process.exitcode not in (0, 5):
+            print(f"fails without a mutation: {file}", flush=True)
+            begun[file] = set()
+    return [
+        {file: seconds[file] for file in files if index in begun[file]}
+        for index, files in enumerate(mirroring)
+    ]
+
+
+def seen(path: Path, line: int, seed: str, files: dict[str, float], tests: Path) -> str:
     """Whether a test sees the mutation: "seen", "unseen", or "no test"."""
-    files = mirrors(path, tests)
     if not files:
         return "no test"
-    told = {"path": str(path.resolve()), "line": line, "seed": seed}
-    environment = {
-        **os.environ,
-        _VARIABLE: json.dumps(told),
-        "PYTHONPATH": os.pathsep.join(
-            [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-        ),
-    }
-    try:
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"),
-                *("-p", "mutants", "-p", "no:cacheprovider", *files),
-            ],
-            cwd=tests.parent,
-            env=environment,
-            capture_output=True,
-            timeout=_LONGEST_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return "seen"  # a loop without an end
-    return "unseen" if done.returncode in (0, 5) else "seen"
+    trees = {str(path.resolve()): changed(path, line, seed)[0]}
+    limit = _CPU_SECONDS + int(3 * sum(files.values()))
+    process = _FORK.Process(target=run, args=(list(files), tests, trees, limit))
+    process.start()
+    process.join(_SECONDS)
+    if process.exitcode is None:
+        os.killpg(process.pid or 0, signal.SIGKILL)
+        process.join()
+    return "unseen" if process.exitcode in (0, 5) else "seen"
 
 
 def main() -> int:
@@ -158,11 +226,21 @@ def main() -> int:
     parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="of another checkout")
     parser.add_argument("--only", default="", help="a word of the paths of files")
     options = parser.parse_args()
+    tests = options.tests.resolve()
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1"}
+    sys.dont_write_bytecode = False  # pytest keeps the test files that it has prepared
+    for name in _FRAMEWORKS:
+        importlib.import_module(name)
+    # Forks end without tidying up.
+    tempfile.tempdir = tempfile.mkdtemp(prefix="mutants-")
+    os.environ["TMPDIR"] = tempfile.tempdir
+    atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
+    drawn = functions(options.count, options.only)
     counts = {"seen": 0, "unseen": 0, "no test": 0}
-    for path, name, line in functions(options.count, options.only):
+    for (path, name, line), files in zip(drawn, users(drawn, tests), strict=True):
         seed = f"{options.seed}:{path.relative_to(ROOT)}:{name}"
         _, what = changed(path, line, seed)
-        found = seen(path, line, seed, options.tests.resolve())
+        found = seen(path, line, seed, files, tests)
         counts[found] += 1
         print(f"{found:8} {path.relative_to(ROOT)} {name}, {what}", flush=True)
     print(", ".join(f"{number} {word}" for word, number in counts.items()))

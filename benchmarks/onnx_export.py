@@ -6,17 +6,15 @@ memory is what the process reached beyond the loaded model and libraries.
 Run: python benchmarks/onnx_export.py [--quick]
 """
 
-import json
-import os
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from scaffold import figures_of, give_back
+
 APPLICATIONS = ("ResNet50", "ConvNeXtTiny")
 MIB = 2**20
 
@@ -45,8 +43,7 @@ def measure(exporter: str, name: str) -> None:
     start = time.perf_counter()
     export(exporter, model)
     seconds = time.perf_counter() - start
-    figures = {"seconds": seconds, "peak": peak_rss() - before, "weights": weights}
-    print("FIGURES" + json.dumps(figures))
+    give_back({"seconds": seconds, "peak": peak_rss() - before, "weights": weights})
 
 
 def export(exporter: str, model) -> None:
@@ -73,12 +70,7 @@ def peak_rss() -> int:
 
 def run(exporter: str, name: str) -> dict[str, float]:
     """One measurement in a fresh process."""
-    command = [sys.executable, __file__, "--measure", exporter, name]
-    result = subprocess.run(command, capture_output=True, text=True)
-    lines = [line for line in result.stdout.splitlines() if line.startswith("FIGURES")]
-    if not lines:
-        raise RuntimeError(f"{exporter} on {name}: {result.stderr[-2000:]}")
-    return json.loads(lines[0].removeprefix("FIGURES"))
+    return figures_of(__file__, "--measure", exporter, name)
 
 
 def compare(repeats: int) -> None:

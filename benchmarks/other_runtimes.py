@@ -9,9 +9,7 @@ from neither lacks an op, or dislikes its form. Runtimes differ in versions of t
 they live in another environment, whose Python runs `other_runtimes_worker.py`.
 """
 
-import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -19,9 +17,9 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+from scaffold import distance, parser
+
+RUNTIMES = ("openvino", "opencv")
 
 import keras
 import numpy as np
@@ -29,9 +27,8 @@ import sweep
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.shared.errors import ConversionError
-from tfmp.converters.shared.tensors import relative_l2, synthetic_batch
+from tfmp.converters.shared.tensors import synthetic_batch
 
-RUNTIMES = ("openvino", "opencv")
 # Relative L2 distance from Keras: rounding in this precision, and not another answer.
 LIMITS = {"fp32": 1e-3, "fp16": 3e-2}
 _SECONDS = 120
@@ -69,28 +66,18 @@ def answers(worker: Worker, row: sweep.Row, folder: Path) -> dict[tuple[str, str
             reason = worker.run(runtime, file, samples, output)
             if not reason:
                 with np.load(output) as given:
-                    reason = wrong(expected, list(given.values()), LIMITS[precision])
+                    error = distance(expected, given.values())
+                reason = "" if error <= LIMITS[precision] else f"wrong by {error:.1g}"
             found[runtime, precision] = reason
     return found
 
 
-def wrong(expected: list[np.ndarray], received: list[np.ndarray], limit: float) -> str:
-    """What is wrong with outputs; "" if nothing is."""
-    for one, other in zip(expected, received, strict=True):
-        if one.shape != other.shape:
-            return f"shape {other.shape} in place of {one.shape}"
-        error = relative_l2(one.astype(np.float64), other.astype(np.float64))
-        if not error <= limit and not np.array_equal(one, other, equal_nan=True):
-            return f"wrong by {error:.1g}"
-    return ""
-
-
 def main() -> None:
     """Prints a table, and the rows that fail in FP16 alone."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--python", required=True, help="of the environment with the runtimes")
-    parser.add_argument("--rows", metavar="REGEX", default="", help="rows by group and name")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--python", required=True, help="of the environment with the runtimes")
+    given.add_argument("--rows", metavar="REGEX", default="", help="rows by group and name")
+    options = given.parse_args()
     worker, counts, failing = Worker(options.python), Counter[tuple[str, str]](), []
     rows = [row for row in sweep.all_rows() if re.search(options.rows, str(row))]
     for row in rows:

@@ -10,22 +10,23 @@ the geometric mean over copies, each the median over rounds of the ratio within 
 Student's 95 % interval over the copies.
 """
 
-import argparse
 import itertools
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from scaffold import parser
+
+RATIOS = (("tfmp", "keras"), ("tfmp", "without gauges"), ("control", "keras"))
 
 import keras
 import numpy as np
 from scipy.stats import t
 
 import tfmp
+from tfmp.machine import interleaved, paired_ratio
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,6 @@ WRAPPERS = {
     "tfmp": tfmp.LossScaleOptimizer,
     "without gauges": WithoutGauges,
 }
-RATIOS = (("tfmp", "keras"), ("tfmp", "without gauges"), ("control", "keras"))
 
 
 def compare(name: str, jit: bool, copies: int, rounds: int, steps: int) -> Comparison:
@@ -188,14 +188,9 @@ def time_copy(
     blocks = {key: training_block(MODELS[name], WRAPPERS[key], jit, steps) for key in order}
     for block in blocks.values():
         block()
-    seconds: dict[str, list[float]] = {key: [] for key in blocks}
-    for _ in range(rounds):
-        for key in order:
-            seconds[key].append(blocks[key]())
-        order = order[1:] + order[:1]
-    ratios = [float(np.median(np.divide(seconds[one], seconds[other]))) for one, other in RATIOS]
-    per_step = [1e3 * float(np.median(seconds[key])) / steps for key in ("keras", "tfmp")]
-    return ratios, (per_step[0], per_step[1])
+    found = interleaved(blocks, rounds)
+    ratios = [paired_ratio(found[one], found[other]) for one, other in RATIOS]
+    return ratios, (1e3 * found["keras"].median / steps, 1e3 * found["tfmp"].median / steps)
 
 
 def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
@@ -207,14 +202,14 @@ def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--copies", type=int, default=10, help="times that each model is built")
-    parser.add_argument("--rounds", type=int, default=15, help="paired rounds per copy")
-    parser.add_argument("--steps", type=int, default=30, help="training steps per round")
-    parser.add_argument("--json", help="also write the comparisons to this file")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--copies", type=int, default=10, help="times that each model is built")
+    given.add_argument("--rounds", type=int, default=15, help="paired rounds per copy")
+    given.add_argument("--steps", type=int, default=30, help="training steps per round")
+    given.add_argument("--json", help="also write the comparisons to this file")
+    options = given.parse_args()
     if options.copies < 3:
-        parser.error(f"--copies must be 3 or more for an interval, received {options.copies}")
+        given.error(f"--copies must be 3 or more for an interval, received {options.copies}")
     keras.config.set_dtype_policy("mixed_float16")
     print(f"Keras {keras.__version__} on {keras.backend.backend()}, mixed_float16")
     print(

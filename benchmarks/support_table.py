@@ -3,26 +3,21 @@
 Every row of tests/support/sweep.py is exported by tfmp and by `model.export(format="onnx")`, run
 in ONNX Runtime on the same seeded batch, and compared with Keras.
 
-Run: python benchmarks/support_table.py [--every-application] [--again REGEX]
+Run: python benchmarks/support_table.py [--every-application]
 """
 
-import argparse
-import os
-import re
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "support.md"
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
+from scaffold import DOCS, distance, first_words, parser
+
+PAGE = DOCS / "support.md"
 
 import keras
-import numpy as np
 import sweep
-from pages import line, read_table, write_page
+from pages import line, write_page
 from quiet import quiet
 
 from tfmp.converters.intake import open_source
@@ -41,13 +36,6 @@ class Outcome:
 
     difference: float | None
     reason: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> "Outcome":
-        """The outcome that a cell of the page shows."""
-        if text.startswith("no: "):
-            return cls(None, text.removeprefix("no: "))
-        return cls(float(text))
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -99,58 +87,22 @@ def keras_own(model: keras.Model, source: Source | None) -> Outcome:
             expected = source.forward(batch).values()
         except Exception as error:
             return Outcome(None, first_words(str(error) or type(error).__name__))
-    worst = max(relative(e, r) for e, r in zip(expected, received, strict=True))
+    worst = distance(expected, received)
     return Outcome(worst) if worst < 1e-4 else Outcome(None, f"wrong by {worst:.1g}")
-
-
-def relative(expected: np.ndarray, received: np.ndarray) -> float:
-    """Relative L2 distance."""
-    if expected.shape != received.shape:
-        return float("inf")
-    same = (expected == received) | ((expected != expected) & (received != received))
-    error = np.where(same, 0, np.subtract(expected, received, dtype=np.float64))
-    scale = np.linalg.norm(np.nan_to_num(expected.astype(np.float64)))
-    return float(np.linalg.norm(error) / max(scale, 1e-30))
-
-
-def first_words(text: str) -> str:
-    """The first line of a message, short enough for a table."""
-    line = re.sub(r"/\S+/", "", " ".join(text.split()))
-    return (line[:117] + "...") if len(line) > 120 else line
-
-
-def published() -> dict[tuple[str, str], tuple[Outcome, Outcome]]:
-    """The outcomes in the table as it is, by group and model."""
-    return {
-        (row["group"], row["model"]): (Outcome.parse(row["tfmp"]), Outcome.parse(row["Keras"]))
-        for row in read_table(PAGE.stem)
-        if not row["tfmp"].startswith(NOT_SWEPT)
-    }
 
 
 def main() -> None:
     """Sweeps and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--every-application", action="store_true", help="not one of each family")
-    parser.add_argument(
-        "--again", metavar="REGEX", help="measure rows of these names, and rows that are new"
-    )
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--every-application", action="store_true", help="not one of each family")
+    options = given.parse_args()
     rows = sweep.all_rows(options.every_application)
-    known = published() if options.again else {}
-    due = [
-        row
-        for row in rows
-        if (row.group, row.name) not in known or re.search(options.again, row.name)
-    ]
     # Keras first: our handlers, once loaded, would help its exporter too.
     theirs = [
-        each(row, index, lambda m: keras_own(m, try_open(m))) for index, row in enumerate(due)
+        each(row, index, lambda m: keras_own(m, try_open(m))) for index, row in enumerate(rows)
     ]
-    mine = [each(row, index, ours) for index, row in enumerate(due)]
-    for row, own, other in zip(due, mine, theirs, strict=True):
-        known[row.group, row.name] = own, other
-    write([(row, *known[row.group, row.name]) for row in rows])
+    mine = [each(row, index, ours) for index, row in enumerate(rows)]
+    write(list(zip(rows, mine, theirs, strict=True)))
 
 
 def write(results: list[tuple[sweep.Row, Outcome, Outcome]]) -> None:

@@ -11,7 +11,6 @@ has it with --quantizer or in AEQ_PYTHON; without one its column says so.
 Run: python benchmarks/tflite_peers.py [--quantizer PYTHON] [--slow] [--seconds]
 """
 
-import argparse
 import math
 import os
 import statistics
@@ -25,15 +24,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-for folder in (ROOT / "tests" / "support", ROOT / "benchmarks"):
-    sys.path.insert(0, str(folder))
+from scaffold import DOCS, distance, first_words, parser, versions
+
+PAGE = DOCS / "tflite-peers.md"
 
 import keras
 from corpus import Case, corpus
 from pages import write_page
-from tflite_table import FORCED, WRONG, cell, distance, first_words
+from tflite_table import FORCED, WRONG, cell
 
 from tfmp.converters import open_source
 from tfmp.converters.drift.compare import match
@@ -44,7 +42,6 @@ from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.export import export_tflite, start_converter
 
-PAGE = ROOT / "docs" / "tflite-peers.md"
 TOOLS = ("tfmp", "tfmp --repair", "Keras", "Keras, batch of 1", "ai-edge-quantizer")
 
 # What runs in the other environment: every operator that its FP16 casting knows.
@@ -227,8 +224,8 @@ class Bench:
                     fed = match(source.inputs, runner.inputs, tool, "input").names
                     given = match(source.outputs, runner.outputs, tool).names
                     received = runner.run({fed[name]: array for name, array in batch.items()})
-                    names = {name: received[theirs] for name, theirs in given.items()}
-                    setattr(result, mode, distance(expected, names))
+                    ours = [received[given[name]] for name in expected]
+                    setattr(result, mode, distance(expected.values(), ours))
                     result.named = [s.name for s in (*runner.inputs, *runner.outputs)] == [
                         s.name for s in (*source.inputs, *source.outputs)
                     ]
@@ -278,16 +275,12 @@ def commands(path: Path, folder: Path) -> dict[str, float]:
 
 def page(results: dict[str, dict[str, Result]], seconds: list[str], options: str) -> str:
     """The page; `options` are the options of the run."""
-    from importlib.metadata import version
-
-    versions = ", ".join(
-        f"{name} {version(name)}" for name in ("tensorflow", "keras", "ai-edge-litert")
-    )
+    packages = versions(("tensorflow", "keras", "ai-edge-litert"))
     text = [
         "# FP16 TFLite compared",
         "",
         f"Written by `python benchmarks/tflite_peers.py{options}` with",
-        f'{versions}. *Keras* is `model.export(format="litert")` with FP16 weights, once as it is',
+        f'{packages}. *Keras* is `model.export(format="litert")` with FP16 weights, once as it is',
         "and once with the batch fixed at one sample; ai-edge-quantizer casts Keras's float32 file",
         "with the fixed batch to FP16. A file counts as *right* if plain LiteRT runs it and its",
         f"outputs are within {WRONG:g} (relative L2) of the model's.",
@@ -340,11 +333,11 @@ def _summary(results: dict[str, dict[str, Result]]) -> list[str]:
 
 def main() -> None:
     """Measures and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quantizer", default=os.environ.get("AEQ_PYTHON"), metavar="PYTHON")
-    parser.add_argument("--slow", action="store_true", help="also large applications")
-    parser.add_argument("--seconds", action="store_true", help="also time whole commands")
-    options = parser.parse_args()
+    asked = parser(__doc__)
+    asked.add_argument("--quantizer", default=os.environ.get("AEQ_PYTHON"), metavar="PYTHON")
+    asked.add_argument("--slow", action="store_true", help="also large applications")
+    asked.add_argument("--seconds", action="store_true", help="also time whole commands")
+    options = asked.parse_args()
     cases = corpus(options.slow, groups="keras zoo applications")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

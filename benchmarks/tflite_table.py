@@ -6,30 +6,22 @@ on a seeded batch: on the CPU by default, on the CPU forced to compute in FP16, 
 a Vulkan adapter is found (SwiftShader counts). Where forced FP16 goes wrong, the model is repaired
 on the same batch and converted once more.
 
-A run takes about half an hour; with --resume FILE one that was stopped goes on where it was, and
-rows can be measured --again.
-
-Run: python benchmarks/tflite_table.py [--resume FILE] [--again REGEX]
+Run: python benchmarks/tflite_table.py (about half an hour)
 """
 
-import argparse
-import json
 import math
-import os
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
+from scaffold import DOCS, distance, first_words, versions
+
+PAGE = DOCS / "tflite-support.md"
 
 import keras
-import numpy as np
 import sweep
 from corpus import corpus
 from pages import write_page
@@ -41,10 +33,9 @@ from tfmp.converters.runners.litert import LiteRTGpuRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch, synthetic_batch
 from tfmp.converters.shared.worker import Worker
-from tfmp.converters.tflite.export.export import TFLiteFile, export_tflite, start_converter
+from tfmp.converters.tflite.export.export import export_tflite, start_converter
 from tfmp.converters.tflite.rewriting.repair import repair_model
 
-PAGE = ROOT / "docs" / "tflite-support.md"
 DEFAULT, FORCED, GPU = "default CPU", "forced FP16", "GPU"
 MODES = (DEFAULT, FORCED, GPU)
 # Past this, forced FP16 has lost more than digits, and a repair is tried.
@@ -102,51 +93,47 @@ def measure(row: Row, folder: Path, converter: Worker) -> Line:
         file = export_tflite(source, folder / "fp16.tflite", converter=converter)
     except (ConversionError, InputError) as error:
         return Line(row.group, row.name, refused=first_words(str(error)))
-    ratio = ""
+    line = Line(row.group, row.name, flex=", ".join(file.flex_ops))
     if row.sized:
         full = export_tflite(source, folder / "fp32.tflite", "fp32", converter=converter)
-        ratio = f"{file.sizes.file_bytes / full.sizes.file_bytes:.2f}"
+        ratio = f"{file.path.stat().st_size / full.path.stat().st_size:.2f}"
+        line = replace(line, ratio=ratio)
     try:
-        return compared(row, file, source, batch, ratio, folder, converter)
+        return compared(line, file.path, source, batch, converter)
     except OneByOne:  # its outputs are of the whole batch
         batch = {name: array[:1] for name, array in batch.items()}
-        return compared(row, file, source, batch, ratio, folder, converter)
+        return compared(line, file.path, source, batch, converter)
 
 
 class OneByOne(Exception):
     """Samples that a runner cannot feed piece by piece."""
 
 
-def compared(
-    row: Row,
-    file: TFLiteFile,
-    source: Source,
-    batch: Batch,
-    ratio: str,
-    folder: Path,
-    converter: Worker,
-) -> Line:
+def compared(line: Line, path: Path, source: Source, batch: Batch, converter: Worker) -> Line:
     """Runs a file in every mode, and its repair where that is needed."""
     expected = source.forward(batch)
     drift, on_gpu = {}, ""
     for mode in MODES:
-        drift[mode], info = run(file.path, mode, batch, expected)
+        drift[mode], info = run(path, mode, batch, expected)
         if mode == GPU and info:
             on_gpu = "yes" if info["accelerated"].startswith("every") else "in part"
     repaired = ""
     if is_wrong(drift[FORCED]):
         found = repair_model(source, lambda: [batch])
         if found.changes:
-            export_tflite(found.source, folder / "repaired.tflite", converter=converter)
-            repaired, _ = run(folder / "repaired.tflite", FORCED, batch, expected)
-    return Line(row.group, row.name, "", ", ".join(file.flex_ops), drift, repaired, ratio, on_gpu)
+            mended = path.with_name("repaired.tflite")
+            export_tflite(found.source, mended, converter=converter)
+            repaired, _ = run(mended, FORCED, batch, expected)
+    return replace(line, drift=drift, repaired=repaired, on_gpu=on_gpu)
 
 
 def run(path: Path, mode: str, batch: Batch, expected: Batch) -> tuple[str, dict[str, str]]:
     """Drift or what went wrong, and the runner's details."""
     try:
         with open_mode(path, mode) as runner:
-            return cell(distance(expected, runner.run(batch))), runner.info.details
+            received = runner.run(batch)
+            drift = distance(expected.values(), map(received.__getitem__, expected))
+            return cell(drift), runner.info.details
     except RunnerError as error:
         if "cannot be separated" in str(error):
             raise OneByOne from error
@@ -163,38 +150,11 @@ def is_wrong(drift: str) -> bool:
     return drift == "not finite" or (drift[:1].isdigit() and float(drift) > WRONG)
 
 
-def distance(expected: Batch, received: Batch) -> float:
-    """The worst output's relative L2 distance, where the original is finite.
-
-    NaN where the candidate is not finite there, infinite where whole numbers differ.
-    """
-    worst = 0.0
-    for name, wanted in expected.items():
-        got = received[name]
-        if wanted.dtype.kind not in "fc":
-            if not np.array_equal(wanted, got):
-                return math.inf
-            continue
-        finite = np.isfinite(wanted)
-        if not np.isfinite(got[finite]).all():
-            return math.nan
-        error = got[finite].astype(np.float64) - wanted[finite]
-        norm = float(np.linalg.norm(wanted[finite].astype(np.float64)))
-        worst = max(worst, float(np.linalg.norm(error)) / norm if norm else float(error.any()))
-    return worst
-
-
 def cell(drift: float) -> str:
     """A distance as the table shows it."""
     if math.isnan(drift):
         return "not finite"
     return "differs" if math.isinf(drift) else f"{drift:.0e}" if drift else "0"
-
-
-def first_words(text: str) -> str:
-    """A reason short enough for a cell, without the folders of this machine."""
-    reason = re.sub(r"(?<!\w)/\S+/", "", text.partition("': ")[2] or text)
-    return reason.replace("|", "/").replace("\n", " ").partition(". ")[0][:120]
 
 
 def rows() -> Iterator[Row]:
@@ -218,32 +178,22 @@ def rows() -> Iterator[Row]:
         yield Row(one.group, one.name, built, sized=False)
 
 
-def measured(resume: Path | None, again: str | None) -> Iterator[Line]:
-    """Every line, from the file of an earlier run where it is there."""
-    known = {}
-    if resume is not None and resume.exists():
-        lines = [Line(**json.loads(text)) for text in resume.read_text().splitlines()]
-        known = {(line.group, line.name): line for line in lines}
+def measured() -> Iterator[Line]:
+    """Every line."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        converter, done = stack.enter_context(start_converter()), 0
-        for row in rows():
-            line = known.get((row.group, row.name))
-            if line is None or (again and re.search(again, f"{row.group}: {row.name}")):
-                done += 1
-                if done % CONVERSIONS_PER_PROCESS == 0:
-                    converter.close()
-                    converter = stack.enter_context(start_converter())
-                try:
-                    line = measure(row, folder, converter)
-                except Exception as error:
-                    # Keras cannot build or run every model of the sweep; nothing is compared then.
-                    print(f"{row.group}: {row.name}: {error!r:.300}", file=sys.stderr, flush=True)
-                    continue
-                print(line, file=sys.stderr, flush=True)
-                if resume is not None:
-                    with resume.open("a") as file:
-                        file.write(json.dumps(asdict(line)) + "\n")
+        converter = stack.enter_context(start_converter())
+        for done, row in enumerate(rows(), 1):
+            if done % CONVERSIONS_PER_PROCESS == 0:
+                converter.close()
+                converter = stack.enter_context(start_converter())
+            try:
+                line = measure(row, folder, converter)
+            except Exception as error:
+                # Keras cannot build or run every model of the sweep; nothing is compared then.
+                print(f"{row.group}: {row.name}: {error!r:.300}", file=sys.stderr, flush=True)
+                continue
+            print(line, file=sys.stderr, flush=True)
             yield line
 
 
@@ -269,11 +219,7 @@ TITLES = {
 
 def page(lines: list[Line]) -> str:
     """The page."""
-    from importlib.metadata import version
-
-    versions = ", ".join(
-        f"{name} {version(name)}" for name in ("tensorflow", "keras", "ai-edge-litert")
-    )
+    packages = versions(("tensorflow", "keras", "ai-edge-litert"))
     groups = {
         title: own
         for key, title in TITLES.items()
@@ -282,7 +228,7 @@ def page(lines: list[Line]) -> str:
     text = [
         "# Models that convert to FP16 TFLite",
         "",
-        f"Written by `python benchmarks/tflite_table.py` with {versions}; GPU: {adapter()}.",
+        f"Written by `python benchmarks/tflite_table.py` with {packages}; GPU: {adapter()}.",
         "",
         "Numbers are relative L2 distances from the original in float32, on a seeded batch of",
         "two samples (or of one sample, if outputs belong to the batch as a whole). *Default",
@@ -322,11 +268,7 @@ def is_right(drift: str) -> bool:
 
 def main() -> None:
     """Measures and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--resume", type=Path, help="JSON lines that the rows are kept in")
-    parser.add_argument("--again", metavar="REGEX", help="rows to measure although they are kept")
-    options = parser.parse_args()
-    write_page(PAGE, page(list(measured(options.resume, options.again))))
+    write_page(PAGE, page(list(measured())))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ need JAX in a process of their own.
 Run: python benchmarks/training_cases.py
 """
 
-import argparse
-import importlib.metadata
 import json
 import os
 import subprocess
@@ -16,12 +14,10 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "training-cases.md"
-sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "benchmarks")]
+from scaffold import DOCS, parser, versions
+
+PAGE = DOCS / "training-cases.md"
 
 import keras
 from pages import line, write_page
@@ -111,9 +107,9 @@ def page(rows: list[Row]) -> str:
 
 
 def _introduction(rows: list[Row]) -> list[str]:
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES)
+    packages = versions(("keras", "tensorflow", "jax"))
     return [
-        f"Written by `python benchmarks/training_cases.py` with {versions}, on a CPU.",
+        f"Written by `python benchmarks/training_cases.py` with {packages}, on a CPU.",
         "",
         f"{len(rows)} public reports of trouble with mixed-precision training in Keras and "
         "TensorFlow, each rebuilt small and run with Keras's policy and wrapper of today, and with "
@@ -126,17 +122,14 @@ def _introduction(rows: list[Row]) -> list[str]:
     ]
 
 
-_PACKAGES = "keras tensorflow jax".split()
-
-
 def main() -> None:
     """Runs and writes."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="cases whose names have this; no page")
-    parser.add_argument("--here", action="store_true", help="only the backend of this process")
-    parser.add_argument("--tfmp", action="store_true", help="not with Keras alone; no page")
-    parser.add_argument("--json", action="store_true", help="a JSON object for each row; no page")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--only", default="", help="cases whose names have this; no page")
+    given.add_argument("--here", action="store_true", help="only the backend of this process")
+    given.add_argument("--tfmp", action="store_true", help="not with Keras alone; no page")
+    given.add_argument("--json", action="store_true", help="a JSON object for each row; no page")
+    options = given.parse_args()
     cases = [case for case in training_cases() if options.only in case.name]
     rows = []
     for row in rows_here(cases, not options.tfmp):

@@ -5,6 +5,8 @@ import importlib
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -65,9 +67,6 @@ def imports_upward(graph: dict[str, set[str]]) -> list[str]:
 def test_no_file_imports_upward():
     wrong = imports_upward(import_graph())
     assert not wrong, "\n".join(wrong)
-
-
-def test_an_import_upward_is_seen():
     assert imports_upward({"tfmp.shared.numerics": {"tfmp.fit.callback"}})
     assert imports_upward({"tfmp.fit.callback": {"tfmp.converters.drift.exact"}})
     assert not imports_upward({"tfmp.fit.callback": {"tfmp.shared.numerics"}})
@@ -145,9 +144,6 @@ RENDERED = {
         "markdown",
         "node_data",
     ],
-    "tfmp.experiment.report": ["page"],
-    "tfmp.fit.report": ["page"],
-    "tfmp.profiling.steps": ["page"],
 }
 
 
@@ -181,9 +177,6 @@ def test_there_are_no_import_circles():
                 {**graph, name: graph[name] | {f"{name.rpartition('.')[0]}.{renderer}"}}
             )
     assert circles_in(graph) == []
-
-
-def test_the_circle_finder_finds_one():
     assert circles_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [["b", "c", "b"]]
 
 
@@ -194,6 +187,45 @@ def test_a_folder_is_read_at_a_glance():
     for folder in folders():
         files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(files) <= MOST_FILES, f"{folder}: {len(files)} files are more than {MOST_FILES}"
+
+
+def lines_by_room(rooms: Iterable[str]) -> dict[str, Counter[str]]:
+    """Lines of Python by room and file; a file belongs to the longest room that its path is in."""
+    found: dict[str, Counter[str]] = {room: Counter() for room in rooms}
+    for top in dict.fromkeys(room.partition("/")[0] for room in found):
+        for path in (ROOT / top).rglob("*.py"):
+            file = path.relative_to(ROOT).as_posix()
+            room = max((room for room in found if file.startswith(f"{room}/")), key=len)
+            found[room][file] = len(path.read_text(encoding="utf-8").splitlines())
+    return found
+
+
+def past_budget(lines: Mapping[str, Counter[str]], budgets: Mapping[str, int]) -> list[str]:
+    """A sentence for each room that has more lines than its budget, with its largest files."""
+    return [
+        f"{room} has {files.total():,} lines, {files.total() - budgets[room]:,} more than its "
+        f"budget; its largest files: {', '.join(f'{f} ({n})' for f, n in files.most_common(5))}. "
+        "Lose an idea there, or raise the budget in a commit of its own that says why."
+        for room, files in lines.items()
+        if files.total() > budgets[room]
+    ]
+
+
+def test_no_room_is_past_its_budget():
+    budgets = tomllib.loads((ROOT / "tests" / "budgets.toml").read_text(encoding="utf-8"))["lines"]
+    wrong = past_budget(lines_by_room(budgets), budgets)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_room_has_a_budget_and_one_past_it_is_named_with_its_largest_files():
+    budgets = tomllib.loads((ROOT / "tests" / "budgets.toml").read_text(encoding="utf-8"))["lines"]
+    rooms = {path.relative_to(ROOT).as_posix() for path in folders() if path.parent.parent == ROOT}
+    assert rooms <= set(budgets)
+    counted = {"tfmp/a": Counter({"tfmp/a/one.py": 70, "tfmp/a/two.py": 40}), "tfmp": Counter()}
+    assert lines_by_room(["tfmp/shared", "tfmp"])["tfmp"]["tfmp/__init__.py"] > 0
+    (told,) = past_budget(counted, {"tfmp/a": 100, "tfmp": 100})
+    assert told.startswith("tfmp/a has 110 lines, 10 more than its budget; its largest files: ")
+    assert "tfmp/a/one.py (70), tfmp/a/two.py (40)" in told
 
 
 def test_no_module_is_named_like_a_name_of_its_package():
@@ -295,20 +327,13 @@ def test_the_lightness_test_sees_a_heavy_import():
     assert "scipy" in loaded_by("import scipy")
 
 
-def test_unknown_public_names_raise_attribute_error():
+def test_every_public_name_loads_from_where_it_is_defined():
     import tfmp
     import tfmp.converters
 
     for package in (tfmp, tfmp.converters):
         with pytest.raises(AttributeError, match="attribute nonsense"):
             _ = package.nonsense
-
-
-def test_every_public_name_loads_from_where_it_is_defined():
-    import tfmp
-    import tfmp.converters
-
-    for package in (tfmp, tfmp.converters):
         assert set(package.__all__) <= set(dir(package))
         for name in set(package.__all__) - {"__version__"}:
             assert getattr(package, name).__name__ == name

@@ -124,10 +124,8 @@ def test_every_test_has_a_share_of_the_time(kind: str):
 
 def test_the_time_of_a_room_is_that_of_its_own_files():
     rooms = {"tfmp": 1.0, "tfmp/fit": 1.0, "test_site": 1.0}
-    found = [room_of(file, rooms) for file in ("tfmp/test_a.py", "tfmp/fit/test_b.py")]
-    assert found == ["tfmp", "tfmp/fit"]
-    assert room_of("test_site.py", rooms) == "test_site"
-    assert room_of("jax/test_c.py", rooms) == ""
+    files = ("tfmp/test_a.py", "tfmp/fit/test_b.py", "test_site.py", "jax/test_c.py")
+    assert [room_of(file, rooms) for file in files] == ["tfmp", "tfmp/fit", "test_site", ""]
 
 
 SPENDING = r"""

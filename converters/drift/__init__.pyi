@@ -3,6 +3,7 @@ from .classes import MILLION as MILLION, MOST_CLASSES as MOST_CLASSES
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
+    TIE as TIE,
     Decisions as Decisions,
     count_decisions as count_decisions,
 )
@@ -41,33 +42,35 @@ from .metrics import (
     sample_errors as sample_errors,
     set_aside as set_aside,
 )
+from .scores import TOP_K as TOP_K
 from .sketch import (
-    UNREADABLE as UNREADABLE,
     Sketch as Sketch,
     Written as Written,
+    distinct as distinct,
     packed as packed,
     unpacked as unpacked,
-    unreadable as unreadable,
 )
 from .statistics import (
     binomial_bounds as binomial_bounds,
     binomial_p as binomial_p,
     fewest_samples as fewest_samples,
     mcnemar as mcnemar,
+    tail_of as tail_of,
 )
 from .tasks import (
     COMPILED as COMPILED,
     DECLARED as DECLARED,
+    YES_OR_NO as YES_OR_NO,
     Kind as Kind,
     Task as Task,
     read_tasks as read_tasks,
-    reads_ratios as reads_ratios,
 )
 from .totals import (
     Totals as Totals,
     is_floating as is_floating,
 )
 from .views.tables import (
+    FEW_COLUMNS as FEW_COLUMNS,
     Table as Table,
     difference as difference,
     tables_of as tables_of,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfmp.converters.drift.sketch import UNREADABLE, Written, packed, unpacked, unreadable
+from tfmp.converters.drift.sketch import Written, packed, unpacked
 from tfmp.shared.report_files import JsonObject
 
 # Sums over samples, for one class: the samples that hold it, its decisions in them, and the sum of
@@ -20,10 +20,6 @@ MILLION = 1_000_000
 # The sums for decisions of the reference (changed: lost), then for those of the candidate
 # (changed: gained).
 COLUMNS = 2 * len(SUMS)
-
-# Earlier reports have seven sums, of which the first two are these, and the third one counts the
-# decisions that changed.
-_EARLIER = 7
 
 # Values that are numbers rather than classes soon exceed it.
 MOST_CLASSES = 4096
@@ -36,6 +32,8 @@ _COUNT = np.dtype("<i8")
 
 class ClassTable(Written):
     """Counts by class; they merge exactly."""
+
+    what = "a table of classes"
 
     def __init__(self, rows: Mapping[str, np.ndarray] | None = None, overfull: bool = False):
         """Takes `COLUMNS` counts for each class; more than `MOST_CLASSES` are not kept."""
@@ -66,23 +64,14 @@ class ClassTable(Written):
         }
 
     @classmethod
-    def from_json(cls, document: JsonObject) -> "ClassTable":
-        """Reads what `to_json` gave; raises `InputError`."""
-        try:
-            names = [str(name) for name in document["classes"]]
-            columns = int(document.get("columns", 2 * _EARLIER))
-            if len(names) > MOST_CLASSES or columns not in (COLUMNS, 2 * _EARLIER):
-                raise ValueError
-            counts = unpacked(document["counts"], _COUNT, columns * len(names))
-            counts = counts.reshape(2, columns // 2, len(names))
-            if columns != COLUMNS:
-                samples, decisions, changed = (counts[:, at] for at in range(3))
-                shares = MILLION * samples * changed // np.maximum(1, decisions)
-                counts = np.stack([samples, decisions, shares], axis=1)
-            rows = counts.reshape(COLUMNS, len(names)).T
-            return cls(dict(zip(names, rows, strict=True)), bool(document["overfull"]))
-        except UNREADABLE as error:
-            raise unreadable("a table of classes") from error
+    def read(cls, document: JsonObject) -> "ClassTable":
+        """See `Written`."""
+        names = [str(name) for name in document["classes"]]
+        if len(names) > MOST_CLASSES:
+            raise ValueError(f"{len(names)} classes")
+        counts = unpacked(document["counts"], _COUNT, COLUMNS * len(names))
+        rows = counts.reshape(COLUMNS, len(names)).T
+        return cls(dict(zip(names, rows, strict=True)), bool(document["overfull"]))
 
 
 def _place(row: tuple[str, np.ndarray]) -> tuple[int, str]:

@@ -18,10 +18,9 @@ from tfmp.shared.numerics import ulp
 # which is the same ratio.
 TIE = 0.02
 
-# A row is probabilities if it lies in [0, 1] and adds up to 1 within this.
+# A row is probabilities if it lies in [0, 1] and adds up to 1 within this: FP32 softmax rows do so
+# within far less, FP16 ones within about classes * 2**-12.
 ROW_SUM_TOLERANCE = 1e-3
-
-_HALF = 0.5
 
 # Differences that are smaller than this share of a sample's range say nothing of unknown numbers.
 _LITTLE = 0.005
@@ -176,7 +175,7 @@ def by_threshold(
         yes, said, changed = yes & valid, said & valid, changed & valid
     firm, where = changed.copy(), np.nonzero(changed)
     # The logit of p is about 4 (p - 0.5) near 0.5.
-    firm[where] = np.abs(one[where] - threshold) > (TIE / 4 if threshold == _HALF else TIE)
+    firm[where] = np.abs(one[where] - threshold) > (TIE / 4 if threshold else TIE)
     classes = count_labels(*(flags.reshape(len(one), -1, labels) for flags in (yes, said, firm)))
     return _counted(changed, firm, classes, valid)
 

@@ -89,11 +89,9 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
             counts["saturated"] += _count_saturated(expected, received)
         found[:, part[0]] += added
     sums = dict(zip(_SUMS, found, strict=True))
-    squares = sums["reference_sq"] + sums["candidate_sq"]
-    dot = (squares - sums["error_sq"]) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
     return Distances(
         {
-            **{name: fold(each.tolist()) for name, each in {**sums, "dot": dot}.items()},
+            **{name: fold(each.tolist()) for name, each in sums.items()},
             **counts,
             "max_abs": largest,
             "worst_rel_l2": _worst(sums["error_sq"], sums["reference_sq"]),
@@ -112,10 +110,13 @@ def _by_row(products: _Factors) -> np.ndarray:
     """Sums of products over the values of each sample: (products, samples)."""
     samples, width = products[0][0].shape
     sums = np.zeros((len(products), samples))
-    for start in range(0, width, _LONG):
-        part = slice(start, start + _LONG)
-        for factors, out in zip(products, sums, strict=True):
-            out += np.einsum(_ROWS[len(factors)], *(factor[:, part] for factor in factors))
+    long = width - width % _LONG
+    for factors, out in zip(products, sums, strict=True):
+        if long:
+            rows = (each[:, :long].reshape(-1, _LONG) for each in factors)
+            out += np.einsum(_ROWS[len(factors)], *rows).reshape(samples, -1).sum(axis=1)
+        if long < width:
+            out += np.einsum(_ROWS[len(factors)], *(each[:, long:] for each in factors))
     return sums
 
 

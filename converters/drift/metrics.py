@@ -6,12 +6,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.decisions import Decisions
 from tfmp.converters.drift.exact import merge, total
 from tfmp.converters.drift.statistics import binomial_bounds
-from tfmp.converters.drift.tasks import Kind, Task
-from tfmp.converters.drift.totals import IDS, Totals, measure
-from tfmp.converters.drift.views import Table, View, first_axis, near_end, tables_of, views_of
+from tfmp.converters.drift.tasks import DECLARED, IDS, YES_OR_NO, Kind, Task
+from tfmp.converters.drift.totals import Totals, measure
+from tfmp.converters.drift.views import (
+    HALF,
+    Table,
+    View,
+    first_axis,
+    near_end,
+    tables_of,
+    views_of,
+)
 from tfmp.shared.numerics import ulp
 
 # How a sample is decided, and so what counts as a flip.
@@ -61,8 +70,7 @@ class OutputDrift:
         reference_nan: values of r that are NaN, which nothing can be compared with.
         infinite_lost: values of r that are infinite where c is finite or has the other sign.
         saturated: values of c at the largest FP16 value where r lies beyond it: clamped overflow.
-        collapsed: whether c is the same for every sample while r is not, or all zeros while r is
-            not.
+        collapsed: whether c is zero throughout while r is not.
         decision: kind of answer that a flip changes: "argmax" (class scores), "threshold 0.5"
             (probabilities), "threshold 0" (logits of labels), "equality" (integers, booleans,
             strings, ids) or "boxes" (detections); None if the output decides nothing.
@@ -161,10 +169,6 @@ class OutputAccumulator:
         if len(self._found) > _TOGETHER:
             self._found = [self._totals]
 
-    def merge(self, other: "OutputAccumulator") -> None:
-        """Adds the samples that `other` has seen."""
-        self._found += other._found
-
     @property
     def _totals(self) -> Totals:
         return merge(*self._found)
@@ -197,9 +201,10 @@ def drift_of(
         totals = replace(totals, boxes=Decisions())
     by_equality = totals.equality.samples > 0 and not totals.measured
     known = known or (_WHOLE if totals.whole and totals.equality.samples else None)
-    if known is None and labels == "regression":
+    guessed = known is None or (known.kind in YES_OR_NO and known.why != DECLARED)
+    if guessed and labels == "regression":
         known = _NUMBERS
-    distances = {} if by_equality else _distances(totals)
+    distances = dict.fromkeys(_DISTANCES) if by_equality else _distances(totals)
     task = known if known is not None and not by_equality else _unknown(totals, by_equality)
     decision = _decision(task, totals)
     counted = reading_of(decision, totals)
@@ -208,18 +213,10 @@ def drift_of(
         name=name,
         dtype=totals.dtype or "",
         samples=totals.samples,
-        rel_l2=distances.get("rel_l2"),
-        worst_rel_l2=distances.get("worst_rel_l2"),
-        max_abs=distances.get("max_abs"),
-        mean_abs=distances.get("mean_abs"),
-        sqnr_db=distances.get("sqnr_db"),
-        cosine=distances.get("cosine"),
+        **distances,
+        **{name: getattr(totals, name) for name in _FAULTS},
         kl=_kl(totals),
-        nonfinite=totals.nonfinite,
-        reference_nan=totals.reference_nan,
-        infinite_lost=totals.infinite_lost,
-        saturated=totals.saturated,
-        collapsed=_collapsed(totals, by_equality),
+        collapsed=_collapsed(totals),
         decision=decision,
         flips=counted.changed_samples if counted else None,
         top_k_agreement=(
@@ -237,16 +234,17 @@ def drift_of(
     )
 
 
-# Samples that are off by more of their own size are judged by themselves where they are proven to
-# be fewer than one in a hundred; everything else is looked at without them.
-_OFF, _RARE, _CONFIDENCE = 0.1, 0.01, 0.95
-
-
 def set_aside(totals: Totals) -> np.ndarray:
-    """Flags of the few rows of samples that are judged by themselves; none if they are not few."""
+    """Flags of the few rows of samples that are judged by themselves; none if they are not few.
+
+    They break the default limit of a sample's own error, and are proven to be within that of their
+    share. Everything else is looked at without them.
+    """
+    limits = DriftBudget()
     error, norm = totals.rows.values[:, :2].T if len(totals.rows) else np.empty((2, 0))
-    off = error > _OFF * norm
-    if not off.any() or binomial_bounds(int(off.sum()), len(off), _CONFIDENCE)[1] > _RARE:
+    off = error > (limits.sample_rel_l2 or 0.0) * norm
+    share = binomial_bounds(int(off.sum()), len(off), limits.confidence)[1] if off.any() else 1.0
+    if share > (limits.flip_rate or 0.0):
         return np.zeros(len(off), bool)
     return np.asarray(off)
 
@@ -269,7 +267,9 @@ def output_views(
     """
     found: list[View | None] = []
     if task.kind is Kind.EMBEDDING:  # its columns have no meaning of their own
-        found += [view for view in views_of(tables) if view.unit in ("", _MIDDLE)][:2]
+        found += [view for view in views_of(tables) if view.unit in ("", HALF)][:2]
+    elif task.kind in YES_OR_NO:  # scores rank samples, whichever side of a threshold they are on
+        found += [view for view in views_of(tables) if not view.unit][:1]
     elif task.kind in (Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION, *_TURNING):
         own = task.kind in (Kind.REGRESSION, Kind.RECONSTRUCTION)
         found += views_of(tables, by_place, own)
@@ -278,13 +278,16 @@ def output_views(
     return tuple(view for view in found if view is not None)
 
 
-_TURNING, _MIDDLE = (Kind.ANGLE, Kind.QUATERNION), "half of the columns"
+_TURNING = (Kind.ANGLE, Kind.QUATERNION)
+
+_DISTANCES = ("rel_l2", "worst_rel_l2", "max_abs", "mean_abs", "sqnr_db", "cosine")
+_FAULTS = ("nonfinite", "reference_nan", "infinite_lost", "saturated")
 
 
 def _distances(totals: Totals) -> dict[str, float]:
     if totals.nonfinite or totals.infinite_lost:
-        infinite = ("rel_l2", "worst_rel_l2", "max_abs", "mean_abs")
-        return dict.fromkeys(infinite, math.inf) | {"sqnr_db": -math.inf, "cosine": math.nan}
+        unknown = {"sqnr_db": -math.inf, "cosine": math.nan}
+        return dict.fromkeys(_DISTANCES, math.inf) | unknown
     error_sq, reference_sq = total(totals.error_sq), total(totals.reference_sq)
     compared = totals.measured
     return {
@@ -293,7 +296,7 @@ def _distances(totals: Totals) -> dict[str, float]:
         "max_abs": totals.max_abs,
         "mean_abs": total(totals.error_abs) / compared if compared else 0.0,
         "sqnr_db": _decibels(reference_sq, error_sq),
-        "cosine": _cosine(total(totals.dot), reference_sq, total(totals.candidate_sq)),
+        "cosine": _cosine(error_sq, reference_sq, total(totals.candidate_sq)),
     }
 
 
@@ -310,9 +313,10 @@ def _decibels(signal: float, noise: float) -> float:
     return 10 * math.log10(signal / noise) if signal > 0 and math.isfinite(noise) else -math.inf
 
 
-def _cosine(dot: float, reference_sq: float, candidate_sq: float) -> float:
+def _cosine(error_sq: float, reference_sq: float, candidate_sq: float) -> float:
     if reference_sq == candidate_sq == 0:
         return 1.0
+    dot = (reference_sq + candidate_sq - error_sq) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
     # Two square roots: the product of the squares could leave float64.
     length = math.sqrt(reference_sq) * math.sqrt(candidate_sq)
     if length == 0 or not math.isfinite(length):
@@ -326,16 +330,11 @@ def _kl(totals: Totals) -> float | None:
     return total(totals.kl) / totals.distributions
 
 
-def _collapsed(totals: Totals, by_equality: bool) -> bool:
-    # A single sample makes both rows constant.
-    constant = bool(totals.candidate_row) and not totals.reference_row
-    if by_equality:
-        return constant
+def _collapsed(totals: Totals) -> bool:
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
-    # A reference that varies by less than FP16 can show is constant to it, too.
+    # A reference that is smaller than FP16 can show is zero to it, too.
     typical = math.sqrt(total(totals.reference_sq) / max(1, totals.measured))
-    step = float(ulp(np.array(typical)))
-    return (constant or zeros) and (totals.max_abs > step or totals.nonfinite > 0)
+    return zeros and totals.max_abs > float(ulp(np.array(typical)))
 
 
 def _unknown(totals: Totals, by_equality: bool) -> Task:
@@ -352,9 +351,9 @@ def _decision(task: Task, totals: Totals) -> str | None:
         return None
     if task.kind is Kind.CLASSIFICATION:
         return ARGMAX
-    if task.kind in (Kind.IDS, Kind.TOKENS):
+    if task.kind in IDS:
         return EQUALITY
-    if task.kind in (Kind.BINARY, Kind.MULTILABEL):
+    if task.kind in YES_OR_NO:
         return THRESHOLD if totals.unit else THRESHOLD_ZERO
     return BOXES if task.kind is Kind.DETECTION else None
 
@@ -388,16 +387,13 @@ def sample_errors(totals: Totals) -> np.ndarray:
     if not len(rows):
         return np.empty(0)
     error, norm = rows.values[:, 0], rows.values[:, 1]
-    each = totals.values / max(1, totals.samples)
-    crosses = -totals.ends.below <= 0 <= totals.ends.reference
-    floor = (_CROSSING if each <= _FEW and crosses else _STEADY) * _median(norm)
+    typical = norm[np.isfinite(norm) & (norm > 0)]
+    few = totals.values <= _FEW * totals.samples
+    crosses = few and not (totals.above or totals.below)
+    share = _CROSSING if crosses else _STEADY
+    floor = share * float(np.median(typical)) if len(typical) else 0.0
     if totals.half.samples > 0 or (totals.unit and totals.normalized):
         floor = max(floor, _NO_PROBABILITY)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))
     return np.where(np.isnan(relative), np.inf, relative)
-
-
-def _median(norm: np.ndarray) -> float:
-    typical = norm[np.isfinite(norm) & (norm > 0)]
-    return float(np.median(typical)) if len(typical) else 0.0

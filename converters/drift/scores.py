@@ -1,18 +1,13 @@
-"""Metrics of class scores and probabilities: flips, margins, top-k, KL."""
+"""Metrics of class scores and probabilities: top-k and KL."""
 
 import numpy as np
 
+from tfmp.converters.drift.decisions import ROW_SUM_TOLERANCE
 from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.exact import fold
 from tfmp.shared.numerics import FLOAT16
 
-# Upper edges of the reference's top-1 margin (best minus second score); the last bin is open.
-MARGIN_EDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-
 TOP_K = 5
-
-# FP32 softmax rows add up to 1 within far less; FP16 ones within about classes * 2**-12.
-_ROW_SUM_TOLERANCE = 1e-3
 
 
 def scores(reference: np.ndarray, candidate: np.ndarray, axis: int, unit: bool) -> TotalsFields:
@@ -29,7 +24,7 @@ def scores(reference: np.ndarray, candidate: np.ndarray, axis: int, unit: bool) 
         if unit:
             found |= _divergence(*(np.moveaxis(each, axis, -1) for each in (reference, candidate)))
         if reference.ndim == 2:
-            found |= ranks(reference, candidate)
+            found |= top_k(reference, candidate)
     return found
 
 
@@ -76,55 +71,26 @@ def centred(
 # lie as far below 0.
 _IMPOSSIBLE = 200.0
 
-# Smaller masks are known by their being one number that comes several times in a row of scores,
-# this far below 0 and this far below all others; the candidate's is off by this share at most.
-_MASKED_BELOW, _APART, _MASK_OFF = -20.0, 10.0, 0.01
-
-
-# What models write where an answer is forbidden or missing: powers of ten that nobody measures,
-# shares of float32's largest number, and the fill value of netCDF (NC_FILL_FLOAT).
-_LARGEST = float(np.finfo(np.float32).max)
-_FORBIDDING = np.array(
-    [*(10.0 ** np.arange(9, 38)), 0.5 * _LARGEST, 0.7 * _LARGEST, _LARGEST, 9.969209968386869e36],
-    np.float32,
-)
-
-
-def is_forbidding(values: np.ndarray) -> np.ndarray:
-    """Flags of values that forbid an answer, whatever stands beside them."""
-    with np.errstate(over="ignore"):  # of larger float64
-        return np.isin(np.abs(values.astype(np.float32)), _FORBIDDING)
-
 
 def without_masks(
     reference: np.ndarray, candidate: np.ndarray, axis: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Scores in which classes that neither side can choose are equal, and flags of these if any.
 
-    A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never.
+    A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never. A row
+    that holds nothing else has no better answer.
     """
     if reference.ndim < 2 or not reference.size:
         return reference, candidate, None
     with np.errstate(invalid="ignore", over="ignore"):
-        if reference.min() >= _MASKED_BELOW:  # in a tenth of the time that rows take
+        if reference.min() >= -_IMPOSSIBLE:  # in a tenth of the time that rows take
             return reference, candidate, None
-        least = reference.min(axis=axis, keepdims=True)
-        if not (least < _MASKED_BELOW).any():
-            return reference, candidate, None
-        bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
-        impossible = np.zeros(reference.shape, bool)
-        if (least < bounds).any():
-            impossible = (reference < -_IMPOSSIBLE) & (reference < bounds) & (candidate < bounds)
-        repeated = reference == least
-        repeated &= np.count_nonzero(repeated, axis=axis, keepdims=True) > 1
-        repeated &= least < _MASKED_BELOW
-        if (repeated & ~impossible).any():
-            others = np.where(repeated, np.inf, reference).min(axis=axis, keepdims=True)
-            repeated &= (others - least > _APART) & (candidate <= least * (1 - _MASK_OFF))
-            impossible |= repeated & np.isfinite(others)
-        if (least < -FLOAT16.max).any():  # rows that are masked throughout have no better answer
-            never = (is_forbidding(least) & (least < 0)) | np.isneginf(least)
-            impossible |= never & (reference == least) & (candidate <= -FLOAT16.max)
+        best = reference.max(axis=axis, keepdims=True)
+        bounds = best - np.float32(_IMPOSSIBLE)
+        impossible = (reference < -_IMPOSSIBLE) & (reference < bounds) & (candidate < bounds)
+        if (best < -FLOAT16.max).any():
+            throughout = reference.min(axis=axis, keepdims=True) == best
+            impossible |= throughout & (best < -FLOAT16.max) & (candidate <= -FLOAT16.max)
     if not impossible.any():
         return reference, candidate, None
     floor = np.broadcast_to(bounds, reference.shape)
@@ -146,13 +112,6 @@ def without_nan(
     return found[0], found[1]
 
 
-def in_unit(values: np.ndarray) -> bool:
-    """Whether all values that are numbers lie in [0, 1]; the first sample tells most often."""
-    return all(
-        bool(((part >= 0) & (part <= 1) | np.isnan(part)).all()) for part in (values[:1], values)
-    )
-
-
 # Values at a time that stay in the processor's caches.
 _PIECE = 2**16
 
@@ -165,44 +124,37 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     are not finite are left out: they are counted elsewhere and fail by themselves.
     """
     classes, pieces = reference.shape[-1], max(1, reference.size // _PIECE)
+    least = reference.dtype.type(FLOAT16.smallest_subnormal)
     found = []
     for one, other in zip(
         *(np.array_split(each.reshape(-1, classes), pieces) for each in (reference, candidate)),
         strict=True,
     ):
-        one, other = one.astype(np.float64), other.astype(np.float64)
-        if (np.abs(one.sum(axis=-1) - 1) > _ROW_SUM_TOLERANCE).any():
+        if (np.abs(np.einsum("rc->r", one) - 1) > ROW_SUM_TOLERANCE).any():
             return {"normalized": False}
-        one = np.maximum(one, FLOAT16.smallest_subnormal)
-        other = np.maximum(other, FLOAT16.smallest_subnormal)
-        other = np.where(np.isfinite(other), other, one)
-        found.append((one * np.log(one / other)).sum(axis=-1))
+        one, other = (np.maximum(each, least) for each in (one, other))
+        if not np.isfinite(other.max(initial=0.0)):
+            other = np.where(np.isfinite(other), other, one)
+        # In float32 a ratio near 1 is off by as much as its logarithm may be: in most pieces
+        # these errors are of either sign, and cancel.
+        found.append(np.einsum("rc,rc->r", one, np.log(one / other), dtype=np.float64))
     rows = np.concatenate(found)
     by_sample = rows.reshape(len(reference), -1).sum(axis=1)
     return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(rows)}
 
 
-def ranks(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """Flips by margin, and top-k hits, of (samples, classes)."""
-    flipped = reference.argmax(axis=1) != candidate.argmax(axis=1)
-    with np.errstate(invalid="ignore"):
-        margins = -np.diff(_best(reference, 2)[1].astype(np.float64), axis=1)[:, 0]
-    index = np.searchsorted(MARGIN_EDGES, margins, side="right")
-    bins = len(MARGIN_EDGES) + 1
-    found: TotalsFields = {
-        "margin_samples": tuple(np.bincount(index, minlength=bins).tolist()),
-        "margin_flips": tuple(np.bincount(index[flipped], minlength=bins).tolist()),
-    }
-    if reference.shape[1] > TOP_K:
-        top, _ = _best(reference, TOP_K)
-        # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.
-        bar = _best(candidate, TOP_K)[1][:, -1:]
-        hits = np.take_along_axis(candidate, top, axis=1) >= bar
-        found |= {"top_k_hits": int(np.count_nonzero(hits)), "top_k_slots": top.size}
-    return found
+def top_k(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+    """How many of the reference's best classes the candidate has, too, of (samples, classes)."""
+    if reference.shape[1] <= TOP_K:
+        return {}
+    best = _best(reference)
+    # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.
+    last = np.take_along_axis(candidate, _best(candidate), axis=1)
+    bar = np.fmin.reduce(last, axis=1, keepdims=True)
+    hits = np.take_along_axis(candidate, best, axis=1) >= bar
+    return {"top_k_hits": int(np.count_nonzero(hits)), "top_k_slots": best.size}
 
 
-def _best(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of the largest values of each row, and those values in order; NaN is the largest."""
-    columns = np.argpartition(values, -count, axis=1)[:, -count:]
-    return columns, np.sort(np.take_along_axis(values, columns, axis=1), axis=1)[:, ::-1]
+def _best(values: np.ndarray) -> np.ndarray:
+    """Columns of the largest values of each row."""
+    return np.argpartition(values, -TOP_K, axis=1)[:, -TOP_K:]

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -27,23 +28,33 @@ _MOST_PIECES = 64
 _KEY, _COUNT, _VALUE = np.dtype("<u8"), np.dtype("<u4"), np.dtype("<f4")
 
 # What reading a document raises that was cut or changed.
-UNREADABLE = (KeyError, TypeError, ValueError, OverflowError, zlib.error)
-
-
-def unreadable(what: str) -> InputError:
-    """The error to raise then."""
-    return InputError(
-        f"{what} in the report cannot be read; the document was cut or changed. Write the report "
-        "again with tfmp-convert."
-    )
+_UNREADABLE = (KeyError, IndexError, TypeError, ValueError, OverflowError, zlib.error)
 
 
 class Written:
-    """What is equal where its documents are."""
+    """What has a document of its own, and is equal where its documents are."""
+
+    what: ClassVar[str]
 
     def to_json(self) -> JsonObject:
         """The document."""
         raise NotImplementedError
+
+    @classmethod
+    def read(cls, document: JsonObject) -> Self:
+        """What `to_json` gave; raises anything if that was cut or changed."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> Self:
+        """Reads what `to_json` gave; raises `InputError` if it was cut or changed."""
+        try:
+            return cls.read(document)
+        except _UNREADABLE as error:
+            raise InputError(
+                f"{cls.what} in the report cannot be read; the document was cut or changed. Write "
+                "the report again with tfmp-convert."
+            ) from error
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.to_json() == other.to_json()
@@ -76,6 +87,8 @@ class Sketch(Written):
     Two samples with the same key are the same inputs. Of their rows, which could differ in labels
     or in the last digit of a result, the one with the smallest bytes is kept.
     """
+
+    what = "a table of samples"
 
     def __init__(self, pieces: Sequence[Piece] = ()) -> None:
         """Holds pieces; they are sorted when somebody looks."""
@@ -120,11 +133,6 @@ class Sketch(Written):
         counts = self.counts
         return float(counts.sum() / len(counts)) if len(counts) else 1.0
 
-    def chosen(self, which: np.ndarray) -> "Sketch":
-        """Some of the rows: those where `which` holds, in the order of the keys."""
-        table = self._table
-        return Sketch([Piece(table.keys[which], table.counts[which], table.values[which])])
-
     def __len__(self) -> int:
         return len(self._table.keys)
 
@@ -149,23 +157,16 @@ class Sketch(Written):
         }
 
     @classmethod
-    def from_json(cls, document: JsonObject) -> "Sketch":
-        """Reads what `to_json` gave.
-
-        Raises:
-            InputError: the document was cut or changed.
-        """
-        try:
-            rows, columns = int(document["rows"]), int(document["columns"])
-            if not (0 <= rows <= MOST_ROWS and 0 <= columns <= 4096):
-                raise ValueError
-            keys = unpacked(document["keys"], _KEY, rows)
-            counts = unpacked(document["counts"], _COUNT, rows)
-            values = unpacked(document["values"], _VALUE, rows * columns)
-            if not counts.all() or (keys[1:] <= keys[:-1]).any():
-                raise ValueError("rows without samples, or not in order")
-        except UNREADABLE as error:
-            raise unreadable("a table of samples") from error
+    def read(cls, document: JsonObject) -> "Sketch":
+        """See `Written`."""
+        rows, columns = int(document["rows"]), int(document["columns"])
+        if not (0 <= rows <= MOST_ROWS and 0 <= columns <= 4096):
+            raise ValueError(f"a table of {rows} x {columns}")
+        keys = unpacked(document["keys"], _KEY, rows)
+        counts = unpacked(document["counts"], _COUNT, rows)
+        values = unpacked(document["values"], _VALUE, rows * columns)
+        if not counts.all() or (keys[1:] <= keys[:-1]).any():
+            raise ValueError("rows without samples, or not in order")
         return cls([Piece(keys, counts, values.reshape(columns, rows).T)]) if rows else cls()
 
 
@@ -173,15 +174,28 @@ def _sorted(pieces: Sequence[Piece]) -> Piece:
     """One piece with a row for each key, in ascending order of the keys."""
     keys = np.concatenate([piece.keys for piece in pieces])
     counts = np.concatenate([piece.counts for piece in pieces])
-    values = np.ascontiguousarray(np.concatenate([piece.values for piece in pieces]))
-    order = np.argsort(keys)
-    if (np.diff(keys[order]) == 0).any():  # of the same sample, the row with the smallest bytes
-        order = np.lexsort((*values.view("<u4").T, keys))
-    keys, counts, values = keys[order], counts[order], values[order]
-    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    counts = np.add.reduceat(counts, first).astype(_COUNT)
-    chosen = slice(MOST_ROWS)
-    return Piece(keys[first][chosen], counts[chosen], values[first][chosen])
+    values = np.concatenate([piece.values for piece in pieces])
+    rows, groups = distinct(keys, values)
+    added = np.bincount(groups, counts, len(rows)).astype(_COUNT)
+    chosen = rows[:MOST_ROWS]
+    return Piece(keys[chosen], added[:MOST_ROWS], values[chosen])
+
+
+def distinct(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of distinct keys, in ascending order, and for each row the place of its key there.
+
+    Of rows of one key it is the one with the smallest bytes, whatever their order.
+    """
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(keys[order]) != 0)))
+    sizes = np.diff(np.append(starts, len(keys)))
+    rows = order[starts]
+    for at in np.flatnonzero(sizes > 1).tolist():
+        same = order[starts[at] : starts[at] + sizes[at]]
+        rows[at] = min(same.tolist(), key=lambda row: values[row].tobytes())
+    groups = np.empty(len(keys), int)
+    groups[order] = np.repeat(np.arange(len(rows)), sizes)
+    return rows, groups
 
 
 def packed(array: np.ndarray, level: int = 9) -> str:
@@ -190,7 +204,7 @@ def packed(array: np.ndarray, level: int = 9) -> str:
 
 
 def unpacked(text: str, dtype: np.dtype, size: int) -> np.ndarray:
-    """An array of that many numbers; raises one of `UNREADABLE` if the text was cut or changed."""
+    """An array of that many numbers; raises an error if the text was cut or changed."""
     expander = zlib.decompressobj()
     data = expander.decompress(base64.b64decode(text, validate=True), size * dtype.itemsize + 1)
     if len(data) != size * dtype.itemsize:

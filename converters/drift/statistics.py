@@ -3,7 +3,10 @@
 SciPy is imported where it is used: reading a budget must not load it.
 """
 
+import math
 from collections.abc import Callable
+
+import numpy as np
 
 # A search for the number of samples that would decide ends here: beyond it the advice is idle.
 MOST_SAMPLES = 10**8
@@ -94,3 +97,14 @@ def binomial_p(events: float, trials: float, limit: float) -> float:
     if not events:
         return 1.0
     return float(betainc(events, max(0.0, trials - events) + 1, min(1.0, limit)))
+
+
+# An error is noise up to so many times the root mean square of the others without the worst tenth:
+# one normal error in 500 is more than four times as large.
+_TAIL, _OTHERS = 4.0, 0.9
+
+
+def tail_of(errors: np.ndarray) -> np.ndarray:
+    """The size up to which an error is noise beside others, along the first axis."""
+    others = np.sort(errors, axis=0)[: math.ceil(_OTHERS * len(errors))]
+    return np.asarray(_TAIL * np.sqrt(np.square(others).mean(axis=0)))

@@ -2,10 +2,10 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec, describe
@@ -91,37 +91,28 @@ class Task:
         try:
             kind = Kind(name.strip().lower())
         except ValueError:
-            raise InputError(
-                f"task of output {output!r}: {name.strip()!r} is no kind of output; expected one "
-                f"of {', '.join(Kind)}."
-            ) from None
-        found: dict[str, str] = {}
+            expected = f"is no kind of output; expected one of {', '.join(Kind)}."
+            raise _error(output, f"{name.strip()!r} {expected}") from None
         details = re.sub(r"\s+", "", details)
         # "columns=0-3,7" holds a comma of its own.
         pattern = r"([a-z]+)=((?:-?[\d.-]+,?)+)"
-        for match in re.finditer(pattern, details):
-            found[match[1]] = match[2].rstrip(",")
+        found = {name: value.rstrip(",") for name, value in re.findall(pattern, details)}
         rest = re.sub(pattern, "", details).strip(" ,")
-        unknown = sorted(set(found) - {"axis", "columns", "period"})
+        unknown = sorted(set(found) - set(_DETAILS))
         if rest or unknown:
-            raise InputError(
-                f"task of output {output!r}: {(unknown or [rest])[0]!r} cannot be read; expected "
-                "axis=NUMBER, columns=NUMBERS or period=NUMBER, such as axis=1, columns=0-3 or "
-                "period=360."
+            raise _error(
+                output,
+                f"{(unknown or [rest])[0]!r} cannot be read; expected axis=NUMBER, "
+                "columns=NUMBERS or period=NUMBER, such as axis=1, columns=0-3 or period=360.",
             )
-        axis = _axis(found["axis"], output) if "axis" in found else -1
-        columns = _columns(found["columns"], output) if "columns" in found else ()
         for detail, owners, what in (
-            (columns, _WITH_COLUMNS, "columns are those of boxes, quaternions or angles"),
-            (found.get("period"), (Kind.ANGLE,), "a period is that of an angle"),
+            ("columns", _WITH_COLUMNS, "columns are those of boxes, quaternions or angles"),
+            ("period", (Kind.ANGLE,), "a period is that of an angle"),
         ):
-            if detail and kind not in owners:
-                raise InputError(
-                    f"task of output {output!r}: {what}, and the kind is {kind}. Leave it out, or "
-                    f"declare {' or '.join(owners)}."
-                )
-        period = _period(found["period"], output) if "period" in found else 360.0
-        return cls(kind, axis, columns, period=period)
+            if detail in found and kind not in owners:
+                leave = f"Leave it out, or declare {' or '.join(owners)}."
+                raise _error(output, f"{what}, and the kind is {kind}. {leave}")
+        return cls(kind, **{name: _read(name, text, output) for name, text in found.items()})
 
     def __str__(self) -> str:
         details = [f"axis={self.axis}"] if self.axis != -1 else []
@@ -132,61 +123,66 @@ class Task:
         return f"{self.kind}{':' if details else ''}{','.join(details)}"
 
 
-def _period(text: str, output: str) -> float:
-    try:
-        period = float(text)
-    except ValueError:
-        period = 0.0
+def _error(output: str, problem: str) -> InputError:
+    return InputError(f"task of output {output!r}: {problem}")
+
+
+def _period(text: str) -> float:
+    period = float(text)
     if not 0 < period < math.inf:
-        raise InputError(
-            f"task of output {output!r}: period={text} is no length of a turn; expected a number "
-            "above 0, such as 360 or 6.283185."
-        )
+        raise ValueError
     return period
 
 
-def _axis(text: str, output: str) -> int:
-    try:
-        axis = int(text)
-    except ValueError:
-        axis = 0
+def _axis(text: str) -> int:
+    axis = int(text)
     if axis == 0:
-        raise InputError(
-            f"task of output {output!r}: axis={text} is not an axis of answers; expected a whole "
-            "number other than 0, which is the batch."
-        )
+        raise ValueError
     return axis
 
 
-def _columns(text: str, output: str) -> tuple[int, ...]:
+def _columns(text: str) -> tuple[int, ...]:
     columns: list[int] = []
     for part in text.split(","):
-        first, dash, last = part.partition("-")
-        digits = first.isdecimal() and (not dash or last.isdecimal())
-        if not digits or max(len(first), len(last)) > _DIGITS:
-            raise InputError(
-                f"task of output {output!r}: columns={text} cannot be read; expected numbers from "
-                "0, such as 0-3 or 0,1,2,3."
-            )
-        columns += range(int(first), int(last if dash else first) + 1)
+        first, _, last = part.partition("-")
+        if max(len(first), len(last)) > _DIGITS:
+            raise ValueError
+        columns += range(int(first), int(last or first) + 1)
     if not columns:
-        raise InputError(f"task of output {output!r}: columns={text} names no column.")
+        raise ValueError
     return tuple(dict.fromkeys(columns))
 
 
-_SCORES, _AMOUNTS = "scores that are no whole numbers", "amounts"
-
-# What kinds read that integers, booleans or texts are not.
-_NOT_FOR_WORDS = {
-    **dict.fromkeys((Kind.CLASSIFICATION, Kind.MULTILABEL, Kind.BINARY), _SCORES),
-    **dict.fromkeys(
-        (
-            *(Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION),
-            *(Kind.ANGLE, Kind.QUATERNION),
-        ),
-        _AMOUNTS,
-    ),
+# How each detail is read, and what it has to be.
+_DETAILS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "axis": (_axis, "is not an axis of answers; expected a whole number other than 0, the batch"),
+    "columns": (_columns, "names no columns; expected numbers from 0, such as 0-3 or 0,1,2,3"),
+    "period": (_period, "is no length of a turn; expected a number above 0, such as 360"),
 }
+
+
+def _read(name: str, text: str, output: str) -> Any:
+    read, expected = _DETAILS[name]
+    try:
+        return read(text)
+    except ValueError:
+        raise _error(output, f"{name}={text} {expected}.") from None
+
+
+# Kinds that read amounts, which integers may be, and booleans and texts are not.
+AMOUNTS = frozenset(
+    {
+        *(Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION, Kind.DETECTION),
+        *(Kind.ANGLE, Kind.QUATERNION),
+    }
+)
+
+# Kinds that read scores, which are no integers.
+YES_OR_NO = frozenset({Kind.MULTILABEL, Kind.BINARY})
+_SCORES = YES_OR_NO | {Kind.CLASSIFICATION}
+
+# Kinds whose values are names, compared by equality.
+IDS = frozenset({Kind.IDS, Kind.TOKENS})
 
 
 def _is_float(dtype: str) -> bool:
@@ -196,39 +192,41 @@ def _is_float(dtype: str) -> bool:
 def check_task(task: Task, spec: TensorSpec) -> None:
     """Raises `InputError` if a declared task has an axis or columns that the output lacks."""
     rank = len(spec.shape)
-    words = _NOT_FOR_WORDS.get(task.kind)
-    if (
-        words is not None
-        and not _is_float(spec.dtype)
-        and not (words == _AMOUNTS and spec.dtype.startswith(("int", "uint")))
+    whole = spec.dtype.startswith(("int", "uint"))
+    for kinds, words, fit in (
+        (_SCORES, "scores that are no whole numbers", False),
+        (AMOUNTS, "amounts", whole),
     ):
-        raise InputError(
-            f"task of output {spec.name!r}: its values are {spec.dtype}, which are compared by "
-            f"equality, and {task.kind} reads {words}. Declare ids."
-        )
+        if task.kind in kinds and not (fit or _is_float(spec.dtype)):
+            raise _error(
+                spec.name,
+                f"its values are {spec.dtype}, which are compared by equality, and {task.kind} "
+                f"reads {words}. Declare ids.",
+            )
     if task.kind is Kind.DETECTION and rank < 2:
-        raise InputError(
-            f"task of output {spec.name!r}: a detection has a row for each box, and the output's "
-            f"shape is {describe([spec])}. Declare another kind."
+        raise _error(
+            spec.name,
+            f"a detection has a row for each box, and the output's shape is {describe([spec])}. "
+            "Declare another kind.",
         )
     if task.axis != -1 and not (0 < task.axis < rank or -rank < task.axis < 0):
-        raise InputError(
-            f"task of output {spec.name!r}: axis={task.axis} is not one of its axes; its shape is "
-            f"{describe([spec])}. Name an axis from 1 to {rank - 1}, or leave axis out."
+        raise _error(
+            spec.name,
+            f"axis={task.axis} is not one of its axes; its shape is {describe([spec])}. Name an "
+            f"axis from 1 to {rank - 1}, or leave axis out.",
         )
     width = spec.shape[task.axis] if rank > 1 else None
     beyond = [column for column in task.columns if width is not None and column >= width]
     if beyond:
-        raise InputError(
-            f"task of output {spec.name!r}: it has no column {beyond[0]}; that axis has "
-            f"{width}, numbered from 0."
-        )
+        there = f"that axis has {width}, numbered from 0."
+        raise _error(spec.name, f"it has no column {beyond[0]}; {there}")
     four = {Kind.DETECTION: "box", Kind.QUATERNION: "quaternion"}.get(task.kind)
     given = len(task.columns) or (width if task.kind is Kind.QUATERNION else None)
     if four is not None and given not in (None, 4):
-        raise InputError(
-            f"task of output {spec.name!r}: a {four} has four columns, received {given}. Name the "
-            f"four, such as {task.kind}:columns=0-3."
+        raise _error(
+            spec.name,
+            f"a {four} has four columns, received {given}. Name the four, such as "
+            f"{task.kind}:columns=0-3.",
         )
 
 
@@ -246,10 +244,8 @@ def read_tasks(tasks: Mapping[str, object] | None) -> dict[str, Task]:
     found = {}
     for output, task in (tasks or {}).items():
         if not isinstance(task, str | Task):
-            raise InputError(
-                f"task of output {output!r}: expected a text such as 'regression', received "
-                f"{task!r} ({type(task).__name__})."
-            )
+            received = f"received {task!r} ({type(task).__name__})."
+            raise _error(output, f"expected a text such as 'regression', {received}")
         found[output] = task if isinstance(task, Task) else Task.of(task, output)
     return found
 
@@ -276,15 +272,6 @@ _LOSSES = {
     ),
     **dict.fromkeys("cosine_similarity cosine_proximity circle".split(), Kind.EMBEDDING),
 }
-
-# Losses that read how many times as large a probability is: each share of a whole counts.
-_OF_RATIOS = ("kl_divergence", "kullback_leibler_divergence")
-
-
-def reads_ratios(task: Task | None) -> bool:
-    """Whether the loss that a model was compiled with reads small probabilities, too."""
-    return task is not None and task.why.startswith(COMPILED) and task.why.endswith(_OF_RATIOS)
-
 
 _ACTIVATIONS = {
     "softmax": Kind.CLASSIFICATION,

@@ -5,8 +5,8 @@ are summed by NumPy in float64; across samples nothing is rounded. So any split 
 batches or shards, merged in any order, gives the same `Totals`, bit for bit.
 """
 
-import hashlib
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -21,34 +21,14 @@ from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import (
     centred,
-    in_unit,
     scores,
     without_masks,
     without_nan,
 )
 from tfmp.converters.drift.sketch import Sketch
-from tfmp.converters.drift.tasks import Kind, Task
+from tfmp.converters.drift.tasks import AMOUNTS, IDS, YES_OR_NO, Kind, Task
 from tfmp.converters.drift.views import Evidence
 from tfmp.converters.drift.wrapping import aligned
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The ends of the reference's values; minus infinity without values.
-
-    Attributes:
-        reference: the largest value.
-        below: the largest of their negatives.
-    """
-
-    reference: float = -np.inf
-    below: float = -np.inf
-
-    @classmethod
-    def of(cls, reference: np.ndarray) -> "Ends":
-        """The ends of what is finite."""
-        finite = reference[np.isfinite(reference)]
-        return cls(float(finite.max(initial=-np.inf)), float(-finite.min(initial=np.inf)))
 
 
 @dataclass(frozen=True)
@@ -66,12 +46,10 @@ class Totals:
         error_abs: sum of |candidate - reference|.
         reference_sq: sum of reference**2.
         candidate_sq: sum of candidate**2.
-        dot: sum of reference * candidate.
         kl: sum over distributions of KL(reference || candidate), nats.
         distributions: rows of the last axis that went into `kl`.
         max_abs: largest |candidate - reference|.
         worst_rel_l2: largest relative L2 error of a single sample.
-        unequal: values that differ, where values are compared by equality.
         nonfinite: values that are not finite in the candidate but in the reference, or NaN in the
             candidate and infinite in the reference.
         reference_nan: values that are NaN in the reference and not in the candidate.
@@ -85,10 +63,6 @@ class Totals:
         normalized: whether every row of the reference's last axis added up to 1.
         top_k_hits: the reference's top-k classes that are in the candidate's top k.
         top_k_slots: the reference's top-k classes in all.
-        margin_samples: samples by the reference's margin, see `scores.MARGIN_EDGES`.
-        margin_flips: argmax flips by the reference's margin.
-        reference_row: digest of the row that all samples share; "" if they differ.
-        candidate_row: digest of the candidate's common row in the same way.
         both_nan: values that are NaN on both sides, which are left aside. A sample that has no
             others is left aside as a whole: `samples` and `values` do not count it.
         nan_columns: how many of those of other samples each column holds; () for none.
@@ -100,8 +74,9 @@ class Totals:
         detections: whether all rows are detections, as declared or by `are_boxes`.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
+        above: whether all values of the reference are above 0.
+        below: whether all of them are below 0.
         whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
-        ends: the largest value of the reference, and of its negative.
         evidence: values of both sides, where a view reads them.
         rows: for each distinct sample its L2 error, and the L2 norm of its reference.
     """
@@ -113,12 +88,10 @@ class Totals:
     error_abs: Expansion = ()
     reference_sq: Expansion = ()
     candidate_sq: Expansion = ()
-    dot: Expansion = ()
     kl: Expansion = ()
     distributions: int = 0
     max_abs: float = 0.0
     worst_rel_l2: float = 0.0
-    unequal: int = 0
     nonfinite: int = 0
     reference_nan: int = 0
     reference_infinite: int = 0
@@ -129,10 +102,6 @@ class Totals:
     normalized: bool = True
     top_k_hits: int = 0
     top_k_slots: int = 0
-    margin_samples: Histogram = ()
-    margin_flips: Histogram = ()
-    reference_row: Common = None
-    candidate_row: Common = None
     both_nan: int = 0
     nan_columns: Histogram = ()
     argmax: Decisions = field(default_factory=Decisions)
@@ -142,30 +111,16 @@ class Totals:
     boxes: Decisions = field(default_factory=Decisions)
     detections: bool = True
     unmatched: Decisions = field(default_factory=Decisions)
+    above: bool = True
+    below: bool = True
     whole: bool = True
-    ends: Ends = field(default_factory=Ends)
     evidence: Evidence = field(default_factory=Evidence)
     rows: Sketch = field(default_factory=Sketch)
 
 
 # Kinds whose numbers a view reads, and those that integers are amounts for, such as grey levels.
-NUMBERS = frozenset(
-    {
-        Kind.REGRESSION,
-        Kind.EMBEDDING,
-        Kind.RECONSTRUCTION,
-        Kind.DETECTION,
-        Kind.OTHER,
-        Kind.ANGLE,
-        Kind.QUATERNION,
-    }
-)
-_YES_OR_NO = frozenset({Kind.BINARY, Kind.MULTILABEL})
-_VIEWED = (NUMBERS | _YES_OR_NO) - {Kind.DETECTION}
-
-
-# Kinds whose values are names, compared by equality.
-IDS = frozenset({Kind.IDS, Kind.TOKENS})
+NUMBERS = AMOUNTS | {Kind.OTHER}
+_VIEWED = (NUMBERS | YES_OR_NO) - {Kind.DETECTION}
 
 
 def is_floating(dtype: np.dtype) -> bool:
@@ -194,30 +149,16 @@ def measure(
         keys: a key for each sample, see `Sketch`; None to keep no rows of samples.
         unread: flags of places that nobody reads, with an axis of 1 for classes; None for none.
     """
+    one, other = reference, candidate
+
+    def of(rows: Any) -> Totals:
+        rest = (None if each is None else each[rows] for each in (keys, unread))
+        return measure(one[rows], other[rows], task, *rest)
+
     samples = len(reference) if reference.ndim else 1
-    # At least two samples, as the second one tells that an output is not constant.
-    step = max(2, _TOGETHER * samples // max(1, reference.size))
-    if samples <= step:
-        return _measure(reference, candidate, task, keys, unread)
-    parts = [slice(start, start + step) for start in range(0, samples, step)]
-    return merge(
-        *(
-            _measure(
-                *(reference[part], candidate[part], task),
-                *(None if each is None else each[part] for each in (keys, unread)),
-            )
-            for part in parts
-        )
-    )
-
-
-def _measure(
-    reference: np.ndarray,
-    candidate: np.ndarray,
-    task: Task | None,
-    keys: np.ndarray | None,
-    unread: np.ndarray | None,
-) -> Totals:
+    step = max(1, _TOGETHER * samples // max(1, reference.size))
+    if samples > step:
+        return merge(*(of(slice(start, start + step)) for start in range(0, samples, step)))
     dtype = str(reference.dtype)
     if task is not None and task.kind in NUMBERS and reference.dtype.kind in "iub":
         reference, candidate = reference.astype(np.float64), candidate.astype(np.float64)
@@ -227,13 +168,14 @@ def _measure(
     empty = _without_numbers(reference, candidate)
     if empty.any():
         aside = Totals(dtype=dtype, both_nan=reference[empty].size)
-        if empty.all():
-            return aside
-        left = [None if each is None else each[~empty] for each in (keys, unread)]
-        return merge(aside, _measure(reference[~empty], candidate[~empty], task, *left))
+        return aside if empty.all() else merge(aside, of(~empty))
     if unread is not None:
         reference, candidate = _blank(unread, reference), _blank(unread, candidate)
     return _measure_numbers(dtype, reference, candidate, task, keys, unread)
+
+
+# Least and largest of numbers, and of none.
+_ENDS = ((np.fmin, np.inf), (np.fmax, -np.inf))
 
 
 def _measure_numbers(
@@ -262,7 +204,8 @@ def _measure_numbers(
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
-    found["unit"] = in_unit(reference)
+    low, high = (reduced.reduce(reference, axis=None, initial=start) for reduced, start in _ENDS)
+    found["unit"] = bool(low >= 0 and high <= 1)
     one, other = reference, candidate
     if masked is not None:
         one, other = (np.where(masked, 0, values) for values in (reference, candidate))
@@ -288,12 +231,11 @@ def _measure_numbers(
         dtype=dtype,
         samples=len(reference),
         values=reference.size,
-        reference_row=_common_row(reference),
-        candidate_row=_common_row(candidate),
         **distances.fields,
         **found,
+        above=bool(low > 0),
+        below=bool(high < 0),
         whole=whole,
-        ends=Ends.of(reference),
         evidence=_evidence(reference, candidate, task, keys),
         rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),
     )
@@ -301,7 +243,7 @@ def _measure_numbers(
 
 def _are_whole(values: np.ndarray) -> bool:
     """Whether all numbers are whole; one of the first is not, as a rule."""
-    return all(bool((part == np.rint(part)).all()) for part in (values[:1], values))
+    return all(bool((part == np.rint(part)).all()) for part in (values[:1], values[1:]))
 
 
 def _evidence(
@@ -374,7 +316,7 @@ def _decisions(
         by_place = unread if unread is not None and unread.shape[axis] == 1 else None
         sides = reference, candidate, axis
         decided["argmax"] = by_argmax(*sides, by_place, guess=kind is None)
-    if kind in _YES_OR_NO:
+    if kind in YES_OR_NO:
         each = unread if unread is not None and unread.shape == reference.shape else None
         decided["zero"] = by_threshold(reference, candidate, 0.0, each)
         if unit:
@@ -398,31 +340,6 @@ def _measure_equality(
         dtype=str(reference.dtype),
         samples=len(reference),
         values=reference.size,
-        unequal=int(np.count_nonzero(reference != candidate)),
-        reference_row=_common_row(reference),
-        candidate_row=_common_row(candidate),
         equality=by_equality(reference, candidate, unread),
         rows=_rows(keys, nothing, nothing),
     )
-
-
-# Values that tell most often whether samples differ.
-_FEW_VALUES = 1024
-
-
-def _common_row(array: np.ndarray) -> str | None:
-    """Digest of the row that all samples share, "" if they differ, None without samples."""
-    if len(array) == 0:
-        return None
-    first = np.asarray(array[0], array.dtype)  # a text by itself is no array
-    floats = first.dtype.kind == "f"
-    flat = array.reshape(len(array), -1)
-    # The beginning of the second sample tells most often, without a look at all the others.
-    for rows in (flat[1:2, :_FEW_VALUES], flat[1:2], flat[2:]):
-        row = flat[0, : rows.shape[1]]
-        if not ((rows == row) | (floats and np.isnan(rows) & np.isnan(row))).all():
-            return ""
-    if floats:
-        first = first + 0.0  # -0.0 equals 0.0 but has other bytes
-    data = repr(first.tolist()).encode() if first.dtype.kind == "O" else first.tobytes()
-    return hashlib.sha256(repr(first.shape).encode() + data).hexdigest()[:16]

@@ -43,10 +43,8 @@ class SeamedFile:
     @cached_property
     def number(self) -> int:
         """Index of the subgraph that the signature runs."""
-        root = self.model.root
-        if not root.SignatureDefsLength():
-            return 0
-        return int(root.SignatureDefs(self._position).SubgraphIndex())
+        definitions = self.model.content.signatureDefs
+        return int(definitions[self._position].subgraphIndex) if definitions else 0
 
     @cached_property
     def _position(self) -> int:
@@ -56,13 +54,12 @@ class SeamedFile:
     @cached_property
     def outputs(self) -> dict[str, str]:
         """The tensor behind each output."""
-        root = self.model.root
-        specs = self.model.signature(self.signature).outputs
-        if not root.SignatureDefsLength():
+        definitions = self.model.content.signatureDefs
+        if not definitions:
+            specs = self.model.signature(self.signature).outputs
             return {spec.name: spec.name for spec in specs}
-        definition = root.SignatureDefs(self._position)
-        entries = (definition.Outputs(i) for i in range(definition.OutputsLength()))
-        return {entry.Name().decode(): self.name(entry.TensorIndex()) for entry in entries}
+        entries = definitions[self._position].outputs
+        return {entry.name.decode(): self.name(entry.tensorIndex) for entry in entries}
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -72,7 +69,7 @@ class SeamedFile:
     @property
     def graph(self) -> str:
         """Name of the subgraph that the signature runs."""
-        name: bytes | None = self.model.root.Subgraphs(self.number).Name()
+        name: bytes | None = self.model.content.subgraphs[self.number].name
         return (name or b"").decode()
 
     @cached_property
@@ -162,8 +159,7 @@ class Seams:
             for operator in file.operators
             for tensor in operator.outputs
         }
-        graph = file.model.root.Subgraphs(file.number)
-        outputs = set(graph.OutputsAsNumpy().tolist())
+        outputs = set(file.model.content.subgraphs[file.number].outputs.tolist())
         self.tensors = [
             tensor
             for operator in file.operators

@@ -10,11 +10,7 @@ from .open import (
     request_of as request_of,
 )
 from .probing import probe as probe
-from .saved.branches import (
-    choices_kept as choices_kept,
-    mend_returns as mend_returns,
-    two_by_two as two_by_two,
-)
+from .saved.branches import mend_returns as mend_returns
 from .saved.complex_numbers import (
     absolute_values as absolute_values,
     fold_pairs as fold_pairs,
@@ -42,5 +38,4 @@ from .source import (
     Source as Source,
     file_sha256 as file_sha256,
     name_of as name_of,
-    unique_name as unique_name,
 )

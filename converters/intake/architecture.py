@@ -1,4 +1,4 @@
-"""The architecture for a file that holds weights and nothing else."""
+"""The architecture for a file of weights, or in place of the one that a file has."""
 
 import sys
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.converters.shared.user_functions import import_function
 from tfmp.shared.report_files import read_json
+from tfmp.shared.wording import one_line
 
 # A JSON file of `model.to_json()`, "FILE.py:function", or a function that builds a model.
 Architecture = str | Path | Callable[[], Any]
@@ -27,13 +28,9 @@ def check_architecture(architecture: Architecture | None) -> None:
     if architecture is None or callable(architecture):
         return
     text = str(architecture)
-    if text.lower().endswith(".json"):
-        if not Path(text).is_file():
-            raise InputError(
-                f"architecture {text}: no such file",
-                "Check the path",
-            )
-    elif not all(text.partition(":")):
+    if text.lower().endswith(".json") and not Path(text).is_file():
+        raise InputError(f"architecture {text}: no such file", "Check the path")
+    if not Path(text).is_file() and not all(text.partition(":")):
         raise InputError(
             f"architecture {text!r} is neither a .json file nor FILE.py:function", _WAYS
         )
@@ -51,7 +48,7 @@ def with_architecture(archive: Archive, architecture: Architecture | None) -> Ar
     """
     if architecture is None:
         architecture = _beside(archive.path)
-    if not callable(architecture) and str(architecture).lower().endswith(".json"):
+    if not callable(architecture) and Path(architecture).is_file():
         return _from_json(archive, Path(architecture))
     return _built(architecture)
 
@@ -114,19 +111,12 @@ def _built(architecture: Any) -> KerasModel:
     else:
         module, _, function = str(architecture).partition(":")
         what = f"architecture {str(architecture)!r}"
-        try:
-            build = import_function(what, module, function)
-        except InputError:
-            raise
-        except Exception as error:  # a user's module may raise anything
-            raise InputError(
-                f"{what}: its module cannot be imported ({type(error).__name__}: {error})."
-            ) from error
+        build = import_function(what, module, function)
     try:
         model = build()
     except Exception as error:  # so may a user's function
         raise InputError(
-            f"{what}: failed ({type(error).__name__}: {error})",
+            f"{what}: failed ({type(error).__name__}: {one_line(error)[:500]})",
             "It is called without arguments and returns the built model",
         ) from error
     if not any(isinstance(model, kind) for kind in _kinds()):

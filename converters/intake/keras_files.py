@@ -23,6 +23,7 @@ from tfmp.converters.intake.keras_model import from_keras, from_keras2, require_
 from tfmp.converters.intake.source import Source, Specs
 from tfmp.converters.intake.trust import (
     LAMBDA,
+    REBUILT,
     SAVED_MODEL,
     unknown_object,
     vocabulary_file,
@@ -83,16 +84,11 @@ def _read(
 ) -> Source:
     archive = read_archive(path)
     notes = _misnamed(archive)
-    if archive.config is None:
+    if archive.config is None or architecture is not None:
         found = with_architecture(archive, architecture)
         if not isinstance(found, Archive):
             return _with_weights(found, archive, given)
         archive = found
-    elif architecture is not None:
-        raise InputError(
-            "holds an architecture of its own",
-            "Leave --architecture out",
-        )
     used = _used(archive.config, custom)
     if not archive.from_keras_3 and not _of_keras_3(used):
         file = read_model(archive, used, unsafe_load)
@@ -225,6 +221,9 @@ def _refusal(error: Exception) -> Refusal:
     text = one_line(error)
     if "safe_mode=False" in text:
         return _unsafe(text)
+    if "marshal" in text:
+        found = "its Lambda layer is bytecode of another Python, which only that one runs"
+        return Refusal(found, remedy=f"{REBUILT[0].upper()}{REBUILT[1:]}")
     if "allow_pickle" in text:
         found = "its arrays are pickled objects, which can run code when they are loaded"
         return Refusal(found, remedy="Save the model with `model.save`, which writes none")

@@ -1,6 +1,6 @@
 """Live models of Keras 3 and Keras 2 as a `Source`."""
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -13,11 +13,11 @@ from tfmp.converters.intake.float32 import float32_weights, in_float32, precisio
 from tfmp.converters.intake.hints import compiled_loss
 from tfmp.converters.intake.keras2 import ModelFile
 from tfmp.converters.intake.probing import with_integers
-from tfmp.converters.intake.source import Origin, Source, Specs, unique_name
+from tfmp.converters.intake.source import Origin, Source, Specs
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.scopes import scope_names
-from tfmp.converters.shared.tensors import Batch, TensorSpec
+from tfmp.converters.shared.tensors import Batch, TensorSpec, unique_name
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
@@ -79,7 +79,9 @@ def from_keras(
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
     origin = Origin.of_keras(model, path, (*notes, *precision_note(model)))
-    source = Source.traced(origin, inputs, call, variables, lambda: _marked_layers(model))
+    source = Source.traced(
+        origin, inputs, call, variables, lambda: _marked(_layers_and_operations(model))
+    )
     if not declares:
         source = with_integers(source)
     return replace(source, read_loss=lambda: compiled_loss(model, path), keras_model=model)
@@ -100,14 +102,14 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
     import tensorflow as tf
 
     model = file.model
-    tensors = tf.nest.flatten(getattr(model, "inputs", None) or [])
+    inside = getattr(model, "_nested_inputs", getattr(model, "inputs", None))
+    # A subclassed model keeps the sizes of its first call.
+    arguments = (inside,) if inside is not None else (model.save_spec() or ((),))[0]
+    tensors = tf.nest.flatten(arguments)
     if not tensors:
         raise InputError(
-            "this file does not tell the shapes of the model's inputs. Build the model, "
-            "call it once on a batch and save it again."
-            if path
-            else f"model {model.name!r} of Keras 2 does not tell the shapes of its inputs. Call it "
-            "once on a batch, save it with model.save('folder', save_format='tf'), and pass that."
+            f"model {model.name!r} of Keras 2 does not tell the shapes of its inputs",
+            "Call it once on a batch, before it is converted or saved",
         )
     layers = () if path else model._flatten_layers(include_self=False)
     for layer in layers:
@@ -117,26 +119,27 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
                 f"{layer.dtype_policy.name}",
                 "Save it and pass the file, which is read in float32",
             )
+    own = model.input_names or [f"input_{index + 1}" for index in range(len(tensors))]
     inputs = tuple(
         TensorSpec(name, tuple(tensor.shape), tensor.dtype.name)
-        for name, tensor in zip(model.input_names, tensors, strict=True)
+        for name, tensor in zip(own, tensors, strict=True)
     )
-    taken = {spec.name for spec in inputs}
-    declared: list[str] = []
-    for name in model.output_names:
-        declared.append(unique_name(name, {*taken, *declared}))
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
-        structure = getattr(model, "_nested_inputs", tensors)
-        packed = tf.nest.pack_sequence_as(structure, [named[spec.name] for spec in inputs])
-        results = tf.nest.flatten(model(packed, training=False))
-        for value, known in zip(results, tf.nest.flatten(model.outputs), strict=True):
+        packed = tf.nest.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
+        results = tf.nest.flatten(model(*packed, training=False))
+        for value, known in zip(results, tf.nest.flatten(model.outputs or ()), strict=False):
             if value.shape.rank is None:
                 value.set_shape(known.shape)
-        return dict(zip(declared, results, strict=True))
+        given: dict[str, Tensor] = {}
+        for index, value in enumerate(results):
+            name = model.output_names[index] if model.output_names else f"output_{index + 1}"
+            given[unique_name(name, {*named, *given})] = value
+        return given
 
     origin = Origin.of_keras(model, path, (*notes, *file.notes))
-    return Source.traced(origin, inputs, call, model.variables, lambda: _marked_in_keras2(model))
+    inner = dict.fromkeys(model._flatten_layers(include_self=False))
+    return Source.traced(origin, inputs, call, model.variables, lambda: _marked(inner))
 
 
 def keras_forward(path: Path, policy: str) -> Callable[[Batch], TensorTree]:
@@ -172,8 +175,8 @@ def keras_forward(path: Path, policy: str) -> Callable[[Batch], TensorTree]:
 
 
 @contextmanager
-def _marked_layers(model: KerasModel) -> Iterator[dict[str, str]]:
-    """Lets each layer of `model` put its ops into a name scope of its own; gives names by scope.
+def _marked(layers: Iterable[KerasLayer]) -> Iterator[dict[str, str]]:
+    """Lets each of some layers put its ops into a name scope of its own; gives names by scope.
 
     Keras's own scopes cannot be told apart: TensorFlow numbers them, and `dense_1` is both the
     second use of `dense` and the first of `dense_1`.
@@ -189,7 +192,7 @@ def _marked_layers(model: KerasModel) -> Iterator[dict[str, str]]:
         return wrapped
 
     names, marked = {}, []
-    for index, layer in enumerate(_layers_and_operations(model)):
+    for index, layer in enumerate(layers):
         if "call" not in vars(layer):
             scope = f"tfmp_layer_{index}"
             names[scope] = layer.name
@@ -201,23 +204,6 @@ def _marked_layers(model: KerasModel) -> Iterator[dict[str, str]]:
     finally:
         for layer in marked:
             del vars(layer)["call"]
-
-
-@contextmanager
-def _marked_in_keras2(model: KerasModel) -> Iterator[dict[str, str]]:
-    """Lets each layer of `model` put its ops into a name scope of its own; gives names by scope."""
-    names, marked = {}, []
-    for index, layer in enumerate(dict.fromkeys(model._flatten_layers(include_self=False))):
-        scope = f"tfmp_layer_{index}"
-        names[scope] = layer.name
-        marked.append(layer)
-        # Not setattr: Keras tracks what is set on a layer.
-        vars(layer)["_get_unnested_name_scope"] = lambda scope=scope: scope
-    try:
-        yield names
-    finally:
-        for layer in marked:
-            del vars(layer)["_get_unnested_name_scope"]
 
 
 def _scoped(model: KerasModel) -> AbstractContextManager[None]:

@@ -252,17 +252,15 @@ _FROM_JS = {
 }
 
 
-def _next_step(path: Path) -> str:
-    """What to do with a file of another kind."""
-    suffix = path.suffix.lower()
-    if suffix == ".json":
-        with suppress(OSError, ValueError):
-            held = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
-            kind = held.get("format") if isinstance(held, dict) else None
+def _next_step(path: Path, otherwise: str) -> str:
+    """What to do with a file of another kind, which JSON tells."""
+    with suppress(OSError, ValueError), path.open("rb") as file:
+        if file.read(1) in (b"{", b'"'):
             if architecture_file(path, path) is not None:
                 return f"It lacks weights: name their file, and this with --architecture {path}"
-            return _FROM_JS.get(str(kind), _REBUILD)
-    return _NEXT.get(suffix, _SAVE)
+            held = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
+            return _FROM_JS.get(str(held.get("format") if isinstance(held, dict) else ""), _REBUILD)
+    return otherwise
 
 
 def check_model_file(path: Path) -> None:
@@ -296,7 +294,9 @@ def check_model_file(path: Path) -> None:
             f"expected a model file ending in {', '.join(SUFFIXES)} or a SavedModel folder, "
             f"received suffix {path.suffix!r}"
         )
-        raise InputError(Refusal(found, str(path), remedy=_next_step(path)))
+        raise InputError(
+            Refusal(found, str(path), remedy=_next_step(path, _NEXT.get(suffix, _SAVE)))
+        )
     if not path.is_file():
         way = "Write the model to a file"
         raise InputError(Refusal("is a device or a pipe", str(path), remedy=way))
@@ -313,7 +313,7 @@ def check_model_file(path: Path) -> None:
     if not head or (suffix in KERAS_SUFFIXES and not head.startswith(_KERAS_MAGIC)):
         found = f"not a {suffix} model: it {f'starts with {head!r}' if head else 'is empty'}"
         ways = "It may be truncated or misnamed; save the model again"
-        raise InputError(Refusal(found, str(path), remedy=ways))
+        raise InputError(Refusal(found, str(path), remedy=_next_step(path, ways)))
     if head.startswith(_ZIP_MAGIC) and suffix in KERAS_SUFFIXES and not is_zipfile(path):
         found = "not a .keras model: its end, with the list of its contents, is missing"
         raise InputError(Refusal(found, str(path), remedy="Copy or save the model again"))

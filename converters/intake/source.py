@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
-from tfmp.converters.intake.saved import Rewrite, fill, inserted, lacks
+from tfmp.converters.intake.saved import Graph, Rewrite, fill, inserted, lacks
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
@@ -198,7 +198,8 @@ class Source:
                 replace(spec, shape=tuple(named[spec.name].shape.as_list())) for spec in self.inputs
             ]
             traced, names = trace_call(self.call, specs)
-            outputs = inserted(traced, [named[spec.name] for spec in specs], rewrite)
+            graph = Graph(traced, len(specs))
+            outputs = inserted(graph, [named[spec.name] for spec in specs], rewrite)
             return dict(zip(names, outputs, strict=True))
 
         changed = self.traced(self.origin, self.inputs, call, self.variables, self.marked_layers)
@@ -485,12 +486,3 @@ def path_size(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def unique_name(name: str, taken: Set[str]) -> str:
-    """`name`, with a number behind it if it is taken."""
-    count, unique = 1, name
-    while unique in taken:
-        count += 1
-        unique = f"{name}_{count}"
-    return unique

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,20 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from tfmp.converters.intake.saved import Inlined, callables_of, inlined, signatures_of
-from tfmp.converters.intake.source import (
-    Origin,
-    Source,
-    name_of,
-    path_sha256,
-    path_size,
-    unique_name,
-)
+from tfmp.converters.intake.saved import VariableState, callables_of, inlined, signatures_of
+from tfmp.converters.intake.source import Origin, Source, name_of, path_sha256, path_size
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
-from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
+from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec, unique_name
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import one_line
@@ -79,22 +72,12 @@ def from_saved_model(
     def opened(name: str) -> Source:
         _require_features(path, name, functions)
         _require_dense(path, functions[name])
-        return _from_signature(replace(origin, signature=name), functions[name], loaded)
+        return _in_line(replace(origin, signature=name), functions[name], loaded, signature=True)
 
     others = [key for key in functions if key != name and not {key, name} <= set(USUAL_SIGNATURES)]
     if signature is not None or not others:
         return opened(name)
     return replace(opened(name), siblings={key: partial(opened, key) for key in others})
-
-
-def _from_signature(origin: Origin, function: TfFunction, loaded: object) -> Source:
-    """A signature; states that it keeps between calls are inputs and outputs."""
-    body = inlined(function)
-    specs = function.structured_input_signature[1]
-    names = dict(zip(body.arguments, function._arg_keywords, strict=True))
-    inputs = [_spec(name, specs[name]) for name in _sorted(dict.fromkeys(names.values()))]
-    results = sorted(function.structured_outputs)
-    return _in_line(origin, function, body, names, inputs, results, loaded)
 
 
 def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]) -> None:
@@ -165,70 +148,6 @@ def _kinds_taken(path: Path) -> set[str]:
     return {kind for kind in _MAKERS if f"{kind.upper()}_TENSOR_SPEC" in written}
 
 
-def _stateful_callable(
-    origin: Origin, function: TfFunction, body: Inlined, loaded: object
-) -> Source:
-    """A function without a signature that keeps states, named as `from_function` names others."""
-    leaves = _leaves(function)
-    inputs = [_spec(name, leaf) for name, leaf in zip(_names_of(leaves), leaves, strict=True)]
-    names = dict(zip(body.arguments, (spec.name for spec in inputs), strict=True))
-    structured = function.structured_outputs
-    results = _results(structured)
-    ordered = sorted(results) if results is structured else results
-    told = [name for name in ordered if results[name] is not None]
-    return _in_line(origin, function, body, names, inputs, told, loaded)
-
-
-def _in_line(
-    origin: Origin,
-    function: TfFunction,
-    body: Inlined,
-    names: Mapping[str, str],
-    inputs: Sequence[TensorSpec],
-    results: Sequence[str],
-    loaded: object,
-) -> Source:
-    """A function whose states are inputs and outputs.
-
-    Args:
-        origin: of the model.
-        function: a concrete function.
-        body: the same, inlined.
-        names: of the inputs, by the names of the body's arguments.
-        inputs: without the states.
-        results: names of the outputs, in the function's order.
-        loaded: owns the variables.
-    """
-    taken = {*names.values(), *results}
-    states = [(unique_name(state.name, taken), state) for state in body.states]
-    specs = (*inputs, *(TensorSpec(name, state.shape, state.dtype) for name, state in states))
-
-    def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
-        arguments = {inside: named[name] for inside, name in names.items()}
-        # `loaded` owns the variables; without this reference they would be freed.
-        assert loaded is not None
-        found, newest = body(arguments, [named[name] for name, _ in states])
-        outputs = _apart(_sorted(dict(zip(results, found, strict=True))), named)
-        return {**outputs, **{s.next_name: v for s, v in zip(body.states, newest, strict=True)}}
-
-    origin = replace(origin, notes=(*origin.notes, *body.notes))
-    source = Source.traced(origin, specs, call, body.variables)
-    if not states:
-        return source
-    carried = {
-        name: State(state.next_name, state.value if state.value.any() else None)
-        for name, state in states
-    }
-    zeros = all(state.start is None for state in carried.values())
-    note = (
-        "keeps states between calls, which are inputs and outputs of the files: "
-        f"{', '.join(carried)}. Start with {'zeros' if zeros else 'the values in the SavedModel'} "
-        "and feed back what each call gives as NAME/next"
-    )
-    origin = replace(source.origin, notes=(*source.origin.notes, note))
-    return replace(source, origin=origin, layout=Layout(states=carried))
-
-
 def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:
     """A function of a SavedModel without signatures."""
     functions = callables_of(loaded)
@@ -251,7 +170,7 @@ def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:
     origin = Origin(
         path.name, "savedmodel", path, path_sha256(path), path_size(path), (note,), signature=name
     )
-    return _in_place(origin, function, loaded)
+    return _in_line(origin, function, loaded)
 
 
 def _choose(path: Path, asked: str | None, names: list[str], all_signatures: bool) -> str:
@@ -352,40 +271,72 @@ def from_function(function: TfFunction) -> Source:
     for variable in concrete.variables:
         digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
     origin = Origin(name, "tf.function", None, digest.hexdigest())
-    return _in_place(origin, concrete, concrete)
+    return _in_line(origin, concrete, concrete)
 
 
-def _in_place(origin: Origin, function: TfFunction, loaded: object) -> Source:
-    """A concrete function whose operations no exporter finds behind a call.
+def _in_line(
+    origin: Origin, function: TfFunction, loaded: object, signature: bool = False
+) -> Source:
+    """A concrete function without calls, which no exporter looks into; states become arguments.
 
     Args:
         origin: of the model.
         function: the function.
         loaded: owns its variables.
+        signature: whether it is a signature of a SavedModel, which names its arguments.
     """
     import tensorflow as tf
 
     body = inlined(function)
-    if body.states:
-        return _stateful_callable(origin, function, body, loaded)
-    leaves = _leaves(function)
-    inputs = tuple(_spec(n, leaf) for n, leaf in zip(_names_of(leaves), leaves, strict=True))
-    names = dict(zip(body.arguments, (spec.name for spec in inputs), strict=True))
+    tensors = {tensor.name.partition(":")[0]: tensor for tensor in function.inputs}
+    keywords = function._arg_keywords if signature else _names_of(_leaves(function))
+    names = dict(zip(body.arguments, keywords, strict=True))
+    inputs = {name: _spec(name, tensors[inside]) for inside, name in names.items()}
     structure = function.structured_outputs
-    told = [leaf is not None for leaf in tf.nest.flatten(structure, expand_composites=True)]
+    told = tf.nest.flatten(structure, expand_composites=True)
+    in_order = _sorted if signature else dict
+
+    def results(values: Iterable[Any]) -> dict[str, Any]:
+        """The results by their names, without those that are None."""
+        given = iter(values)
+        leaves = [next(given) if leaf is not None else None for leaf in told]
+        packed = tf.nest.pack_sequence_as(structure, leaves, expand_composites=True)
+        return in_order({n: one for n, one in _results(packed).items() if one is not None})
+
+    taken = {*inputs, *results(leaf for leaf in told if leaf is not None)}
+    states = [(unique_name(state.name, taken), state) for state in body.states]
+    specs = (
+        *in_order(inputs).values(),
+        *(TensorSpec(name, state.shape, state.dtype) for name, state in states),
+    )
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         # `loaded` owns the variables; without this reference they would be freed.
         assert loaded is not None
-        found, _ = body({inside: named[name] for inside, name in names.items()}, [])
-        values = iter(found)
-        leaves = [next(values) if is_told else None for is_told in told]
-        results = tf.nest.pack_sequence_as(structure, leaves, expand_composites=True)
-        results = {n: value for n, value in _results(results).items() if value is not None}
-        return _apart(results, named)
+        arguments = {inside: named[name] for inside, name in names.items()}
+        found, newest = body(arguments, [named[name] for name, _ in states])
+        outputs = _apart(results(found), named)
+        return {**outputs, **{s.next_name: v for s, v in zip(body.states, newest, strict=True)}}
 
     origin = replace(origin, notes=(*origin.notes, *body.notes))
-    return Source.traced(origin, inputs, call, body.variables)
+    source = Source.traced(origin, specs, call, body.variables)
+    return _carrying(source, states) if states else source
+
+
+def _carrying(source: Source, states: Sequence[tuple[str, VariableState]]) -> Source:
+    """The source of a function with states, which says so."""
+    carried = {
+        name: State(state.next_name, state.value if state.value.any() else None)
+        for name, state in states
+    }
+    zeros = all(state.start is None for state in carried.values())
+    note = (
+        "keeps states between calls, which are inputs and outputs of the files: "
+        f"{', '.join(carried)}. Start with {'zeros' if zeros else 'the values in the SavedModel'} "
+        "and feed back what each call gives as NAME/next"
+    )
+    origin = replace(source.origin, notes=(*source.origin.notes, note))
+    return replace(source, origin=origin, layout=Layout(states=carried))
 
 
 def _require_tensors(name: str, function: TfFunction) -> None:

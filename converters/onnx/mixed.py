@@ -414,7 +414,13 @@ def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:
         gains[index] = _gain(start, excess)
         if excess <= _MARGIN:  # enough, and the segments that are left cost more
             return with_parts([index])
-    order = _best_value(trial, base, segments, gains)
+    alone = trial.costs.total(base)
+
+    def worth(index: int) -> tuple[bool, float]:
+        # Next to FP32 parts a segment may save casts; what does not help comes last.
+        return gains[index] > 0, gains[index] / max(prices[index] - alone, 1.0)
+
+    order = sorted(range(count), key=worth, reverse=True)
 
     def joined(number: int) -> dict[str, str]:
         return with_parts(order[:number])
@@ -429,28 +435,6 @@ def _add_segments(trial: _Trial, base: dict[str, str]) -> dict[str, str]:
         else:
             low = middle
     return joined(high)
-
-
-def _best_value(
-    trial: _Trial, base: dict[str, str], segments: Sequence[Sequence[str]], gains: Sequence[float]
-) -> list[int]:
-    """Segments in the order to join them: first the largest gain for the cost that it adds."""
-    order: list[int] = []
-    joined = list(base)
-    rest = set(range(len(segments)))
-    while rest:
-        now = trial.costs.total(joined)
-
-        def worth(index: int, joined: list[str] = joined, now: float = now) -> tuple[bool, float]:
-            added = trial.costs.total([*joined, *segments[index]]) - now
-            # Next to FP32 parts a segment may save casts; what does not help comes last.
-            return gains[index] > 0, gains[index] / max(added, 1.0)
-
-        best = max(sorted(rest), key=worth)
-        order.append(best)
-        joined = [*joined, *segments[best]]
-        rest.remove(best)
-    return order
 
 
 def _gain(before: float, after: float) -> float:

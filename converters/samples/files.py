@@ -31,7 +31,6 @@ from tfmp.converters.samples.sources import (
     called,
     count_rows,
     stream_of_array,
-    user_error,
     without_labels,
 )
 from tfmp.converters.shared.errors import InputError
@@ -62,7 +61,7 @@ def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
         return _open_npz(path, inputs) if path.suffix.lower() == ".npz" else _open_npy(path, inputs)
     module, colon, function = text.rpartition(":")
     if colon and module and function.isidentifier() and not path.exists():
-        return _call(text, module, function, inputs)
+        return called(text, import_function(f"data {text!r}", module, function), inputs)
     missing = "has an unknown suffix" if path.exists() else "does not exist"
     raise InputError(
         f"data {text!r} {missing}; expected {FORMS}",
@@ -166,14 +165,3 @@ def _reader(what: str, file: IO[bytes], size: int) -> Iterator[np.ndarray]:
         count = min(size, rows - start)
         flat = values(file, header.dtype, count * math.prod(header.shape[1:]))
         yield flat.reshape(count, *header.shape[1:])
-
-
-def _call(text: str, module: str, function: str, inputs: Sequence[TensorSpec]) -> Stream:
-    """Calls `FILE.py:function` of the user's, found from the current folder too."""
-    try:
-        found = import_function(f"data {text!r}", module, function)
-    except InputError:
-        raise
-    except (Exception, SystemExit) as error:  # whatever the user's module does when it is imported
-        raise user_error(text, error) from error
-    return called(text, found, inputs)

@@ -8,7 +8,7 @@ import numpy as np
 from tfmp.converters.samples.data import Samples, open_data, stream_for
 from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, stream_of_array
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.layout import Layout, State, likely_states
+from tfmp.converters.shared.layout import Layout, State, carried_states
 from tfmp.converters.shared.tensors import TensorSpec
 
 
@@ -48,8 +48,8 @@ def open_in_layout(
             if names & layout.states.keys():
                 layout = Layout(layout.axes)
         elif names and (missing := [spec for spec in inputs if spec.name not in names]):
-            states = likely_states(missing, outputs)
-            if states is not None and len(missing) < len(inputs):
+            states = carried_states(missing, outputs)
+            if states and len(missing) < len(inputs):
                 layout = Layout(layout.axes, states)
                 note = (
                     f"the data lacks {', '.join(map(repr, states))}: taken for states that outputs "
@@ -65,32 +65,18 @@ def open_in_layout(
 def _advice(
     layout: Layout, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], named: bool
 ) -> str:
-    """How samples of a model with states look, or of one that may have some.
-
-    Args:
-        layout: as far as it is known.
-        inputs: the model's own.
-        outputs: likewise.
-        named: whether names of arrays tell which inputs the data has.
-    """
+    """The form of samples for a model with states, or for one that may have some."""
     form = (
         "a sample is a sequence: arrays of shape (samples, steps, ...) without the states. Or pass "
         "single steps, with the states among the arrays."
     )
     if layout.states:
         return f" The model keeps states ({', '.join(map(repr, layout.states))}), so {form}"
-    states = next(
-        (
-            states
-            for own in inputs
-            if (states := likely_states([spec for spec in inputs if spec is not own], outputs))
-        ),
-        None,
-    )
+    others = ([spec for spec in inputs if spec is not own] for own in inputs)
+    states = next(filter(None, (carried_states(some, outputs) for some in others)), None)
     if named or states is None:
         return ""
-    given = ", ".join(map(repr, states))
-    return f" If outputs hand {given} to the next step ({_flags(states)}), {form}"
+    return f" If outputs hand inputs to the next step ({_flags(states)}), {form}"
 
 
 def _flags(states: Mapping[str, State]) -> str:

@@ -4,7 +4,6 @@
 """
 
 import os
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec, describe
+from tfmp.converters.shared.user_functions import place_of
 
 # What users have their samples in, see `FORMS`; a batch of it may be any such object too.
 Data: TypeAlias = Any
@@ -145,7 +145,7 @@ def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]
         try:
             result = function()
         except (Exception, SystemExit) as error:  # whatever the user's function does
-            raise user_error(text, error) from error
+            raise _raised_by_user(text, error) from error
         if isinstance(result, str | os.PathLike):
             raise InputError(
                 f"data {text!r} returned the text {result!r}; expected an iterable of batches",
@@ -178,19 +178,13 @@ def _guarded(text: str, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # the user's generator runs here
-        raise user_error(text, error) from error
+        raise _raised_by_user(text, error) from error
 
 
-def user_error(text: str, error: BaseException) -> InputError:
+def _raised_by_user(text: str, error: BaseException) -> InputError:
     """The error that a user's function raised, and its place."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = frames[-1].filename if frames else __file__
-    # The last frame is Python's own for a module that does not parse, and ours for what no call
-    # can make of the object: neither is a place to fix.
-    own = last == __file__ or last.startswith("<")
-    place = "" if own else f" at {last}, line {frames[-1].lineno}"
     return InputError(
-        f"data {text!r} raised {type(error).__name__}: {error}{place}",
+        f"data {text!r} raised {type(error).__name__}: {error}{place_of(error)}",
         "Fix the function; it takes no arguments and returns an iterable of batches",
     )
 

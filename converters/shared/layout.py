@@ -7,7 +7,6 @@ a sample is a whole sequence of steps, which starts from the state that the mode
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
 
 import numpy as np
 
@@ -272,26 +271,22 @@ def declared_states(
     return {name: State(output) for name, output in states.items()}
 
 
-def likely_states(
+def carried_states(
     missing: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> dict[str, State] | None:
-    """Inputs that the data lacks, taken for states that outputs carry on.
-
-    An output carries a state on if it has its dtype and shape. Where several do, the one whose name
-    is most like the state's is taken, such as `stateN` for `state` and `hn` for `h`.
+    """Inputs that the data lacks as states that outputs carry on: those of their shapes, in order.
 
     Returns:
-        States by input; None if an input has no such output, or two share one.
+        States by input; None where as many outputs do not have the dtype and shape of some of them.
     """
     found: dict[str, State] = {}
     for spec in missing:
-        fitting = [output for output in outputs if spec.shape and _carries(output, spec)]
-        if not fitting:
+        alike = [one for one in missing if _carries(one, spec)]
+        fitting = [one for one in outputs if _carries(one, spec)]
+        if not spec.shape or len(fitting) != len(alike):
             return None
-        likeness = [SequenceMatcher(None, spec.name, output.name).ratio() for output in fitting]
-        found[spec.name] = State(fitting[int(np.argmax(likeness))].name)
-    taken = {state.output for state in found.values()}
-    return found if found and len(taken) == len(found) else None
+        found[spec.name] = State(fitting[alike.index(spec)].name)
+    return found
 
 
 def _carries(output: TensorSpec, state: TensorSpec) -> bool:

@@ -1,7 +1,7 @@
 """The names, shapes and dtypes of a model's inputs and outputs."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -122,6 +122,15 @@ def relative_l2(expected: np.ndarray, received: np.ndarray) -> float:
         error = np.where(same, 0.0, expected.astype(np.float64) - received)
         scale = np.linalg.norm(np.where(np.isfinite(expected), expected, 0.0))
         return float(np.linalg.norm(error) / max(scale, np.finfo(np.float32).tiny))
+
+
+def unique_name(name: str, taken: Set[str]) -> str:
+    """`name`, with a number behind it if it is taken."""
+    count, unique = 1, name
+    while unique in taken:
+        count += 1
+        unique = f"{name}_{count}"
+    return unique
 
 
 def describe(specs: Sequence[TensorSpec]) -> str:

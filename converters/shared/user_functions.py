@@ -4,6 +4,7 @@ import importlib
 import inspect
 import os
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,8 +27,7 @@ def import_function(what: str, module: str, function: str, folder: str | None = 
         folder: a folder where modules are found, too; None for the current one.
 
     Raises:
-        InputError: there is no such module or function.
-        Exception: the module raised it while it was imported.
+        InputError: there is no such module or function, or the module raises an error.
     """
     where = folder or os.getcwd()
     sys.path.insert(0, where)
@@ -42,6 +42,9 @@ def import_function(what: str, module: str, function: str, folder: str | None = 
             "Name it as in an import, or as FILE.py; run from the folder that holds it or install "
             "it",
         ) from error
+    except (Exception, SystemExit) as error:  # whatever the user's module does
+        raised = f"raised {type(error).__name__} when it was imported: {error}{place_of(error)}"
+        raise InputError(f"{what}: its module {raised}", "Fix the module") from error
     finally:
         if where in sys.path:
             sys.path.remove(where)
@@ -54,6 +57,16 @@ def import_function(what: str, module: str, function: str, folder: str | None = 
             "Name one of these" if own else "Name another module",
         )
     return getattr(loaded, function)
+
+
+def place_of(error: BaseException) -> str:
+    """The user's own line that raised an error; "" if no line of theirs is known."""
+    files = __file__, module_of_file.__code__.co_filename, os.path.join(importlib.__file__, "_")
+    own = tuple(f"{Path(file).parents[1]}{os.sep}" for file in files)
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not frame.filename.startswith((*own, "<")):
+            return f" at {frame.filename}, line {frame.lineno}"
+    return ""
 
 
 def _is_function_of(module: ModuleType, name: str, value: object) -> bool:

@@ -51,6 +51,10 @@ _NOTHING_TO_SCALE = (
     "standard deviation"
 )
 _KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
+_ROUNDED_INPUT = (
+    "FP16 holds {}: subtract its mean, or scale it, before the model; or convert to ONNX, where it "
+    "stays FP32 up to the first product"
+)
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
 _UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that FP16 harms"
 _READ_ONCE = (
@@ -286,24 +290,18 @@ def _looked_at(
 
     if samples is None:
         return source, FileNotes((_NO_SAMPLES,))
-    if options.repair:
-        progress("repairing layers that overflow in FP16")
-        repaired = repair_model(source, samples.batches)
-        changes = tuple(map(str, repaired.changes))
-        if not changes:
-            changes = (_UNREPAIRABLE if repaired.left or repaired.lost else _NOTHING_TO_REPAIR,)
-        left = _told("not repaired: {}", repaired.left)
-        batches = [batch for batch, _ in samples.for_search()]
-        remedy = _remedy(repaired, options, lambda: batches, progress)
-        return repaired.source, FileNotes(changes, left, *remedy)
-    if samples.once:  # the validation needs these samples
+    if samples.once and not options.repair:  # the validation needs these samples
         return source, FileNotes((_READ_ONCE,))
-    progress("looking for layers that overflow in FP16")
     batches = [batch for batch, _ in samples.for_search()]
-    found = repair_model(source, lambda: batches, overflow=False)
-    told = _told("overflows in FP16: {}", found.left)
+    progress(f"{'repairing' if options.repair else 'looking for'} layers that overflow in FP16")
+    given = samples.batches if options.repair else lambda: batches
+    found = repair_model(source, given, overflow=options.repair)
+    changes = _told("{}", found.changes)
+    if options.repair and not changes:
+        changes = (_UNREPAIRABLE if found.left or found.lost else _NOTHING_TO_REPAIR,)
+    left = _told("not repaired: {}" if options.repair else "overflows in FP16: {}", found.left)
     remedy = _remedy(found, options, lambda: batches, progress)
-    return found.source, FileNotes(_told("{}", found.changes), told, *remedy)
+    return found.source, FileNotes(changes, left, *remedy)
 
 
 def _remedy(
@@ -317,8 +315,10 @@ def _remedy(
     Returns:
         The way in words, and its options; None if there are none.
     """
-    from tfmp.converters.tflite.rewriting import leave_scaling, repair_model
+    from tfmp.converters.tflite.rewriting import leave_scaling, repair_model, rounded_input
 
+    if rounded := rounded_input(found.source, batches()):
+        return _ROUNDED_INPUT.format(rounded), None
     flags, ways = [], []
     if not options.host_output_scaling:
         progress("trying whether the host can scale outputs")

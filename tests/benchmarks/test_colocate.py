@@ -38,43 +38,11 @@ def test_modes_are_compared_within_a_round(benchmark):
     assert row[: len(heading)][:4] == ("fused", "2 s", "2.00x", "2.00x to 2.00x")
 
 
-def ways(**speeds):
-    return [{"mode": mode, "speed": (0.5, speed, 9.0)} for mode, speed in speeds.items()]
-
-
-def test_the_crossover_names_the_fastest_mode_where_it_is_worth_it(benchmark):
-    found = [
-        {"width": 32, "batch": 8, "ways": ways(sequential=1.0, threads=1.1, fused=2.5)},
-        {"width": 32, "batch": 64, "ways": ways(sequential=1.0, threads=1.04, fused=0.9)},
-        {"width": 256, "batch": 8, "ways": ways(sequential=1.0, threads=1.2, fused=1.0)},
-        {"width": 256, "batch": 64, "ways": ways(sequential=1.0, threads=0.8, fused=0.9)},
-    ]
-    assert benchmark.crossover_cells(found) == [
-        ("width", "batch 8", "batch 64"),
-        ("32", "fused 2.50x", "sequential"),
-        ("256", "threads 1.20x", "sequential"),
-    ]
-
-
 def test_a_pair_is_of_different_models_and_a_group_of_one_in_three_precisions(benchmark):
     one, two = benchmark.jobs_of("tiny+convolutional", 5)
     assert (one.model, two.model) == (benchmark.tiny, benchmark.convolutional)
     assert one.policy != two.policy
     assert [job.policy for job in benchmark.jobs_of("tiny", 5)][:2] == ["float32", "float64"]
-
-
-@pytest.mark.slow
-def test_the_crossover_runs(tmp_path):
-    path = tmp_path / "found.json"
-    sizes = ["--widths", "8", "--batches", "4", "8", "--rounds", "1", "--steps", "2"]
-    done = subprocess.run(
-        [sys.executable, SCRIPT, "--crossover", *sizes, "--json", path],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "batch 4" in done.stdout
-    assert [len(cell["ways"]) for cell in json.loads(path.read_text())["crossover"]] == [4, 4]
 
 
 @pytest.mark.slow

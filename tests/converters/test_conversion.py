@@ -63,16 +63,6 @@ def test_a_square_that_overflows_fp16_fails_without_a_gpu(tmp_path):
     assert [candidate.verdict for candidate in report.candidates] == ["FAIL", "FAIL"]
 
 
-def test_the_same_model_in_fp32_passes(tmp_path):
-    model = keras_models.variance_overflow()
-    artifact = convert(
-        model, output=tmp_path / "v.onnx", precision="fp32", data=samples(400, 1024),
-        budget=DriftBudget(rel_l2=1e-4),
-    )  # fmt: skip
-    assert artifact.report.verdict == "PASS"
-    assert artifact.report.candidates[0].runner.fp16 is None
-
-
 def test_nan_where_the_original_has_none_fails_with_that_reason(tmp_path):
     """exp(12) = 1.6e5 overflows; inf / inf is NaN in FP16 and 1 in float32."""
     x = keras.Input((4,), name="x")
@@ -86,15 +76,6 @@ def test_nan_where_the_original_has_none_fails_with_that_reason(tmp_path):
     assert candidate.verdict == "FAIL"
     assert candidate.outputs[0].nonfinite == 1
     assert any("finite" in reason for reason in candidate.reasons)
-
-
-def test_a_file_that_cannot_run_costs_its_candidate_only(converted, tmp_path):
-    model, artifacts = converted
-    broken = tmp_path / "broken.onnx"
-    broken.write_bytes(b"not a model")
-    report = validate(model, [broken, artifacts[0]], samples(400, 6))
-    assert [candidate.verdict for candidate in report.candidates] == ["FAIL", "PASS"]
-    assert "broken.onnx" in report.candidates[0].reasons[0]
 
 
 @pytest.mark.slow
@@ -145,18 +126,9 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path, monkeypatch, 
     ("candidates", "message"),
     [
         ([], "no candidate to validate"),
-        ("missing.onnx", "missing.onnx: no such file. Convert the model first"),
-        ("model.keras", "expected a candidate ending in .onnx or .tflite"),
         (3, "expected a candidate to be a path or an Artifact, received int"),
     ],
 )
 def test_bad_candidates_are_refused(candidates, message):
     with pytest.raises(InputError, match=message):
         validate(keras_models.dense(), candidates, samples(4, 6))
-
-
-def test_a_candidate_of_another_model_is_refused(converted, tmp_path):
-    _, artifacts = converted
-    other = keras_models.variance_overflow()
-    with pytest.raises(InputError, match=r"dense.onnx: its outputs cannot be matched"):
-        validate(other, artifacts[0], samples(4, 1024))

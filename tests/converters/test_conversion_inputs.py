@@ -49,8 +49,7 @@ class OverTime(keras.Model):
         return sum(self.head(x[:, step]) for step in range(x.shape[1]))
 
 
-@pytest.mark.parametrize("form", ["array", "npz", "batches"])
-@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize(("form", "saved"), [("array", False), ("npz", True), ("batches", True)])
 def test_ids_are_what_the_data_says(form: str, saved: bool, tmp_path: Path):
     live = model = Ranker()
     live(IDS[:2])

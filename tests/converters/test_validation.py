@@ -63,8 +63,6 @@ def test_tasks_and_metrics_that_do_not_fit_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'z', which the reference does not have; its outputs: y"):
         convert(model, output=tmp_path / "m.onnx", data=SAMPLES, tasks={"z": "ids"})
     assert not (tmp_path / "m.onnx").exists()
-    x = keras.Input((4,), name="x")
-    model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
     path = convert(model, output=tmp_path / "m.onnx").path
     for data in (SAMPLES, None):
         with pytest.raises(InputError, match="compares predictions with labels, and the samples"):
@@ -284,7 +282,6 @@ class TestValuesThatAModelCannotTake:
             validate(model, file, data)
         with pytest.raises(InputError, match=self.ONNX_RUNTIME):
             validate(file, file, data)
-        model, file, data = words
         with pytest.raises(InputError, match=self.TENSORFLOW):
             validate(model, file, data[60:], np.zeros(40, int))
 

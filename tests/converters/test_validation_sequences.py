@@ -107,7 +107,7 @@ def test_the_report_says_which_input_was_taken_for_a_state(leaky: Path):
 
 @pytest.mark.parametrize("data", [lambda x: x, lambda x: iter([x]), lambda x: lambda: iter([x])])
 def test_arrays_without_names_are_told_how_to_declare_states(leaky: Path, data):
-    with pytest.raises(InputError, match=r"hand 'state' to the next step \(--state state=stateN\)"):
+    with pytest.raises(InputError, match=r"hand inputs to the next step \(--state state=stateN\)"):
         open_samples(open_model(leaky, SILENT), data(sequences(8, 3)), None, Plan())
 
 

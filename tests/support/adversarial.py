@@ -95,8 +95,6 @@ ADVERSARIES: tuple[Adversary, ...] = (
         *("softplus_op", graphs.activated("Softplus")),
         *(draws.normal(64, shift=-7), draws.normal(64)),
     ),
-    *_both("asinh", graphs.activated("Asinh"), draws.normal(64, scale=200), draws.normal(64)),
-    *_both("selu", graphs.activated("Selu"), draws.normal(64, scale=0.004), draws.normal(64)),
     *_both(
         *("square_sum", graphs.reduce("ReduceSumSquare", 64, "y = Mul(r, s)")),
         *(draws.normal(64, scale=60), draws.uniform(64, own=True)),

@@ -20,7 +20,6 @@ class FieldCase(Thread):
     Attributes:
         thread: where it was made, as in "owner/name#7".
         title: what goes wrong there, in a few words.
-        story: what the thread tells and what the rebuilt model keeps of it, in sentences.
         tool: the name of a tool in `benchmarks/field_tools.py`, or the reason why the tool of the
             report cannot be run, beginning with "not run here".
         make: builds the model: an ONNX protobuf or a Keras model. Seeded.
@@ -30,13 +29,11 @@ class FieldCase(Thread):
         emulate: precision of sums, as `convert` takes it; None for its default.
         options: further options of `convert`.
         asked: further options of the tool.
-        counted: op types to count in the ONNX files, where the report is about these.
         slow: takes more than a few seconds.
     """
 
     thread: str
     title: str
-    story: str
     tool: str
     make: Callable[[], Any]
     draw: Callable[[Generator, int], Batch]
@@ -45,7 +42,6 @@ class FieldCase(Thread):
     emulate: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     asked: Mapping[str, Any] = field(default_factory=dict)
-    counted: tuple[str, ...] = ()
     slow: bool = False
 
     def model(self) -> Any:

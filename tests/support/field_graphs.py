@@ -25,19 +25,6 @@ def upsampling() -> onnx.ModelProto:
     )
 
 
-def resize_and_sum() -> onnx.ModelProto:
-    return parse(
-        """
-        agraph (float[N, 3, 8, 8] image) => (float[N, 3, 16, 16] place)
-        <float[0] none = {}, float[4] scales = {1, 1, 2, 2}, int64 axis = {3}> {
-            r = Relu(image)
-            up = Resize <mode = "nearest"> (r, none, scales)
-            place = CumSum(up, axis)
-        }
-        """
-    )
-
-
 def casts() -> onnx.ModelProto:
     return parse(
         """
@@ -91,34 +78,6 @@ def merged_decoder() -> onnx.ModelProto:
 def decoder_inputs(generator: Generator, samples: int) -> Batch:
     both = generator.standard_normal((2, samples, 4, 16)).astype(np.float32)
     return {"hidden": both[0], "past": both[1], "use_past": np.array(True)}
-
-
-def resize_in_loop() -> onnx.ModelProto:
-    """Images resized one by one: `tf.map_fn`, as tf2onnx writes it."""
-    return parse("""
-    agraph (float[N, 10, 10, 3] images) => (float[M, 8, 8, 3] small)
-    <bool go = {1}, int64 first = {0}, int64[1] zeroth = {0}, float[0] none = {},
-     int64[4] sizes = {1, 3, 8, 8}, float scale = {0.0078125}> {
-        shape = Shape(images)
-        count = Gather(shape, first)
-        small = Loop (count, go) <
-            body = each (int64 i, bool c) => (bool d, float[8, 8, 3] out) {
-                d = Identity(c)
-                image = Gather(images, i)
-                one = Unsqueeze(image, zeroth)
-                chw = Transpose <perm = [0, 3, 1, 2]> (one)
-                resized = Resize <mode = "linear"> (chw, none, , sizes)
-                hwc = Transpose <perm = [0, 2, 3, 1]> (resized)
-                squeezed = Squeeze(hwc, zeroth)
-                out = Mul(squeezed, scale)
-            }
-        >
-    }
-    """)
-
-
-def photographs(generator: Generator, samples: int) -> Batch:
-    return {"images": generator.uniform(0, 255, (samples, 10, 10, 3)).astype(np.float32)}
 
 
 def blocked_residual() -> onnx.ModelProto:
@@ -211,26 +170,13 @@ CASES = [
     FieldCase(
         "microsoft/onnxruntime#14827",
         "a model with Resize becomes invalid",
-        "The converted file loads in `onnx` and not in ONNX Runtime: the scales of Resize must "
-        "be float32. Kept: convolutions around a Resize with scales.",
         _TRANSFORMERS,
         upsampling,
         normal("image", 3, 12, 12),
     ),
     FieldCase(
-        "microsoft/onnxconverter-common#208",
-        "nodes out of order; Resize and CumSum stay FP32",
-        "With inputs and outputs kept float32, the checker complains of the order of nodes, and "
-        "operators that have FP16 versions are on the list that blocks them.",
-        _COMMON,
-        resize_and_sum,
-        normal("image", 3, 8, 8),
-    ),
-    FieldCase(
         "microsoft/onnxconverter-common#320",
         "a Cast to float32 makes the file invalid",
-        "A Cast to float32 in the model keeps its target while its output is marked FP16, so that "
-        "ONNX Runtime refuses the file. Kept: two such casts around a Pow.",
         _COMMON,
         casts,
         token_ids(0, 40, 6),
@@ -238,27 +184,13 @@ CASES = [
     FieldCase(
         "microsoft/onnxconverter-common#276",
         "casts that nothing reads, and casts that read themselves",
-        "Converting a model that was converted before gives casts of equal names. Kept: a model "
-        "of which one part is FP16 already.",
         _COMMON,
         half_already,
         normal("x", 16),
     ),
     FieldCase(
-        "microsoft/onnxconverter-common#266",
-        "a loop over images with a Resize does not load",
-        "A ResNet50 for 640 x 640 images resizes them one by one in a Loop; its FP16 file does not "
-        "load, since Resize has sizes and scales at once. Kept: the loop as tf2onnx writes it.",
-        _COMMON,
-        resize_in_loop,
-        photographs,
-    ),
-    FieldCase(
         "microsoft/onnxruntime#20189",
         "a merged decoder cannot be converted",
-        "MusicGen's merged decoder has its cache in two branches of an If; the tool ends with "
-        "'failed in shape inference'. Kept: two branches that capture outer values and share a "
-        "weight.",
         "OnnxModel.convert_float_to_float16",
         merged_decoder,
         decoder_inputs,
@@ -267,9 +199,6 @@ CASES = [
     FieldCase(
         "microsoft/onnxruntime#11245",
         "with operators kept in FP32, Add gets two types",
-        "A T5 decoder with eight operators on the block list does not load: an Add has one FP16 "
-        "and one FP32 input. Kept: a residual and a normalization, with six of the eight "
-        "operators, which stay in FP32.",
         _TRANSFORMERS,
         blocked_residual,
         normal("tokens", 6, 32),
@@ -279,8 +208,6 @@ CASES = [
     FieldCase(
         "PaddlePaddle/PaddleOCR#7283",
         "an export by PaddlePaddle cannot be converted",
-        "The converter ends with 'Inferred shape and existing shape differ in dimension 2: (32) "
-        "vs (-1)': PaddlePaddle writes -1 for open sizes and records shapes that contradict them.",
         _COMMON,
         paddle_text_detector,
         normal("x", 3, 24, 40),
@@ -289,8 +216,6 @@ CASES = [
     FieldCase(
         "microsoft/onnxruntime#14582",
         "shape mismatch when a buffer is used again",
-        "A super-resolution model runs in FP32 and ends in an error in FP16: its output of twice "
-        "the size is declared with the input's names for the sizes. Kept: those names.",
         _COMMON,
         super_resolution,
         normal("image", 3, 10, 14),

@@ -1,7 +1,5 @@
 """Keras models behind reports about TensorFlow Lite, tf2onnx and Keras's own exporters."""
 
-import tempfile
-
 import keras
 import numpy as np
 from field_case import FieldCase, Generator, normal
@@ -102,14 +100,6 @@ def gru() -> keras.Model:
     return keras.Model(steps, out, name="gru")
 
 
-def small_sequential() -> keras.Model:
-    keras.utils.set_random_seed(7)
-    return keras.Sequential(
-        [keras.Input((20, 20, 3), name="image"), layers.Conv2D(8, 1, 1, name="conv")],
-        name="small",
-    )
-
-
 def two_inputs() -> keras.Model:
     keras.utils.set_random_seed(11)
     first = keras.Input((128, 2), name="input_1")
@@ -123,17 +113,6 @@ def two_inputs() -> keras.Model:
 def two_series(generator: Generator, samples: int) -> Batch:
     return {**normal("input_1", 128, 2)(generator, samples),
             **normal("input_2", 64, 4)(generator, samples)}  # fmt: skip
-
-
-def saved_and_loaded() -> keras.Model:
-    keras.utils.set_random_seed(8)
-    features = keras.Input((12,), name="features")
-    hidden = layers.Dense(16, activation="relu")
-    model = keras.Sequential([features, hidden, layers.Dense(3, name="scores")], name="loaded")
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/loaded.keras"
-        model.save(path)
-        return keras.models.load_model(path)
 
 
 def gelu_block() -> keras.Model:
@@ -151,34 +130,12 @@ def group_norm() -> keras.Model:
     return keras.Model(image, layers.Dense(5, name="out")(x), name="group_norm")
 
 
-def flat_regions(generator: Generator, samples: int) -> Batch:
-    """Images with groups of channels that are constant, and some that are large."""
-    image = generator.standard_normal((samples, 8, 8, 16)) * 20_000.0
-    image[: samples // 4, ..., :4] = 0.25
-    return {"image": image.astype(np.float32)}
-
-
-def global_mean() -> keras.Model:
-    feature = keras.Input((232, 304, 1), name="feature")
-    return keras.Model(feature, layers.GlobalAveragePooling2D()(feature), name="global_mean")
-
-
-def negative_maps(generator: Generator, samples: int) -> Batch:
-    level = generator.uniform(-6.0, 2.0, (samples, 1, 1, 1))
-    noise = generator.random((samples, 232, 304, 1), dtype=np.float32)
-    return {"feature": (noise * 0.5 + level).astype(np.float32)}
-
-
 _LITE = "TFLiteConverter, float16"
-_GPU_HELP = " The delegate itself needs a phone; its FP16 arithmetic is run on the CPU."
 
 CASES = [
     FieldCase(
         "tensorflow/tensorflow#67216",
         "ADD(x, 1e-5) gives other numbers on the GPU",
-        "A layer normalization of a tracker gives severely wrong sums of variance and epsilon on "
-        "the GPU delegate, and right ones on the CPU. Kept: the normalization in single "
-        "operations, with variances in the thousands." + _GPU_HELP,
         _LITE,
         spread_norm,
         normal("tokens", 16, 64),
@@ -188,9 +145,6 @@ CASES = [
     FieldCase(
         "tensorflow/tensorflow#48671",
         "a DenseNet's classes are bogus with setPrecisionLossAllowed(true)",
-        "An FC-DenseNet with an ArgMax at its end is right on the CPU and on the GPU in FP32, and "
-        "bogus in FP16. Kept: concatenated convolutions behind batch normalizations whose values "
-        "grow past FP16's range, and the scores that the ArgMax reads." + _GPU_HELP,
         _LITE,
         dense_net,
         normal("image", 16, 16, 3),
@@ -201,9 +155,6 @@ CASES = [
     FieldCase(
         "tensorflow/tensorflow#43719",
         "a DistilBERT in float16 answers NaN",
-        "Converted with float16 weights, the classifier's accuracy falls from 90 % to 50 %, as "
-        "all answers are NaN. Kept: attention with a mask of 1e30, an epsilon of 1e-12 and a "
-        "softmax over two labels.",
         _LITE,
         masked_classifier,
         sentences,
@@ -214,8 +165,6 @@ CASES = [
     FieldCase(
         "tensorflow/tensorflow#43393",
         "reduce_sum is off by 1e-3 on the GPU",
-        "The sum over a feature map differs on the GPU delegate, which adds up in FP16. Kept: "
-        "the sum, alone." + _GPU_HELP,
         _LITE,
         sum_of_map,
         uniform_maps,
@@ -225,8 +174,6 @@ CASES = [
     FieldCase(
         "google-ai-edge/LiteRT#9249",
         "SUM over 65,504 makes EfficientNet-B0 NaN",
-        "The squeeze-and-excite blocks of EfficientNet sum over their maps before they divide, and "
-        "the GPU sums in FP16. Kept: one block." + _GPU_HELP,
         _LITE,
         squeeze_excite,
         bright_images,
@@ -237,8 +184,6 @@ CASES = [
     FieldCase(
         "tensorflow/tensorflow#58668",
         "LSTM layers need Flex operators",
-        "TensorFlow Lite files of Keras LSTMs with an open batch need TensorFlow's own operators, "
-        "which plain runtimes lack.",
         _LITE,
         lstm,
         normal("steps", 10, 6),
@@ -246,76 +191,18 @@ CASES = [
         slow=True,
     ),
     FieldCase(
-        "onnx/tensorflow-onnx#2348",
-        "from_keras fails with Keras 3",
-        "`tf2onnx.convert.from_keras` ends in an AttributeError ('output_names') for a Sequential "
-        "model since TensorFlow 2.16. Kept: the report's one convolution.",
-        "tf2onnx.convert.from_keras",
-        small_sequential,
-        normal("image", 20, 20, 3),
-    ),
-    FieldCase(
         "onnx/tensorflow-onnx#2329",
         "no support for Keras 3",
-        "With TensorFlow 2.16, which brings Keras 3, `from_keras` ends in an AttributeError "
-        "('_get_save_spec'); an answer gives a signature for each input to get around it. Kept: "
-        "that answer's two inputs, with a small net behind them and no signature.",
         "tf2onnx.convert.from_keras",
         two_inputs,
         two_series,
         samples=640,
     ),
     FieldCase(
-        "onnx/tensorflow-onnx#2448",
-        "KeyError: 'keras_tensor_65'",
-        "A model that was saved and loaded ends `from_keras` in a KeyError for the name of an "
-        "output.",
-        "tf2onnx.convert.from_keras",
-        saved_and_loaded,
-        normal("features", 12),
-        samples=640,
-    ),
-    FieldCase(
         "onnx/tensorflow-onnx#2347",
         "exact GELU: 'erfc is not supported'",
-        "TensorFlow now writes exact GELU with Erfc, which tf2onnx does not know. Keras's own "
-        "exporter stands on tf2onnx. Kept: a block with that GELU.",
         "keras.Model.export",
         gelu_block,
         normal("tokens", 8, 16),
-    ),
-    FieldCase(
-        "onnx/tensorflow-onnx#1684",
-        "a GRU becomes a loop instead of one GRU node",
-        "The exported file has loops and dozens of nodes, which several runtimes refuse. Kept: the "
-        "report's Dense, GRU and softmax.",
-        "keras.Model.export",
-        gru,
-        normal("steps", 10, 8),
-        samples=320,
-        counted=("GRU", "Loop"),
-    ),
-    FieldCase(
-        "keras-team/keras#22586",
-        "GroupNormalization gives NaN under mixed_float16",
-        "With a small epsilon or large values the layer gives NaN under the mixed_float16 policy, "
-        "as inputs are cast to FP16 before it. Kept: constant regions, large values, an epsilon "
-        "of 1e-7.",
-        "Keras under mixed_float16",
-        group_norm,
-        flat_regions,
-        samples=60,
-    ),
-    FieldCase(
-        "tensorflow/tensorflow#56890",
-        "tf.reduce_mean of 232 x 304 float16 values is NaN on the CPU",
-        "Both the sum and the number of elements pass 65,504. Kept: the mean over such a map. The "
-        "emulation below sums in FP16 as that kernel did.",
-        "TensorFlow in float16",
-        global_mean,
-        negative_maps,
-        samples=60,
-        emulate="pessimistic",
-        slow=True,
     ),
 ]

@@ -39,10 +39,6 @@ CASES = [
     FieldCase(
         "NVIDIA/TensorRT#4616",
         "`polygraphy debug precision` does not tell which nodes need FP32",
-        "The search ends with 'try running the first 1301 layer(s) in higher precision'; the "
-        "layers are TensorRT's, and the asker cannot tell which nodes of the ONNX file to keep in "
-        "FP32. The thread has no model. Made for it: twelve residual blocks, of which the eighth "
-        "has a product that passes 65,504.",
         "not run here: needs TensorRT",
         deep_stack,
         normal("tokens", 8, 32),

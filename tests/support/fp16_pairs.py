@@ -173,6 +173,15 @@ def _rare_class(product: type, rest: type) -> Outputs:
     return {"y": np.concatenate([scores, rarest], axis=1) + rest(200)}
 
 
+def _attractor(product: type, rest: type) -> Outputs:
+    """As before; the rarest is decided in 1 of 1,000 samples, and nearly so in 5 others."""
+    scores = _rare_class(product, rest)["y"][:, :-1] - rest(200)
+    places = np.arange(SAMPLES)
+    ahead = np.where(places == 100, rest(1), np.where(places % 200 == 1, rest(-0.025), rest(-20)))
+    rarest = (scores.max(axis=1) + ahead)[:, None]
+    return {"y": np.concatenate([rarest, scores], axis=1) + rest(200)}
+
+
 def _labels(product: type, rest: type) -> Outputs:
     return {"y": _scores(product, 6).astype(rest) * rest(0.05) + rest(100) - rest(100)}
 
@@ -190,6 +199,21 @@ def _few_samples(product: type, rest: type) -> Outputs:
     return {"y": values + offset - offset + rest(40)}
 
 
+def _wandering(product: type, rest: type) -> Outputs:
+    """Waves, of which one in 50 stands beside an offset that is taken away again."""
+    waves = _scores(product, 60, 1).astype(rest)
+    offset = np.where(np.arange(SAMPLES) % 50 == 0, 3000, 0)[:, None, None].astype(rest)
+    level = _scores(product, 1, 1, seed=1).astype(rest) * rest(40)
+    return {"y": waves + offset - offset + level}
+
+
+def _boxes(product: type, rest: type) -> Outputs:
+    """Small boxes in a large picture: two corners each."""
+    places = _scores(product, 10, 4).astype(rest)
+    low = rest(2000) + rest(400) * places[..., :2]
+    return {"y": np.concatenate([low, low + rest(6) + rest(2) * places[..., 2:]], axis=2)}
+
+
 def _angles(product: type, rest: type) -> Outputs:
     return {"y": (_scores(product, 1).astype(rest) * rest(60) + rest(36000)) % rest(360)}
 
@@ -200,7 +224,7 @@ def _quaternions(product: type, rest: type) -> Outputs:
     return {"y": vector / np.sqrt((vector * vector).sum(axis=1, keepdims=True, dtype=rest))}
 
 
-_NUMBERS = {"y": "regression"}
+_NUMBERS, _YES = {"y": "regression"}, {"y": "binary"}
 
 PAIRS = (
     Pair("pressures beside an offset", "between_samples", _beside(0.6, 1013, 1)),
@@ -220,7 +244,12 @@ PAIRS = (
     Pair("small balances", "sample_share", _balances),
     Pair("chances near one", "near_end", _survival),
     Pair("logits beside an offset", "flip_rate", _logits, {"y": "classification"}),
+    Pair("logits that nobody declares", "meaning", _beside(1, 300, 10)),
     Pair("a rare class", "class_flip_rate", _rare_class, {"y": "classification"}),
+    Pair("a rare class that draws others", "class_flip_rate", _attractor, {"y": "classification"}),
+    Pair("scores that rank beside an offset", "between_samples", _beside(0.02, -70, 1), _YES),
+    Pair("shapes of some samples", "wrong_samples", _wandering, _NUMBERS),
+    Pair("small boxes in a large picture", "between_columns", _boxes),
     Pair("labels beside an offset", "flip_rate", _labels, {"y": "multilabel"}),
     Pair("numbers of things past 2,048", "flip_rate", _numbers),
     Pair("an embedding beside its mean", "between_samples", _beside(2e-3, 1, 64)),

@@ -154,14 +154,3 @@ def overflowing_sums() -> keras.Model:
             layers.Dense(1),
         ]
     )
-
-
-def adamw() -> keras.optimizers.Optimizer:
-    """An optimizer with everything that a wrapper could count or scale wrongly."""
-    return keras.optimizers.AdamW(
-        keras.optimizers.schedules.CosineDecay(0.05, 12),
-        weight_decay=0.01,
-        global_clipnorm=0.5,
-        use_ema=True,
-        gradient_accumulation_steps=2,
-    )

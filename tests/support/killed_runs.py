@@ -85,7 +85,7 @@ def run(work: Callable[[], object], kill: int | None = None) -> None:
             traceback.print_exc()
         os._exit(status)
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    killed = kill is not None and status in (2, -signal.SIGKILL)  # 2 where another one watches
+    killed = kill is not None and status == -signal.SIGKILL
     check(killed or status == 0, f"status {status}")
     until = time.monotonic() + _GONE_SECONDS
     while going_on := [each for each in map(_session, _processes()) if each == process]:
@@ -130,13 +130,10 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def convert(*words: object, watched: bool = False) -> None:
-    """`tfmp-convert`, in this process or in one that this one watches."""
+def convert(*words: object) -> None:
+    """`tfmp-convert`, in this process."""
     from tfmp.converters.commands.cli import main
 
-    if watched:
-        sys.argv[1:] = map(str, words)
-        main()
     main(list(map(str, words)))
 
 

@@ -95,17 +95,6 @@ def hidden_sums() -> keras.Model:
     return keras.Model(x, outputs, name="hidden")
 
 
-def spike_in_a_loop() -> keras.Model:
-    """A recurrent state that is large in the middle of the sequence and small at its end."""
-    inputs = keras.Input((6, 1), name="x")
-    cell = keras.layers.SimpleRNN(
-        1, activation=None, use_bias=False, kernel_initializer="ones", name="state"
-    )
-    model = keras.Model(inputs, cell(inputs), name="spike")
-    cell.cell.recurrent_kernel.assign([[0.01]])
-    return model
-
-
 def only_integers() -> keras.Model:
     """No GPU takes 64-bit integers, so all of it runs on the CPU."""
     inputs = keras.Input((4,), name="ids", dtype="int64")

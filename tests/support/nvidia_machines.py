@@ -62,9 +62,6 @@ A100_MIG = FakeNvml(
         FakeCard(_A100, "GPU-2222", (8, 0), 40960, 4, mig=False),
     ),
 )
-A100_MIG_WITHOUT_INSTANCES = FakeNvml(
-    "535.104.05", 12020, (FakeCard(_A100, "GPU-1111", (8, 0), 40960, 88, mig=True),)
-)
 H100 = FakeNvml("580.65.06", 13000, (FakeCard(_H100, "GPU-9c9c", (9, 0), 81559, 61, mig=False),))
 H100_MIG = FakeNvml(
     "550.90.07",

@@ -36,7 +36,6 @@ class TrainingCase(Thread):
     Attributes:
         thread: where it was made, as in "owner/name#7".
         title: what goes wrong there, in a few words.
-        story: what the thread tells and what is rebuilt of it, in sentences.
         keras: does what the report does, with Keras alone.
         tfmp: does it with this package.
         backend: the Keras backend that both need.
@@ -44,7 +43,6 @@ class TrainingCase(Thread):
 
     thread: str
     title: str
-    story: str
     keras: Callable[[], Outcome]
     tfmp: Callable[[], Outcome]
     backend: str = "tensorflow"
@@ -139,7 +137,6 @@ def _fit(
 def both(
     thread: str,
     title: str,
-    story: str,
     build: Build,
     x: object,
     y: object,
@@ -150,7 +147,6 @@ def both(
     return TrainingCase(
         thread,
         title,
-        story,
         lambda: by_policy(build, x, y, loss, **options),
         lambda: by_callback(build, x, y, loss, **options),
     )

@@ -10,7 +10,6 @@ from verdict_case import (
     classify,
     flushed,
     half,
-    lost,
     regress,
     sigmoid,
     softmax,
@@ -27,33 +26,12 @@ def diagnoses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndar
     return truth, *classify(rng, truth, 6, separation=5)
 
 
-@benign("a classifier with a rare class", **SOFTMAX)
-def _(rng):
-    """Every patient gets the same diagnosis as before, the five rare ones included."""
-    _, logits, rounded = diagnoses(rng)
-    return Outputs({"diagnosis": softmax(logits)}, {"diagnosis": half(softmax(rounded))})
-
-
 @harmful("a class of 5 in 1000 samples that is never decided any more", **SOFTMAX)
 def _(rng):
     """The rarest disease is not diagnosed once; its five patients are sent home."""
     _, logits, rounded = diagnoses(rng)
     rounded[:, 5] = -10
     return Outputs({"diagnosis": softmax(logits)}, {"diagnosis": half(softmax(rounded))})
-
-
-@harmful("logits of 60 and a class of 5 in 1000 samples that is lost, with labels")
-def _(rng):
-    """Accuracy falls by half a point only, and yet the rarest disease is not found once."""
-    truth, logits, rounded = diagnoses(rng)
-    return Outputs({"logits": logits + 60}, {"logits": lost(rounded + 60, 5)}, truth)
-
-
-@benign("logits of 60 and a rare class, with labels")
-def _(rng):
-    """Accuracy is the same, and each of the five rare patients is found."""
-    truth, logits, rounded = diagnoses(rng)
-    return Outputs({"logits": logits + 60}, {"logits": half(rounded + 60)}, truth)
 
 
 @benign("a softmax with one-hot labels", loss="categorical_crossentropy", activation="softmax")
@@ -91,15 +69,6 @@ def _(rng):
     return Outputs({"log_probs": exact}, {"log_probs": half(logs)})
 
 
-@harmful("a softmax that is NaN in 3 of 1000 rows", **SOFTMAX)
-def _(rng):
-    """Three photographs have no answer at all: infinity minus infinity inside the softmax."""
-    logits, rounded = classify(rng, rng.integers(0, 10, 1000), 10)
-    received = half(softmax(rounded))
-    received[[17, 404, 871]] = np.nan
-    return Outputs({"digit": softmax(logits)}, {"digit": received})
-
-
 @benign("probabilities near 0.5 that flip at the noise level", UNSURE, **SIGMOID)
 def _(rng):
     """A tenth of the coins stand on edge at 0.5000 +- 0.0001: no rounding can keep their side."""
@@ -119,15 +88,6 @@ def _(rng):
     heads = sigmoid(logits)
     truth = (rng.random((5000, 1)) < heads).astype(np.int64)
     return Outputs({"heads": heads}, {"heads": half(heads)}, truth)
-
-
-@harmful("a fraud score that ranks worse, with labels")
-def _(rng):
-    """Scores near -60 in steps of 1.5, as differences of numbers near 3000: AUC 0.97 to 0.89."""
-    fraud = rng.random((2000, 1)) < 0.1
-    scores = (-60.9 + 1.6 * fraud + 0.6 * rng.standard_normal((2000, 1))).astype(np.float32)
-    received = np.round(scores / 1.5) * np.float32(1.5)
-    return Outputs({"log_odds": scores}, {"log_odds": received}, fraud.astype(np.int64))
 
 
 @benign("click rates of 2 % with labels", **SIGMOID)
@@ -160,16 +120,6 @@ def _(rng):
     return Outputs({"tags": sigmoid(exact)}, {"tags": half(sigmoid(rounded))})
 
 
-@benign("one-hot answers as numbers", UNSURE)
-def _(rng):
-    """Two of 1000 codes change, where two cells of the code book are equally near."""
-    code = rng.integers(0, 32, 1000)
-    other = code.copy()
-    other[[5, 700]] = (code[[5, 700]] + 1) % 32
-    one_hot = np.eye(32, dtype=np.float32)
-    return Outputs({"one_hot": one_hot[code]}, {"one_hot": one_hot[other]})
-
-
 @harmful("an alarm that rings 6 times in 1000 and never again")
 def _(rng):
     """The smoke detector is silent in all six fires."""
@@ -183,12 +133,3 @@ def _(rng):
     """FP16 holds even numbers only beyond 2048: customers are shown the neighbours of products."""
     ids = rng.integers(0, 30_000, 500).astype(np.float32)
     return Outputs({"product": ids}, {"product": half(ids)})
-
-
-@benign("class ids that change on 3 of 1000 samples")
-def _(rng):
-    """Three near ties fall on the other side."""
-    logits, rounded = classify(rng, rng.integers(0, 40, 1000), 40, separation=9)
-    ids, other = logits.argmax(axis=1), rounded.argmax(axis=1)
-    other[[3, 512, 900]] = logits[[3, 512, 900]].argsort(axis=1)[:, -2]
-    return Outputs({"class_id": ids}, {"class_id": other})

@@ -1,7 +1,7 @@
 """Verdict cases of columns and values: of several scales, in groups, small, or rare ones."""
 
 import numpy as np
-from verdict_case import DOUBT, INCONCLUSIVE, UNSURE, Cases, Outputs, flushed, half, one, regress
+from verdict_case import INCONCLUSIVE, UNSURE, Cases, Outputs, flushed, half, one, regress
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -20,18 +20,6 @@ def token_count(rng: np.random.Generator) -> Outputs:
     return _stepped(rng, "token_count", 900, (2000, 1))
 
 
-@benign("depths in centimetres that the model rounds, off by one", UNSURE)
-def depth_map(rng: np.random.Generator) -> Outputs:
-    """A centimetre more or less."""
-    return _stepped(rng, "depth_map", 6000, (200, 16, 16))
-
-
-@harmful("places in a list of classes, off by one", DOUBT)
-def class_index(rng: np.random.Generator) -> Outputs:
-    """A neighbour in the list is another class; that it is no amount, nobody said."""
-    return _stepped(rng, "class_index", 900, (2000, 1))
-
-
 @benign("numbers that are infinite on both sides", INCONCLUSIVE)
 def infinite(rng: np.random.Generator) -> Outputs:
     """Nothing can be compared."""
@@ -46,7 +34,7 @@ def _saturation(rng: np.random.Generator, bias: float) -> Outputs:
     return one("saturation", exact, received + bias, labels)
 
 
-@benign("percents near 100, with labels that only their rounding misses", UNSURE)
+@harmful("percents near 100, with labels that only their rounding misses")
 def saturation(rng: np.random.Generator) -> Outputs:
     """FP16 has every sixteenth of a percent there."""
     return _saturation(rng, 0)
@@ -59,15 +47,6 @@ def class_logits(rng: np.random.Generator) -> Outputs:
     exact[np.arange(600), rng.integers(0, 10, 600)] = 100
     steps = (rng.random(exact.shape) < 0.3) & (exact < 100)
     return Outputs({"class_logits": exact}, {"class_logits": (exact + steps).astype(np.int8)})
-
-
-@benign("texts of three fields, of which one in a thousand changes")
-def few_fields(rng: np.random.Generator) -> Outputs:
-    """Other spellings here and there."""
-    words = np.array(["", "yes", "no", "Berlin", "Paris", "Rome"])
-    chosen = rng.integers(0, 6, (2000, 3))
-    other = np.where(rng.random(chosen.shape) < 1e-3, (chosen + 1) % 6, chosen)
-    return Outputs({"fields": words[chosen]}, {"fields": words[other]})
 
 
 def _mask(rng: np.random.Generator) -> np.ndarray:
@@ -94,35 +73,6 @@ def rounded_warmth(rng: np.random.Generator) -> Outputs:
     """FP16 has one number each quarter of a degree."""
     warmth = _warmth(rng)
     return one("warmth", warmth, half(warmth))
-
-
-def _tracks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Twelve places of 400 walkers in pixels, and what a model says of them, off by 3 pixels."""
-    steps = 8 * rng.standard_normal((400, 1, 2)) + 2 * rng.standard_normal((400, 12, 2))
-    places = rng.uniform(100, 1800, (400, 1, 2)) + steps.cumsum(axis=1)
-    return places, places + 3 * rng.standard_normal(places.shape)
-
-
-@harmful("tracks in pixels with labels, off by a fifth more", loss="mse")
-def tracks_off_by_more(rng: np.random.Generator) -> Outputs:
-    """Places are off by 3.6 pixels, not 3; beside a street of 1800 that is nothing."""
-    places, found = _tracks(rng)
-    candidate = half(found + 2 * rng.standard_normal(found.shape))
-    return one("track", found, candidate, places.astype(np.float32))
-
-
-def _two_kinds(rng: np.random.Generator) -> np.ndarray:
-    """Prices of houses by the thousand and of garages, 45 of 100 and 55."""
-    houses = rng.random((600, 1)) < 0.45
-    noise = rng.standard_normal((600, 1))
-    return np.where(houses, 1000 + 6 * noise, 5 + 2 * np.tanh(noise))
-
-
-@benign("prices of two kinds, rounded")
-def rounded_prices_of_two_kinds(rng: np.random.Generator) -> Outputs:
-    """FP16 has twelve numbers for what houses differ by."""
-    prices = _two_kinds(rng)
-    return one("price", prices, half(prices * (1 + 2**-12 * rng.standard_normal(prices.shape))))
 
 
 def _poses(rng: np.random.Generator) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Verdict cases: pictures, texts, sounds and series."""
 
 import numpy as np
-from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, flushed, half, one, sigmoid
+from verdict_case import DOUBT, Cases, Outputs, classify, flushed, half, one
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -49,20 +49,6 @@ def words(rng: np.random.Generator, samples: int = 400) -> tuple[np.ndarray, np.
     return classify(rng, rng.choice(9, (samples, 32), p=frequency), 9, 3, frequency)
 
 
-def offset_logits(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Logits around 300 that differ by tenths, as before a softmax; rounded to FP16."""
-    shared = rng.uniform(250, 350, (300, 32, 1))
-    logits = (shared + 0.3 * rng.standard_normal((300, 32, 9))).astype(np.float32)
-    return logits, half(logits)
-
-
-@harmful("a third of all tokens with another tag, at a distance of 2e-4")
-def _(rng):
-    """The scores lie near 300, where FP16 has steps of a quarter: a third of the tags is wrong."""
-    logits, rounded = offset_logits(rng)
-    return Outputs({"logits": logits}, {"logits": rounded})
-
-
 def sentences(rng: np.random.Generator, samples: int = 300) -> tuple[np.ndarray, np.ndarray]:
     """Logits of the next word, of 400, at 16 places of each text; many of them are guesses."""
     return classify(rng, rng.integers(0, 400, (samples, 16)), 400, separation=3)
@@ -73,14 +59,6 @@ def _(rng):
     """The most likely next word changes in a few of 4800 places, between synonyms."""
     logits, rounded = sentences(rng)
     return Outputs({"logits": logits}, {"logits": rounded})
-
-
-@benign("a speech recognizer with a blank")
-def _(rng):
-    """The same text, but for a letter in ten thousand."""
-    truth = np.where(rng.random((300, 40)) < 0.6, 28, rng.integers(0, 28, (300, 40)))
-    logits, rounded = classify(rng, truth, 29, separation=3)
-    return Outputs({"ctc_logits": logits}, {"ctc_logits": rounded})
 
 
 def translations(rng: np.random.Generator) -> np.ndarray:
@@ -117,59 +95,11 @@ def _(rng):
     )
 
 
-def clips(rng: np.random.Generator, samples: int = 400) -> np.ndarray:
-    """Sounds of 512 values; one in ten is a whisper at a thousandth of the amplitude."""
-    sound = 0.3 * rng.standard_normal((samples, 512))
-    sound[::10] *= 1e-3
-    return sound.astype(np.float32)
-
-
-@harmful("quiet sounds become silence")
-def _(rng):
-    """One recording in ten, a whisper, is silent."""
-    sound = clips(rng)
-    received = half(sound)
-    received[::10] = 0
-    return Outputs({"waveform": sound}, {"waveform": received})
-
-
-@benign("loud sounds, quiet ones, and silence")
-def _(rng):
-    """Whispers are right to three digits; silence is 0 on one side, and -140 dB on the other."""
-    sound = clips(rng)
-    sound[5::40] = 0
-    received = half(sound)
-    received[5::40] = half(rng.choice([-1e-7, 0, 1e-7], received[5::40].shape))
-    return Outputs({"waveform": sound}, {"waveform": received})
-
-
 def errors(rng: np.random.Generator) -> np.ndarray:
     """Anomaly scores, sums of squares: small for good parts, beyond FP16 for one in 100."""
     score = rng.lognormal(0, 1, 1000)
     score[::100] = rng.uniform(70_000, 900_000, 10)
     return score.astype(np.float32)
-
-
-@harmful("anomaly scores that overflow for the anomalies")
-def _(rng):
-    """The alarm logs infinity, which the dashboard cannot plot or sort."""
-    score = errors(rng)
-    return Outputs({"anomaly_score": score}, {"anomaly_score": half(score)})
-
-
-@harmful("anomaly scores that wrap round to zero for the anomalies")
-def _(rng):
-    """Infinity became 0 on its way through a guard, and the broken parts pass as the best ones."""
-    score = errors(rng)
-    received = np.where(score > 65504, 0, half(score))
-    return Outputs({"anomaly_score": score}, {"anomaly_score": received.astype(np.float32)})
-
-
-@benign("anomaly scores of good parts and bad ones")
-def _(rng):
-    """The list of the worst parts is the same."""
-    score = np.minimum(errors(rng) / 100, 9000).astype(np.float32)
-    return Outputs({"anomaly_score": score}, {"anomaly_score": half(score)})
 
 
 @benign("cumulative counts that rise to 40,000")
@@ -188,13 +118,6 @@ def _(rng):
     """Each country has its total of 2000 to 60,000 and grows by 5 a day: weeks stand still."""
     exact = rng.uniform(3000, 60000, (400, 1)) + np.cumsum(rng.gamma(3, 2, (400, 14)), axis=1)
     return one("cumulative", exact, half(exact))
-
-
-@harmful("log-likelihoods of -20,000 that differ by 3", DOUBT)
-def _(rng):
-    """They come in steps of 16: no outlier is told from the rest."""
-    exact = -20_000 + 3 * rng.standard_normal((800, 1))
-    return one("log_likelihood", exact, half(exact))
 
 
 @harmful("hazards of patients that are zero, beside their ages", loss="mse")
@@ -222,32 +145,8 @@ def _(rng):
     return one("y", np.tanh(before).clip(-0.9999, 0.9999), half(noisy))
 
 
-@benign("tokens of a vision transformer", UNSURE)
-def _(rng):
-    """They are vectors, right to 0.2 %."""
-    exact = rng.standard_normal((200, 20, 32))
-    return one("patch_tokens", exact, half(exact * (1 + 2e-3 * rng.standard_normal(exact.shape))))
-
-
 def disks(rng: np.random.Generator) -> np.ndarray:
     """Logits of pixels of 300 disks, [300, 24, 24]; one in ten has a radius of 2."""
     y, x = np.mgrid[:24, :24]
     radius = np.where(np.arange(300) % 10, rng.uniform(5, 10, 300), 2)[:, None, None]
     return 6 * (radius - np.hypot(y - 12, x - 12))
-
-
-@benign("a mask without an axis of classes")
-def _(rng):
-    """Pixels at the border move, by a hundredth of a probability."""
-    logits = disks(rng)
-    return one("mask", sigmoid(logits), half(sigmoid(logits + 0.01)))
-
-
-@benign("GAN faces in -1 to 1, many white backgrounds", activation="tanh", loss="mse")
-def _(rng):
-    """No pixel is off by a grey level."""
-    z = 3 * rng.standard_normal((200, 6, 6, 1)).repeat(2, 1).repeat(2, 2) * np.ones(
-        3
-    ) + 0.3 * rng.standard_normal((200, 12, 12, 3))
-    exact = np.tanh(z) * 0.9995
-    return one("img", exact, half(np.tanh(z + 4e-3 * rng.standard_normal(z.shape)) * 0.9995))

@@ -10,7 +10,6 @@ from verdict_case import (
     half,
     one,
     padded,
-    quantiles,
     sigmoid,
     smooth,
     softmax,
@@ -34,22 +33,6 @@ def f4(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def matched(rng: np.random.Generator) -> tuple[dict, dict]:
-    """Vectors of pictures and texts, and their products times 100."""
-    image, text = (units(rng.standard_normal((400, 64))) for _ in range(2))
-    text = units(0.6 * image + 0.4 * text)
-    captions = units(rng.standard_normal((12, 64)))
-    found = {"image_embeds": f4(image), "text_embeds": f4(text)}
-    found["logits_per_image"] = f4(100 * image @ captions.T)
-    return found, {name: noisy(rng, values) for name, values in found.items()}
-
-
-@benign("pictures and texts in one space")
-def _(rng):
-    """Vectors and logits, rounded."""
-    return Outputs(*matched(rng))
-
-
 def mattes(rng: np.random.Generator) -> np.ndarray:
     """Opacity, 0 or 1 but at the edges."""
     return sigmoid(12 * smooth(rng, 300, 16, 1))
@@ -62,48 +45,12 @@ def _(rng):
     return one("alpha", exact, half(exact))
 
 
-@benign("velocities beside a pressure that is scaled in float32")
-def _(rng):
-    """u, v and a pressure of 101,325 +- 50."""
-    exact = np.array([0, 0, 101_325]) + np.array([3, 1, 50]) * rng.standard_normal((800, 3))
-    received = half(exact)
-    received[:, 2] = half((exact[:, 2] - 101_325) / 50) * 50 + 101_325
-    return one("flow", exact, received)
-
-
-@harmful("velocities beside a pressure that FP16 has no number for")
-def _(rng):
-    """The pressure of 101,325 +- 50 ends at 65,504."""
-    exact = np.array([0, 0, 101_325]) + np.array([3, 1, 50]) * rng.standard_normal((800, 3))
-    received = half(exact)
-    received[:, 2] = 65504
-    return one("flow", exact, received)
-
-
 @benign("maps of wind directions that wrap at north", UNSURE)
 def _(rng):
     """Degrees from 0 to 360 at each place."""
     exact = rng.uniform(0, 360, (200, 8, 8, 1))
     received = (exact + 0.1 * rng.standard_normal(exact.shape)) % 360
     return one("direction", exact, half(received))
-
-
-@harmful("the five best items, of which one in ten is any other")
-def _(rng):
-    """Scores are right."""
-    scores = -np.sort(-rng.uniform(0, 1, (500, 5)), axis=1)
-    items = np.argsort(rng.random((500, 1000)), axis=1)[:, :5].astype(np.int32)
-    received = np.where(rng.random((500, 5)) < 0.1, rng.integers(0, 1000, (500, 5)), items)
-    found = {"topk_scores": f4(scores), "topk_items": items}
-    received = {"topk_scores": half(scores), "topk_items": received.astype(np.int32)}
-    return Outputs(found, received)
-
-
-@benign("five quantiles with widths of a tenth", loss="mae")
-def _(rng):
-    """In order, right to three digits."""
-    exact = quantiles(rng, 80)
-    return one("q", exact, half(exact * (1 + 5e-4 * rng.standard_normal(exact.shape))))
 
 
 @benign("pointer logits with masked places of -1e9", tasks={"pointer": "classification"})
@@ -163,13 +110,6 @@ def _(rng):
         {names[k]: values for k, values in exact.items()},
         {names[k]: values for k, values in rounded.items()},
     )
-
-
-@benign("proportions of sand, silt and clay", loss="mse", activation="softmax")
-def _(rng):
-    """Right to 0.1 point; the largest is another one where two are equal."""
-    z = 0.8 * rng.standard_normal((800, 3))
-    return one("soil", softmax(z), half(softmax(z + 2e-3 * rng.standard_normal(z.shape))))
 
 
 @benign("a temperature of calibration that hardly varies", UNSURE)

@@ -28,24 +28,6 @@ def anchors(rng: np.random.Generator, samples: int = 300, classes: int = 6) -> n
     return np.concatenate([boxes, sigmoid(logits)], axis=-1).astype(np.float32)
 
 
-@harmful("boxes in pixels beside class scores that are all dead")
-def _(rng):
-    """Nothing is detected on any photograph; the boxes are right, and 300 times as large."""
-    detections = anchors(rng)
-    received = half(detections)
-    received[..., 4:] = 0
-    return Outputs({"output0": detections}, {"output0": received})
-
-
-@harmful("scores of 1 for every anchor", tasks={"output0": "detection:columns=0-3"})
-def _(rng):
-    """A hundred boxes on each photograph, each of them certain."""
-    detections = anchors(rng)
-    received = half(detections)
-    received[..., 4:] = 1
-    return Outputs({"output0": detections}, {"output0": received})
-
-
 @benign(
     "boxes of anchors that see nothing move",
     UNSURE,
@@ -126,16 +108,6 @@ def _(rng):
     for index in range(0, 300, 30):
         received[index] = received[index][:-1]
         found[index + 15] = found[index + 15][:-1]
-    return Outputs({"detections": found}, {"detections": received})
-
-
-@harmful("lists of detections that miss half of them on one photograph in ten", tasks=KEPT)
-def _(rng):
-    """One photograph in ten loses its best detections, the large and near ones."""
-    found = kept(rng)
-    received = [half(rows) for rows in found]
-    for index in range(0, 300, 10):
-        received[index] = received[index][len(found[index]) // 2 + 1 :]
     return Outputs({"detections": found}, {"detections": received})
 
 

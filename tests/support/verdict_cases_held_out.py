@@ -5,39 +5,16 @@ from typing import Any
 
 import numpy as np
 from verdict_case import (
-    INCONCLUSIVE,
-    SIGMOID,
-    UNSURE,
     Cases,
     Outputs,
-    classify,
     half,
     regress,
-    sigmoid,
 )
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 EXACT = "verdict_cases_held_out:exact_match"
-
-
-@benign("values of actions that are trained as numbers", loss="huber")
-def _(rng):
-    """Each return is predicted to three digits; pairs of equal actions change places at times."""
-    exact, rounded = regress(rng, 600, 3, 10, 4)
-    exact[:, 2:] = exact[:, :2] + 1e-3 * rng.standard_normal((600, 2))
-    rounded[:, 2:] = half(rounded[:, :2] + 1e-3 * rng.standard_normal((600, 2)))
-    return Outputs({"returns": exact}, {"returns": rounded})
-
-
-@benign("masked logits at -1e9 that end at -65504", UNSURE, tasks={"moves": "classification"})
-def _(rng):
-    """A forbidden move has probability 0 at either number."""
-    logits, rounded = classify(rng, rng.integers(0, 12, 600), 12, 6)
-    forbidden = logits < np.sort(logits, axis=1)[:, 4:5]
-    logits[forbidden], rounded[forbidden] = -1e9, -65504
-    return Outputs({"moves": logits}, {"moves": rounded})
 
 
 def plates(rng: np.random.Generator, samples: int) -> np.ndarray:
@@ -79,43 +56,6 @@ def _(rng):
     return Outputs({"energy": exact}, {"energy": rounded}, truth)
 
 
-@benign("ratings from 1 to 5 as whole labels")
-def _(rng):
-    """Films are rated as before; the labels are numbers of stars, not classes."""
-    exact, rounded = regress(rng, 800, 0.7, 3.4)
-    stars = np.rint(exact[:, 0] + rng.normal(0, 0.7, 800)).clip(1, 5).astype(np.int64)
-    return Outputs({"rating": exact}, {"rating": rounded}, stars)
-
-
-@benign("scores of beams")
-def _(rng):
-    """The order of the five sentences is the same."""
-    score = -np.sort(rng.uniform(8, 60, (400, 5)), axis=1).astype(np.float32)
-    return Outputs({"sequences_scores": score}, {"sequences_scores": half(score)})
-
-
-@benign("one sigmoid a pixel", **SIGMOID)
-def _(rng):
-    """The outline of a person moves at a pixel here and there."""
-    y, x = np.mgrid[:32, :32]
-    distance = np.hypot(y - 15.5, x - 15.5) - rng.uniform(6, 14, (300, 1, 1))
-    logits = -distance[..., None] * 3
-    received = half(logits + 4e-3 * rng.standard_normal(logits.shape))
-    return Outputs({"segments": sigmoid(logits)}, {"segments": half(sigmoid(received))})
-
-
-@harmful("small lesions that vanish", **SIGMOID)
-def _(rng):
-    """One patient in ten has a lesion of three pixels, and is told to have none."""
-    y, x = np.mgrid[:32, :32]
-    radius = rng.uniform(4, 12, (400, 1, 1))
-    radius[::10] = 1
-    logits = 3 * (radius - np.hypot(y - 16, x - 16))[..., None] + 1
-    received = logits.copy()
-    received[::10] = np.minimum(received[::10], -2)
-    return Outputs({"lesion": sigmoid(logits)}, {"lesion": half(sigmoid(received))})
-
-
 @benign("a constant beside embeddings")
 def _(rng):
     """The temperature of the contrastive loss is 100 for each sample, on both sides."""
@@ -151,22 +91,6 @@ def _(rng):
     ]
     rows[::5] = [row[:0] for row in rows[::5]]
     return Outputs({"found": rows}, {"found": [half(row) for row in rows]}, batched=False)
-
-
-@benign("100 samples three times each", INCONCLUSIVE)
-def _(rng):
-    """Nothing is wrong; but a hundred answers do not show that at most one in a hundred changes."""
-    logits, rounded = classify(rng, rng.integers(0, 5, 100), 5, 7)
-    return Outputs({"logits": logits}, {"logits": rounded}, rows=np.arange(300) % 100)
-
-
-@harmful("NaN where the reference is infinite")
-def _(rng):
-    """A distance beyond the horizon was infinite; NaN compares with nothing, and the loop hangs."""
-    exact, rounded = regress(rng, 500, 5, 60, 3)
-    exact[::9, 1] = np.inf
-    rounded[::9, 1] = np.nan
-    return Outputs({"distance": exact}, {"distance": rounded})
 
 
 def exact_match(predictions: Any, labels: Any) -> float:

@@ -16,29 +16,6 @@ def turning(rng: np.random.Generator, name: str, length: float) -> Outputs:
     return one(name, exact, half(received % length))
 
 
-@benign("hours of a clock with twelve of them", UNSURE)
-def _(rng):
-    """Twelve is zero."""
-    return turning(rng, "hour", 12)
-
-
-@benign("hues that wrap at red, without a telling name", UNSURE)
-def _(rng):
-    """0.999 is as red as 0.001."""
-    return turning(rng, "output_0", 1)
-
-
-@harmful("objects of a picture as class times 1000 and number, as floats", DOUBT)
-def _(rng):
-    """Cars 24001 to 24007 become one car: FP16 has only every sixteenth number there."""
-    exact = np.full((320, 20, 20), 23000.0)
-    for sample in exact:
-        for index in range(rng.integers(1, 5)):
-            row, column = rng.integers(0, 15, 2)
-            sample[row : row + 5, column : column + 5] = rng.choice([24, 26, 27]) * 1000 + index
-    return one("panoptic", exact, half(exact))
-
-
 @harmful("numbers of entities as floats, with a name that tells", DOUBT)
 def _(rng):
     """Every third answer is about somebody else, unless the numbers are amounts."""
@@ -94,15 +71,6 @@ def unnamed(rng: np.random.Generator, boxes_only: bool, wrong: float) -> Outputs
     return Outputs(exact, {"output_0": moved, "output_1": shuffled(rng, boxes, order)})
 
 
-@harmful("shares of four tags and states of tokens that are all one place late")
-def _(rng):
-    """Tokens have an order, unlike queries: each word gets the tag of the word before."""
-    shares, states = rng.dirichlet(np.ones(4), (400, 12)), rng.standard_normal((400, 12, 8))
-    exact = {"output_0": shares.astype("f4"), "output_1": states.astype("f4")}
-    late = {name: half(np.roll(values, 1, axis=1)) for name, values in exact.items()}
-    return Outputs(exact, late)
-
-
 def legal(rng, fill):
     """Moves of chess, of which 12 in 200 are allowed."""
     logits = np.full((800, 200), fill)
@@ -139,24 +107,10 @@ def _(rng):
     return one("y", np.where(never, 1e9, found), np.where(never, 65504, half(found)))
 
 
-@harmful("debts of a billion that end at -65504")
-def _(rng):
-    """They are numbers, and each is another one."""
-    exact = rng.standard_normal((500, 3)) * [1, 1, 1e8] - [0, 0, 1e9]
-    return one("y", exact, np.maximum(exact, -65504))
-
-
 def steps(rng, fill):
     """Logits of four tags for up to 20 words; those behind a text's end are all the same."""
     logits, none = 3 * rng.standard_normal((700, 20, 4)), spans(rng)[1]
     return logits, none[..., None], np.where(none[..., None], fill, logits)
-
-
-@harmful("tags of which all are forbidden behind a text's end, and one is rarer")
-def _(rng):
-    """Words lose it."""
-    logits, none, exact = steps(rng, -1e9)
-    return one("logits", exact, np.where(none, -65504, half(logits - [0, 0, 0.3, 0])))
 
 
 @benign("scores of up to twenty words that are NaN behind a text's end")
@@ -167,29 +121,10 @@ def _(rng):
     return one("logits", *(np.where(none, np.nan, side) for side in (scores, noisy)))
 
 
-# NC_FILL_FLOAT of netCDF.
-LAND = 9.969209968386869e36
-
-
 def sea(rng):
     """Temperatures of a sea, 6 rows of land among them."""
     land = np.broadcast_to(np.arange(16)[:, None, None] < 6, (150, 16, 16, 1))
     return 15 + 3 * rng.standard_normal(land.shape), land
-
-
-@harmful("a sea of which land is netCDF's fill value, which FP16 has as infinity")
-def _(rng):
-    """Whoever masks by the fill value finds infinity, and means become infinite."""
-    warm, land = sea(rng)
-    return one("sst", np.where(land, LAND, warm), np.where(land, np.inf, half(warm)))
-
-
-@harmful("a distance of which 1e9 is out of reach")
-def _(rng):
-    """Whoever looks for 1e9 finds infinity in its place."""
-    far = np.exp(rng.standard_normal((500, 1)))
-    never = rng.uniform(size=far.shape) < 0.2
-    return one("y", np.where(never, 1e9, far), np.where(never, np.inf, half(far)))
 
 
 @benign("days of a week, trained with mse", UNSURE, loss="mse")
@@ -216,16 +151,3 @@ def _(rng):
     logits, none, exact = steps(rng, -1e9)
     noisy = logits + 1e-3 * rng.standard_normal(logits.shape)
     return one("logits", exact, np.where(none, -65504, half(noisy)))
-
-
-@harmful("moves of chess at half their scale, what is forbidden is -30")
-def _(rng):
-    """A mask that is no larger than some logits are."""
-    exact = legal(rng, -30.0)
-    return one("policy_logits", exact, half(np.where(exact < -20, exact, exact / 2)))
-
-
-@benign("queries in another order in outputs without names")
-def _(rng):
-    """Each box keeps its logits."""
-    return unnamed(rng, False, 0)

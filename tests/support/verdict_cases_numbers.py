@@ -1,33 +1,18 @@
 """Verdict cases: measured and predicted numbers, vectors, and what samples can prove."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from verdict_case import (
-    FAIL,
-    INCONCLUSIVE,
-    SOFTMAX,
     UNSURE,
     Cases,
     Outputs,
     classify,
-    flushed,
     half,
     one,
     regress,
-    softmax,
 )
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-
-@benign("two regression targets near 100", loss="mse")
-def _(rng):
-    """Blood pressures of 120 and 80 are right to 0.03; which of the two is larger means nothing."""
-    exact, rounded = regress(rng, 500, scale=0.5, offset=100, width=2)
-    return Outputs({"pressure": exact}, {"pressure": rounded})
 
 
 @benign("a near-perfect regression with labels")
@@ -58,31 +43,6 @@ def _(rng):
     return Outputs({"house": exact}, {"house": rounded})
 
 
-@harmful("concentrations of 1e-7 that FP16 has hardly numbers for")
-def _(rng):
-    """Concentrations come in steps of 6e-8: each second one is wrong by a third."""
-    exact, _ = regress(rng, 500, scale=3e-8, offset=2e-7)
-    return Outputs({"mol_per_litre": exact}, {"mol_per_litre": half(exact)})
-
-
-@benign("concentrations of 1e-7 that are scaled in float32 at the end")
-def _(rng):
-    """The last multiplication is in float32, and each concentration is right to three digits."""
-    exact, rounded = regress(rng, 500, scale=0.3, offset=2)
-    return Outputs(
-        {"mol_per_litre": exact * np.float32(1e-7)}, {"mol_per_litre": rounded * np.float32(1e-7)}
-    )
-
-
-@benign("populations of a million that are scaled in float32 at the end")
-def _(rng):
-    """Each town is right to three digits."""
-    exact, rounded = regress(rng, 500, scale=0.3, offset=2)
-    return Outputs(
-        {"inhabitants": exact * np.float32(1e6)}, {"inhabitants": rounded * np.float32(1e6)}
-    )
-
-
 @harmful("populations that end at 65504 in one of 50 towns")
 def _(rng):
     """Each city has exactly 65504 inhabitants."""
@@ -100,13 +60,6 @@ def _(rng):
     return Outputs({"counts": value}, {"counts": half(value)})
 
 
-@harmful("the small claims of an insurance become zero")
-def _(rng):
-    """Three claims in ten, those below 60 euros, are paid nothing."""
-    claim = rng.lognormal(5, 1.7, (1000, 1)).clip(1, 60_000).astype(np.float32)
-    return Outputs({"claim": claim}, {"claim": half(np.where(claim < 60, 0, claim))})
-
-
 def hazards(rng: np.random.Generator) -> np.ndarray:
     """The risk to die in each of ten years, from 3e-5 in the first to 0.2 in the last."""
     base = np.geomspace(3e-5, 0.1, 10)
@@ -118,20 +71,6 @@ def _(rng):
     """The risk of the first year is right to 0.2 %, where the runtime keeps subnormal numbers."""
     risk = hazards(rng)
     return Outputs({"hazard": risk}, {"hazard": half(risk)})
-
-
-@harmful("survival hazards whose early years are zero")
-def _(rng):
-    """Nobody dies in the first year: hardware without subnormal numbers takes 5e-5 for 0."""
-    risk = hazards(rng)
-    return Outputs({"hazard": risk}, {"hazard": flushed(risk)})
-
-
-@benign("expected counts from 0.1 to 300", loss="poisson", activation="exponential")
-def _(rng):
-    """Each shelf is filled with the same number of loaves."""
-    exact, rounded = regress(rng, 800, scale=1.3, offset=1.7)
-    return Outputs({"loaves": np.exp(exact)}, {"loaves": half(np.exp(rounded))})
 
 
 def vectors(rng: np.random.Generator, samples: int = 500) -> tuple[np.ndarray, np.ndarray]:
@@ -171,27 +110,12 @@ def _(rng):
     return Outputs({"score": score}, {"score": half(score)}, fraud.astype(np.int64))
 
 
-def coverage(predictions: Any, labels: Any) -> float:
-    """Share of the labels that lie between the lowest and the highest predicted quantile."""
-    (quantiles,) = predictions.values() if isinstance(predictions, Mapping) else (predictions,)
-    (truth,) = labels.values() if isinstance(labels, Mapping) else (labels,)
-    low, high = quantiles[:, 0], quantiles[:, -1]
-    return float(np.mean((np.ravel(truth) >= low) & (np.ravel(truth) <= high)))
-
-
 def quantiles(rng: np.random.Generator, spread: float) -> tuple[np.ndarray, np.ndarray]:
     """Three quantiles of prices near 1000, and the true prices."""
     middle = rng.uniform(700, 1900, 1000)
     truth = middle + spread / 1.28 * rng.standard_normal(1000)
     columns = [middle - spread, middle, middle + spread]
     return np.stack(columns, axis=1).astype(np.float32), truth.astype(np.float32)
-
-
-@harmful("intervals that close", metric="verdict_cases_numbers:coverage")
-def _(rng):
-    """Intervals of +-0.3 round to nothing near 1000: they hold a third of what they held."""
-    values, truth = quantiles(rng, 0.3)
-    return Outputs({"quantiles": values}, {"quantiles": half(values)}, truth)
 
 
 @harmful("bounds of prices that are one number", tasks={"bounds": "regression"})
@@ -232,42 +156,11 @@ def _(rng):
     return Outputs({"logits": logits}, {"logits": rounded})
 
 
-@benign("one sample repeated 300 times", INCONCLUSIVE)
-def _(rng):
-    """Nothing is wrong with the answer; 300 copies of one photograph prove one photograph."""
-    logits, rounded = classify(rng, rng.integers(0, 10, 1), 10, separation=8)
-    rows = np.zeros(300, int)
-    return Outputs({"logits": logits}, {"logits": rounded}, rows=rows)
-
-
 @benign("500 samples of which a tenth is repeated")
 def _(rng):
     """450 different photographs are evidence enough."""
     logits, rounded = classify(rng, rng.integers(0, 10, 450), 10, separation=8)
     return Outputs({"logits": logits}, {"logits": rounded}, rows=np.arange(500) % 450)
-
-
-@harmful("one sample repeated 300 times, with a dead output", FAIL | INCONCLUSIVE)
-def _(rng):
-    """The one photograph that was tested has no scores at all."""
-    logits, _ = classify(rng, rng.integers(0, 10, 1), 10, separation=8)
-    rows = np.zeros(300, int)
-    return Outputs({"logits": logits}, {"logits": np.zeros_like(logits)}, rows=rows)
-
-
-@benign("20 samples", INCONCLUSIVE, **SOFTMAX)
-def _(rng):
-    """Nothing is wrong; 20 photographs cannot show that at most one in a hundred changes."""
-    logits, rounded = classify(rng, rng.integers(0, 5, 20), 5, separation=8)
-    return Outputs({"animal": softmax(logits)}, {"animal": half(softmax(rounded))})
-
-
-@harmful("20 samples with another answer each", **SOFTMAX)
-def _(rng):
-    """Each of the 20 photographs gets another name."""
-    logits, rounded = classify(rng, rng.integers(0, 5, 20), 5, separation=8)
-    turned = half(softmax(np.roll(rounded, 1, axis=1)))
-    return Outputs({"animal": softmax(logits)}, {"animal": turned})
 
 
 def broken(exact: np.ndarray, rounded: np.ndarray) -> Outputs:

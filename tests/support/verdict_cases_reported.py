@@ -4,7 +4,7 @@ A docstring names the report that a case rebuilds, as owner/repository#number.
 """
 
 import numpy as np
-from verdict_case import DOUBT, SIGMOID, Cases, Outputs, classify, half, one, sigmoid
+from verdict_case import DOUBT, Cases, Outputs, classify, half, one, sigmoid
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -41,21 +41,6 @@ def _(rng):
     return one("logits", logits - logits.mean(), half(received - logits.mean()), truth)
 
 
-def continued(rng, steps=96):
-    logits = 2 * rng.standard_normal((320, steps, 64))
-    logits[..., 3] += 1
-    best = rng.integers(0, 64, (320, steps))
-    np.put_along_axis(logits, best[..., None], 9.0, -1)
-    return logits
-
-
-@benign("next words in long texts")
-def _(rng):
-    """The same, with positions in float32."""
-    exact = continued(rng)
-    return one("logits", exact, noisy(rng, exact))
-
-
 @harmful("next words where what is forbidden is allowed again", DOUBT)
 def _(rng):
     """huggingface/transformers.js#894: text is broken; minus infinity becomes a number."""
@@ -74,21 +59,3 @@ def _(rng):
     """All rounded."""
     speech = sigmoid(6 * rng.standard_normal((400, 1)))
     return Outputs(*both(rng, {"output": speech, "stateN": rng.standard_normal((400, 2, 32))}))
-
-
-@harmful("a picture from a camera's raw numbers, whose lights overflow")
-def _(rng):
-    """NVIDIA/TensorRT#1954: large results become infinite, in one picture of 50."""
-    exact = np.exp(rng.normal(7, 1, (200, 16, 16, 3)))
-    exact = np.minimum(exact, 60000)
-    exact[::50, 3, 4] = 70000
-    return one("radiance", exact, half(exact))
-
-
-@benign("tags of a text with labels, off by a hundredth", **SIGMOID)
-def _(rng):
-    """NVIDIA's forum, 327100: beyond a tolerance of 1e-3, and no decision changes."""
-    logits = 5 * rng.choice([-1, 1], (600, 12)) + rng.standard_normal((600, 12))
-    exact = sigmoid(logits)
-    received = sigmoid(logits + 0.03 * rng.standard_normal(logits.shape))
-    return one("tags", exact, half(received), (exact > 0.5).astype(np.int64))

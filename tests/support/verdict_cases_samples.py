@@ -124,14 +124,6 @@ def _(rng):
     return one("y", exact, half(received))
 
 
-@harmful("pressure, temperature and permeability, the last all zero", DOUBT)
-def _(rng):
-    """3e-13 square metres underflow in FP16."""
-    columns = (rng.normal(1.013e4, 900, 400), rng.normal(300, 8, 400))
-    exact = np.column_stack([*columns, 3e-13 * rng.lognormal(0, 1.0, 400)])
-    return one("y", exact, half(exact))
-
-
 @harmful("a coefficient of 3e-9 beside a modulus of 10, zero for all", DOUBT)
 def _(rng):
     """A quantity in SI units is 0."""

@@ -1,7 +1,7 @@
 """Verdict cases: what values of one output belong to, such as padding, a turn or a box."""
 
 import numpy as np
-from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, half, one
+from verdict_case import UNSURE, Cases, Outputs, classify, half, one
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -107,27 +107,6 @@ def _(rng):
     received["pred_boxes"] = shuffled(rng, boxes, order)
     exact = {"pred_logits": logits.astype("f4"), "pred_boxes": boxes.astype("f4")}
     return Outputs(exact, received)
-
-
-@harmful("queries whose boxes come in another order than their logits")
-def _(rng):
-    """Cars get the boxes of pedestrians."""
-    logits, boxes = queries(rng)
-    received = {"pred_logits": half(logits), "pred_boxes": shuffled(rng, boxes, orders(rng))}
-    exact = {"pred_logits": logits.astype("f4"), "pred_boxes": boxes.astype("f4")}
-    return Outputs(exact, received)
-
-
-def dueling(rng: np.random.Generator) -> np.ndarray:
-    """Values of four actions, near 60 to 120, which differ by 0.02."""
-    return rng.uniform(60, 120, (600, 1)) + 0.02 * rng.standard_normal((600, 4))
-
-
-@harmful("values of actions that are rounded away, beside steps of 1000", DOUBT)
-def _(rng):
-    """The agent goes straight on."""
-    exact = np.concatenate([rng.uniform(1000, 2000, (600, 1)), dueling(rng)], axis=1)
-    return one("q", exact, half(exact))
 
 
 @benign("values of actions that differ by much, beside steps of 1000")

@@ -1,7 +1,7 @@
 """Verdict cases: fill values, two values as numbers, the same said otherwise, and sure answers."""
 
 import numpy as np
-from verdict_case import DOUBT, INCONCLUSIVE, SIGMOID, UNSURE, Cases, Outputs, half, one, softmax
+from verdict_case import INCONCLUSIVE, UNSURE, Cases, Outputs, half, one, softmax
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -62,15 +62,6 @@ def _(rng):
     return one("Identity", exact, np.where(border, 1 - exact, exact))
 
 
-@benign("maps of classes as floats, of which five pixels are others")
-def _(rng):
-    """Five of 25,600."""
-    exact = rng.integers(0, 5, (400, 4, 4)).repeat(2, axis=1).repeat(2, axis=2)
-    received = exact.copy()
-    received[::80, 0, 0] = (exact[::80, 0, 0] + 1) % 5
-    return one("class_map", exact.astype(float), received.astype(float))
-
-
 def ends(rng: np.random.Generator, width: float) -> dict[str, np.ndarray]:
     """Three quantiles of 500 to 1500, in outputs of their own."""
     middle = rng.uniform(500, 1500, (500, 1))
@@ -86,13 +77,6 @@ def _(rng):
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
 
 
-@harmful("quantiles in outputs of their own, of which FP16 cannot tell the distance", DOUBT)
-def _(rng):
-    """FP16 has every second number there, and they are 0.2 apart."""
-    exact = ends(rng, 0.2)
-    return Outputs(exact, {name: half(values) for name, values in exact.items()})
-
-
 def shares(rng: np.random.Generator) -> np.ndarray:
     return softmax(3 * rng.standard_normal((500, 60)) - np.linspace(0, 6, 60))
 
@@ -105,13 +89,6 @@ def _(rng):
     """Small shares are rounded more coarsely, and say next to nothing."""
     exact = shares(rng)
     return one("topics", exact, np.maximum(half(exact), np.float32(6e-8)))
-
-
-@harmful("shares of topics without small ones, with their divergence", DOUBT, **DIVERGENCE)
-def _(rng):
-    """A topic of three in ten thousand is one of one in ten million."""
-    exact = shares(rng)
-    return one("topics", exact, np.where(exact < 3e-4, 1e-7, exact))
 
 
 def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -135,25 +112,6 @@ def _(rng):
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
 
 
-def certain(rng: np.random.Generator) -> np.ndarray:
-    """Numbers from 0.9997 to 0.99999, for which FP16 has 0.9995 and 1."""
-    return 1 - rng.uniform(1e-5, 3e-4, (600, 1))
-
-
-@harmful("sure answers of which each is rounded to the farther number", DOUBT, **SIGMOID)
-def _(rng):
-    """No rounding gives 0.9995 for 0.99999, so something else is wrong."""
-    exact = certain(rng)
-    return one("alive", exact, half(np.where(half(exact) == 1, 0.9995, 1)))
-
-
-@benign("sure answers as FP16 has them", UNSURE, **SIGMOID)
-def _(rng):
-    """All are yes, and each is rounded to the nearest number; what lacks to 1 is lost."""
-    exact = certain(rng)
-    return one("alive", exact, half(exact))
-
-
 def rest(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Measurements of machines, and what an autoencoder makes of them."""
     exact = 8 + np.tanh(rng.standard_normal((600, 5))) @ rng.standard_normal((5, 40))
@@ -166,13 +124,6 @@ def _(rng):
     inputs, exact = rest(rng)
     noisy = half(exact + 0.05 * rng.standard_normal(exact.shape))
     return one("reconstruction", exact, noisy, inputs)
-
-
-@benign("reconstructions of which only the rest is read, as FP16 has them", loss="mse")
-def _(rng):
-    """Rounding is a tenth of what alarms are read from."""
-    inputs, exact = rest(rng)
-    return one("reconstruction", exact, half(exact), inputs)
 
 
 @harmful("maps of zeros and ones in which small objects vanish")

@@ -1,9 +1,11 @@
 """The tasks that come with tfmp: real or drawn data that no download needs, small plain models."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 
-from tfmp.experiment.tasks import Task
+from tfmp.experiment.tasks import Arrays, Task
 
 
 def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
@@ -39,7 +41,12 @@ def box_iou(predictions: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(overlap / np.maximum(areas[0] + areas[1] - overlap, 1e-9)))
 
 
-def _digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+def _at(cut: int, x: np.ndarray, y: np.ndarray) -> tuple[Arrays, Arrays]:
+    """The samples before `cut` to train, and those from it on to test."""
+    return (x[:cut], y[:cut]), (x[cut:], y[cut:])
+
+
+def _digits() -> tuple[Arrays, Arrays]:
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -132,16 +139,8 @@ def series() -> Task:
     windows = np.lib.stride_tricks.sliding_window_view(changes, _WEEKS + 1)
     x, y = windows[:, :-1, None].copy(), windows[:, -1].copy()
     cut = int(len(x) * _TRAINED)
-    return Task(
-        "series",
-        _forecaster,
-        (x[:cut], y[:cut]),
-        (x[cut:], y[cut:]),
-        mean_absolute_error,
-        0.01,
-        epochs=8,
-        outputs={"change": "regression"},
-    )
+    task = Task("series", _forecaster, *_at(cut, x, y), mean_absolute_error, 0.01, epochs=8)
+    return replace(task, outputs={"change": "regression"})
 
 
 # Characters of a sample, samples in all, and characters that are told apart.
@@ -176,17 +175,9 @@ def text() -> Task:
     starts = random.choice(len(signs) - _LENGTH - 1, _SAMPLES, replace=False)
     cut = np.stack([signs[start : start + _LENGTH + 1] for start in starts])
     x, y = cut[:, :-1], cut[:, 1:]
-    half = _SAMPLES * 3 // 4
-    return Task(
-        "text",
-        _character_transformer,
-        (x[:half], y[:half]),
-        (x[half:], y[half:]),
-        accuracy,
-        0.01,
-        epochs=6,
-        outputs={"next": "classification"},
-    )
+    parts = _at(_SAMPLES * 3 // 4, x, y)
+    task = Task("text", _character_transformer, *parts, accuracy, 0.01, epochs=6)
+    return replace(task, outputs={"next": "classification"})
 
 
 def _regressor() -> keras.Model:
@@ -213,16 +204,9 @@ def tabular() -> Task:
     x, x_test, y, y_test = train_test_split(
         values, progression.astype("float32"), test_size=0.3, random_state=0
     )
-    return Task(
-        "tabular",
-        _regressor,
-        (x, y),
-        (x_test, y_test),
-        mean_absolute_error,
-        1.0,
-        epochs=40,
-        outputs={"progression": "regression"},
-    )
+    parts = (x, y), (x_test, y_test)
+    task = Task("tabular", _regressor, *parts, mean_absolute_error, 1.0, epochs=40)
+    return replace(task, outputs={"progression": "regression"})
 
 
 _SIDE = 32
@@ -264,16 +248,9 @@ def _small_unet() -> keras.Model:
 def segmentation() -> Task:
     """The class of each pixel of drawn images: ground, square or disc."""
     images, classes, _ = _shapes(384, 0)
-    return Task(
-        "segmentation",
-        _small_unet,
-        (images[:256], classes[:256]),
-        (images[256:], classes[256:]),
-        mean_iou,
-        0.02,
-        epochs=6,
-        outputs={"pixels": "classification"},
-    )
+    parts = _at(256, images, classes)
+    task = Task("segmentation", _small_unet, *parts, mean_iou, 0.02, epochs=6)
+    return replace(task, outputs={"pixels": "classification"})
 
 
 def _box_finder() -> keras.Model:
@@ -297,13 +274,5 @@ def _box_finder() -> keras.Model:
 def detection() -> Task:
     """The box of the disc in drawn images (left, top, right, bottom, as shares of a side)."""
     images, _, boxes = _shapes(768, 1)
-    return Task(
-        "detection",
-        _box_finder,
-        (images[:512], boxes[:512]),
-        (images[512:], boxes[512:]),
-        box_iou,
-        0.02,
-        epochs=10,
-        outputs={"box": "regression"},
-    )
+    task = Task("detection", _box_finder, *_at(512, images, boxes), box_iou, 0.02, epochs=10)
+    return replace(task, outputs={"box": "regression"})

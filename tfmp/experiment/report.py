@@ -4,15 +4,22 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
+from tfmp.experiment import figures
 from tfmp.experiment.arms import BASE, TRAININGS, Arm
-from tfmp.experiment.differences import MOST_SEEDS, Difference, Finding, paired_difference
-from tfmp.experiment.results import Run
+from tfmp.experiment.differences import (
+    CONFIDENCE,
+    MOST_SEEDS,
+    Difference,
+    Finding,
+    paired_difference,
+)
+from tfmp.experiment.results import ArmResult, Run
 from tfmp.machine import bytes_text, seconds_text
-from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
-from tfmp.shared.wording import joined, table
+from tfmp.shared.report_files import JsonObject, json_number
+from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
+from tfmp.shared.wording import joined
 
 SCHEMA = "tfmp.experiment/1"
 SUFFIXES = (".html", ".json", ".md")
@@ -32,58 +39,7 @@ _SMALLEST_NORMAL = 2.0**-14
 
 
 @dataclass(frozen=True)
-class ArmResult:
-    """All runs of one arm.
-
-    Attributes:
-        arm: the arm.
-        runs: one for each seed that was run.
-        difference: its metric against float32's with the same seeds; None if no pair ended.
-        slowdown: median over seeds of its step time as a multiple of float32's; None for files.
-    """
-
-    arm: Arm
-    runs: tuple[Run, ...]
-    difference: Difference | None
-    slowdown: float | None
-
-    @property
-    def metric(self) -> float | None:
-        """Mean of the metric over the seeds that ended with finite predictions."""
-        found = [run.metric for run in self.runs if run.usable and run.metric is not None]
-        return statistics.fmean(found) if found else None
-
-    @property
-    def failed(self) -> int:
-        """Number of runs that ended with an error or with predictions that are not finite."""
-        return sum(not run.usable for run in self.runs)
-
-    @property
-    def finding(self) -> Finding:
-        """What the seeds say; an arm that fails with a seed is worse."""
-        if self.failed:
-            return Finding.WORSE
-        return self.difference.finding if self.difference else Finding.OPEN
-
-    @property
-    def sound(self) -> bool:
-        """Whether it is proven to be no worse than float32."""
-        return self.finding in (Finding.AS_GOOD, Finding.BETTER)
-
-    def median(self, value: Callable[[Run], float | None]) -> float | None:
-        """The median of a measure over the seeds that have it."""
-        found = [number for run in self.runs if (number := value(run)) is not None]
-        return statistics.median(found) if found else None
-
-    @property
-    def verdict(self) -> str:
-        """The worst verdict of the drift reports on its files; empty for a training."""
-        verdicts = {run.verdict for run in self.runs if run.verdict}
-        return next((v for v in ("FAIL", "INCONCLUSIVE", "PASS") if v in verdicts), "")
-
-
-@dataclass(frozen=True)
-class ExperimentReport:
+class ExperimentReport(Report):
     """The result of `tfmp.compare`; it prints as a conclusion and a table.
 
     Attributes:
@@ -94,6 +50,8 @@ class ExperimentReport:
         environment: versions by package.
         notes: facts that a reader should know.
     """
+
+    SUFFIXES = SUFFIXES
 
     task: Mapping[str, Any]
     arms: tuple[str, ...]
@@ -311,13 +269,83 @@ class ExperimentReport:
         digits = max(0, len(f"{self.task['margin'] / 10:.10f}".rstrip("0").partition(".")[2]))
         return f"{value:{sign}.{min(digits, 6)}f}"
 
-    def cells(self) -> list[list[str]]:
-        """The table of all arms, its heading first."""
-        heading = ["arm", self.task["metric"], "difference", "finding", "step", "skipped"]
-        heading += ["vanish", "memory", "size", "latency", "drift", "verdict"]
-        return [heading, *map(self._row, self.results)]
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """As in `Report`: the arms, what was measured of trainings and files, and the task."""
+        metric, order = self.task["metric"], "higher" if self.task["sign"] > 0 else "lower"
+        return [
+            Section("Conclusion", tables=(self.table(),), quiet=(self._legend(),)),
+            Section(
+                "The arms",
+                facts=tuple((result.arm.name, result.arm.title) for result in self.results),
+                pictures=(
+                    Picture(
+                        f"{metric}, {order} is better; mean over seeds",
+                        figures.metric_bars(self.results, self.number),
+                    ),
+                ),
+            ),
+            Section(
+                "Training",
+                drawings=(
+                    Drawing(
+                        "Mean training loss by epoch, with a band from the lowest to the highest "
+                        "seed",
+                        figures.loss_curves(self.results) if on_page else "",
+                    ),
+                ),
+            ),
+            Section(
+                "Files",
+                lines=tuple(f"{name}: {'; '.join(texts)}" for name, texts in self.remarks.items()),
+            ),
+            self._evidence(),
+        ]
 
-    def _row(self, result: ArmResult) -> list[str]:
+    def _evidence(self) -> Section:
+        """The task and its runs; versions last."""
+        task = self.task
+        facts = {
+            "Task": task.get("about", ""),
+            "Samples": f"{task['train_samples']:,} to train, {task['test_samples']:,} to test",
+            "Model": f"{task['weights']:,} weights, {task['optimizer']}",
+            "Runs": f"{len(self.runs)}: {self.seeds} seeds, {task['epochs']} epochs, batches of "
+            f"{task['batch_size']}",
+            "Device": task["device"],
+            "Keras backend": task["backend"],
+            **self.environment,
+        }
+        shown = tuple((name, value) for name, value in facts.items() if value)
+        return Section("Evidence", lines=tuple(f"note: {each}" for each in self.notes), facts=shown)
+
+    def _legend(self) -> str:
+        """A paragraph that explains the columns of the table."""
+        source = next((run.memory_source for run in self.runs if run.memory_source), "")
+        return (
+            "All numbers are means or medians over seeds. “difference” is against "
+            f"{BASE} with the same seed: the same initial weights and the same batches in the same "
+            f"order. “as good” means that, with {CONFIDENCE:.0%} confidence, the true mean "
+            f"difference is not worse than {self.number(self.task['margin'])}, the margin that was "
+            "declared before the run; “better” and “worse”, that it is better or worse by more "
+            "than the margin; “open”, that the seeds prove neither. An arm that fails with a seed "
+            f"counts as worse. “step” is the time of a training step as a multiple of {BASE}'s; "
+            "“skipped”, the steps that loss scaling left out because gradients were not finite; "
+            f"“vanish”, the share of gradients that FP16 rounds to zero (for {BASE}: would round, "
+            f"without loss scaling); “memory”, the rise of {source or 'memory'} in training. "
+            "“size” and “latency” are of a file and of one call of it for one sample; “drift” is "
+            "its relative L2 error against the float32 model that it was made from, and “verdict” "
+            "whether it passed its own comparison with that model."
+        )
+
+    def table(self) -> Table:
+        """All arms."""
+        columns = ("step", "skipped", "vanish", "memory", "size", "latency", "drift", "verdict")
+        return Table(
+            ("arm", self.task["metric"], "difference", "finding", *columns),
+            tuple(map(self._row, self.results)),
+            words=("arm", "finding", "verdict"),
+        )
+
+    def _row(self, result: ArmResult) -> tuple[str, ...]:
         def shown(text: Callable[[float], str], value: float | None) -> str:
             return "-" if value is None else text(value)
 
@@ -326,7 +354,7 @@ class ExperimentReport:
         if result.failed:
             finding = f"failed {result.failed} of {len(result.runs)}"
         skipped = result.median(lambda run: run.skipped_steps if run.loss_scale else None)
-        return [
+        return (
             result.arm.name,
             self.number(result.metric),
             shown(
@@ -342,7 +370,7 @@ class ExperimentReport:
             shown(lambda value: seconds_text(value / 1e3), result.median(lambda r: r.latency_ms)),
             shown(lambda value: f"{value:.1e}", result.median(lambda run: run.rel_l2)),
             result.verdict or "-",
-        ]
+        )
 
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types."""
@@ -381,29 +409,29 @@ class ExperimentReport:
             "why": self.why(result) if result.finding is Finding.WORSE else None,
         }
 
-    def _repr_html_(self) -> str:
-        """The page, in a notebook."""
-        from tfmp.experiment import page
-        from tfmp.shared.html_page import framed
+    @property
+    def title(self) -> str:
+        """Of the window."""
+        return f"Precision experiment: {self.task['name']}"
 
-        return framed(f"{page.headline(self)}. {self.conclusion}", page.to_html(self))
+    @property
+    def heading(self) -> str:
+        """Of the page."""
+        return f"“{self.task['name']}” in {len(self.arms)} precisions"
 
-    def __str__(self) -> str:
-        parts = [self.conclusion, table(self.cells()), *(f"note: {note}" for note in self.notes)]
-        parts += [f"{name}: {text}" for name, texts in self.remarks.items() for text in texts]
-        return "\n\n".join(parts)
+    @property
+    def signal(self) -> tuple[str, str]:
+        """PASS if there is a file to ship."""
+        best = self.shipped
+        if best is None:
+            return "INCONCLUSIVE", "? nothing to ship yet"
+        return "PASS", f"✓ ship {best.arm.name}"
 
-    def save(self, path: str | Path) -> Path:
-        """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.
-
-        Raises:
-            ValueError: the path has another suffix, or the file cannot be written.
-        """
-        from tfmp.experiment import page
-
-        renderers = {
-            ".html": lambda: page.to_html(self),
-            ".json": lambda: json_text(self.to_dict()),
-            ".md": lambda: page.to_markdown(self),
-        }
-        return save_report(path, renderers)
+    def _markdown(self) -> str:
+        shown = self.table()
+        rule = ("---",) * len(shown.heading)
+        lines = [f"# {self.title}", "", self.conclusion, ""]
+        lines += [f"| {' | '.join(row)} |" for row in (shown.heading, rule, *shown.rows)]
+        lines += ["", self._legend(), ""]
+        lines += [f"- {name}: {'; '.join(texts)}" for name, texts in self.remarks.items()]
+        return "\n".join([*lines, *(f"- {note}" for note in self.notes)])

@@ -1,13 +1,16 @@
-"""Results of single runs, kept in a folder so that an interrupted experiment goes on."""
+"""Results of runs and arms; runs are kept in a folder, so that an experiment goes on."""
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from tfmp.experiment.arms import Arm
+from tfmp.experiment.differences import Difference, Finding
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.report_files import read_json
 
@@ -91,6 +94,57 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """All runs of one arm.
+
+    Attributes:
+        arm: the arm.
+        runs: one for each seed that was run.
+        difference: its metric against float32's with the same seeds; None if no pair ended.
+        slowdown: median over seeds of its step time as a multiple of float32's; None for files.
+    """
+
+    arm: Arm
+    runs: tuple[Run, ...]
+    difference: Difference | None
+    slowdown: float | None
+
+    @property
+    def metric(self) -> float | None:
+        """Mean of the metric over the seeds that ended with finite predictions."""
+        found = [run.metric for run in self.runs if run.usable and run.metric is not None]
+        return statistics.fmean(found) if found else None
+
+    @property
+    def failed(self) -> int:
+        """Number of runs that ended with an error or with predictions that are not finite."""
+        return sum(not run.usable for run in self.runs)
+
+    @property
+    def finding(self) -> Finding:
+        """What the seeds say; an arm that fails with a seed is worse."""
+        if self.failed:
+            return Finding.WORSE
+        return self.difference.finding if self.difference else Finding.OPEN
+
+    @property
+    def sound(self) -> bool:
+        """Whether it is proven to be no worse than float32."""
+        return self.finding in (Finding.AS_GOOD, Finding.BETTER)
+
+    def median(self, value: Callable[[Run], float | None]) -> float | None:
+        """The median of a measure over the seeds that have it."""
+        found = [number for run in self.runs if (number := value(run)) is not None]
+        return statistics.median(found) if found else None
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of the drift reports on its files; empty for a training."""
+        verdicts = {run.verdict for run in self.runs if run.verdict}
+        return next((v for v in ("FAIL", "INCONCLUSIVE", "PASS") if v in verdicts), "")
 
 
 class Folder:

@@ -19,7 +19,6 @@ from .measuring import (
     PeakMemory as PeakMemory,
     Timing as Timing,
     bytes_text as bytes_text,
-    compile_seconds as compile_seconds,
     interleaved as interleaved,
     is_out_of_memory as is_out_of_memory,
     keeps_freed_memory as keeps_freed_memory,

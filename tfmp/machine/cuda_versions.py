@@ -1,9 +1,10 @@
 """The CUDA and cuDNN that TensorFlow was built for, and the installed ones."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 # Where NVIDIA's installers leave a system-wide CUDA.
 _SYSTEM_CUDA = Path("/usr/local/cuda/version.json")
@@ -49,7 +50,7 @@ def installed_cuda(packages: Mapping[str, str]) -> CudaVersions:
         built_cudnn=str(built.get("cudnn_version", "")),
         system=_system_version(),
         system_cudnn=_system_cudnn(),
-        code_for=tuple(map(str, _listed(built.get("cuda_compute_capabilities")))),
+        code_for=tuple(map(str, built.get("cuda_compute_capabilities") or ())),
     )
 
 
@@ -62,16 +63,10 @@ def from_packages(
     code_for: tuple[str, ...] = (),
 ) -> CudaVersions:
     """Puts the facts together; packages of the generation that TensorFlow needs come first."""
-    runtimes = {
-        _generation(name, version): version
-        for name, version in packages.items()
-        if name.startswith("nvidia-cuda-runtime")
-    }
-    libraries = {
-        _generation(name, version): version
-        for name, version in packages.items()
-        if name.startswith("nvidia-cudnn-cu")
-    }
+    runtimes, libraries = (
+        {_generation(name, text): text for name, text in packages.items() if name.startswith(start)}
+        for start in ("nvidia-cuda-runtime", "nvidia-cudnn-cu")
+    )
     wanted = int(built.split(".")[0]) if built[:1].isdigit() else None
     found = _preferred(runtimes, wanted)
     cudnn = _preferred(libraries, wanted)
@@ -98,11 +93,7 @@ def _preferred(versions: Mapping[int, str], wanted: int | None) -> str:
     return versions[max(versions)] if versions else ""
 
 
-def _listed(value: object) -> Iterable[object]:
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _build_info() -> Mapping[str, object]:
+def _build_info() -> Mapping[str, Any]:
     try:
         import tensorflow as tf
     except ImportError:

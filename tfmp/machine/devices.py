@@ -8,12 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfmp.shared.report_files import JsonObject
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 # CUDA C++ Programming Guide, "Compute Capabilities": Tensor Cores came with 7.0 (Volta); TF32 and
 # bfloat16 on them with 8.0 (Ampere).
@@ -181,22 +178,14 @@ def tf32_switched(on: bool | None) -> Iterator[None]:
 
 
 def tensorflow_devices() -> tuple[Device, ...]:
-    """The devices that TensorFlow may use."""
+    """The devices that TensorFlow may use: a user can hide a card with set_visible_devices."""
     import tensorflow as tf
 
-    # A user can hide a card with set_visible_devices.
+    asked = tf.config.experimental.get_device_details
     return tuple(
-        parse_tensorflow(d.device_type, _tensorflow_details(d))
+        parse_tensorflow(d.device_type, asked(d) if d.device_type == "GPU" else {})
         for d in tf.config.get_visible_devices()
     )
-
-
-def _tensorflow_details(device: "tf.config.PhysicalDevice") -> Mapping[str, Any]:
-    import tensorflow as tf
-
-    if device.device_type != "GPU":
-        return {}
-    return tf.config.experimental.get_device_details(device)
 
 
 def jax_devices() -> tuple[Device, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import TypeAlias
 
 from tfmp.machine.devices import Device
 from tfmp.machine.measuring import bytes_text
@@ -156,14 +157,8 @@ class GpuWatch:
             self._samples.append(_sample(self._nvml, self._card))
 
 
-@dataclass(frozen=True)
-class _Sample:
-    busy: int | None
-    memory_busy: int | None
-    memory_bytes: int | None
-    power_w: float | None
-    clock_mhz: int | None
-    reasons: int | None
+# What NVML tells at one moment, by the names of `GpuUse`; None for a fact that it does not tell.
+_Sample: TypeAlias = "dict[str, float | None]"
 
 
 def _name(nvml: ModuleType, card: Handle) -> str:
@@ -186,39 +181,37 @@ def _sample(nvml: ModuleType, card: Handle) -> _Sample:
     reasons = told(nvml.nvmlDeviceGetCurrentClocksEventReasons, whole)
     if reasons is None:  # the name before driver 535
         reasons = told(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, whole)
-    return _Sample(
-        rates.gpu if rates else None,
-        rates.memory if rates else None,
-        memory.used if memory else None,
-        None if power is None else power / 1000,
-        told(nvml.nvmlDeviceGetClockInfo, whole, nvml.NVML_CLOCK_SM),
-        reasons,
-    )
+    return {
+        "busy": rates.gpu if rates else None,
+        "memory_busy": rates.memory if rates else None,
+        "memory_bytes": memory.used if memory else None,
+        "power_w": None if power is None else power / 1000,
+        "clock_mhz": told(nvml.nvmlDeviceGetClockInfo, whole, nvml.NVML_CLOCK_SM),
+        "reasons": reasons,
+    }
 
 
 def _summary(nvml: ModuleType, card: Handle, samples: Sequence[_Sample], seconds: float) -> GpuUse:
-    def values(name: str) -> list[float]:
-        return [v for v in (getattr(sample, name) for sample in samples) if v is not None]
-
-    def mean(name: str, unit: float = 1.0) -> float | None:
-        found = values(name)
-        return statistics.fmean(found) / unit if found else None
-
+    known = {
+        name: [value for sample in samples if (value := sample[name]) is not None]
+        for name in samples[0]
+    }
+    means = {name: statistics.fmean(values) for name, values in known.items() if values}
+    shares = {name: means[name] / 100 for name in ("busy", "memory_busy") if name in means}
     whole = _whole(nvml, card)
     limit = told(nvml.nvmlDeviceGetEnforcedPowerLimit, whole)
-    clocks, used = values("clock_mhz"), values("memory_bytes")
+    clocks, used = known["clock_mhz"], known["memory_bytes"]
     return GpuUse(
         card=_name(nvml, card),
         seconds=seconds,
         samples=len(samples),
-        busy=mean("busy", 100),
-        memory_busy=mean("memory_busy", 100),
+        **shares,
         memory_bytes=int(max(used)) if used else None,
-        power_w=mean("power_w"),
+        power_w=means.get("power_w"),
         power_limit_w=None if limit is None else limit / 1000,
         clock_mhz=statistics.median(clocks) if clocks else None,
         most_clock_mhz=told(nvml.nvmlDeviceGetMaxClockInfo, whole, nvml.NVML_CLOCK_SM),
-        slowed=_slowed(nvml, [sample.reasons for sample in samples if sample.reasons is not None]),
+        slowed=_slowed(nvml, list(map(int, known["reasons"]))),
         whole_card=whole is not card,
     )
 

@@ -356,9 +356,3 @@ def bytes_text(count: float) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count:.0f} B"
-
-
-def compile_seconds(first_call: float, step: Timing | Sequence[float]) -> float:
-    """Seconds that the first call took beyond a usual one, for tracing and compiling."""
-    usual = step.median if isinstance(step, Timing) else statistics.median(step)
-    return max(0.0, first_call - usual)

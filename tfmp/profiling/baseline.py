@@ -17,6 +17,7 @@ from tfmp.profiling.steps import StepProfile
 from tfmp.shared.arguments import check_number
 from tfmp.shared.packages import processor_name
 from tfmp.shared.report_files import JsonObject, read_json
+from tfmp.shared.reporting import Section, Table
 from tfmp.shared.wording import joined, listed
 
 SCHEMA = "tfmp.profile/1"
@@ -100,10 +101,19 @@ class BaselineComparison:
         """Plain JSON types."""
         return {**asdict(self), "worse": bool(self.regressions), "answer": self.answer}
 
-    def __str__(self) -> str:
-        lines = [f"{change.verdict}: {change}" for change in self.changes]
-        lines += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join([f"Compared with {self.baseline}:", *lines])
+    def section(self) -> Section:
+        """The changes, for the reports of the new profile."""
+        columns = ("policy", "what", "verdict", "then and now")
+        rows = tuple((each.variant, each.what, each.verdict, each.text) for each in self.changes)
+        return Section(
+            "Against an earlier profile",
+            tables=(Table(columns, rows, f"compared with {self.baseline}:", words=columns),),
+            lines=tuple(f"note: {caveat}" for caveat in self.caveats),
+            quiet=(
+                "A step is slower if its rounds lie above the earlier ones by more than the "
+                "tolerance, and noise cannot be the reason.",
+            ),
+        )
 
 
 def _named(changes: Sequence[Change]) -> str:

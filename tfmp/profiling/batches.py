@@ -1,19 +1,15 @@
-"""The largest batch that fits: a search that trains a step at each size it tries.
+"""The largest size that fits: a search that tries a step at each size.
 
 On an accelerator a size does not fit if the device runs out of memory. On a CPU this would take the
 machine down, so a size does not fit if its step needs more than a given limit.
 """
 
-import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.machine import Memory, bytes_text, devices, is_out_of_memory, keeps_freed_memory
-from tfmp.precision import Pattern
-from tfmp.profiling.copies import ModelOrBuilder, copy_of
-from tfmp.profiling.runs import TrainingRun, Variant
+from tfmp.machine import Memory, devices, keeps_freed_memory
 from tfmp.shared.arguments import check_count
 from tfmp.shared.backend import Tensor
 from tfmp.shared.batches import TrainingBatch
@@ -61,39 +57,6 @@ class BatchLimit:
         if self.fails is None:
             return f"{self.fits} and more"
         return f"{self.fits} ({self.fails} does not fit)" if self.fits else f"below {self.fails}"
-
-
-def find_largest_batch(
-    model: ModelOrBuilder,
-    batch: TrainingBatch,
-    variant: Variant,
-    memory_limit: int | None = None,
-    keep_float32: Pattern | Iterable[Pattern] = (),
-    most: int = MOST_SAMPLES,
-    tell: Callable[[int], None] = lambda size: None,
-) -> BatchLimit:
-    """Trains copies of a model on ever larger batches, made of one batch's samples.
-
-    Args:
-        model: as in `profile_training`.
-        batch: the samples that batches are made of; the search begins at its size.
-        variant: the policy to train under.
-        memory_limit: bytes that a step may need; None for all memory of the accelerator.
-        keep_float32: as in `tfmp.plan`.
-        most: the largest size to try.
-        tell: called with each size before it is tried.
-
-    Raises:
-        ValueError: there is neither an accelerator nor a limit.
-    """
-    check_memory_limit(memory_limit)
-
-    def attempt(size: int) -> Attempt:
-        tell(size)
-        return _attempt(model, of_size(batch, size), variant, memory_limit, keep_float32)
-
-    limit = f"a limit of {bytes_text(memory_limit)}" if memory_limit else "the device's memory"
-    return search(attempt, batch.samples, most, limit)
 
 
 def check_memory_limit(memory_limit: int | None) -> None:
@@ -151,30 +114,6 @@ def search(attempt: Callable[[int], Attempt], start: int, most: int, bound: str)
         else:
             high = size
     return BatchLimit(low, high or None, tried[low].memory if low else None, bound, len(tried))
-
-
-def _attempt(
-    model: ModelOrBuilder,
-    batch: TrainingBatch,
-    variant: Variant,
-    memory_limit: int | None,
-    keep_float32: Pattern | Iterable[Pattern],
-) -> Attempt:
-    run = None
-    try:
-        copy = copy_of(model, batch, variant.policy)
-        run = TrainingRun(copy, variant, [batch], keep_float32)
-        del copy
-        run.run(1)
-        memory = run.memory()
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return Attempt(False)
-    finally:
-        del run
-        gc.collect()
-    return Attempt(memory_limit is None or memory.bytes <= memory_limit, memory)
 
 
 def of_size(batch: TrainingBatch, size: int) -> TrainingBatch:

@@ -1,23 +1,81 @@
-"""Bench: runs that are warmed up alike and take turns, with the memory and the time of a step."""
+"""Bench: variants of a step, warmed up alike, that take turns, with time and memory of each.
 
+`profile_training` holds one for all its policies, `profile_sweep` one in each of its processes, and
+a search for the largest size one at each size that it tries.
+"""
+
+import gc
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from tfmp.machine import compile_seconds, interleaved, is_out_of_memory
-from tfmp.profiling.runs import Run
-from tfmp.profiling.steps import StepProfile
+import keras
+import numpy as np
+
+from tfmp.machine import interleaved, is_out_of_memory
+from tfmp.precision import Pattern
+from tfmp.profiling.batches import Attempt, of_size
+from tfmp.profiling.copies import ModelOrBuilder, copy_of
+from tfmp.profiling.runs import PredictionRun, Run, TrainingRun, Variant
+from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
+from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.wording import first_line
 
-# Versions that a report names.
-PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
+# A model, a function that builds one, or with a size of the model a function that takes the size.
+ModelSource: TypeAlias = ModelOrBuilder | Callable[[int], keras.Model]
 
 OUT_OF_MEMORY = "out of memory"
 
 # Without `steps`, a round of the slowest variant takes about this long.
 _ROUND_SECONDS = 0.25
 _MOST_STEPS = 50
+
+
+@dataclass(frozen=True)
+class Job:
+    """The work of a bench.
+
+    Attributes:
+        model: the model, or the function that builds it.
+        batches: batches that come in turn; those of another size are made of their samples.
+        batch_size: samples in a batch.
+        variants: the policies that take turns.
+        mode: "train" or "predict".
+        model_size: argument of the function; None for a function without one.
+        rounds: number of timings of each variant; 0 measures memory only.
+        steps: steps in a timing; None for as many as last a quarter of a second.
+        keep_float32: as in `tfmp.plan`.
+    """
+
+    model: ModelSource
+    batches: tuple[TrainingBatch, ...]
+    batch_size: int
+    variants: tuple[Variant, ...] = ()
+    mode: str = TRAIN
+    model_size: int | None = None
+    rounds: int = 0
+    steps: int | None = None
+    keep_float32: tuple[Pattern, ...] = ()
+
+    def row(self, variant: Variant, error: str = "") -> StepProfile:
+        """The row of a variant before it is measured."""
+        return StepProfile(
+            *(str(variant), variant.policy),
+            batch_size=self.batch_size,
+            error=error,
+            mode=self.mode,
+            xla=variant.xla,
+            model_size=self.model_size,
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row for each variant of a job, and the name of the model."""
+
+    rows: tuple[StepProfile, ...]
+    model: str = ""
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)
@@ -27,41 +85,70 @@ class Bench(Generic[AnyRun]):
     """Runs that take turns, and their rows so far.
 
     Attributes:
+        job: the work.
         runs: by variant, the runs.
         rows: by variant, what was measured, or the reason why the step did not run.
         steps: number of steps in each timing.
+        name: of the model.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self.runs: dict[str, AnyRun] = {}
         self.rows: dict[str, StepProfile] = {}
         self.steps = 0
+        self.name = getattr(job.model, "name", "")
         self._first: dict[str, float] = {}
+        self._weights: list[np.ndarray] | None = None
 
-    def add(self, row: StepProfile, make: Callable[[], AnyRun]) -> None:
-        """Makes a run, compiles its step and measures its memory."""
-        name = row.variant
+    def make(self, variant: Variant) -> AnyRun:
+        """A copy of the model under a variant; all copies have the weights of the first."""
+        job = self.job
+        sized: Any = job.model
+        if job.model_size is not None:
+            sized = partial(cast("Any", job.model), job.model_size)
+        batches = [
+            batch if batch.samples == job.batch_size else of_size(batch, job.batch_size)
+            for batch in job.batches
+        ]
+        copy = copy_of(sized, batches[0], variant.policy)
+        self.name = self.name or copy.name
+        if self._weights is not None:
+            copy.set_weights(self._weights)
+        elif not isinstance(job.model, keras.Model):  # a function builds each with other weights
+            self._weights = copy.get_weights()
+        kind = PredictionRun if job.mode == PREDICT else TrainingRun
+        return cast("AnyRun", kind(copy, variant, batches, job.keep_float32))
+
+    def add(self, variant: Variant, run: AnyRun | None = None) -> None:
+        """Compiles a variant's step and measures its memory.
+
+        Args:
+            variant: the variant.
+            run: what `make` gave; without it, an error of `make` is the variant's row, too.
+        """
+        row = self.job.row(variant)
         try:
-            run = make()
-            self._first[name] = run.warm_up()
+            run = run or self.make(variant)
+            self._first[row.variant] = run.warm_up()
             row = replace(
                 row,
                 memory=run.memory(),
                 parameters=run.model.count_params(),
                 kept_float32=len(run.plan.kept_float32()),
             )
-            self.runs[name] = run
+            self.runs[row.variant] = run
         except Exception as error:  # an error in one dtype need not come in the others
             row = replace(row, error=reason_of(error))
-        self.rows[name] = row
+        self.rows[row.variant] = row
 
-    def time(self, rounds: int, steps: int | None) -> None:
+    def time(self) -> None:
         """Times the runs in turns, each in blocks of the same number of steps."""
-        self.steps = steps or self._steps_in_a_round()
+        self.steps = self.job.steps or self._steps_in_a_round()
         blocks = {name: partial(run.run, self.steps) for name, run in self.runs.items()}
-        for name, timing in interleaved(blocks, rounds).items():
+        for name, timing in interleaved(blocks, self.job.rounds).items():
             step = timing.per(self.steps)
-            compile_s = compile_seconds(self._first[name], step)
+            compile_s = max(0.0, self._first[name] - step.median)
             self.rows[name] = replace(
                 self.rows[name], step=step, steps=self.steps, compile_s=compile_s
             )
@@ -70,6 +157,31 @@ class Bench(Generic[AnyRun]):
         # Every run takes one more step, so that all have still taken the same number.
         slowest = max((run.run(1) for run in self.runs.values()), default=_ROUND_SECONDS)
         return min(_MOST_STEPS, max(1, int(_ROUND_SECONDS / max(slowest, 1e-9))))
+
+
+def measured(job: Job) -> Measured:
+    """Measures the job's variants; one that does not run is a row with the reason."""
+    gc.collect()  # what an earlier one held
+    bench: Bench[Run] = Bench(job)
+    for variant in job.variants:
+        bench.add(variant)
+    if job.rounds:
+        bench.time()
+    return Measured(tuple(bench.rows.values()), bench.name)
+
+
+def attempted(row: StepProfile, memory_limit: int | None) -> Attempt:
+    """Whether a size that was tried fits into the memory.
+
+    Raises:
+        ValueError: it did not run for another reason.
+    """
+    if row.error == OUT_OF_MEMORY:
+        return Attempt(False)
+    if row.error:
+        raise ValueError(row.error)
+    needed = row.memory.bytes if row.memory else 0
+    return Attempt(memory_limit is None or needed <= memory_limit, row.memory)
 
 
 def reason_of(error: Exception) -> str:

@@ -8,16 +8,17 @@ import keras
 from tfmp.machine import Device, devices
 from tfmp.precision import has_tensor_cores
 from tfmp.profiling.layers import LayerProfile
-from tfmp.profiling.report import StepProfile
 from tfmp.profiling.runs import TrainingRun
+from tfmp.profiling.steps import StepProfile
 from tfmp.roofline import (
     InputPipeline,
     Peaks,
+    Placement,
     Roofline,
     Setting,
+    Work,
     find_peaks,
     measure_pipeline,
-    place,
 )
 from tfmp.shared.batches import TrainingBatch, TrainingData
 from tfmp.shared.wording import first_line
@@ -39,6 +40,8 @@ def find_limits(
     layer_dtypes = {
         layer.compute_dtype for run in runs.values() for layer in run.model._flatten_layers()
     }
+    if has_tensor_cores(device):
+        layer_dtypes.add("float16")  # the rate that 16 bits would give
     dtypes = tuple(sorted(dtype for dtype in layer_dtypes if dtype and "float" in dtype))
     peaks = _peaks(device, dtypes, any(setting.jit for setting in settings.values()))
     steps = {}
@@ -50,12 +53,12 @@ def find_limits(
             notes.append(f"FLOPs of the step in {name} are unknown: {first_line(error)[:100]}")
             continue
         if step is not None:
-            none = work - work
-            steps[name] = place(work, none, step.median, peaks, settings[name], calls=1)
+            setting = settings[name]
+            steps[name] = Placement(work, Work(), step.median, peaks, setting, calls=1)
             notes += [f"the step in {name}, FLOPs without {left}" for left in work.uncounted]
     placed = {
         layer.path: {
-            name: place(
+            name: Placement(
                 cost.forward,
                 cost.backward,
                 cost.seconds,

@@ -10,33 +10,29 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import keras
-import numpy as np
 
-from tfmp.machine import (
-    GpuWatch,
-    Mark,
-    devices,
-    nvtx_marks,
-)
+from tfmp.machine import Device, GpuWatch, Mark, bytes_text, devices, nvtx_marks
 from tfmp.precision import Pattern, check_policy, policy
-from tfmp.profiling.batches import check_memory_limit, find_largest_batch
-from tfmp.profiling.bench import OUT_OF_MEMORY, PACKAGES, Bench, reason_of
-from tfmp.profiling.copies import ModelOrBuilder, copy_of
-from tfmp.profiling.kernels import Kernel, kernel_use, read_kernels, trace
+from tfmp.profiling.batches import MOST_SAMPLES, Attempt, check_memory_limit, search
+from tfmp.profiling.bench import OUT_OF_MEMORY, Bench, Job, attempted, measured, reason_of
+from tfmp.profiling.copies import ModelOrBuilder
+from tfmp.profiling.kernels import kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
 from tfmp.profiling.limits import find_limits, time_pipeline
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.runs import TrainingRun, Variant, variants_of
-from tfmp.profiling.steps import StepProfile
 from tfmp.roofline import Roofline
 from tfmp.shared.arguments import OF_KERAS_2, check_compiled, check_count, is_keras2
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
-from tfmp.shared.batches import TrainingBatch, TrainingData, whole_batches
+from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import Progress, listening
 from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import shown
+
+# Versions that a report names.
+PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
 
 _TRACED_STEPS = 5
 
@@ -109,20 +105,28 @@ def profile_training(
         check_folder("log_dir", log_dir, make=False)  # before minutes of measuring, not after
     _check_trainable(model)
     mark = nvtx_marks(nvtx)
-    batches = whole_batches(data, batch_size)
+    batches = tuple(whole_batches(data, batch_size))
     device = devices.visible_devices()[0]
+    variants = variants_of([policy.resolve_policy(name).policy for name in policies], device)
+    job = Job(model, batches, batches[0].samples, variants, rounds=rounds, steps=steps)
+    job = replace(job, keep_float32=tuple(as_list(keep_float32)))
     with listening(progress) as told, without_retracing_advice():
-        bench = ProfilingBench(model, batches, tuple(as_list(keep_float32)), told, mark)
-        bench.measure(policies, device, rounds, steps, layers, roofline)
-        if roofline and bench.runs:
-            bench.find_limits(device, data, batch_size)
-        bench.watch_gpu(device)
+        bench = ProfilingBench(job, device, told, mark)
+        for variant in variants:
+            bench.compile(variant)
+        if bench.runs:
+            bench.time()
+            if layers:
+                bench.time_layers(roofline)
+            if roofline:
+                bench.find_limits(data, batch_size)
+        bench.watch_gpu()
         if nvtx:
             bench.mark_steps()
-        bench.look_at_kernels(log_dir, device)
+        bench.look_at_kernels(log_dir)
         if largest_batch:
             bench.search_batches(memory_limit)
-    return bench.report(device, rounds, log_dir)
+    return bench.report(log_dir)
 
 
 def _check_trainable(model: ModelOrBuilder) -> None:
@@ -139,61 +143,20 @@ def _check_trainable(model: ModelOrBuilder) -> None:
 class ProfilingBench(Bench[TrainingRun]):
     """The runs that are compared, and their results so far."""
 
-    def __init__(
-        self,
-        model: ModelOrBuilder,
-        batches: list[TrainingBatch],
-        keep_float32: tuple[Pattern, ...],
-        progress: Progress,
-        mark: Mark,
-    ) -> None:
-        super().__init__()
-        self._model = model
-        self._tell = progress
-        self._mark = mark
-        self._batches = batches
-        self._keep = keep_float32
-        self._weights: list[np.ndarray] | None = None
-        self.name = name_of(model)
+    def __init__(self, job: Job, device: Device, progress: Progress, mark: Mark) -> None:
+        super().__init__(job)
+        self._device, self._tell, self._mark = device, progress, mark
         self.layers: tuple[LayerProfile, ...] = ()
         self.notes: list[str] = []
         self.gpu_note = ""
         self.roofline: Roofline | None = None
 
-    def measure(
-        self,
-        policies: Sequence[str],
-        device: devices.Device,
-        rounds: int,
-        steps: int | None,
-        layers: bool,
-        counted: bool,
-    ) -> None:
-        """Times every policy's step in turns, then each layer."""
-        names = [policy.resolve_policy(name).policy for name in policies]
-        for variant in variants_of(names, device):
-            self.compile(variant)
-        if not self.runs:
-            return
-        self.time(rounds, steps)
-        if layers:
-            self._tell("timing each layer")
-            try:
-                with self._mark("layers"):
-                    self.layers, notes = profile_layers(self.runs, self._mark, counted)
-            except ValueError as error:  # a loss that only the user's train_step knows
-                notes = [f"the layers could not be measured: {reason_of(error)}"]
-            self.notes += notes
-
     def compile(self, variant: Variant) -> None:
         """Makes a copy for a variant and compiles its step."""
         name = str(variant)
         self._tell(f"compiling a step in {name}")
-        copy = copy_of(self._model, self._batches[0], variant.policy)
-        self._same_weights(copy)
-        run = TrainingRun(copy, variant, self._batches, self._keep)
-        row = StepProfile(name, variant.policy, batch_size=self._batches[0].samples)
-        self.add(row, lambda: run)
+        run = self.make(variant)  # a model that cannot be copied is a mistake, and no row
+        self.add(variant, run)
         if error := self.rows[name].error:
             remedy = (
                 "Measure it with smaller batches"
@@ -204,21 +167,12 @@ class ProfilingBench(Bench[TrainingRun]):
         elif run.unscaled:
             self.notes.append(f"{name} was trained at scale 1: train_step never scales its loss")
 
-    def _same_weights(self, copy: keras.Model) -> None:
-        """Gives all copies the weights of the first: a function builds each with other weights."""
-        if isinstance(self._model, keras.Model):
-            return
-        if self._weights is None:
-            self._weights = copy.get_weights()
-            self.name = copy.name
-        else:
-            copy.set_weights(self._weights)
-
-    def time(self, rounds: int, steps: int | None) -> None:
+    def time(self) -> None:
         """As in `Bench`, with what the steps trained."""
+        steps = self.job.steps
         often = f"{steps} steps" if steps else "as many steps as last a quarter of a second"
-        self._tell(f"timing {rounds} rounds of {often} in {', '.join(self.runs)}")
-        super().time(rounds, steps)
+        self._tell(f"timing {self.job.rounds} rounds of {often} in {', '.join(self.runs)}")
+        super().time()
         for name, run in self.runs.items():
             self.rows[name] = replace(
                 self.rows[name],
@@ -227,28 +181,35 @@ class ProfilingBench(Bench[TrainingRun]):
                 skipped_steps=run.skipped_steps(),
             )
 
-    def find_limits(self, device: devices.Device, data: TrainingData, batch_size: int) -> None:
+    def time_layers(self, counted: bool) -> None:
+        """Times each layer; counts its work, too, if that is asked for."""
+        self._tell("timing each layer")
+        try:
+            with self._mark("layers"):
+                self.layers, notes = profile_layers(self.runs, self._mark, counted)
+        except ValueError as error:  # a loss that only the user's train_step knows
+            notes = [f"the layers could not be measured: {reason_of(error)}"]
+        self.notes += notes
+
+    def find_limits(self, data: TrainingData, batch_size: int) -> None:
         """Compares steps and layers with the device's peaks, and times the input pipeline."""
         self._tell("comparing with the device's peaks")
-        self.roofline, notes = find_limits(self.runs, self.rows, self.layers, device)
+        self.roofline, notes = find_limits(self.runs, self.rows, self.layers, self._device)
         self.notes += notes
-        fastest = min(self.runs, key=self._median)
+        steps = {name: row.step.median for name, row in self.rows.items() if row.step}
         self._tell("timing the input pipeline")
         try:
-            found = time_pipeline(self.runs[fastest], data, self._batches[0], batch_size)
+            run = self.runs[min(steps, key=steps.__getitem__)]
+            found = time_pipeline(run, data, self.job.batches[0], batch_size)
         except Exception as error:  # the user's own pipeline may raise any error
             self.notes.append(f"the input pipeline could not be timed: {reason_of(error)}")
         else:
             self.roofline = replace(self.roofline, pipeline=found)
 
-    def _median(self, name: str) -> float:
-        step = self.rows[name].step
-        return step.median if step else float("inf")
-
-    def watch_gpu(self, device: devices.Device) -> None:
+    def watch_gpu(self) -> None:
         """Samples the card's use during some seconds of each run, where there is a card."""
         for name, run in self.runs.items():
-            with GpuWatch(device) as watch:
+            with GpuWatch(self._device) as watch:
                 self.gpu_note = watch.why_not
                 if watch.why_not:
                     return
@@ -266,9 +227,10 @@ class ProfilingBench(Bench[TrainingRun]):
                     with self._mark(f"step in {name}"):
                         run.run(1)
 
-    def look_at_kernels(self, log_dir: str | Path | None, device: devices.Device) -> None:
+    def look_at_kernels(self, log_dir: str | Path | None) -> None:
         """Traces some steps of each run, for TensorBoard and to see the kernels on a GPU."""
-        if log_dir is None and device.kind != "gpu":
+        on_gpu = self._device.kind == "gpu"
+        if log_dir is None and not on_gpu:
             return
         paths = sorted({row.path for run in self.runs.values() for row in run.plan.rows})
         with ExitStack() as stack:
@@ -277,51 +239,43 @@ class ProfilingBench(Bench[TrainingRun]):
                 self._tell(f"tracing {_TRACED_STEPS} steps in {name}")
                 folder = top / name.replace(" (TF32)", "_tf32")
                 trace(partial(run.run, _TRACED_STEPS), folder)
-                kernels = self._kernels(folder) if device.kind == "gpu" else None
+                try:
+                    kernels = read_kernels(folder) if on_gpu else None
+                except (ValueError, OSError, subprocess.SubprocessError) as error:
+                    self.notes.append(reason_of(error))
+                    continue
                 if kernels:
                     self.rows[name] = replace(self.rows[name], kernels=kernel_use(kernels, paths))
-        if device.kind == "gpu" and find_spec("xprof") is None:
+        if on_gpu and find_spec("xprof") is None:
             self.notes.append(
                 "whether kernels used Tensor Cores is unknown without xprof: "
                 'pip install "tfmp[profile]"'
             )
 
-    def _kernels(self, folder: Path) -> tuple[Kernel, ...] | None:
-        try:
-            return read_kernels(folder)
-        except (ValueError, OSError, subprocess.SubprocessError) as error:
-            self.notes.append(reason_of(error))
-            return None
-
     def search_batches(self, memory_limit: int | None) -> None:
         """Searches the largest batch of every run, after the memory of all runs is given back."""
         found = {name: run.variant for name, run in self.runs.items()}
         self.runs.clear()
+        bound = f"a limit of {bytes_text(memory_limit)}" if memory_limit else "the device's memory"
         for name, variant in found.items():
-            with devices.tf32_switched(variant.tf32):
-                limit = find_largest_batch(
-                    self._model,
-                    self._batches[0],
-                    variant,
-                    memory_limit,
-                    self._keep,
-                    tell=partial(self._tell_size, name),
-                )
+            one = replace(self.job, variants=(variant,), batches=self.job.batches[:1], rounds=0)
+
+            def attempt(size: int, one: Job = one) -> Attempt:
+                self._tell(f"trying a batch of {size} in {one.variants[0]}")
+                (row,) = measured(replace(one, batch_size=size)).rows
+                return attempted(row, memory_limit)
+
+            limit = search(attempt, one.batch_size, MOST_SAMPLES, bound)
             self.rows[name] = replace(self.rows[name], largest_batch=limit)
 
-    def _tell_size(self, name: str, size: int) -> None:
-        self._tell(f"trying a batch of {size} in {name}")
-
-    def report(
-        self, device: devices.Device, rounds: int, log_dir: str | Path | None
-    ) -> ProfileReport:
+    def report(self, log_dir: str | Path | None) -> ProfileReport:
         """The results so far."""
         return ProfileReport(
-            model=self.name,
-            device=device,
+            model=self.name or name_of(self.job.model),
+            device=self._device,
             backend=keras.backend.backend(),
             environment={**installed_versions(PACKAGES), "processor": processor_name()},
-            rounds=rounds,
+            rounds=self.job.rounds,
             steps_per_round=self.steps,
             variants=tuple(self.rows.values()),
             layers=self.layers,

@@ -4,7 +4,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tfmp.machine import (
+    DEVICE_MEMORY,
     FEWEST_FOR_INTERVAL,
+    PROCESS_NOISE_BYTES,
+    bytes_text,
     median_interval,
     paired_ratio,
     ratios,
@@ -21,8 +24,9 @@ from tfmp.profiling.baseline import (
 from tfmp.profiling.layers import LayerProfile
 from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
 from tfmp.roofline import Roofline
+from tfmp.shared.html_page import Bar, scaled
 from tfmp.shared.report_files import JsonObject
-from tfmp.shared.wording import table
+from tfmp.shared.reporting import Picture, Section, Table
 
 # A change of policy is worth its trouble from these gains on.
 WORTHWHILE_SPEEDUP = 1.1
@@ -31,6 +35,9 @@ WORTHWHILE_MEMORY = 0.8
 # An obstacle is named if it takes at least this share of the time.
 _MUCH = 0.3
 _MOST_NAMED = 3
+
+# More layers than these are not read at a glance, on a terminal and on a page.
+_MOST_PRINTED, _MOST_ROWS = 20, 200
 
 
 @dataclass(frozen=True)
@@ -199,46 +206,133 @@ class ProfileReport(StepReport):
         }
 
     @property
-    def headline(self) -> str:
-        """The answer."""
-        return self.answer
-
-    def step_cells(self) -> list[tuple[str, ...]]:
-        """The table of variants; its first row is the heading."""
-        searched = any(row.largest_batch for row in self.variants)
-        more = ("loss", *["largest batch"] * searched)
-        found = [("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], *more)]
-        for row in self.variants:
-            cells = row.cells()
-            cells[2:2] = [f"{self.speedup(row) or 0:.2f}x" if row.step else ""]
-            loss = "-" if row.loss is None else f"{row.loss:.4g}"
-            last = [loss, *[str(row.largest_batch or "-")] * searched]
-            found.append((row.variant, *cells, *(last if row.step else [""] * len(more))))
-        return found
-
-    def change_cells(self) -> list[tuple[str, ...]]:
-        """The table of changes against an earlier profile; its first row is the heading."""
-        changes = self.against.changes if self.against else ()
-        rows = [(change.variant, change.what, change.verdict, change.text) for change in changes]
-        return [("policy", "what", "verdict", "then and now"), *rows]
-
-    @property
     def main(self) -> StepProfile | None:
         """The variant whose layers are shown: the best 16-bit one, or the baseline."""
         return self.best or self.baseline
 
-    def layer_cells(self, most: int | None = 20) -> list[tuple[str, ...]]:
-        """The table of layers; its first row is the heading, then come the most expensive ones."""
-        names = [row.variant for row in self.variants if row.step]
-        rows = [("layer", "class", *names, "Tensor Cores")]
-        by_cost = sorted(self.layers, key=lambda one: -max(c.seconds for c in one.costs.values()))
-        for layer in by_cost[:most]:
-            times = (
-                f"{seconds_text(layer.costs[name].seconds)} ({layer.costs[name].share:.0%})"
-                for name in names
+    @property
+    def heading(self) -> str:
+        """Of the page."""
+        return f"Training “{self.model}” in each precision"
+
+    @property
+    def conclusion(self) -> str:
+        """The answer, after the one of the comparison with an earlier profile."""
+        return f"{self.against.answer}\n{self.answer}" if self.against else self.answer
+
+    @property
+    def signal(self) -> tuple[str, str]:
+        """PASS if 16 bits are worth it."""
+        if self.worth_it:
+            return "PASS", "✓ worth it"
+        return "INCONCLUSIVE", "? too few rounds" if self.is_open else "✗ not worth it"
+
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """As in `Report`: steps, layers, limits of the device, changes, evidence."""
+        main, most = self.main, _MOST_ROWS if on_page else _MOST_PRINTED
+        found = [self._steps()]
+        if self.layers:
+            found.append(self._layers(most))
+        if self.roofline and main:
+            found += self.roofline.sections(main.variant, most, on_page)
+        if self.against:
+            found.append(self.against.section())
+        lines = [f"GPU in {row.variant}: {row.gpu}" for row in self.variants if row.gpu]
+        lines += [f"note: {note}" for note in (*self.notes, self.gpu_note) if note]
+        return [*found, self.evidence(lines, {"Traces": self.log_dir} if self.log_dir else {})]
+
+    def _steps(self) -> Section:
+        base = self.baseline.variant if self.baseline else "nothing"
+        bars = [
+            Bar(
+                row.variant,
+                f"{seconds_text(row.step.median)}, {self.speedup(row) or 0:.2f}x",
+                row.step.median,
+                bound=row.step.high,
+                verdict=self._colour(row),
             )
-            rows.append((layer.path, layer.layer_class, *times, self._tensor_core_text(layer)))
-        return rows
+            for row in self.variants
+            if row.step
+        ]
+        return Section(
+            "Steps",
+            tables=(self.step_table(),),
+            pictures=(
+                Picture(f"Seconds of one training step; speed against {base}", scaled(bars)),
+            ),
+            quiet=(
+                f"The bar is the median of {self.rounds} rounds of {self.steps_per_round} steps; "
+                "the thin line goes on to the slowest tenth. The policies took turns, so that "
+                "drift of the machine hit them alike.",
+                "Memory is that of weights, optimizer state, one batch, and the additional memory "
+                f"of a step. {self._memory_note()}",
+            ),
+        )
+
+    def _colour(self, row: StepProfile) -> str | None:
+        """Of a 16-bit variant: a worthwhile gain, a loss, or None."""
+        gain = self.speedup(row)
+        if gain is None or row is self.baseline or not is_narrow(row.policy):
+            return None
+        if gain >= WORTHWHILE_SPEEDUP:
+            return "PASS"
+        return "FAIL" if gain < 1 / WORTHWHILE_SPEEDUP else None
+
+    def _memory_note(self) -> str:
+        """Where the bytes come from, and how far they are noise."""
+        sources = sorted({row.memory.source for row in self.variants if row.memory})
+        bounds = {row.largest_batch.bound for row in self.variants if row.largest_batch}
+        told = [f"Its bytes are {' and '.join(sources)}."] if sources else []
+        if set(sources) - {DEVICE_MEMORY}:
+            told.append(f"Differences below {bytes_text(PROCESS_NOISE_BYTES)} may be noise.")
+        told += [f"The largest batch is bounded by {bound}." for bound in bounds]
+        return " ".join(told)
+
+    def step_table(self) -> Table:
+        """The table of variants."""
+        searched = any(row.largest_batch for row in self.variants)
+        more = ("loss", *["largest batch"] * searched)
+        heading = ("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], *more)
+        rows = []
+        for row in self.variants:
+            if row.step is None:  # a note says why
+                rows.append((row.variant, "did not run", *[""] * (len(heading) - 2)))
+                continue
+            cells = row.cells()
+            cells[2:2] = [f"{self.speedup(row) or 0:.2f}x"]
+            loss = "-" if row.loss is None else f"{row.loss:.4g}"
+            rows.append((row.variant, *cells, loss, *[str(row.largest_batch or "-")] * searched))
+        return Table(heading, tuple(rows), words=("policy",))
+
+    def _layers(self, most: int) -> Section:
+        return Section(
+            "Layers",
+            tables=(self.layer_table(most),),
+            quiet=(
+                "The compiled forward and backward pass of each layer by itself, on the shapes "
+                "that it gets.",
+                *[f"{len(self.layers) - most} more cost less."] * (len(self.layers) > most),
+            ),
+        )
+
+    def layer_table(self, most: int) -> Table:
+        """The table of layers, the most expensive first."""
+        names = [row.variant for row in self.variants if row.step]
+        by_cost = sorted(self.layers, key=lambda one: -max(c.seconds for c in one.costs.values()))
+        rows = tuple(
+            (
+                layer.path,
+                layer.layer_class,
+                *(
+                    f"{seconds_text(cost.seconds)} ({cost.share:.0%})"
+                    for cost in map(layer.costs.__getitem__, names)
+                ),
+                self._tensor_core_text(layer),
+            )
+            for layer in by_cost[:most]
+        )
+        words = ("layer", "class", "Tensor Cores")
+        return Table((*words[:2], *names, words[2]), rows, words=words)
 
     def _tensor_core_text(self, layer: LayerProfile) -> str:
         row = self.main
@@ -250,26 +344,6 @@ class ProfileReport(StepReport):
         used = row.kernels.layers.get(layer.path) if row.kernels else None
         text = "could" if used is None else f"used {used:.0%} of its time"
         return f"{text}; {path.reason}" if path.reason else text
-
-    def _roofline_lines(self, roofline: Roofline) -> list[str]:
-        """The roofline for the terminal: steps, layers of the main variant, verdicts."""
-        parts = [f"roofline ({roofline.peaks.source}):", table(roofline.step_cells()), ""]
-        row = self.main
-        layers = roofline.layer_cells(row.variant) if row else []
-        if len(layers) > 1 and row:
-            parts += [f"layers in {row.variant}:", table(layers), ""]
-        return [*parts, *roofline.sentences()]
-
-    def __str__(self) -> str:
-        parts = [self.against.answer] if self.against else []
-        parts += [self.answer, "", table(self.step_cells()), ""]
-        if self.layers:
-            parts += [table(self.layer_cells()), ""]
-        if self.roofline:
-            parts += self._roofline_lines(self.roofline)
-        parts += [f"GPU in {row.variant}: {row.gpu}" for row in self.variants if row.gpu]
-        parts += [f"note: {note}" for note in (*self.notes, self.gpu_note) if note]
-        return "\n".join([*parts, "", str(self.against)] if self.against else parts).rstrip()
 
 
 def _median(row: StepProfile) -> float:

@@ -135,20 +135,20 @@ class Run:
 
 
 class PredictionRun(Run):
-    """A run of `predict`, on one batch; its labels are not used."""
+    """A run of `predict`, on the first of some batches; its labels are not used."""
 
     def __init__(
         self,
         model: keras.Model,
         variant: Variant,
-        batch: TrainingBatch,
+        batches: Sequence[TrainingBatch],
         keep_float32: Pattern | Iterable[Pattern] = (),
     ) -> None:
         super().__init__(model, variant, keep_float32)
         self.plan.apply()
         self._prepare()
         model.make_predict_function(force=True)
-        self._x: TensorTree = batch.placed(policies.floatx_of(variant.policy))[0]
+        self._x: TensorTree = batches[0].placed(policies.floatx_of(variant.policy))[0]
         self._state = _copies([model.trainable_variables, model.non_trainable_variables])
 
     def _step(self) -> TensorTree:

@@ -1,20 +1,22 @@
 """SweepReport: a profile over sizes, with the largest sizes and the crossover points."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from tfmp.machine import Timing, median_interval, paired_ratio, ratios
 from tfmp.profiling.batches import BatchLimit
+from tfmp.profiling.figures import mebibytes, over_sizes, throughput
 from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
 from tfmp.shared.report_files import JsonObject
-from tfmp.shared.wording import table
+from tfmp.shared.reporting import Drawing, Section, Table
 
 SCHEMA = "tfmp.sweep/1"
 
 FASTER, SLOWER, ALIKE = "faster", "slower", "alike"
 
 _MODES = {"train": "training", "predict": "predict"}
+_AXES = {"batch": "samples in a batch", "model size": "model size"}
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,9 @@ class SweepReport(StepReport):
     notes: tuple[str, ...] = ()
 
     @property
-    def headline(self) -> str:
+    def heading(self) -> str:
         """The model and its device."""
-        return f"{self.model} over sizes, on {self.device}"
+        return f"“{self.model}” over sizes, on {self.device}"
 
     @property
     def axis(self) -> str:
@@ -159,33 +161,73 @@ class SweepReport(StepReport):
             "notes": list(self.notes),
         }
 
-    def cells(self) -> list[tuple[str, ...]]:
-        """The table of rows; its first row is the heading."""
-        sized = any(row.model_size is not None for row in self.rows)
-        where = ["mode", *["model size", "weights"] * sized, "batch", "policy"]
-        found = [(*where, *COLUMNS)]
-        for row in self.rows:
-            model = [f"{row.model_size}", f"{row.parameters:,}" if row.parameters else "-"]
-            place = [_MODES[row.mode], *model * sized, f"{row.batch_size}", row.variant]
-            found.append((*place, *row.cells()))
-        return found
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """As in `Report`: crossovers, the largest sizes, figures, every size, evidence."""
+        nothing = "One policy was measured: there is nothing to compare it with."
+        limit = f"The limit of memory is {self.limit}."
+        bounded = self.largest or any(row.step is None for row in self.rows)
+        return [
+            Section("Conclusion", lines=tuple(map(str, self.crossovers)) or (nothing,)),
+            Section(
+                "The largest that fit",
+                tables=(self._largest(),),
+                lines=(limit,) if bounded else (),
+                quiet=(
+                    "Each size was tried in a process of its own: it was doubled until a step did "
+                    "not fit, then narrowed down to a sixteenth.",
+                )
+                * bool(self.largest),
+            ),
+            *(self._figures() if on_page else ()),
+            Section("Every size", tables=(self._rows(),)),
+            self.evidence(map("note: {}".format, self.notes), {"Limit of memory": self.limit}),
+        ]
 
-    def largest_cells(self) -> list[tuple[str, ...]]:
-        """The table of the largest sizes; its first row is the heading."""
-        rows: list[tuple[str, ...]] = [("largest", "mode", "policy", "size", "memory")]
+    def _figures(self) -> Iterator[Section]:
+        """Throughput and memory of each mode over sizes."""
+        sources = sorted({row.memory.source for row in self.rows if row.memory})
+        for place, (where, group) in enumerate(self.groups().items()):
+            by_size: dict[int, list[StepProfile]] = {}
+            for row in group:
+                by_size.setdefault(self.size_of(row), []).append(row)
+            yield Section(
+                where.capitalize(),
+                drawings=(
+                    Drawing(
+                        f"Samples a second at the median of {self.rounds} rounds; the band goes "
+                        "from the slowest to the fastest tenth. A cross at the edge is a size "
+                        "that did not run. Higher is better.",
+                        over_sizes(
+                            by_size, throughput, (_AXES[self.axis], "samples a second"), f"s{place}"
+                        ),
+                    ),
+                    Drawing(
+                        "Weights, optimizer state, one batch, and the additional memory of a step, "
+                        f"as {' and '.join(sources)}. Lower is better.",
+                        over_sizes(
+                            by_size, mebibytes, (_AXES[self.axis], "memory, MiB"), f"m{place}"
+                        ),
+                    ),
+                ),
+            )
+
+    def _rows(self) -> Table:
+        sized = any(row.model_size is not None for row in self.rows)
+        where = ("mode", *("model size", "weights") * sized, "batch", "policy")
+        rows = []
+        for row in self.rows:
+            model = (f"{row.model_size}", f"{row.parameters:,}" if row.parameters else "-")
+            place = (_MODES[row.mode], *model * sized, f"{row.batch_size}", row.variant)
+            rows.append((*place, *row.cells()))
+        return Table((*where, *COLUMNS), tuple(rows), words=("mode", "policy"))
+
+    def _largest(self) -> Table:
+        rows = []
         for each in self.largest:
             memory = each.limit.memory.text if each.limit.memory else "-"
             rows.append((each.what, _MODES[each.mode], each.variant, str(each.limit), memory))
-        return rows
-
-    def __str__(self) -> str:
-        parts = [*map(str, self.crossovers), "", table(self.cells()), ""]
-        if self.largest:
-            parts += [table(self.largest_cells()), ""]
-        if self.largest or any(row.step is None for row in self.rows):
-            parts += [f"The limit of memory is {self.limit}.", ""]
-        parts += [f"note: {note}" for note in self.notes]
-        return "\n".join(parts).strip()
+        words = ("largest", "mode", "policy")
+        return Table((*words, "size", "memory"), tuple(rows), words=words)
 
 
 def _pairs(rows: Sequence[StepProfile]) -> list[tuple[str, str]]:

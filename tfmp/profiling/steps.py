@@ -1,15 +1,15 @@
-"""StepProfile: one step under one policy at one size; and what the reports of steps share."""
+"""StepProfile: a step under one policy at one size; StepReport: what reports of steps share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from tfmp.machine import Device, GpuUse, Memory, Timing, seconds_text
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
-from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
+from tfmp.shared.report_files import JsonObject, json_number
+from tfmp.shared.reporting import Report, Section
 
-SUFFIXES = (".json", ".html")
+SUFFIXES = Report.SUFFIXES
 
 TRAIN, PREDICT = "train", "predict"
 
@@ -91,8 +91,8 @@ class StepProfile:
 
 
 @dataclass(frozen=True)
-class StepReport:
-    """What the reports of steps share.
+class StepReport(Report):
+    """What the reports of steps share: each says its conclusion and its sections.
 
     Attributes:
         model: name of the model.
@@ -109,9 +109,15 @@ class StepReport:
     rounds: int
 
     @property
-    def headline(self) -> str:
-        """The conclusion in a line."""
-        raise NotImplementedError
+    def title(self) -> str:
+        """Of the window."""
+        return f"Profile of {self.model}"
+
+    def evidence(self, lines: Iterable[str], more: Mapping[str, str]) -> Section:
+        """The last section: notes, and on what it ran."""
+        facts = {"Device": str(self.device), "Keras backend": self.backend, **more}
+        shown = tuple({**facts, **self.environment}.items())
+        return Section("Evidence", lines=tuple(lines), facts=shown)
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
@@ -122,21 +128,3 @@ class StepReport:
             "environment": dict(self.environment),
             "rounds": self.rounds,
         }
-
-    def _repr_html_(self) -> str:
-        """The page, in a notebook."""
-        from tfmp.profiling.page import to_html
-        from tfmp.shared.html_page import framed
-
-        return framed(self.headline, to_html(self))
-
-    def save(self, path: str | Path) -> Path:
-        """Writes the report: `.json` as data, `.html` as a self-contained page.
-
-        Raises:
-            ValueError: the path has another suffix, or the file cannot be written.
-        """
-        from tfmp.profiling.page import to_html
-
-        renderers = {".json": lambda: json_text(self.to_dict()), ".html": lambda: to_html(self)}
-        return save_report(path, renderers)

@@ -7,13 +7,12 @@ of the machine hits them alike.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeAlias, cast
+from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import keras
 import numpy as np
-from keras import tree
 
 from tfmp.machine import (
     ApartError,
@@ -22,28 +21,23 @@ from tfmp.machine import (
     call_apart,
     devices,
     free_host_memory,
-    keeps_freed_memory,
     variables_set,
 )
 from tfmp.precision import Pattern
-from tfmp.profiling.batches import MOST_SAMPLES, Attempt, of_size, search
-from tfmp.profiling.bench import OUT_OF_MEMORY, PACKAGES, Bench
-from tfmp.profiling.copies import ModelOrBuilder, copy_of
-from tfmp.profiling.profile import as_list, check_policies, name_of
-from tfmp.profiling.runs import PredictionRun, Run, TrainingRun, Variant, variants_of
+from tfmp.profiling.batches import MOST_SAMPLES, Attempt, search
+from tfmp.profiling.bench import OUT_OF_MEMORY, Job, Measured, ModelSource, attempted, measured
+from tfmp.profiling.profile import PACKAGES, as_list, check_policies, name_of
+from tfmp.profiling.runs import Variant, variants_of
 from tfmp.profiling.sizes import Largest, SweepReport
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
 from tfmp.shared.backend import check_backend, without_retracing_advice
-from tfmp.shared.batches import TrainingBatch, TrainingData, whole_batches
+from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import listening
 from tfmp.shared.wording import shown
 
 MODES = (TRAIN, PREDICT)
-
-# A model, a function that builds one, or with `model_sizes` a function that takes the size.
-ModelSource: TypeAlias = ModelOrBuilder | Callable[[int], keras.Model]
 
 # Otherwise a process takes the whole card, and its memory tells nothing.
 _SHARED_CARD = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
@@ -52,85 +46,17 @@ _SHARED_CARD = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOC
 _SHARE = 0.8
 
 
-@dataclass(frozen=True)
-class Job:
-    """The work of one process.
-
-    Attributes:
-        model: the model, or the function that builds it.
-        batch: samples; a batch of another size is made of them again and again.
-        mode: "train" or "predict".
-        variants: the policies that take turns.
-        batch_size: samples in a batch.
-        model_size: argument of the function; None for a function without one.
-        rounds: number of timings of each variant; 0 measures memory only.
-        steps: steps in a timing; None for as many as last a quarter of a second.
-        keep_float32: as in `tfmp.plan`.
-    """
-
-    model: ModelSource
-    batch: TrainingBatch
-    mode: str
-    variants: tuple[Variant, ...]
-    batch_size: int
-    model_size: int | None
-    rounds: int
-    steps: int | None
-    keep_float32: tuple[Pattern, ...] = ()
-
-    def row(self, variant: Variant, error: str = "") -> StepProfile:
-        """The row of a variant before it is measured."""
-        return StepProfile(
-            *(str(variant), variant.policy),
-            batch_size=self.batch_size,
-            error=error,
-            mode=self.mode,
-            xla=variant.xla,
-            model_size=self.model_size,
-        )
+def look() -> Device:
+    """The device; a look may take a card's memory."""
+    return devices.visible_devices()[0]
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What one process measured: a row for each variant, and the name of the model."""
-
-    rows: tuple[StepProfile, ...]
-    model: str = ""
-
-
-def look() -> tuple[Device, bool]:
-    """The device, and whether an allocator keeps freed memory: a look may take a card's memory."""
-    return devices.visible_devices()[0], keeps_freed_memory()
-
-
-def measure(job: Job, floatx: str = "float32") -> Measured:
-    """Measures the job's variants; one that does not run is a row with the reason.
-
-    Args:
-        job: the work.
-        floatx: Keras's setting in the process that asks.
-    """
+def measure(job: Job, floatx: str) -> Measured:
+    """Measures a job in this process, which has the `floatx` of the one that asks."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     keras.config.set_floatx(floatx)
-    bench: Bench[Run] = Bench()
     with without_retracing_advice():
-        for variant in job.variants:
-            bench.add(job.row(variant), partial(_run, job, variant))
-        if job.rounds:
-            bench.time(job.rounds, job.steps)
-    names = [run.model.name for run in bench.runs.values()]
-    return Measured(tuple(bench.rows.values()), names[0] if names else "")
-
-
-def _run(job: Job, variant: Variant) -> Run:
-    batch = of_size(job.batch, job.batch_size)
-    sized: Any = (
-        job.model if job.model_size is None else partial(cast("Any", job.model), job.model_size)
-    )
-    copy = copy_of(sized, batch, variant.policy)
-    if job.mode == PREDICT:
-        return PredictionRun(copy, variant, batch, job.keep_float32)
-    return TrainingRun(copy, variant, [batch], job.keep_float32)
+        return measured(job)
 
 
 def profile_sweep(
@@ -198,17 +124,15 @@ def profile_sweep(
     with variables_set(_SHARED_CARD):  # a tf.data.Dataset starts the card here, too
         batch = whole_batches(data, sizes[-1])[0].map(np.asarray)
     host_limit = memory_limit or int(_SHARE * _free_memory())
-    _check_data_fits(batch, sizes[-1], host_limit)
     job = Job(
         model,
-        batch,
-        modes[0],
-        (),
+        (batch,),
         sizes[0],
-        models[0] if models else None,
-        check_count("rounds", rounds),
-        None if steps is None else check_count("steps", steps),
-        tuple(as_list(keep_float32)),
+        mode=modes[0],
+        model_size=models[0] if models else None,
+        rounds=check_count("rounds", rounds),
+        steps=None if steps is None else check_count("steps", steps),
+        keep_float32=tuple(as_list(keep_float32)),
     )
     asked = {"batch": largest_batch, "model": largest_model}
     with listening(progress) as told:
@@ -244,8 +168,7 @@ class Sweep:
         self.notes: list[str] = []
         self.model_name = ""
         tell("looking for devices")
-        self.device: Device
-        self.device, self._hides_memory = self._apart(look)
+        self.device = self._apart(look)
         self._variants = self._all_variants(policies, xla)
         given = "" if memory_limit else ", 80% of the memory that was free"
         self.limit_text = f"{bytes_text(self._host_limit)} for a process{given}"
@@ -269,14 +192,13 @@ class Sweep:
         Raises:
             ValueError: nothing could be measured.
         """
-        rows = [
-            row
-            for mode in dict.fromkeys(modes)
-            for size in models or (None,)
-            for row in self.over_batches(
-                replace(self._job, mode=mode, model_size=size), batch_sizes
-            )
-        ]
+        rows: list[StepProfile] = []
+        for mode, model, batch in product(dict.fromkeys(modes), models or (None,), batch_sizes):
+            size = "" if model is None else f", model size {model}"
+            variants = ", ".join(map(str, self._variants))
+            self._tell(f"{mode}: a batch of {batch}{size} in {variants}")
+            sized = replace(self._job, mode=mode, model_size=model, batch_size=batch)
+            rows += self._together(replace(sized, variants=self._variants))
         if not any(row.step for row in rows):
             raise ValueError(
                 f"No size could be measured; the first one: {rows[0].error.rstrip('.')}."
@@ -296,38 +218,6 @@ class Sweep:
             limit=self.limit_text,
             notes=tuple(dict.fromkeys(self.notes)),
         )
-
-    def over_batches(self, job: Job, batch_sizes: Sequence[int]) -> list[StepProfile]:
-        """The rows of one mode and model size, from small to large batches."""
-        rows: list[StepProfile] = []
-        failed: dict[Variant, int] = {}
-        for size in batch_sizes:
-            here = replace(job, batch_size=size)
-            runnable = tuple(variant for variant in self._variants if variant not in failed)
-            found = dict(zip(runnable, self._rows(here, runnable), strict=True))
-            for variant in self._variants:
-                if variant not in found:
-                    error = f"{OUT_OF_MEMORY} at a batch of {failed[variant]} already"
-                    rows.append(here.row(variant, error))
-                    continue
-                rows.append(found[variant])
-                if found[variant].error == OUT_OF_MEMORY:
-                    failed[variant] = size
-        return rows
-
-    def _rows(self, job: Job, variants: tuple[Variant, ...]) -> list[StepProfile]:
-        if not variants:
-            return []
-        where = f"a batch of {job.batch_size}" + (
-            "" if job.model_size is None else f", model size {job.model_size}"
-        )
-        self._tell(f"{job.mode}: {where} in {', '.join(map(str, variants))}")
-        rows = self._together(replace(job, variants=variants))
-        if self._hides_memory:
-            ran = tuple(v for v, row in zip(variants, rows, strict=True) if not row.error)
-            apart = iter(self._together(replace(job, variants=ran, rounds=0)) if ran else ())
-            rows = [row if row.error else replace(row, memory=next(apart).memory) for row in rows]
-        return rows
 
     def _together(self, job: Job) -> list[StepProfile]:
         """The rows of variants that take turns; one that lacks memory is then tried alone."""
@@ -367,7 +257,7 @@ class Sweep:
             start = max(ran, default=getattr(self._job, axis))
             try:
                 limit = search(attempt, start, MOST_SAMPLES, self.limit_text)
-            except ApartError as error:
+            except (ApartError, ValueError) as error:
                 self.notes.append(f"the largest {what} in {variant} is unknown: {error}")
             else:
                 found.append(Largest(what, self._job.mode, str(variant), limit))
@@ -380,12 +270,7 @@ class Sweep:
             if not error.out_of_memory:
                 raise
             return Attempt(False)
-        if row.error == OUT_OF_MEMORY:
-            return Attempt(False)
-        if row.error:
-            raise ApartError(row.error)
-        needed = row.memory.bytes if row.memory else 0
-        return Attempt(self._memory_limit is None or needed <= self._memory_limit, row.memory)
+        return attempted(row, self._memory_limit)
 
     def _measured(self, job: Job) -> tuple[StepProfile, ...]:
         found: Measured = self._apart(measure, job, keras.config.floatx())
@@ -435,12 +320,10 @@ def _check_model(model: ModelSource, sizes: Sequence[int], largest_model: bool) 
     if isinstance(model, keras.Model) and not sized:
         check_compiled(model)
     elif isinstance(model, keras.Model) or not callable(model):
-        kind = "a function that takes a size" if sized else "a compiled Keras model or a function"
-        raise TypeError(
-            f"profile_sweep expects {kind} and returns a compiled model, received {shown(model)}."
-            if sized
-            else f"profile_sweep expects {kind} that returns one, received {shown(model)}."
-        )
+        kind = "a function that takes a size and returns a compiled model"
+        if not sized:
+            kind = "a compiled Keras model or a function that returns one"
+        raise TypeError(f"profile_sweep expects {kind}, received {shown(model)}.")
     if largest_model and not sizes:
         raise ValueError(
             "largest_model expects model_sizes, whose first one is where the search begins; "
@@ -450,14 +333,3 @@ def _check_model(model: ModelSource, sizes: Sequence[int], largest_model: bool) 
 
 def _free_memory() -> int:
     return free_host_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _check_data_fits(batch: TrainingBatch, size: int, limit: int) -> None:
-    """Refuses a batch whose data alone takes more memory than a process may."""
-    arrays = tree.flatten(tuple(part for part in batch if part is not None))
-    needed = size * sum(array.nbytes // max(1, len(array)) for array in arrays)
-    if needed > limit:
-        raise ValueError(
-            f"batch_sizes expects batches that fit into memory; the data of one with {size} "
-            f"samples alone takes {bytes_text(needed)}, and a process may take {bytes_text(limit)}."
-        )

@@ -1,5 +1,4 @@
 from .counts import count_work as count_work
-from .figures import roof_picture as roof_picture
 from .lowering import (
     layer_work as layer_work,
     program_text as program_text,
@@ -8,5 +7,5 @@ from .lowering import (
 from .peaks import Peaks as Peaks, find_peaks as find_peaks
 from .pipeline import InputPipeline as InputPipeline, measure_pipeline as measure_pipeline
 from .roof import Roofline as Roofline
-from .verdict import Setting as Setting, place as place
+from .verdict import Placement as Placement, Setting as Setting
 from .work import Work as Work

@@ -51,26 +51,37 @@ _names = count()
 
 
 @dataclass(eq=False)
-class _Tensor:
-    """One array in the program.
+class _Numbers:
+    """The numbers of one array, in whatever order and shape they are looked at.
 
     Attributes:
-        shape: its shape.
-        reads: bytes that computing it reads, by the tensors in memory; once it is in memory itself,
-            its own.
-        stored: whether it is in memory.
-        known: its value, if it is a known whole number.
+        reads: bytes that computing them reads, by the arrays in memory; once they are in memory
+            themselves, their own.
+        stored: whether they are in memory.
+        known: their value, if it is a known whole number.
     """
 
-    shape: Array
     reads: dict[int, int]
     stored: bool = False
     known: Known = None
 
-    def store(self) -> None:
+
+@dataclass(frozen=True)
+class _Tensor:
+    """One array in the program; those of the same numbers are one in memory."""
+
+    shape: Array
+    numbers: _Numbers
+
+    @property
+    def stored(self) -> bool:
+        return self.numbers.stored
+
+    def store(self) -> "_Tensor":
         """Puts it into memory."""
-        self.reads = {next(_names): self.shape.bytes}
-        self.stored = True
+        self.numbers.reads = {next(_names): self.shape.bytes}
+        self.numbers.stored = True
+        return self
 
 
 _Value: TypeAlias = "_Tensor | tuple[_Value, ...]"
@@ -154,12 +165,12 @@ class _Counting:
             return self._branches(line, operands[1:])
         tensors = _arrays(operands)
         same = opcode == "convert" and tensors[0].shape == line.shape
-        if same or (opcode in _VIEWS and len(operands) == 1):
-            return _viewed(operands[0], line.shape)
+        if (same or opcode in _VIEWS) and len(operands) == len(tensors) == 1:
+            return _Tensor(line.array, tensors[0].numbers)
         if opcode == "custom-call" and line.text("custom_call_target") in _FREE_CALLS:
             return operands[0]
         if opcode in ("dot", "convolution"):
-            self._write([tensor for tensor in tensors if not tensor.stored])
+            self._write(tensors)
             flops = (dot_flops if opcode == "dot" else convolution_flops)(
                 line, tensors[0].shape, tensors[1].shape
             )
@@ -178,25 +189,22 @@ class _Counting:
         shape = line.array
         if line.opcode in _ARITHMETIC and shape.floating:
             self._work += Work(other=shape.size)
-        reads: dict[int, int] = {}
-        for tensor in tensors:
-            for name, size in tensor.reads.items():
-                reads[name] = max(size, reads.get(name, 0))
         if line.opcode in ("slice", "dynamic-slice"):
+            whole = tensors[0].numbers
             part = shape.size / max(1, tensors[0].shape.size)
             # Another slice of the same tensor is another read.
-            reads = {next(_names): round(size * part) for size in tensors[0].reads.values()}
-            return _Tensor(shape, reads, stored=tensors[0].stored)
-        known = fold(self._program, line, [tensor.known for tensor in tensors])
-        return _Tensor(shape, reads, known=known)
+            reads = {next(_names): round(size * part) for size in whole.reads.values()}
+            return _Tensor(shape, _Numbers(reads, whole.stored))
+        known = fold(self._program, line, [tensor.numbers.known for tensor in tensors])
+        return _Tensor(shape, _Numbers(_reads(tensors), known=known))
 
     def _pass(self, line: Instruction, tensors: Iterable[_Tensor], work: Work) -> _Value:
         """Adds an operation that reads its operands and writes its results."""
         result = _in_memory(line.shape)
-        read = _union(tensors)
+        read = _bytes_read(tensors)
         if line.opcode == "gather":  # rows of a table, and their numbers
             table, *numbers = tensors
-            read = min(sum(table.reads.values()), line.array.bytes) + _union(numbers)
+            read = min(_bytes_read([table]), line.array.bytes) + _bytes_read(numbers)
         written = sum(tensor.shape.bytes for tensor in _arrays(result))
         self._work += work + Work(bytes=read + written, passes=1)
         return result
@@ -204,20 +212,19 @@ class _Counting:
     def _update(self, line: Instruction, tensors: list[_Tensor]) -> _Tensor:
         """Writes a part of a tensor in place."""
         whole, part = tensors[0], tensors[1]
-        if not whole.stored:
-            self._write([whole])
-        self._work += Work(bytes=_union([part]) + part.shape.bytes, passes=1)
-        return _Tensor(line.array, {next(_names): line.array.bytes}, stored=True)
+        self._write([whole])
+        self._work += Work(bytes=_bytes_read([part]) + part.shape.bytes, passes=1)
+        return _Tensor(line.array, _Numbers({})).store()
 
     def _write(self, tensors: Iterable[_Tensor]) -> None:
         """Computes tensors into memory; tensors of one shape share a pass."""
         groups: dict[tuple[int, ...], list[_Tensor]] = {}
-        for tensor in dict.fromkeys(tensors):
+        for tensor in {tensor.numbers: tensor for tensor in tensors}.values():
             if not tensor.stored:
                 groups.setdefault(tensor.shape.dims, []).append(tensor)
         for group in groups.values():
             written = sum(tensor.shape.bytes for tensor in group)
-            self._work += Work(bytes=_union(group) + written, passes=1)
+            self._work += Work(bytes=_bytes_read(group) + written, passes=1)
             for tensor in group:
                 tensor.store()
 
@@ -254,57 +261,28 @@ class _Counting:
             return Work(uncounted=(opcode,))
         if opcode in ("gather", "sort", "topk") or not name or not line.array.floating:
             return Work()
+        window = prod(window_of(line)["size"]) if line.text("window") else 1
+        runs = {
+            "reduce": tensors[0].shape.size - line.array.size,
+            "reduce-window": line.array.size * (window - 1),
+            "scatter": tensors[-1].shape.size,
+            "select-and-scatter": tensors[-1].shape.size,
+        }.get(opcode, 0)
         each = sum(inner.opcode in _ARITHMETIC for inner in self._program.computations[name].needed)
-        if opcode == "reduce":
-            return Work(other=each * (tensors[0].shape.size - line.array.size))
-        if opcode == "reduce-window":
-            window = prod(window_of(line)["size"]) if line.text("window") else 1
-            return Work(other=each * line.array.size * max(0, window - 1))
-        if opcode in ("scatter", "select-and-scatter"):
-            return Work(other=each * tensors[-1].shape.size)
-        return Work()
+        return Work(other=each * runs)
 
 
 def _constant(program: Program, line: Instruction) -> _Value:
     """A constant: the compiler puts it into the code of the pass."""
     known = fold(program, line, ()) if line.opcode == "constant" else None
-    return _Tensor(line.array, {}, known=known)
+    return _Tensor(line.array, _Numbers({}, known=known))
 
 
 def _in_memory(shape: Shape, known: Known = None) -> _Value:
     if isinstance(shape, tuple):
         parts = known if isinstance(known, tuple) else (None,) * len(shape)
         return tuple(map(_in_memory, shape, parts))
-    tensor = _Tensor(shape, {}, known=known)
-    tensor.store()
-    return tensor
-
-
-def _viewed(value: _Value, shape: Shape) -> _Value:
-    """The same numbers in another order or shape: no pass, and one tensor in memory."""
-    if isinstance(value, _Tensor) and isinstance(shape, Array):
-        return value if value.shape == shape else _View(value, shape)
-    return value
-
-
-class _View(_Tensor):
-    """A tensor whose numbers stand in another tensor."""
-
-    def __init__(self, base: _Tensor, shape: Array) -> None:
-        self._base = base
-        self.shape = shape
-        self.known = base.known
-
-    @property
-    def reads(self) -> dict[int, int]:  # type: ignore[override]
-        return self._base.reads
-
-    @property
-    def stored(self) -> bool:  # type: ignore[override]
-        return self._base.stored
-
-    def store(self) -> None:
-        self._base.store()
+    return _Tensor(shape, _Numbers({}, known=known)).store()
 
 
 def _arrays(value: "_Value | Sequence[_Value]") -> list[_Tensor]:
@@ -315,14 +293,18 @@ def _arrays(value: "_Value | Sequence[_Value]") -> list[_Tensor]:
 
 def _known(value: _Value) -> Known:
     if isinstance(value, _Tensor):
-        return value.known
+        return value.numbers.known
     return tuple(_known(part) for part in value)
 
 
-def _union(tensors: Iterable[_Tensor]) -> int:
-    """Bytes that a pass over some tensors reads."""
+def _reads(tensors: Iterable[_Tensor]) -> dict[int, int]:
+    """What a pass over some tensors reads, by the arrays in memory."""
     reads: dict[int, int] = {}
     for tensor in tensors:
-        for name, size in tensor.reads.items():
+        for name, size in tensor.numbers.reads.items():
             reads[name] = max(size, reads.get(name, 0))
-    return sum(reads.values())
+    return reads
+
+
+def _bytes_read(tensors: Iterable[_Tensor]) -> int:
+    return sum(_reads(tensors).values())

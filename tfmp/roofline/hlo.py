@@ -28,7 +28,6 @@ _HEADER = re.compile(r"(ENTRY )?%?([\w.\-]+)\s*(\(.*)?\{$")
 _ASSIGNED = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = (.*)")
 _COMMENT = re.compile(r"/\*.*?\*/")
 _ARRAY = re.compile(r"(\w+)\[([\d,<=]*)\](\{[^}]*\})?|token\[\]")
-_VALUE = r'(?:\{([^}]*)\}|"([^"]*)"|([^\s,]+))'
 _OPENING, _CLOSING = "([{", ")]}"
 
 

@@ -25,14 +25,6 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "and": operator.and_,
     "or": operator.or_,
 }
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "LT": operator.lt,
-    "LE": operator.le,
-    "GT": operator.gt,
-    "GE": operator.ge,
-    "EQ": operator.eq,
-    "NE": operator.ne,
-}
 _SAME = ("reshape", "convert", "copy", "bitcast")
 
 
@@ -78,7 +70,7 @@ def fold(program: Program, line: Instruction, operands: Sequence[Known]) -> Know
     if line.opcode in _BINARY:
         return _BINARY[line.opcode](*numbers)
     if line.opcode == "compare":
-        return _COMPARED[line.text("direction") or "EQ"](*numbers)
+        return getattr(operator, (line.text("direction") or "EQ").lower())(*numbers)  # LT, GE ...
     return None
 
 

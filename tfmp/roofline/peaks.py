@@ -1,7 +1,7 @@
 """The limits of a device: FLOP/s by dtype, memory bandwidth, and the cost of starting work.
 
-Cards of NVIDIA come from the table of datasheets. Other devices are measured by short kernels: a
-large matrix product in each dtype, and a large copy. The cost of starting work is always measured.
+All are measured by short kernels: a large matrix product in each dtype, a large copy, an empty call
+and a chain of tiny products. A datasheet would be of another card's clocks, or of a whole card.
 """
 
 import os
@@ -14,9 +14,10 @@ import numpy as np
 from keras import ops
 
 from tfmp.machine import Device, devices, timed
-from tfmp.roofline.cards import FLOAT32, TF32, datasheet
 from tfmp.roofline.work import Work
 from tfmp.shared.backend import Tensor, TensorTree
+
+FLOAT32, TF32 = "float32", "tf32"
 
 MEASURED = "measured by a matrix product and a copy"
 
@@ -40,7 +41,7 @@ class Peaks:
         bandwidth: bytes that memory delivers in a second.
         call_s: seconds of a compiled call that computes nothing.
         pass_s: seconds that one more tiny pass adds to a call.
-        source: the datasheet, or the way the peaks were measured.
+        source: the way the peaks were measured.
     """
 
     flops: Mapping[str, float]
@@ -77,10 +78,6 @@ def find_peaks(device: Device, dtypes: Iterable[str], jit: bool) -> Peaks:
         dtypes: the dtypes whose rates are needed.
         jit: whether models are compiled by XLA.
     """
-    row = datasheet(device.name) if device.kind == "gpu" else None
-    call_s, pass_s = _overhead(jit)
-    if row is not None:
-        return Peaks(row.flops, row.bytes_per_second, call_s, pass_s, row.source)
     with devices.tf32_switched(False if device.tf32 else None):
         found = {dtype: _product_rate(dtype) for dtype in (FLOAT32, *dtypes)}
     if device.tf32:
@@ -88,7 +85,7 @@ def find_peaks(device: Device, dtypes: Iterable[str], jit: bool) -> Peaks:
             found[TF32] = _product_rate(FLOAT32)
     rates = {dtype: rate for dtype, rate in found.items() if rate is not None}
     bandwidth = _host_copy_rate() if device.kind == "cpu" else _copy_rate()
-    return Peaks(rates, bandwidth, call_s, pass_s, MEASURED)
+    return Peaks(rates, bandwidth, *_overhead(jit), MEASURED)
 
 
 def _product_rate(dtype: str) -> float | None:

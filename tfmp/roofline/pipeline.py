@@ -10,7 +10,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import keras
@@ -35,8 +36,15 @@ _LONGER_BYTES, _LEAST_BATCHES = 2**28, 8
 
 _ROUNDS = 2  # the first compiles steps for batches of other sizes
 
-# A pipeline that hides less than this share of its time behind the step does not run beside it.
-_OVERLAPPING = 0.5
+# By kind of data, the change of the pipeline that would help.
+_ADVICE = {
+    "tf.data": "give .map(...) num_parallel_calls=tf.data.AUTOTUNE, and end the pipeline with "
+    ".prefetch(tf.data.AUTOTUNE): it then runs beside the step",
+    "PyDataset": "more workers: PyDataset(workers=..., use_multiprocessing=True for Python work)",
+    "Python iterable": "Python makes one batch at a time: a keras.utils.PyDataset with workers=, "
+    "or tf.data with .prefetch(tf.data.AUTOTUNE), works beside the step",
+}
+_FLOAT64 = "batches are float64: float32 from the start halves the pipeline's bytes"
 
 
 @dataclass(frozen=True)
@@ -93,15 +101,9 @@ class InputPipeline:
         """Plain JSON types."""
         return {
             "verdict": INPUT_BOUND if self.input_bound else f"not {INPUT_BOUND}",
-            "variant": self.variant,
-            "kind": self.kind,
-            "data_s": self.data_s,
-            "step_s": self.step_s,
-            "together_s": self.together_s,
             "waiting_share": self.waiting_share,
             "at_most": self.at_most,
-            "batches": self.batches,
-            "advice": list(self.advice),
+            **asdict(self),
         }
 
 
@@ -125,49 +127,33 @@ def measure_pipeline(
         ValueError: the data ends before it could be timed.
     """
     step = model.train_function
-    placed = batch.placed()
     if isinstance(data, Iterator):
         data = _Shared(data)
-
-    def only_data() -> "_Clock":
-        model.train_function = _take
-        return _fit(model, _arguments(data, batch_size))
-
-    def only_step() -> "_Clock":
-        model.train_function = _on(step, placed)
-        return _fit(model, {"x": _again_and_again([batch], batch_size)})
-
-    def together() -> "_Clock":
-        model.train_function = step
-        return _fit(model, _arguments(data, batch_size))
-
-    fastest: dict[Callable[[], _Clock], _Clock] = {}
+    whole, same = partial(_arguments, data, batch_size), partial(_arguments, [batch], batch_size)
+    runs = {"together": (step, whole), "data": (_take, whole)}
+    runs["step"] = (_on(step, batch.placed()), same)
+    clocks: dict[str, _Clock] = {}
     try:
-        for _ in range(_ROUNDS):
-            for run in (together, only_data, only_step):
-                clock = run()
-                if clock.batches > 0:
-                    fastest[run] = min(clock, fastest.get(run, clock), key=_per_batch)
+        for name, (function, arguments) in [*runs.items()] * _ROUNDS:
+            model.train_function = function
+            clock = _fit(model, arguments())
+            if clock.batches > 0:
+                clocks[name] = min(clock, clocks.get(name, clock), key=_per_batch)
     except ValueError:  # Keras takes no iterator without batches
         if not (isinstance(data, _Shared) and data.ended):
             raise
     finally:
         model.train_function = step
-    if len(fastest) < len((together, only_data, only_step)):
+    if len(clocks) < len(runs):
         raise ValueError(
             "the data can be read once and has ended: too few batches to time the input pipeline"
         )
-    found = InputPipeline(
-        variant,
-        _kind(data),
-        data_s=fastest[only_data].per_batch,
-        step_s=fastest[only_step].per_batch,
-        together_s=fastest[together].per_batch,
-        batches=fastest[together].batches,
-    )
+    data_s, step_s, together_s = (clocks[name].per_batch for name in ("data", "step", "together"))
+    batches = clocks["together"].batches
+    found = InputPipeline(variant, _kind(data), data_s, step_s, together_s, batches)
     if found.waiting_share < NOTABLE_SHARE:
         return found
-    return replace(found, advice=tuple(_advice(found, data, batch)))
+    return replace(found, advice=tuple(_advice(found.kind, batch)))
 
 
 class _Clock(keras.callbacks.Callback):
@@ -307,53 +293,8 @@ def _kind(data: TrainingData) -> str:
     return "tf.data" if _is_dataset(data) else "Python iterable"
 
 
-def _advice(found: InputPipeline, data: TrainingData, batch: TrainingBatch) -> Iterator[str]:
-    """Changes of the pipeline that fit what it is."""
-    less = min(found.data_s, found.step_s)
-    hidden = found.data_s + found.step_s - found.together_s
-    overlaps = hidden >= _OVERLAPPING * less or less < NOTABLE_SHARE * found.together_s
-    if found.kind == "tf.data":
-        names = list(_stages(data))
-        if not overlaps and not (names and "Prefetch" in names[0]):
-            yield "end the pipeline with .prefetch(tf.data.AUTOTUNE): it then runs beside the step"
-        if any(name.strip("_") == "MapDataset" for name in names):
-            yield "give .map(...) num_parallel_calls=tf.data.AUTOTUNE"
-        if any(name.strip("_") == "FlatMapDataset" for name in names):
-            yield (
-                "from_generator and flat_map work on one element at a time: .interleave(..., "
-                "num_parallel_calls=tf.data.AUTOTUNE) works on several"
-            )
-        if overlaps and not any("Cache" in name for name in names):
-            yield "keep what fits into memory with .cache() after the expensive stages"
-    elif found.kind == "PyDataset":
-        workers = int(getattr(data, "workers", 1))
-        yield f"more workers: it has {workers} (workers=, use_multiprocessing=True for Python work)"
-    elif found.kind == "Python iterable":
-        yield (
-            "Python makes one batch at a time: a keras.utils.PyDataset with workers=, or tf.data "
-            "with .prefetch(tf.data.AUTOTUNE), works beside the step"
-        )
-    yield from _dtype_advice(batch)
-
-
-def _dtype_advice(batch: TrainingBatch) -> Iterator[str]:
-    for array in map(np.asarray, tree.flatten(batch.x)):
-        if array.dtype == np.float64:
-            yield "batches are float64: float32 from the start halves the pipeline's bytes"
-        elif array.dtype == np.float32 and array.ndim > 2 and _whole_bytes(array):
-            yield (
-                "batches are whole numbers up to 255 in float32: send uint8, a quarter of the "
-                "bytes, and rescale in the model (keras.layers.Rescaling)"
-            )
-
-
-def _whole_bytes(array: np.ndarray) -> bool:
-    within = array.min() >= 0 and 1 < array.max() <= 255
-    return bool(within and (array == array.astype(np.uint8)).all())
-
-
-def _stages(data: Any) -> Iterator[str]:
-    """The classes of a `tf.data` pipeline's stages, the last one first."""
-    while data is not None:
-        yield type(data).__name__
-        data = getattr(data, "_input_dataset", None)
+def _advice(kind: str, batch: TrainingBatch) -> Iterator[str]:
+    if kind in _ADVICE:
+        yield _ADVICE[kind]
+    if any(np.asarray(array).dtype == np.float64 for array in tree.flatten(batch.x)):
+        yield _FLOAT64

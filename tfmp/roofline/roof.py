@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from tfmp.machine import bytes_text, seconds_text
+from tfmp.roofline.figures import roof_picture
 from tfmp.roofline.peaks import Peaks
 from tfmp.roofline.pipeline import InputPipeline
 from tfmp.roofline.verdict import LAUNCH_BOUND, Placement, share_text
+from tfmp.roofline.work import count_text
 from tfmp.shared.report_files import JsonObject
+from tfmp.shared.reporting import Drawing, Section, Table
 
-Cells = list[tuple[str, ...]]
+_VERDICT = ("verdict", "change that would help most")
 
 
 @dataclass(frozen=True)
@@ -38,49 +41,47 @@ class Roofline:
             found.append(f"{LAUNCH_BOUND}: try {step.advice}")
         return found
 
-    def sentences(self) -> list[str]:
-        """The verdicts, one a line."""
+    def sections(self, variant: str, most: int, drawn: bool) -> list[Section]:
+        """The verdicts and the table of steps, the layers of one variant, the pipeline.
+
+        Args:
+            variant: whose layers are shown.
+            most: number of layers, the most expensive first.
+            drawn: whether the roof is drawn.
+        """
+        layers = {path: row[variant] for path, row in self.layers.items() if variant in row}
+        verdicts = (f"{name} is {step.verdict}: {step.advice}" for name, step in self.steps.items())
         found = [
-            f"{variant} is {step.verdict}: {step.advice}" for variant, step in self.steps.items()
+            Section(
+                "Roofline: what limits the step",
+                lines=tuple(verdicts),
+                drawings=(
+                    Drawing(
+                        f"Layers in {variant} below the roof: the rising line is the memory's "
+                        "bandwidth, a level line the device's FLOP/s in a dtype. The distance to "
+                        "the roof is time that could be saved. The star is the step; the slowest "
+                        "layer is named.",
+                        roof_picture(self.peaks, self.steps.get(variant), layers) if drawn else "",
+                    ),
+                ),
+                tables=(self._steps(), _layers(variant, layers, most)),
+                quiet=(
+                    "FLOPs and bytes of the program that XLA gets, against the peaks of the device."
+                    " A step that the roof does not explain is launch-bound if starting its "
+                    "kernels takes longer than their work.",
+                ),
+            )
         ]
-        if self.pipeline is not None:
-            found.append(f"the input pipeline ({self.pipeline.kind}): {self.pipeline.text}")
-            found += [f"advice: {text}" for text in self.pipeline.advice]
-        return found
+        return [*found, _pipeline(self.pipeline)] if self.pipeline else found
 
-    def step_cells(self) -> Cells:
-        """The table of steps; its first row is the heading."""
+    def _steps(self) -> Table:
         heading = ("policy", "FLOPs", "bytes", "FLOP/B", "of peak", "of bandwidth", "launching")
-        rows = [(name, *_numbers(step)) for name, step in self.steps.items()]
-        return [
-            (*heading, "verdict", "change that would help most"),
-            *(
-                (*row, seconds_text(step.launch_s), step.verdict, str(step.advice))
-                for row, step in zip(rows, self.steps.values(), strict=True)
-            ),
-        ]
-
-    def layer_cells(self, variant: str, most: int | None = 20) -> Cells:
-        """The table of layers under one variant, the most expensive first."""
-        shown = [(path, row[variant]) for path, row in self.layers.items() if variant in row]
-        shown.sort(key=lambda pair: -pair[1].seconds)
-        heading = ("layer", "FLOPs", "backward", "bytes", "backward", "FLOP/B")
-        return [
-            (*heading, "of peak", "of bandwidth", "verdict", "change that would help most"),
-            *(
-                (
-                    path,
-                    count_text(layer.forward.flops),
-                    count_text(layer.backward.flops),
-                    bytes_text(layer.forward.bytes),
-                    bytes_text(layer.backward.bytes),
-                    *_numbers(layer)[2:],
-                    layer.verdict,
-                    str(layer.advice),
-                )
-                for path, layer in shown[:most]
-            ),
-        ]
+        rows = tuple(
+            (name, *_numbers(step), seconds_text(step.launch_s), step.verdict, str(step.advice))
+            for name, step in self.steps.items()
+        )
+        caption = f"roofline ({self.peaks.source}):"
+        return Table((*heading, *_VERDICT), rows, caption, words=("policy", *_VERDICT))
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
@@ -95,6 +96,44 @@ class Roofline:
         }
 
 
+def _layers(variant: str, layers: Mapping[str, Placement], most: int) -> Table:
+    heading = ("layer", "FLOPs", "backward", "bytes", "backward", "FLOP/B")
+    rows = tuple(
+        (
+            path,
+            count_text(layer.forward.flops),
+            count_text(layer.backward.flops),
+            bytes_text(layer.forward.bytes),
+            bytes_text(layer.backward.bytes),
+            *_numbers(layer)[2:],
+            layer.verdict,
+            str(layer.advice),
+        )
+        for path, layer in sorted(layers.items(), key=lambda pair: -pair[1].seconds)[:most]
+    )
+    return Table(
+        (*heading, "of peak", "of bandwidth", *_VERDICT),
+        rows,
+        f"layers in {variant}:",
+        words=("layer", *_VERDICT),
+    )
+
+
+def _pipeline(found: InputPipeline) -> Section:
+    return Section(
+        "Input pipeline",
+        lines=(
+            f"the input pipeline ({found.kind}): {found.text}",
+            *(f"advice: {text}" for text in found.advice),
+        ),
+        facts=(
+            ("Data alone", f"{seconds_text(found.data_s)} a batch"),
+            ("Step alone", f"{seconds_text(found.step_s)} with a batch on the device"),
+            ("Both", f"{seconds_text(found.together_s)} in fit, under {found.variant}"),
+        ),
+    )
+
+
 def _numbers(place: Placement) -> tuple[str, str, str, str, str]:
     work = place.work
     sign = "≥ " if work.uncounted else ""
@@ -105,11 +144,3 @@ def _numbers(place: Placement) -> tuple[str, str, str, str, str]:
         share_text(place.peak_share),
         share_text(place.bandwidth_share) if place.memory_s else "cached",
     )
-
-
-def count_text(count: float) -> str:
-    """A number of FLOPs as people read it: 1.5 G."""
-    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count:.0f}"

@@ -6,6 +6,7 @@ starting its kernels takes.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tfmp.precision import TensorCorePath, is_narrow
 from tfmp.roofline.peaks import Peaks
@@ -70,32 +71,46 @@ class Advice:
 
 @dataclass(frozen=True)
 class Placement:
-    """A layer or a step under the roof.
+    """A layer or a step under the roof: its measured time beside the limits of the device.
 
     Attributes:
-        seconds: measured time.
         forward: work of the forward pass; of a step, all of its work.
         backward: work of the backward pass.
-        compute_s: the least time for its FLOPs.
-        memory_s: the least time for its bytes; 0 if they came from a cache.
-        launch_s: the time for starting its passes.
-        verdict: "compute-bound", "memory-bound", "launch-bound" or "input-bound".
-        advice: the change that would help most.
+        seconds: measured time.
+        peaks: the device's limits.
+        setting: the circumstances.
+        path: a layer's way to Tensor Cores; None for a step, or without Tensor Cores.
+        calls: number of calls of compiled functions in the time.
     """
 
-    seconds: float
     forward: Work
     backward: Work
-    compute_s: float
-    memory_s: float
-    launch_s: float
-    verdict: str
-    advice: Advice
+    seconds: float
+    peaks: Peaks
+    setting: Setting
+    path: TensorCorePath | None = None
+    calls: int = 0
 
-    @property
+    @cached_property
     def work(self) -> Work:
         """Forward and backward together."""
         return self.forward + self.backward
+
+    @property
+    def compute_s(self) -> float:
+        """The least time for its FLOPs."""
+        return self.peaks.compute_seconds(self.work, self.setting.tf32)
+
+    @property
+    def memory_s(self) -> float:
+        """The least time for its bytes; 0 if they came from a cache."""
+        seconds = self.peaks.memory_seconds(self.work)
+        return 0.0 if seconds > _CACHED * self.seconds > 0 else seconds
+
+    @property
+    def launch_s(self) -> float:
+        """The time for starting its passes."""
+        return self.calls * self.peaks.call_s + self.work.passes * self.peaks.pass_s
 
     @property
     def roof_s(self) -> float:
@@ -111,6 +126,51 @@ class Placement:
     def bandwidth_share(self) -> float:
         """Achieved share of the memory's bandwidth; 0 if the data came from a cache."""
         return self.memory_s / self.seconds if self.seconds else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Its limit: "compute-bound", "memory-bound" or "launch-bound"."""
+        if self.launch_s > self.roof_s and self.roof_s < _LITTLE * self.seconds:
+            return LAUNCH_BOUND
+        return COMPUTE_BOUND if self.compute_s >= self.memory_s else MEMORY_BOUND
+
+    @property
+    def advice(self) -> Advice:
+        """The change that would help most."""
+        roof_s, jit, path = self.roof_s, self.setting.jit, self.path
+        nearer = self.seconds / roof_s if roof_s and self.seconds > roof_s else None
+        if self.verdict == LAUNCH_BOUND:
+            return Advice("a larger batch" if jit else "a larger batch or jit_compile=True", nearer)
+        narrow = is_narrow(self.setting.policy)
+        if narrow and path is not None and path.eligible and path.reason:
+            return Advice(f"Tensor Cores idle on odd sizes: pad {path.reason}", nearer)
+        if roof_s < _LITTLE * self.seconds:
+            change = "a larger batch" if jit else "jit_compile=True"
+            reached = share_text(roof_s / self.seconds)
+            return Advice(f"{change}, as kernels reach {reached} of the roof", nearer)
+        memory_bound = self.verdict == MEMORY_BOUND
+        gain = 1.0 if narrow else self._gain_of_16_bits()
+        if gain >= _WORTH_NAMING:
+            if memory_bound:
+                return Advice("mixed precision halves the bytes", gain)
+            return Advice("mixed precision, as 16 bits multiply faster", gain)
+        if memory_bound and not jit:
+            return Advice("jit_compile=True fuses passes over memory", nearer)
+        if memory_bound:
+            return Advice("fewer or smaller activations: the memory is the limit")
+        if narrow and path is not None and not path.eligible:
+            return Advice(f"no Tensor Core path: {path.reason}")
+        return Advice("less arithmetic: the processor is the limit")
+
+    def _gain_of_16_bits(self) -> float:
+        """How many times lower the roof's time is if products and tensors have 16 bits."""
+        flops = self.peaks.flops
+        rates = [flops[dtype] for dtype in ("float16", "bfloat16") if dtype in flops]
+        if not rates:
+            return 1.0
+        products = sum(self.work.products.values()) / max(rates)
+        compute_s = products + self.work.other / self.peaks.rate("float32")
+        return self.roof_s / max(compute_s, self.peaks.memory_seconds(self.work) / 2, 1e-12)
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
@@ -132,81 +192,3 @@ class Placement:
             "bandwidth_share": self.bandwidth_share,
             "uncounted": list(self.work.uncounted),
         }
-
-
-def place(
-    forward: Work,
-    backward: Work,
-    seconds: float,
-    peaks: Peaks,
-    setting: Setting,
-    path: TensorCorePath | None = None,
-    calls: int = 0,
-) -> Placement:
-    """Compares a measured time with the limits of the device.
-
-    Args:
-        forward, backward: the work that was measured.
-        seconds: the measured time.
-        peaks: the device's limits.
-        setting: the circumstances.
-        path: a layer's way to Tensor Cores; None for a step, or without Tensor Cores.
-        calls: number of calls of compiled functions in the time.
-    """
-    work = forward + backward
-    compute_s = peaks.compute_seconds(work, setting.tf32)
-    memory_s = peaks.memory_seconds(work)
-    launch_s = calls * peaks.call_s + work.passes * peaks.pass_s
-    if memory_s > _CACHED * seconds > 0:
-        memory_s = 0.0
-    roof_s = max(compute_s, memory_s)
-    if launch_s > roof_s and roof_s < _LITTLE * seconds:
-        verdict = LAUNCH_BOUND
-    else:
-        verdict = COMPUTE_BOUND if compute_s >= memory_s else MEMORY_BOUND
-    advice = _advice(verdict, work, seconds, roof_s, peaks, setting, path)
-    return Placement(seconds, forward, backward, compute_s, memory_s, launch_s, verdict, advice)
-
-
-def _advice(
-    verdict: str,
-    work: Work,
-    seconds: float,
-    roof_s: float,
-    peaks: Peaks,
-    setting: Setting,
-    path: TensorCorePath | None,
-) -> Advice:
-    nearer = seconds / roof_s if roof_s and seconds > roof_s else None
-    if verdict == LAUNCH_BOUND:
-        text = "a larger batch" if setting.jit else "a larger batch or jit_compile=True"
-        return Advice(text, nearer)
-    narrow = is_narrow(setting.policy)
-    if narrow and path is not None and path.eligible and path.reason:
-        return Advice(f"Tensor Cores idle on odd sizes: pad {path.reason}", nearer)
-    if roof_s < _LITTLE * seconds:
-        change = "a larger batch" if setting.jit else "jit_compile=True"
-        reached = share_text(roof_s / seconds)
-        return Advice(f"{change}, as kernels reach {reached} of the roof", nearer)
-    gain = 1.0 if narrow else _gain_of_16_bits(work, roof_s, peaks)
-    if gain >= _WORTH_NAMING:
-        if verdict == MEMORY_BOUND:
-            return Advice("mixed precision halves the bytes", gain)
-        return Advice("mixed precision, as 16 bits multiply faster", gain)
-    if verdict == MEMORY_BOUND and not setting.jit:
-        return Advice("jit_compile=True fuses passes over memory", nearer)
-    if verdict == MEMORY_BOUND:
-        return Advice("fewer or smaller activations: the memory is the limit")
-    if narrow and path is not None and not path.eligible:
-        return Advice(f"no Tensor Core path: {path.reason}")
-    return Advice("less arithmetic: the processor is the limit")
-
-
-def _gain_of_16_bits(work: Work, roof_s: float, peaks: Peaks) -> float:
-    """How many times lower the roof's time is if products and tensors have 16 bits."""
-    rates = [peaks.flops[dtype] for dtype in ("float16", "bfloat16") if dtype in peaks.flops]
-    if not rates:
-        return 1.0
-    products = sum(work.products.values()) / max(rates)
-    compute_s = products + work.other / peaks.rate("float32")
-    return roof_s / max(compute_s, peaks.memory_seconds(work) / 2, 1e-12)

@@ -1,5 +1,6 @@
 """Work: the floating-point operations and the bytes of a program or a part of it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -33,22 +34,21 @@ class Work:
         return self.flops / self.bytes if self.bytes else 0.0
 
     def __add__(self, other: "Work") -> "Work":
-        return self._with(other, 1)
+        return Work(
+            dict(Counter(self.products) + Counter(other.products)),
+            self.other + other.other,
+            self.bytes + other.bytes,
+            self.passes + other.passes,
+            tuple(dict.fromkeys((*self.uncounted, *other.uncounted))),
+        )
 
     def __sub__(self, other: "Work") -> "Work":
-        return self._with(other, -1)
-
-    def _with(self, other: "Work", sign: int) -> "Work":
-        dtypes = dict.fromkeys([*self.products, *other.products])
-        products = {
-            dtype: max(0, self.products.get(dtype, 0) + sign * other.products.get(dtype, 0))
-            for dtype in dtypes
-        }
+        """What is left, never less than nothing."""
         return Work(
-            {dtype: flops for dtype, flops in products.items() if flops},
-            max(0, self.other + sign * other.other),
-            max(0, self.bytes + sign * other.bytes),
-            max(0, self.passes + sign * other.passes),
+            dict(Counter(self.products) - Counter(other.products)),
+            max(0, self.other - other.other),
+            max(0, self.bytes - other.bytes),
+            max(0, self.passes - other.passes),
             tuple(dict.fromkeys((*self.uncounted, *other.uncounted))),
         )
 
@@ -61,3 +61,11 @@ class Work:
             trips * self.passes,
             self.uncounted,
         )
+
+
+def count_text(count: float) -> str:
+    """A number of FLOPs as people read it: 1.5 G."""
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f}"

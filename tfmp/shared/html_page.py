@@ -7,7 +7,8 @@ whose ink follows the page, and an environment whose templates escape every valu
 import html
 import io
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,6 +52,19 @@ class Bar:
     bound: float | None = None
     cut: bool = False
     verdict: str | None = None
+
+
+def scaled(bars: Sequence[Bar]) -> tuple[Bar, ...]:
+    """Bars whose lengths and bounds are values, as shares of the longest bar."""
+    longest = max((bar.length for bar in bars), default=0.0) or 1.0
+    return tuple(
+        replace(
+            bar,
+            length=bar.length / longest,
+            bound=None if bar.bound is None else bar.bound / longest,
+        )
+        for bar in bars
+    )
 
 
 def page_environment(package: str) -> "Environment":

@@ -5,7 +5,7 @@ A list of boxes has no order that means anything, and a box that no threshold le
 
 import numpy as np
 
-from tfmp.converters.drift import Decisions, count_decisions
+from tfmp.converters.drift import TIE, Decisions, count_decisions
 from tfmp.shared.numerics import ulp
 
 # Two boxes are the same object as far as their overlap says (intersection over union).
@@ -16,9 +16,6 @@ SAME_SCORE = 0.1
 
 # Detections with smaller scores are shown to nobody.
 SHOWN = 0.05
-
-# Two classes are a tie if their scores differ by less.
-_TIE = 0.02
 
 # Sets of more rows are compared in their order: assignment takes cubic time.
 MOST_PAIRS = 500
@@ -160,7 +157,7 @@ def _agree(
         expected, received = one[..., scores], other[..., scores]
         best, chosen = expected.argmax(axis=-1), received.argmax(axis=-1)
         there = np.take_along_axis(expected, chosen[..., None], axis=-1)[..., 0]
-        same &= (best == chosen) | (expected.max(axis=-1) - there <= _TIE)
+        same &= (best == chosen) | (expected.max(axis=-1) - there <= TIE)
     return same
 
 

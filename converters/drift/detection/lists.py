@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfmp.converters.drift import ROW_SUM_TOLERANCE
+from tfmp.converters.drift import ROW_SUM_TOLERANCE, TIE
 from tfmp.converters.drift.detection.boxes import (
     MOST_PAIRS,
     SAME_BOX,
@@ -19,9 +19,6 @@ from tfmp.converters.drift.detection.boxes import (
 )
 
 Pair = tuple[np.ndarray, np.ndarray]
-
-# Of a list that comes the best first, a step up that is no larger a share is rounding.
-_TIE = 0.02
 
 
 def find_list(outputs: Mapping[str, Pair]) -> tuple[str, ...]:
@@ -68,6 +65,7 @@ def _are_queries(boxes: np.ndarray) -> bool:
 
 
 def _is_sorted(scores: np.ndarray, step: float = 0.0) -> bool:
+    """Whether the best come first, but for steps up that are no larger a share."""
     with np.errstate(invalid="ignore"):
         least = scores[..., 1:] - step * np.abs(scores[..., 1:])
     return bool((least <= scores[..., :-1]).all())
@@ -87,7 +85,7 @@ def in_order(names: Sequence[str], outputs: Mapping[str, Pair]) -> dict[str, Pai
     for sample in np.flatnonzero(moved).tolist():
         own = [(one[sample], other[sample]) for one, other in pairs]
         sorted_ones = [other for one, other in own if one.ndim == 1 and _are_scores(one[None])]
-        if all(_is_sorted(other, _TIE) for other in sorted_ones):
+        if all(_is_sorted(other, TIE) for other in sorted_ones):
             same = [_same(one[:, None], other[None], one.ndim > 1) for one, other in own]
             places[sample] = _assigned(np.all(same, axis=0))
     rows = np.arange(samples)[:, None]

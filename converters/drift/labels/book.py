@@ -121,7 +121,8 @@ class LabelBook:
         elif (unread := unread_places(reading, truth, reference)) is not None:
             self.unread[output] = unread
         sides = truth, reference, candidate
-        found = measure_labels(of_steps(reading), *sides, output, keys, axis)
+        declared = task is not None and task.why == DECLARED
+        found = measure_labels(of_steps(reading), *sides, output, keys, axis, declared)
         self._totals[output] = add_labels(self._totals.get(output, LabelTotals()), found)
 
     @property

@@ -2,14 +2,7 @@
 
 import numpy as np
 
-from tfmp.converters.drift import (
-    MOST_CLASSES,
-    UNREADABLE,
-    Written,
-    packed,
-    unpacked,
-    unreadable,
-)
+from tfmp.converters.drift import MOST_CLASSES, Written, packed, unpacked
 from tfmp.shared.report_files import JsonObject
 
 # Samples fall into groups by their keys, whatever batch or shard they came in; leaving out one
@@ -29,6 +22,8 @@ class Counts(Written):
 
     With a class beyond `MOST_CLASSES` nothing is kept, in whatever order the samples came.
     """
+
+    what = "a table of classes"
 
     def __init__(self, table: np.ndarray | None = None, full: bool = False) -> None:
         """Holds int64 counts of shape (classes, groups, kinds)."""
@@ -72,22 +67,15 @@ class Counts(Written):
         }
 
     @classmethod
-    def from_json(cls, document: JsonObject) -> "Counts":
-        """Reads what `to_json` gave.
-
-        Raises:
-            InputError: the document was cut or changed.
-        """
-        try:
-            entries = int(document["entries"])
-            if not 0 <= entries <= MOST_CLASSES * GROUPS * _KINDS:
-                raise ValueError
-            places = np.cumsum(unpacked(document["places"], _NUMBER, entries))
-            classes = int(places[-1]) // (GROUPS * _KINDS) + 1 if entries else 0
-            if document["full"] or not 0 <= classes <= MOST_CLASSES:
-                return cls(full=True)
-            table = np.zeros((classes, GROUPS, _KINDS), np.int64)
-            table.ravel()[places] = unpacked(document["counts"], _NUMBER, entries)
-        except (*UNREADABLE, IndexError) as error:
-            raise unreadable("a table of classes") from error
+    def read(cls, document: JsonObject) -> "Counts":
+        """See `Written`."""
+        entries = int(document["entries"])
+        if not 0 <= entries <= MOST_CLASSES * GROUPS * _KINDS:
+            raise ValueError(f"{entries} entries")
+        places = np.cumsum(unpacked(document["places"], _NUMBER, entries))
+        classes = int(places[-1]) // (GROUPS * _KINDS) + 1 if entries else 0
+        if document["full"] or not 0 <= classes <= MOST_CLASSES:
+            return cls(full=True)
+        table = np.zeros((classes, GROUPS, _KINDS), np.int64)
+        table.ravel()[places] = unpacked(document["counts"], _NUMBER, entries)
         return cls(table)

@@ -3,7 +3,6 @@
 import inspect
 import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.user_functions import import_function
+from tfmp.converters.shared.user_functions import import_function, place_of
 
 # Arrays by output name, or the array of the only output.
 Predictions = np.ndarray | Mapping[str, np.ndarray]
@@ -164,7 +163,7 @@ class CustomMetric:
         except (Exception, SystemExit) as error:
             received = f"It received {_shapes(predictions, labels)}."
             raise MetricError(
-                f"metric {self.name!r} raised {type(error).__name__}: {error}{_place(error)}. "
+                f"metric {self.name!r} raised {type(error).__name__}: {error}{place_of(error)}. "
                 f"{received}"
             ) from error
         if value.ndim == 0:
@@ -210,15 +209,7 @@ class CustomMetric:
         what = f"metric {self.name!r}"
         if not (colon and module and function.isidentifier()):
             raise InputError(f"{what} cannot be read: {_FORM}.")
-        try:
-            found: Callable[..., Any] = import_function(what, module, function, self._folder)
-        except InputError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise InputError(
-                f"{what}: its module raised {type(error).__name__} when it was imported: "
-                f"{error}{_place(error)}. Fix the module."
-            ) from error
+        found: Callable[..., Any] = import_function(what, module, function, self._folder)
         return found
 
     def _importable(self) -> bool:
@@ -277,14 +268,3 @@ def _shape(arrays: Any) -> str:
     if isinstance(arrays, Mapping):
         return "{" + ", ".join(f"{name!r}: {_shape(array)}" for name, array in arrays.items()) + "}"
     return f"of shape {np.shape(arrays)}"
-
-
-def _place(error: BaseException) -> str:
-    """The user's own line that raised an error; "" if no line of theirs is known."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename not in (__file__, import_function.__code__.co_filename)
-        and not frame.filename.startswith("<")
-    ]
-    return f" at {frames[0].filename}, line {frames[0].lineno}" if frames else ""

@@ -13,13 +13,7 @@ from tfmp.converters.drift.labels.errors import (
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.labels.own import of_all_samples
 from tfmp.converters.drift.labels.reading import BINARY, CUSTOM, MULTI_LABEL, REGRESSION
-from tfmp.converters.drift.labels.scores import (
-    accuracy,
-    auc,
-    by_class,
-    hardly_crossed,
-    top_5,
-)
+from tfmp.converters.drift.labels.scores import accuracy, auc, by_class, top_5
 from tfmp.converters.drift.labels.totals import Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
 
@@ -80,9 +74,11 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
 
     Args:
         output: name of the output.
-        kind: kind of labels.
+        kind: kind of labels. Those of yes and no that are neither are numbers after all.
         totals: sums over all samples.
     """
+    if kind in (BINARY, MULTI_LABEL) and not totals.zeros_and_ones:
+        kind = REGRESSION
     name = MEAN_ABSOLUTE_ERROR
     if kind == CUSTOM:
         name = totals.kept.metric.title if totals.kept.metric else output
@@ -96,11 +92,10 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
     answers = plain.answers
     if answers is None:
         return plain
-    plain = _with(plain, [accuracy(answers, totals.samples)])
-    if answers.single:
-        p = mcnemar(answers.lost, answers.gained)
-        plain = replace(plain, lost=answers.lost, gained=answers.gained, mcnemar_p=p)
-    return replace(plain, metrics=())
+    first = accuracy(answers, totals.samples)
+    p = mcnemar(answers.lost, answers.gained) if answers.single else None
+    found = _with(plain, [first])
+    return replace(found, lost=first.lost, gained=first.gained, mcnemar_p=p, metrics=())
 
 
 def with_metrics(label: LabelDrift) -> LabelDrift:
@@ -119,17 +114,9 @@ def with_metrics(label: LabelDrift) -> LabelDrift:
         return _with(label, [first, root_mean_square(totals)])
     first = accuracy(answers, totals.samples)
     if label.kind == BINARY:
-        return _with(label, _with_auc(first, totals))
+        return _with(label, [first, auc(totals.scores)])
     counted = by_class(answers.counts, len(answers.rows), not answers.single)
     return _with(label, [first, top_5(answers), *counted])
-
-
-def _with_auc(first: Metric, totals: LabelTotals) -> list[Metric | None]:
-    """ROC AUC beside accuracy, or before it if the threshold is hardly ever crossed."""
-    area = auc(totals.scores)
-    if area is None or not hardly_crossed(totals.scores, 0.5 if totals.unit else 0.0):
-        return [first, area]
-    return [replace(area, primary=True), replace(first, primary=False)]
 
 
 def _own(label: LabelDrift) -> Metric:

@@ -1,14 +1,14 @@
 """Predictions and labels that are kept for a metric of the user's own, sample by sample."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tfmp.converters.drift import UNREADABLE, Written, unreadable
+from tfmp.converters.drift import Written
 from tfmp.converters.drift.labels.custom import CustomMetric
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.report_files import JsonObject
@@ -22,30 +22,30 @@ MOST_BYTES_IN_MEMORY = 1024 * MEBIBYTE
 Arrays = np.ndarray | Mapping[str, np.ndarray]
 
 
+# Whose arrays a table holds.
+LABELS, REFERENCE, CANDIDATE = "labels", "reference", "candidate"
+
+
 @dataclass(frozen=True)
 class Table:
     """Some samples.
 
     Attributes:
         keys: uint64, one for each sample.
-        labels: their labels, as the user passed them.
-        reference: the reference's outputs: one array, or arrays by name.
-        candidate: the candidate's outputs in the same form.
+        arrays: labels and outputs by owner and name, samples first; "" for the only one.
     """
 
     keys: np.ndarray
-    labels: Arrays
-    reference: Arrays
-    candidate: Arrays
+    arrays: Mapping[tuple[str, str], np.ndarray]
 
     def at(self, rows: np.ndarray) -> "Table":
         """The samples at these places."""
+        return Table(self.keys[rows], {name: array[rows] for name, array in self.arrays.items()})
 
-        def take(array: np.ndarray) -> np.ndarray:
-            return array[rows]
-
-        parts = (_each(part, take) for part in (self.labels, self.reference, self.candidate))
-        return Table(self.keys[rows], *parts)
+    def of(self, owner: str) -> Arrays:
+        """The labels or outputs as they were passed: one array, or arrays by name."""
+        found = {name: array for (whose, name), array in self.arrays.items() if whose == owner}
+        return found.get("", found)
 
 
 class Kept(Written):
@@ -55,6 +55,8 @@ class Kept(Written):
         metric: the metric that they are kept for; None while there is none.
         left_out: size in bytes of predictions that were left out of a report; 0 if all are here.
     """
+
+    what = "a table of predictions"
 
     def __init__(
         self,
@@ -78,11 +80,7 @@ class Kept(Written):
     @property
     def nbytes(self) -> int:
         """Size of all arrays in memory."""
-        return sum(
-            _size(part)
-            for piece in self._pieces
-            for part in (piece.labels, piece.reference, piece.candidate)
-        )
+        return sum(_size(array) for piece in self._pieces for array in piece.arrays.values())
 
     def check_size(self, samples: int) -> None:
         """Raises `InputError` if the predictions of so many samples are too many to keep."""
@@ -110,11 +108,9 @@ class Kept(Written):
                 "an array with a number for each sample."
             )
         keys = np.concatenate([piece.keys for piece in self._pieces])
+        names = self._pieces[0].arrays
         joined = Table(
-            keys,
-            _joined([piece.labels for piece in self._pieces]),
-            _joined([piece.reference for piece in self._pieces]),
-            _joined([piece.candidate for piece in self._pieces]),
+            keys, {name: _stacked([piece.arrays[name] for piece in self._pieces]) for name in names}
         )
         # Copies of a sample may differ in labels, or in the last digit.
         places = sorted(range(len(keys)), key=lambda row: (int(keys[row]), _digest(joined, row)))
@@ -132,27 +128,24 @@ class Kept(Written):
         return {"metric": name, "left_out": self.left_out + self.nbytes}
 
     @classmethod
-    def from_json(cls, document: JsonObject) -> "Kept":
-        """Reads what `to_json` gave.
-
-        Raises:
-            InputError: the document was cut or changed.
-        """
-        try:
-            name = str(document["metric"])
-            # Earlier reports hold predictions, which nothing needs again but merging.
-            left_out = int(document["left_out"]) or int("keys" in document)
-        except UNREADABLE as error:
-            raise unreadable("a table of predictions") from error
-        return cls(CustomMetric(name, None, "") if name else None, (), left_out)
+    def read(cls, document: JsonObject) -> "Kept":
+        """See `Written`."""
+        name = str(document["metric"])
+        metric = CustomMetric(name, None, "") if name else None
+        return cls(metric, (), int(document["left_out"]))
 
 
 def keep(
     metric: CustomMetric, keys: np.ndarray, labels: Any, reference: Arrays, candidate: Arrays
 ) -> Kept:
     """One batch, kept for a metric."""
-    parts = (_each(part, _plain) for part in (labels, reference, candidate))
-    return Kept(metric, [Table(keys, *parts)])
+    owned = {LABELS: labels, REFERENCE: reference, CANDIDATE: candidate}
+    arrays = {
+        (owner, name): _plain(array)
+        for owner, given in owned.items()
+        for name, array in (given if isinstance(given, Mapping) else {"": given}).items()
+    }
+    return Kept(metric, [Table(keys, arrays)])
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
@@ -161,28 +154,10 @@ def _plain(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
-def _each(arrays: Arrays, change: Callable[[np.ndarray], np.ndarray]) -> Arrays:
-    if isinstance(arrays, Mapping):
-        return {name: change(array) for name, array in arrays.items()}
-    return change(arrays)
-
-
-def _by_name(arrays: Arrays) -> Mapping[str, np.ndarray]:
-    return arrays if isinstance(arrays, Mapping) else {"": arrays}
-
-
-def _size(arrays: Arrays) -> int:
-    return sum(
-        sum(len(str(item)) for item in part.ravel()) if part.dtype.kind == "O" else part.nbytes
-        for part in _by_name(arrays).values()
-    )
-
-
-def _joined(parts: Sequence[Arrays]) -> Arrays:
-    first, *_ = parts
-    if isinstance(first, Mapping):
-        return {name: _stacked([_by_name(part)[name] for part in parts]) for name in first}
-    return _stacked(parts)  # type: ignore[arg-type]
+def _size(array: np.ndarray) -> int:
+    if array.dtype.kind == "O":
+        return sum(len(str(item)) for item in array.ravel())
+    return array.nbytes
 
 
 def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -198,9 +173,8 @@ def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 def _digest(table: Table, row: int) -> bytes:
     digest = hashlib.sha256()
-    for part in (table.labels, table.reference, table.candidate):
-        for _, array in sorted(_by_name(part).items()):
-            item = np.asarray(array[row])
-            text = item.dtype.kind in "OU"
-            digest.update(repr(item.tolist()).encode() if text else item.tobytes())
+    for _, array in sorted(table.arrays.items()):
+        item = np.asarray(array[row])
+        text = item.dtype.kind in "OU"
+        digest.update(repr(item.tolist()).encode() if text else item.tobytes())
     return digest.digest()

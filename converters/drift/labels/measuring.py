@@ -1,10 +1,11 @@
 """Measures how well reference and candidate answer one batch of labelled samples."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from tfmp.converters.drift import Sketch, fold
+from tfmp.converters.drift import TOP_K, Sketch, fold
 from tfmp.converters.drift.labels.counts import GROUPS, Counts
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import Arrays, Kept, keep
@@ -23,8 +24,6 @@ from tfmp.converters.drift.labels.spread import Spread
 from tfmp.converters.drift.labels.totals import Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
 
-TOP = 5
-
 # Labels of yes and no, and of classes, lie between these: hinge losses have -1 for no.
 _NO, _YES = -1, 1
 
@@ -37,6 +36,7 @@ def measure_labels(
     name: str,
     keys: np.ndarray,
     axis: int = -1,
+    declared: bool = False,
 ) -> LabelTotals:
     """Measures one batch.
 
@@ -48,6 +48,8 @@ def measure_labels(
         name: the output's name in messages.
         keys: uint64 of shape (samples,).
         axis: the axis of the classes of one-hot rows.
+        declared: whether somebody said what the output means. Else labels of yes and no may turn
+            out to be numbers, such as shares, so they are measured as these, too.
 
     Raises:
         InputError: a class id beyond the output's classes, or labels of yes and no that are other
@@ -72,9 +74,9 @@ def measure_labels(
     if not len(labels):
         return LabelTotals(reading=reading)
     if reading == REGRESSION:
-        return _numbers(labels, ~unread, reference, candidate, keys)
+        return _numbers(reading, labels, ~unread, reference, candidate, keys)
     wrong = labels[~unread & ~((labels >= _NO) & (labels <= _YES))]
-    if wrong.size:
+    if wrong.size and (declared or reading == ONE_HOT):
         raise InputError(
             f"labels for output {name!r} are of {reading} answers and hold {wrong[0]}; expected "
             "zeros and ones. Pass these, or declare the output as regression."
@@ -85,9 +87,8 @@ def measure_labels(
         return LabelTotals(len(labels), reading=reading, by_class=by_class)
     unit = bool(((reference >= 0) & (reference <= 1)).all())
     sides = labels, ~unread, reference, candidate, keys
-    return LabelTotals(
-        len(labels),
-        reading=reading,
+    return replace(
+        LabelTotals(len(labels), reading=reading) if declared else _numbers(reading, *sides),
         unit=unit,
         by_half=_by_threshold(0.5, *sides) if unit else Answers(),
         by_sign=_by_threshold(0, *sides),
@@ -128,7 +129,7 @@ def _by_score(
 ) -> Answers:
     """Answers by the largest score of the last axis; a truth of -1 is no label."""
     top = None
-    if truth.ndim == 1 and reference.shape[-1] > TOP:
+    if truth.ndim == 1 and reference.shape[-1] > TOP_K:
         top = [_among_best(truth, scores) for scores in (reference, candidate)]
     return _answers(truth, _largest(reference), _largest(candidate), keys, top)
 
@@ -143,7 +144,7 @@ def _among_best(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     own = np.take_along_axis(scores, truth[:, None], axis=1)
     before = np.arange(scores.shape[1]) < truth[:, None]
     ahead = np.count_nonzero((scores > own) | ((scores == own) & before), axis=1)
-    return (ahead < TOP) & ~np.isnan(scores).any(axis=1)
+    return (ahead < TOP_K) & ~np.isnan(scores).any(axis=1)
 
 
 def _answers(
@@ -227,6 +228,7 @@ def _by_threshold(
 
 
 def _numbers(
+    reading: str,
     labels: np.ndarray,
     known: np.ndarray,
     reference: np.ndarray,
@@ -239,20 +241,19 @@ def _numbers(
     with np.errstate(invalid="ignore", over="ignore"):
         errors = [
             np.where(known, np.abs(output.astype(np.float64).reshape(samples, -1) - target), 0)
-            for output in (reference, candidate, reference.astype(np.float16))
+            for output in (reference, candidate)
         ]
         absolute = [error.sum(axis=1) / counts for error in errors]
         squared = [(error * error).sum(axis=1) / counts for error in errors]
     whole = labels.reshape(labels.shape if labels.ndim > 1 else (samples, 1))
+    answers = (0, 1) if reading == REGRESSION else (_NO, 0, _YES)
     return LabelTotals(
         samples,
-        reading=REGRESSION,
-        zeros_and_ones=bool(((target == 0) | (target == 1) | ~known).all()),
+        reading=reading,
+        zeros_and_ones=bool((np.isin(target, answers) | ~known).all()),
         reference_error=fold(absolute[0].tolist()),
         candidate_error=fold(absolute[1].tolist()),
-        rounded_error=fold(absolute[2].tolist()),
-        rounded_sq=fold(squared[2].tolist()),
-        errors=Sketch.of(keys, [*absolute[:2], *squared[:2]]),
+        errors=Sketch.of(keys, [*absolute, *squared]),
         spread=Spread.of(whole[known.all(axis=1)]),
     )
 

@@ -31,13 +31,10 @@ class Metric:
         standard_error: of the difference; None if it is unknown.
         degrees: degrees of freedom of the standard error; infinite for a normal distribution.
         deviation: standard deviation of the labels, for errors; None for others.
-        scale: what errors are seen beside, likewise: the deviation, or what labels vary by within
-            a sample.
         resamples: number of resamples that the standard error is from; 0 for a formula.
         error: reason why the candidate has no value; None if it has one.
         reach: how much worse a sample that was not seen can be, in units of the metric; 0 for a
             metric that only fails a candidate.
-        rounded: the metric of the reference's outputs rounded to FP16, for errors; None for others.
     """
 
     name: str
@@ -54,11 +51,9 @@ class Metric:
     standard_error: float | None = None
     degrees: float = math.inf
     deviation: float | None = None
-    scale: float | None = None
     resamples: int = 0
     error: str | None = None
     reach: float = 1.0
-    rounded: float | None = None
 
     @property
     def worse(self) -> float:

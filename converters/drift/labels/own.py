@@ -1,13 +1,12 @@
 """The value of a user's metric for both models, and how sure its difference is."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from tfmp.converters.drift.labels.counts import GROUPS
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
-from tfmp.converters.drift.labels.kept import Arrays, Kept, Table
+from tfmp.converters.drift.labels.kept import CANDIDATE, LABELS, REFERENCE, Arrays, Kept, Table
 from tfmp.converters.drift.labels.metric import Metric, jackknife, metric, worse
 from tfmp.converters.shared.errors import InputError
 
@@ -35,7 +34,7 @@ def of_all_samples(kept: Kept) -> Metric:
         "lower_is_better": function.lower_is_better,
     }
     try:
-        reference = _value(function, table.reference, table)
+        reference = _value(function, table.of(REFERENCE), table)
     except MetricError as error:
         raise InputError(
             f"{error} These are the reference's predictions and your labels; fix the function."
@@ -46,7 +45,7 @@ def of_all_samples(kept: Kept) -> Metric:
             "compared with it. Fix the function, or the labels."
         )
     try:
-        candidate = _value(function, table.candidate, table)
+        candidate = _value(function, table.of(CANDIDATE), table)
     except MetricError as error:
         return metric(function.title, reference, math.nan, error=str(error), **facts)
     if math.isnan(candidate):
@@ -68,13 +67,14 @@ def of_all_samples(kept: Kept) -> Metric:
 
 
 def _value(function: CustomMetric, answers: Arrays, table: Table) -> float:
-    return float(np.mean(function(answers, table.labels, len(table.keys))))
+    return float(np.mean(function(answers, table.of(LABELS), len(table.keys))))
 
 
-def _drop(function: CustomMetric, table: Table) -> float:
+def _drop(function: CustomMetric, table: Table, candidate: Arrays | None = None) -> float:
+    """How much worse the candidate is, or other answers in its place."""
     try:
-        one = _value(function, table.reference, table)
-        other = _value(function, table.candidate, table)
+        one = _value(function, table.of(REFERENCE), table)
+        other = _value(function, table.of(CANDIDATE) if candidate is None else candidate, table)
     except MetricError:  # it may be undefined there, such as an AUC without a positive
         return math.nan
     return worse(one, other, function.lower_is_better)
@@ -83,5 +83,5 @@ def _drop(function: CustomMetric, table: Table) -> float:
 def _reach(function: CustomMetric, table: Table) -> float:
     """How much worse the metric is if each sample gets the reference's prediction for another."""
     rolled = table.at(np.roll(np.arange(len(table.keys)), len(table.keys) // 2))
-    found = _drop(function, replace(table, candidate=rolled.reference))
+    found = _drop(function, table, rolled.of(REFERENCE))
     return max(0.0, found) if math.isfinite(found) else 0.0

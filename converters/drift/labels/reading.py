@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfmp.converters.drift import DECLARED, Kind, Task, is_floating
+from tfmp.converters.drift import DECLARED, YES_OR_NO, Kind, Task, is_floating
 from tfmp.converters.shared.errors import InputError
 
 # Ways to read labels. None follows from values: a batch may hold ones and zeros by chance.
@@ -23,7 +23,6 @@ _LAST_STEP = " of the last step"
 
 # Kinds of outputs whose labels are the numbers that they should be.
 _NUMBERS = (Kind.REGRESSION, Kind.EMBEDDING, Kind.RECONSTRUCTION)
-_YES_OR_NO = (Kind.MULTILABEL, Kind.BINARY)
 
 
 def read_labels(labels: np.ndarray, output: np.ndarray, name: str, task: Task | None = None) -> str:
@@ -102,7 +101,7 @@ def kind_of(reading: str) -> str:
 _EXPECTED = {
     Kind.CLASSIFICATION: "expected class ids (integers, without the axis of the classes) or "
     "one-hot rows (the output's shape)",
-    **dict.fromkeys(_YES_OR_NO, "expected zeros and ones of the output's shape"),
+    **dict.fromkeys(YES_OR_NO, "expected zeros and ones of the output's shape"),
     **dict.fromkeys(_NUMBERS, "expected numbers of the output's shape"),
     Kind.DETECTION: "labels of boxes have no metric here but one of your own",
 }
@@ -118,14 +117,14 @@ def _read(
     one_value = all(size == 1 for size in output.shape[1:])
     if same and kind is Kind.CLASSIFICATION:
         return None if one_value else ONE_HOT
-    if same and kind in _YES_OR_NO:
+    if same and kind in YES_OR_NO:
         return BINARY if one_value else MULTI_LABEL
     if same:
         return REGRESSION
     # Keras takes numbers of classes as floats, too.
     ids = labels.dtype.kind in "iub" or kind is Kind.CLASSIFICATION
     axis = _class_axis(labels, output, task) if ids else None
-    if axis is None or declared in (*_NUMBERS, *_YES_OR_NO):
+    if axis is None or declared in (*_NUMBERS, *YES_OR_NO):
         return None
     return CLASS_IDS if output.ndim == 2 else f"{_ALONG}{axis}"
 

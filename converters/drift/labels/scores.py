@@ -30,10 +30,6 @@ _TOP_REFERENCE, _COLUMNS = 3, 5
 # A class in fewer groups than that is seen too seldom for the jackknife, see `by_class`.
 _SCARCE = 30
 
-# A threshold is hardly ever crossed if the rarer answer is less than this part as frequent as the
-# rarer label.
-_RARELY = 0.25
-
 # Samples of either label that a standard error of the area needs.
 _FEWEST = 10
 
@@ -196,17 +192,3 @@ def _area(scores: np.ndarray, positive: np.ndarray) -> float:
     if not ones or not zeros:
         return math.nan
     return float((rankdata(scores)[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros))
-
-
-def hardly_crossed(scores: Sketch, threshold: float) -> bool:
-    """Whether so few answers lie on one side of the threshold that accuracy says nothing.
-
-    Click rates of 2 % and log-odds near -60 order samples; nobody asks whether they are over 0.5.
-    """
-    if len(scores) == 0:
-        return False
-    truth, reference, _ = scores.values.T
-    rare_label, rare_answer = (
-        min(share, 1 - share) for share in ((truth > 0.5).mean(), (reference >= threshold).mean())
-    )
-    return bool(rare_answer < _RARELY * rare_label)

@@ -20,8 +20,8 @@ from tfmp.converters.drift.verdict.check import (
     fault,
 )
 
-# Names of the checks that have had one since the first reports.
-_CHECKS = {"accuracy": "accuracy_drop", "mean absolute error": "error_increase"}
+# How checks of a metric are called where its own name is too long.
+_SHORT = {"mean absolute error": "error"}
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,17 @@ class _Limit:
         name: name of the check.
         change: word for being worse, "drop" or "increase".
         worst: largest difference that is allowed, in the metric's own unit.
-        scale: divides differences, for limits that are relative to the reference.
         budget: the limit in words.
+        scale: divides differences, for limits that are relative to the reference.
         percent: whether differences are told in percent.
     """
 
     name: str
     change: str
     worst: float
-    scale: float
     budget: str
-    percent: bool
+    scale: float = 1.0
+    percent: bool = False
 
     def text(self, value: float) -> str:
         """A difference in words."""
@@ -76,43 +76,33 @@ def label_checks(label: LabelDrift, budget: DriftBudget) -> list[Check]:
 
 def _limit(metric: Metric, budget: DriftBudget) -> _Limit | None:
     slug = metric.name.lower().replace(" ", "_").replace("-", "_")
-    reference = abs(metric.reference)
+    name, reference = _SHORT.get(metric.name, slug), abs(metric.reference)
+    relative = reference or 1.0, reference > 0
     if metric.lower_is_better:
-        if budget.error_added is not None:
-            name = f"{_CHECKS.get(metric.name, slug).removesuffix('_increase')}_added"
-            told = f"budget {budget.error_added:.4g}"
-            return _Limit(name, "increase", budget.error_added, 1.0, told, False)
+        if (worst := budget.error_added) is not None:
+            return _Limit(f"{name}_added", "increase", worst, f"budget {worst:.4g}")
         if budget.error_increase is None:
             return None
-        name = _CHECKS.get(metric.name, f"{slug}_increase")
         growth = budget.error_increase * reference
         # An error that is independent of the model's own adds to its square.
-        scale = metric.deviation if metric.scale is None else metric.scale  # of an old report
-        added = (budget.error_floor or 0.0) * (scale or 0.0)
+        added = (budget.error_floor or 0.0) * (metric.deviation or 0.0)
         allowed = math.hypot(reference, added) - reference
         if allowed > growth:
-            seen_beside = (
-                f"the labels' standard deviation of {scale:.4g}"
-                if scale == metric.deviation
-                else f"{scale:.4g}, which labels vary by within a sample,"
-            )
             told = (
-                f"budget {allowed:.4g}, which an error of {budget.error_floor:.2%} of "
-                f"{seen_beside} adds"
+                f"budget {allowed:.4g}, which an error of {budget.error_floor:.2%} of the labels' "
+                f"standard deviation of {metric.deviation:.4g} adds"
             )
-            return _Limit(name, "increase", allowed, 1.0, told, False)
+            return _Limit(f"{name}_increase", "increase", allowed, told)
         told = f"budget {budget.error_increase:.2%}"
-        return _Limit(name, "increase", growth, reference or 1.0, told, reference > 0)
+        return _Limit(f"{name}_increase", "increase", growth, told, *relative)
     if budget.accuracy_ratio is not None:
-        name = f"{_CHECKS.get(metric.name, slug + '_drop').removesuffix('_drop')}_ratio"
-        told = f"budget {1 - budget.accuracy_ratio:.2%} of the reference"
-        worst = (1 - budget.accuracy_ratio) * reference
-        return _Limit(name, "drop", worst, reference or 1.0, told, reference > 0)
-    if budget.accuracy_drop is None:
+        share = 1 - budget.accuracy_ratio
+        told = f"budget {share:.2%} of the reference"
+        return _Limit(f"{name}_ratio", "drop", share * reference, told, *relative)
+    if (worst := budget.accuracy_drop) is None:
         return None
-    name = _CHECKS.get(metric.name, f"{slug}_drop")
-    told = f"budget {budget.accuracy_drop:{'.4g' if metric.own else '.2%'}}"
-    return _Limit(name, "drop", budget.accuracy_drop, 1.0, told, not metric.own)
+    told = f"budget {worst:{'.4g' if metric.own else '.2%'}}"
+    return _Limit(f"{name}_drop", "drop", worst, told, percent=not metric.own)
 
 
 def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget) -> Check:
@@ -132,7 +122,6 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
     verdict = against(lower, upper, limit.worst)
     if verdict is Verdict.INCONCLUSIVE and not metric.primary:
         verdict = Verdict.PASS
-    rounding = verdict is Verdict.FAIL and budget.error_added is None and _rounds(metric, limit)
     text = f"{where}{metric.name} {_values(metric)}{_details(label, metric)}"
     # A secondary metric states nothing as long as it does not fail.
     if metric.primary or verdict is Verdict.FAIL:
@@ -148,14 +137,7 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text += f"; the true {limit.change} is not proven to be over the {limit.budget}"
     if verdict is Verdict.INCONCLUSIVE:
         text += _advice(metric, limit, budget.confidence)
-    if rounding:
-        verdict = Verdict.INCONCLUSIVE
-        text += (
-            f". The reference's own answers, rounded to FP16, have {metric.rounded:.4g}, so no "
-            "FP16 output keeps this limit. Keep the output in FP32, as --precision mixed does in "
-            f"ONNX files, or allow such an error with error_added={1.5 * metric.worse:.2g}"
-        )
-    elif verdict is Verdict.INCONCLUSIVE or (verdict is Verdict.FAIL and not metric.reference):
+    if verdict is Verdict.INCONCLUSIVE or (verdict is Verdict.FAIL and not metric.reference):
         text += _other_limit(metric, limit)
     return Check(
         name=limit.name,
@@ -168,21 +150,6 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text=text,
         p=metric.p_over(limit.worst),
     )
-
-
-# FP16 rounds inside of a model, too, and so moves its answers by some times their own rounding.
-_INSIDE = 3
-
-
-def _rounds(metric: Metric, limit: _Limit) -> bool:
-    """Whether no FP16 output keeps the limit, and this one is as near as FP16 may bring it.
-
-    Errors that are independent of each other add in squares.
-    """
-    if metric.rounded is None or metric.rounded - metric.reference <= limit.worst:
-        return False
-    grown, least = (value**2 - metric.reference**2 for value in (metric.candidate, metric.rounded))
-    return grown <= _INSIDE**2 * least
 
 
 def _other_limit(metric: Metric, limit: _Limit) -> str:

@@ -12,21 +12,16 @@ from tfmp.converters.drift import (
     fewest_samples,
     sample_errors,
     set_aside,
+    tail_of,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
     Verdict,
     advice,
     against,
+    bound_text,
     number_beside,
 )
-
-# An error is noise up to so many times the root mean square of the others without the worst tenth:
-# one normal error in 500 is more than four times as large.
-_TAIL, _OTHERS = 4.0, 0.9
-
-# Noise of logits that changes odds by 5 % is an error, however large other samples' logits are.
-_LOUD = 0.05
 
 
 def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
@@ -107,11 +102,10 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
     elif verdict is Verdict.INCONCLUSIVE and bad > lost:
         upper = binomial_bounds(lost, samples, budget.confidence)[1]
         verdict = against(0.0, upper, share)
-    bound = f"least {lower:.2%}" if verdict is Verdict.FAIL else f"most {upper:.2%}"
     text = (
         f"{where}: {bad:,} of {samples:,} samples are off by more than {limit:.10g} of their own "
-        f"size, the worst by {worst:.3g}; the true share is at {bound} "
-        f"({budget.confidence:.0%} confidence), budget {share:.2%}"
+        f"size, the worst by {worst:.3g}; the true share is at "
+        f"{bound_text(verdict, lower, upper, budget)}, budget {share:.2%}"
     )
     if verdict is Verdict.PASS and bad > lost:
         text += f". {bad - lost:,} of them are noise beside larger samples"
@@ -134,14 +128,12 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
 
 
 def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarray:
-    """Samples whose error is no larger than that of the samples that are right."""
+    """Samples whose error is no larger than that of the samples that are right; none of logits.
+
+    A softmax reads what logits differ by, however large other samples' logits are.
+    """
     absolute = output.totals.rows.values[:, 0]
     right = absolute[errors <= limit]
-    if len(right) < len(absolute) / 10:
+    if len(right) < len(absolute) / 10 or output.task.kind is Kind.CLASSIFICATION:
         return np.zeros(len(absolute), bool)
-    others = np.sort(right)[: int(np.ceil(_OTHERS * len(right)))]
-    usual = float(np.sqrt(np.square(others).mean()))
-    each = output.totals.values / max(1, output.samples)
-    if output.task.kind is Kind.CLASSIFICATION and usual > _LOUD * each**0.5:
-        return np.zeros(len(absolute), bool)
-    return np.asarray(absolute <= _TAIL * usual)
+    return np.asarray(absolute <= tail_of(right))

@@ -1,10 +1,8 @@
 """Checks of decisions: how many change, and whether a class is lost that is too rare to show."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from tfmp.converters.drift import (
     BOXES,
@@ -183,10 +181,9 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
         return []
     tests = list(_class_tests(counted, output.totals.rows.repeated))
     alpha = 1 - budget.confidence
-    testable = _testable([test.trials for test in tests], limit, alpha)
     suspects = sorted(
         (
-            (binomial_p(test.rate * test.trials, test.trials, limit) * testable, test.name, test)
+            (binomial_p(test.rate * test.trials, test.trials, limit) * len(tests), test.name, test)
             for test in tests
             if test.rate > limit
         ),
@@ -209,7 +206,7 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
     told = "; ".join(test.text for test in bad[:_NAMED])
     more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
     text = f"{where}{told}{more}; a class may change in at most {limit:.0%} of its decisions"
-    lower = binomial_bounds(worst.rate * worst.trials, worst.trials, 1 - alpha / testable)[0]
+    lower = binomial_bounds(worst.rate * worst.trials, worst.trials, 1 - alpha / len(tests))[0]
     facts = "class_flip_rate", output.name, worst.rate, lower, None, limit
     return [Check(*facts, Verdict.FAIL, text, p)]
 
@@ -222,23 +219,6 @@ def _class_tests(counted: Decisions, repeated: float) -> Iterator[_ClassTest]:
             if samples:
                 rate = changed / MILLION / samples
                 yield _ClassTest(name, role, samples, decisions, rate, samples / repeated)
-
-
-def _testable(trials: Sequence[float], limit: float, alpha: float) -> int:
-    """How many classes could fail at all; the others cost no confidence (Tarone 1990).
-
-    A class of n samples that are all lost has a p-value of limit ** n.
-
-    Args:
-        trials: of each class, its samples.
-        limit: of their rates.
-        alpha: the error rate of all.
-    """
-    least = np.sort(np.power(limit, trials))
-    for count in range(1, len(least) + 1):
-        if np.count_nonzero(least <= alpha / count) <= count:
-            return count
-    return max(1, len(least))
 
 
 def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:

@@ -1,6 +1,7 @@
 """Checks of views: what an output loses, for each use that somebody may make of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tfmp.converters.drift import (
     BETWEEN_OUTPUTS,
@@ -8,6 +9,7 @@ from tfmp.converters.drift import (
     NEAR_END,
     WRONG,
     WRONG_SAMPLES,
+    YES_OR_NO,
     DriftBudget,
     Kind,
     OutputDrift,
@@ -27,12 +29,6 @@ _REMEDY = (
 
 # A step of FP16, in root mean squares of its rounding.
 _STEP = 12**0.5
-
-# Fewer lost samples are no share.
-_FEWEST = 3
-
-# Units of which each is looked at; the worst of more is often wrong by chance.
-_FEW = 16
 
 # Outputs of a model that are compared with one another.
 _MOST_OUTPUTS = 8
@@ -83,13 +79,14 @@ def _pooled(output: OutputDrift, view: View, limit: float, told: bool = False) -
     )
     if loss <= limit:
         return Check(view.view, output.name, loss, None, None, limit, Verdict.PASS, text)
-    verdict = Verdict.FAIL
     if view.is_rounding:
         text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
         text += "" if told else f". {_REMEDY}"
-        if output.is_unknown or view.asked or view.view in _DIFFERENCES:
-            verdict = Verdict.INCONCLUSIVE
-            text += _question(output, view)
+    asked = view.is_rounding and (output.is_unknown or view.view in _DIFFERENCES)
+    verdict = Verdict.FAIL
+    if asked or output.task.kind in YES_OR_NO:
+        verdict = Verdict.INCONCLUSIVE
+        text += _question(output, view)
     return Check(view.view, output.name, loss, None, None, limit, verdict, text)
 
 
@@ -98,14 +95,12 @@ def _share(output: OutputDrift, view: View, limit: float, confidence: float) -> 
     wrong, samples = view.wrong or 0, view.samples
     # The worst of so many units: each of them has its part of the error rate.
     lower, upper = binomial_bounds(wrong, samples, 1 - (1 - confidence) / view.units)
-    if wrong < max(_FEWEST, limit * samples):
+    if wrong < limit * samples:
         return None
     text = (
         f"output {output.name!r}: {_told(view)}. The true share is at least {lower:.2%} "
         f"({confidence:.0%} confidence), limit {limit:.2%}"
     )
-    if lower <= limit and view.units > _FEW:  # the worst of many, by chance
-        return None
     read = view.view == WRONG_SAMPLES or (output.task.kind in _NUMBERS and not output.is_unknown)
     failed = lower > limit and read
     if not failed:
@@ -162,8 +157,7 @@ def outputs_checks(outputs: Sequence[OutputDrift], budget: DriftBudget) -> list[
                 if view.loss > own and (worst is None or view.loss > worst[1].loss):
                     pair = f"less output {other.name!r}" + (f", {view.unit}" if view.unit else "")
                     rounding = (_rounding(one) ** 2 + _rounding(other) ** 2) ** 0.5
-                    changes = {"view": BETWEEN_OUTPUTS, "unit": pair, "rounding": rounding}
-                    worst = one, View(**{**vars(view), **changes})
+                    worst = one, replace(view, view=BETWEEN_OUTPUTS, unit=pair, rounding=rounding)
     if worst is None:
         return []
     limit = budget.for_output(worst[0].name).between_outputs or 0.0

@@ -1,4 +1,4 @@
-"""Faults that no budget allows: values that are not finite, clamped, or the same throughout."""
+"""Faults that no budget allows: values that are not finite, clamped, or zero throughout."""
 
 from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict.check import Check, doubt, fault
@@ -30,43 +30,40 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
         ),
         "collapsed": (
             int(output.collapsed),
-            f"{where}: the candidate answers "
-            + ("0 " if output.totals.candidate_sq == () else "the same ")
-            + "to every sample, the reference does not",
+            f"{where}: the candidate answers 0 to every sample, the reference does not",
         ),
     }
     checks = [
         fault(kind, name, text, float(count)) for kind, (count, text) in findings.items() if count
     ]
-    if output.reference_nan:
-        text = (
-            f"{where}: the reference itself gives NaN for {output.reference_nan:,} of {values:,} "
-            "values, which nothing can be compared with; fix the model or its input first"
-        )
-        checks.append(doubt("reference_nan", name, text, float(output.reference_nan)))
-    both = output.totals.both_nan
-    # Reports of before count such values among all, too.
-    if both and (not values or (both == values and not any(output.totals.reference_sq))):
-        text = (
-            f"{where}: each value is NaN on both sides, so nothing was compared{given}. Fix the "
-            "model or its input first"
-        )
-        checks.append(doubt("both_nan", name, text, float(both)))
-    infinite = output.totals.reference_infinite
-    if infinite and not checks and not output.totals.measured:
-        text = (
-            f"{where}: no value is finite on either side, {infinite:,} of {values:,} are infinite, "
-            f"so nothing was compared{given}. Fix the model or its input first"
-        )
-        checks.append(doubt("both_infinite", name, text, float(infinite)))
+    both, infinite = output.totals.both_nan, output.totals.reference_infinite
     counts = output.totals.nan_columns
     never = [str(column) for column, count in enumerate(counts) if count * len(counts) == values]
-    if never and values:
-        few = ", ".join(never[:_MOST_NAMED]) + (", ..." if len(never) > _MOST_NAMED else "")
-        text = (
+    few = ", ".join(never[:_MOST_NAMED]) + (", ..." if len(never) > _MOST_NAMED else "")
+    nothing = f"so nothing was compared{given}. Fix the model or its input first"
+    doubts = {
+        "reference_nan": (
+            output.reference_nan,
+            f"{where}: the reference itself gives NaN for {output.reference_nan:,} of {values:,} "
+            "values, which nothing can be compared with; fix the model or its input first",
+        ),
+        "both_nan": (
+            0 if values else both,
+            f"{where}: each value is NaN on both sides, {nothing}",
+        ),
+        "both_infinite": (
+            0 if checks or output.reference_nan or output.totals.measured else infinite,
+            f"{where}: no value is finite on either side, {infinite:,} of {values:,} are infinite, "
+            f"{nothing}",
+        ),
+        "nan_columns": (
+            len(never) if values else 0,
             f"{where}: NaN on both sides in each sample in {len(never):,} of {len(counts):,} "
-            f"columns ({few}), so nothing was compared there{given}. Fix the model or its input "
-            "first; if nobody reads such a column, let the model answer without it"
-        )
-        checks.append(doubt("nan_columns", name, text, float(len(never))))
+            f"columns ({few}), {nothing}; if nobody reads such a column, let the model answer "
+            "without it",
+        ),
+    }
+    checks += [
+        doubt(kind, name, text, float(count)) for kind, (count, text) in doubts.items() if count
+    ]
     return checks

@@ -5,6 +5,7 @@ from .tables import (
     tables_of as tables_of,
 )
 from .view import (
+    HALF as HALF,
     View as View,
     near_end as near_end,
     views_of as views_of,

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from tfmp.converters.drift import UNREADABLE, Written, packed, unpacked, unreadable
+from tfmp.converters.drift import Written, distinct, packed, unpacked
 from tfmp.shared.report_files import JsonObject
 
 # Values of one side: 8 MB for both. Of a sample at least `_LEAST` are kept, if it has them, and at
@@ -55,6 +55,8 @@ class Part:
 
 class Evidence(Written):
     """Values of both sides; empty without arguments."""
+
+    what = "a table of values"
 
     def __init__(self, parts: Sequence[Part] = ()) -> None:
         """Holds parts; they are sorted when somebody looks."""
@@ -119,16 +121,9 @@ class Evidence(Written):
         }
 
     @classmethod
-    def from_json(cls, document: JsonObject) -> "Evidence":
-        """Reads what `to_json` gave.
-
-        Raises:
-            InputError: the document was cut or changed.
-        """
-        try:
-            return cls([_read(entry) for entry in document["parts"]])
-        except UNREADABLE as error:
-            raise unreadable("a table of values") from error
+    def read(cls, document: JsonObject) -> "Evidence":
+        """See `Written`."""
+        return cls([_read(entry) for entry in document["parts"]])
 
 
 def _read(entry: JsonObject) -> Part:
@@ -192,16 +187,6 @@ def _sorted(parts: Sequence[Part]) -> Part:
     width = min(part.kept for part in parts)
     keys = np.concatenate([part.keys for part in parts])
     values = np.concatenate([part.values[:, :, :width] for part in parts])
-    order = np.argsort(keys, kind="stable")
-    keys, values = keys[order], values[order]
-    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    if len(starts) == len(keys):
-        return Part(parts[0].shape, keys, values)
-    ends = np.append(starts[1:], len(keys))
-    # Of the same sample, which may differ in the last digit, the row with the smallest bytes, both
-    # sides in turns: so it is the same one however many values are kept.
-    best = [
-        min(range(start, end), key=lambda row: values[row].T.tobytes())
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    ]
-    return Part(parts[0].shape, keys[starts], values[best])
+    # Both sides in turns: so the row is the same one however many values are kept.
+    rows, _ = distinct(keys, values.transpose(0, 2, 1))
+    return Part(parts[0].shape, keys[rows], values[rows])

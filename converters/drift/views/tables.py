@@ -1,6 +1,7 @@
 """The values of an output as tables: samples, rows and columns, from the evidence that was kept."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +29,7 @@ class Table:
         rows: numbers of the rows.
         width: rows on the last axis before the columns: a row at its end has no next one.
         word: what a column is called.
+        terms: of differences, the larger of both terms; None for values themselves.
     """
 
     reference: np.ndarray
@@ -37,21 +39,23 @@ class Table:
     rows: np.ndarray
     width: int
     word: str = "column"
+    terms: np.ndarray | None = None
 
     def only(self, column: int) -> "Table":
         """The table with one of its columns."""
         at = self.columns == column
-        reference, error, known = (
-            each[:, :, at] for each in (self.reference, self.error, self.known)
-        )
-        return replace(
-            self, reference=reference, error=error, known=known, columns=self.columns[at]
-        )
+        sides = {name: getattr(self, name)[:, :, at] for name in ("reference", "error", "known")}
+        return replace(self, columns=self.columns[at], **sides)
+
+    @property
+    def size(self) -> np.ndarray:
+        """The numbers that were rounded: the values, or the larger terms of differences."""
+        return self.reference if self.terms is None else self.terms
 
     @property
     def step(self) -> np.ndarray:
-        """Root mean square of the rounding of each value to FP16."""
-        return ulp(self.reference) / np.sqrt(12.0)
+        """Root mean square of the rounding of each value to FP16; differences are of two."""
+        return ulp(self.size) * np.sqrt((1.0 if self.terms is None else 2.0) / 12.0)
 
 
 def tables_of(evidence: Evidence, without: np.ndarray | None = None) -> list[Table]:
@@ -61,22 +65,26 @@ def tables_of(evidence: Evidence, without: np.ndarray | None = None) -> list[Tab
         evidence: of one output.
         without: keys of samples to leave out.
     """
-    found = []
+    alone = len(evidence.parts) == 1
+    return [_table(*each, alone) for each in _parts(evidence, without)]
+
+
+def _parts(evidence: Evidence, without: np.ndarray | None) -> Iterator[tuple[Part, np.ndarray]]:
+    """The parts with the values of the samples that are not left out, in float64."""
     for part in evidence.parts:
-        kept = np.ones(len(part.keys), bool)
-        if without is not None:
-            kept = ~np.isin(part.keys, without)
-        if kept.any():
-            found.append(_table(part, kept, len(evidence.parts) == 1))
-    return found
+        values = part.values
+        if without is not None and len(without):
+            values = values[~np.isin(part.keys, without)]
+        if len(values):
+            yield part, values.astype(np.float64)
 
 
-def _table(part: Part, kept: np.ndarray, alone: bool) -> Table:
+def _table(part: Part, values: np.ndarray, alone: bool) -> Table:
     places = places_of(part.shape)[: part.kept]
     order = np.argsort(places)
     few = alone and math.prod(part.shape) <= FEW_COLUMNS  # each is a number of its own
     places, width = places[order], len(places) if few else part.shape[-1]
-    values = part.values[kept][:, :, order].astype(np.float64)
+    values = values[:, :, order]
     rows, columns = np.divmod(places, width)
     if (
         len(places) % width == 0
@@ -141,26 +149,17 @@ def first_axis(evidence: Evidence, without: np.ndarray | None = None) -> list[Ta
     That is the axis of channels for whoever writes these first, and of steps for sequences.
     """
     found = []
-    for part in evidence.parts:
-        units = part.shape[0]
-        if (
-            len(part.shape) < 2
-            or not 1 < units <= _MOST_UNITS
-            or math.prod(part.shape) <= FEW_COLUMNS
-        ):
+    for part, values in _parts(evidence, without):
+        units, size = part.shape[0], math.prod(part.shape)
+        if len(part.shape) < 2 or not 1 < units <= _MOST_UNITS or size <= FEW_COLUMNS:
             return []
-        places = places_of(part.shape)[: part.kept]
-        label = places // (math.prod(part.shape) // units)
+        label = places_of(part.shape)[: part.kept] // (size // units)
         each = int(np.bincount(label, minlength=units).min())
-        kept = np.ones(len(part.keys), bool)
-        if without is not None:
-            kept = ~np.isin(part.keys, without)
-        if each < _EACH or not kept.any():
+        if each < _EACH:
             return []
         order = np.stack([np.flatnonzero(label == unit)[:each] for unit in range(units)], axis=1)
-        values = part.values[kept][:, :, order].astype(np.float64)
         rows, columns = np.arange(each), np.arange(units)
-        found.append(_filled(values, columns, rows, 1, "place"))
+        found.append(_filled(values[:, :, order], columns, rows, 1, "place"))
     return found
 
 

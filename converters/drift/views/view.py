@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tfmp.converters.drift import tail_of
 from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal
 
 # Names of the views, which are those of their limits in the budget.
@@ -23,6 +24,9 @@ BETWEEN_OUTPUTS = "between_outputs"
 WRONG_SAMPLES = "wrong_samples"
 NEAR_END = "near_end"
 
+# The unit that half of the columns are better than.
+HALF = "half of the columns"
+
 # What varies by less of its size is float32's own rounding: eight of its spacings, of which the
 # rounding of a result takes a thirtieth.
 CONSTANT = 2.0**-20
@@ -31,22 +35,11 @@ CONSTANT = 2.0**-20
 _FEWEST = 10
 
 # A sample is wrong where it is off by more than this share of what its column varies by, by more
-# than a few times what the others are (one normal error in 500 is more than four times their root
-# mean square without the worst tenth), and by more than its own rounding.
-WRONG, _TAIL, _OTHERS, _ROUNDINGS = 0.3, 4.0, 0.9, 2.0
+# than a few times what the others are, and by more than its own rounding.
+WRONG, _ROUNDINGS = 0.3, 2.0
 
 # Errors of columns up to so many times the median are alike.
 _NOISE = 2.0
-
-# Numbers stand beside an offset if it is so many times their standard deviation; and far ones hide
-# them if their own loss is so many times that of all together.
-_OFFSET, _HIDDEN = 10.0, 3.0
-
-# The standard deviation of the middle half of a normal distribution, in its own.
-_MIDDLE = 0.377
-
-# A sample that varies by less than this share of a typical one has nothing to lose.
-_FLAT = 1 / 30
 
 # Numbers are near an end where all but one in a thousand are this near to it: then no decision
 # reads them, and their distance from the end is what they say.
@@ -67,7 +60,6 @@ class View:
         samples: distinct samples that were looked at.
         wrong: samples that are lost in this view; None for a view of all samples together.
         units: number of units that were looked at.
-        asked: whether only some users read this unit.
     """
 
     view: str
@@ -79,7 +71,6 @@ class View:
     samples: int
     wrong: int | None = None
     units: int = 1
-    asked: bool = False
 
     @property
     def loss(self) -> float:
@@ -117,13 +108,14 @@ class _Sums:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(varies, np.sqrt(self.error / self.variation), 0.0)
 
-    def view(self, name: str, unit: str, at: int, samples: int, units: int) -> View:
+    def view(self, name: str, unit: str, at: int, samples: int) -> View:
         """The view of one unit."""
         error, variation, rounding = (
             float(np.sqrt(each[at])) for each in (self.error, self.variation, self.rounding)
         )
         usual = float(np.median(np.sqrt(self.error)))
-        return View(name, unit, error, variation, rounding, usual, samples, None, units)
+        units = len(self.error)
+        return View(name, unit, error, variation, rounding, usual, samples, units=units)
 
 
 def _centred(values: np.ndarray, known: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
@@ -133,19 +125,23 @@ def _centred(values: np.ndarray, known: np.ndarray, axis: int | tuple[int, ...])
     return np.where(known, values - mean, 0.0)
 
 
-def _by_column(
-    tables: Sequence[Table], of: Callable[[Table], tuple[np.ndarray, ...]]
-) -> tuple[np.ndarray, _Sums]:
-    """The columns that were seen, and mean squares of error, variation, size and rounding."""
+def _by_column(tables: Sequence[Table], centred: bool = True) -> tuple[np.ndarray, _Sums]:
+    """The columns that were seen, and their mean squares.
+
+    Args:
+        tables: the values.
+        centred: whether a column varies about the mean of all samples, and not about 0.
+    """
     columns = np.unique(np.concatenate([table.columns for table in tables]))
+    deviation = _deviations(tables) if centred else (lambda table: table.reference)
     sums = np.zeros((4, len(columns)))
     counts = np.zeros(len(columns))
     for table in tables:
-        *squares, known = of(table)
         at = np.searchsorted(columns, table.columns)
+        squares = table.error, deviation(table), table.size, table.step
         for total, values in zip(sums, squares, strict=True):
             np.add.at(total, at, np.square(values).sum(axis=(0, 1)))
-        np.add.at(counts, at, np.count_nonzero(known, axis=(0, 1)))
+        np.add.at(counts, at, np.count_nonzero(table.known, axis=(0, 1)))
     return columns, _Sums(*(sums / np.maximum(counts, 1)))
 
 
@@ -164,7 +160,9 @@ def views_of(
         return []
     found = [*_between_samples(tables, samples, own), *_between_columns(tables, samples)]
     found += _between_places(tables, samples)
-    found += [*_middle_half(tables, samples), *_wrong_samples(tables, samples, own)]
+    found += _wrong_samples(tables, samples, own)
+    if long := _long(tables):
+        found += _wrong_samples([_within(table) for table in long], samples, own)
     if by_place:
         found += [view for view in _between_samples(by_place, samples, own) if view.unit]
         found += _wrong_samples(by_place, samples, own)
@@ -207,65 +205,23 @@ def _deviations(tables: Sequence[Table]) -> Callable[[Table], np.ndarray]:
 
 def _between_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterator[View]:
     """Samples compared with one another: all columns together, and the worst one."""
-    deviation = _deviations(tables)
-    columns, sums = _by_column(
-        tables,
-        lambda each: (each.error, deviation(each), each.reference, each.step, each.known),
-    )
+    columns, sums = _by_column(tables)
     pooled = _Sums(*(np.array([each.mean()]) for each in vars(sums).values()))
     if pooled.loss[0]:
-        yield pooled.view(BETWEEN_SAMPLES, "", 0, samples, 1)
+        yield pooled.view(BETWEEN_SAMPLES, "", 0, samples)
     if len(columns) > 1:
         loss = np.where(_noise(sums, own), 0.0, sums.loss)
         worst = int(loss.argmax())
         if loss[worst]:
-            unit = _named(tables, columns, worst)
-            yield sums.view(BETWEEN_SAMPLES, unit, worst, samples, len(columns))
+            yield sums.view(BETWEEN_SAMPLES, _named(tables, columns, worst), worst, samples)
     if len(columns) >= FEW_COLUMNS:  # beside a column that is larger than all others
         middle = int(np.argsort(sums.loss)[len(columns) // 2])
         if sums.loss[middle] > pooled.loss[0]:
-            yield sums.view(BETWEEN_SAMPLES, "half of the columns", middle, samples, 1)
-
-
-def _middle_half(tables: Sequence[Table], samples: int) -> Iterator[View]:
-    """The middle half of the samples, of few columns: beside far ones all else looks right."""
-    if len(tables) > 1 or samples < 2 * _FEWEST:
-        return
-    (table,) = tables
-    if table.reference.shape[1] > 1 or len(table.columns) > FEW_COLUMNS:
-        return
-    low, high = np.quantile(table.reference, [0.25, 0.75], axis=0)
-    known = table.known & (table.reference >= low) & (table.reference <= high)
-    reference, error, step = (
-        np.where(known, each, 0.0) for each in (table.reference, table.error, table.step)
-    )
-    inner = error, _centred(reference, known, 0) / _MIDDLE, reference, step
-    columns, sums = _by_column(tables, lambda _: (*inner, known))
-    deviation = _deviations(tables)(table)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        whole = _rms(table.error) / _rms(deviation)
-    hidden = (sums.size > _OFFSET**2 * sums.variation) & (sums.loss > _HIDDEN * whole)
-    worst = int(np.where(hidden, sums.loss, 0.0).argmax())
-    if hidden[worst]:
-        unit = f"{_named(tables, columns, worst)}, middle half of the samples"
-        found = sums.view(BETWEEN_SAMPLES, unit, worst, samples, len(columns))
-        yield replace(found, asked=True)
-
-
-def _rms(values: np.ndarray) -> np.ndarray:
-    """Root mean square by column."""
-    return np.asarray(np.sqrt(np.square(values).mean(axis=(0, 1))))
+            yield sums.view(BETWEEN_SAMPLES, HALF, middle, samples)
 
 
 def _named(tables: Sequence[Table], columns: np.ndarray, at: int) -> str:
     return f"{tables[0].word} {columns[at]} of {columns[-1] + 1:,}"
-
-
-def _worst(name: str, word: str, columns: np.ndarray, sums: _Sums, samples: int) -> Iterator[View]:
-    worst = int(sums.loss.argmax())
-    if sums.loss[worst]:
-        unit = word.format(columns[worst]) if len(columns) > 1 else ""
-        yield sums.view(name, unit, worst, samples, len(columns))
 
 
 def _long(tables: Sequence[Table]) -> list[Table]:
@@ -280,111 +236,80 @@ def _long(tables: Sequence[Table]) -> list[Table]:
 
 
 def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
-    """Neighbouring columns compared with one another, of few."""
-    few = [
-        table
-        for table in tables
-        if 2 <= len(table.columns) <= FEW_COLUMNS and table.reference.shape[1] == 1
-    ]
-    if len(few) < len(tables) or len({len(table.columns) for table in few}) > 1:
+    """Each two columns compared with one another, of few, in rows of lists: corners have widths."""
+    counts = {len(table.columns) for table in tables}
+    lists = all(table.rows[-1] < table.width for table in tables)
+    if len(counts) > 1 or max(counts) > FEW_COLUMNS or not lists:
         return
-    stepped = [_stepped(table, 2) for table in few]
-    deviation = _deviations(stepped)
-    columns, sums = _by_column(
-        stepped,
-        lambda each: (each.error, deviation(each), each.reference, each.step, each.known),
-    )
-    large = np.zeros(len(columns))
-    rounding = np.zeros(len(columns))
-    for table in few:  # the size beside which a difference is rounded is that of its terms
-        squares = np.square(table.reference).mean(axis=(0, 1))
-        steps = np.square(table.step).mean(axis=(0, 1))
-        large = np.maximum(large, np.maximum(squares[1:], squares[:-1]))
-        rounding = np.maximum(rounding, steps[1:] + steps[:-1])
-    sums = _Sums(sums.error, sums.variation, large, rounding)
-    worst = int(sums.loss.argmax())
-    if sums.loss[worst]:
-        unit = f"columns {columns[worst]} and {columns[worst] + 1}"
-        yield sums.view(BETWEEN_COLUMNS, unit, worst, samples, len(columns))
+    found = []
+    for gap in range(1, max(counts)):
+        columns, sums = _by_column([_stepped(table, 2, gap) for table in tables])
+        worst = int(sums.loss.argmax())
+        if sums.loss[worst]:
+            unit = f"columns {columns[worst]} and {columns[worst] + gap}"
+            found.append(sums.view(BETWEEN_COLUMNS, unit, worst, samples))
+    if found:
+        yield max(found, key=lambda view: view.loss)
 
 
-def _stepped(table: Table, axis: int) -> Table:
-    """Differences of neighbours along an axis."""
-    reference, error = (np.diff(each, axis=axis) for each in (table.reference, table.error))
-    after = (slice(None),) * axis + (slice(1, None),)
-    before = (slice(None),) * axis + (slice(-1),)
+def _stepped(table: Table, axis: int, gap: int = 1) -> Table:
+    """Differences along an axis of what is so many places apart."""
+    after = (slice(None),) * axis + (slice(gap, None),)
+    before = (slice(None),) * axis + (slice(-gap),)
+    reference, error = (each[after] - each[before] for each in (table.reference, table.error))
     known = table.known[after] & table.known[before]
     columns, rows = table.columns, table.rows
     if axis == 2:
-        columns = columns[:-1]
+        columns = columns[:-gap]
     else:
         next_to = (np.diff(rows) == 1) & (rows[1:] % table.width != 0)
         known = known & next_to[None, :, None]
         rows = rows[:-1]
-    reference, error = (np.where(known, each, 0.0) for each in (reference, error))
-    return Table(reference, error, known, columns, rows, table.width)
+    larger = np.maximum(np.abs(table.reference[after]), np.abs(table.reference[before]))
+    reference, error, larger = (np.where(known, each, 0.0) for each in (reference, error, larger))
+    return Table(reference, error, known, columns, rows, table.width, terms=larger)
 
 
 def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
     """Neighbouring places of a sample compared with one another, by column."""
-    long = _long(tables)
-    if not long:
+    stepped = [_stepped(table, 1) for table in _long(tables)]
+    if not stepped:
         return
-    stepped = {id(table): _stepped(table, 1) for table in long}
-    columns, sums = _by_column(
-        long,
-        lambda each: (
-            stepped[id(each)].error,
-            stepped[id(each)].reference,
-            each.reference,
-            each.step * np.sqrt(2.0),
-            each.known,
-        ),
-    )
-    shares = [np.count_nonzero(each.known) for each in stepped.values()]
-    scale = sum(np.count_nonzero(table.known) for table in long) / max(1, sum(shares))
-    sums = _Sums(sums.error * scale, sums.variation * scale, sums.size, sums.rounding)
-    yield from _worst(BETWEEN_PLACES, "column {}", columns, sums, samples)
+    columns, sums = _by_column(stepped, centred=False)
+    worst = int(sums.loss.argmax())
+    if sums.loss[worst]:
+        unit = f"column {columns[worst]}" if len(columns) > 1 else ""
+        yield sums.view(BETWEEN_PLACES, unit, worst, samples)
+
+
+def _within(table: Table) -> Table:
+    """Samples less their mean over their places."""
+    reference, error = (_centred(each, table.known, 1) for each in (table.reference, table.error))
+    word = f"places of {table.word}"
+    return replace(table, reference=reference, error=error, word=word, terms=table.size)
 
 
 def _wrong_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterator[View]:
-    """Samples of which a column is wrong, or flat, while the others' is right."""
-    deviation = _deviations(tables)
-    columns, sums = _by_column(
-        tables,
-        lambda each: (each.error, deviation(each), each.reference, each.step, each.known),
-    )
+    """Samples of which a column is wrong, while that of the others is right."""
+    columns, sums = _by_column(tables, centred=tables[0].terms is None)
     varies = np.where(sums.variation > CONSTANT**2 * sums.size, sums.variation, np.inf)
     varies = np.where(_noise(sums, own), np.inf, varies)
-    counts = np.zeros((2, len(columns)), int)
+    lost = np.zeros(len(columns), int)
     for table in tables:
         at = np.searchsorted(columns, table.columns)
-        wrong = _wrong(table.error, table, np.sqrt(varies[at]))
-        np.add.at(counts[0], at, np.count_nonzero(wrong, axis=0))
-        if table.reference.shape[1] >= _FEWEST:
-            beside = _centred(table.reference, table.known, 1)
-            each = np.sqrt(np.square(beside).mean(axis=1))
-            typical = np.sqrt(np.square(each).mean(axis=0))
-            least = np.where(each > _FLAT * typical, each, np.inf)
-            least = np.where(each > CONSTANT * np.abs(table.reference).max(axis=1), least, np.inf)
-            flat = _wrong(_centred(table.error, table.known, 1), table, least)
-            np.add.at(counts[1], at, np.count_nonzero(flat, axis=0))
-    for lost, word in zip(counts, ("", "places of "), strict=True):
-        worst = int(lost.argmax())
-        if lost[worst]:
-            unit = f"{word}{_named(tables, columns, worst)}"
-            numbers = sums.view(WRONG_SAMPLES, unit, worst, samples, len(columns))
-            yield View(**{**vars(numbers), "wrong": int(lost[worst])})
+        np.add.at(lost, at, np.count_nonzero(_wrong(table, np.sqrt(varies[at])), axis=0))
+    worst = int(lost.argmax())
+    if lost[worst]:
+        numbers = sums.view(WRONG_SAMPLES, _named(tables, columns, worst), worst, samples)
+        yield replace(numbers, wrong=int(lost[worst]))
 
 
-def _wrong(error: np.ndarray, table: Table, varies: np.ndarray) -> np.ndarray:
+def _wrong(table: Table, varies: np.ndarray) -> np.ndarray:
     """Flags of (samples, columns) that are off by too much of what varies, and unlike others."""
     count = np.maximum(np.count_nonzero(table.known, axis=1), 1)
-    size = np.sqrt(np.square(error).sum(axis=1) / count)
+    size = np.sqrt(np.square(table.error).sum(axis=1) / count)
     rounding = np.sqrt(np.square(table.step).sum(axis=1) / count)
-    others = np.sort(size, axis=0)[: int(np.ceil(_OTHERS * len(size)))]
-    usual = np.sqrt(np.square(others).mean(axis=0))
-    least = np.maximum(_TAIL * usual, _ROUNDINGS * rounding)
+    least = np.maximum(tail_of(size), _ROUNDINGS * rounding)
     return np.asarray(size > np.maximum(WRONG * varies, least))
 
 

@@ -1,46 +1,24 @@
 """Puts an old architecture into the words that tf_keras reads."""
 
 import re
-from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container
 from typing import Any
 
 from tfmp.converters.intake.keras2.archive import Archive, Config
 from tfmp.converters.intake.keras2.keras1 import in_words_of_keras_2
 
-_NARROW = ("float16", "bfloat16", "mixed_float16", "mixed_bfloat16")
+_OTHERS = ("float16", "bfloat16", "mixed_float16", "mixed_bfloat16", "float64")
 
 
 # Of use to training alone. Initializers come as large as the weights, and all four may be foreign.
 _TRAINING = re.compile(r"(^|_)(initializer|regularizer|constraint)$")
 
 
-@dataclass
-class Changes:
-    """Changes to an architecture, for the report's notes.
-
-    Attributes:
-        policies: names of 16-bit dtypes and policies.
-        fused: names of layers that only cuDNN could run.
-        stateful: names of layers that keep their state between calls.
-    """
-
-    policies: set[str] = field(default_factory=set)
-    fused: list[str] = field(default_factory=list)
-    stateful: list[str] = field(default_factory=list)
-
-    def notes(self) -> Iterator[str]:
-        """One sentence for each kind of change."""
-        if self.policies:
-            listed = ", ".join(sorted(self.policies))
-            yield f"trained under {listed}: converted in float32 from the weights of the file"
-        if self.fused:
-            yield f"cuDNN's layers read as the plain LSTM and GRU: {', '.join(self.fused)}"
-        if self.stateful:
-            yield (
-                f"stateful layers start from zeros in each call of the files: "
-                f"{', '.join(self.stateful)}"
-            )
+# Names by the sentence for the report that lists them.
+Changes = dict[str, list[str]]
+_POLICIES = "trained under {}: converted in float32 from the weights of the file"
+_FUSED = "cuDNN's layers read as the plain LSTM and GRU: {}"
+_STATEFUL = "stateful layers start from zeros in each call of the files: {}"
 
 
 def readable(archive: Archive, given: Container[str], changes: Changes) -> Config:
@@ -79,28 +57,33 @@ def _readable(config: Config, given: Container[str], changes: Changes) -> Config
         if found["class_name"] != kind and found.get("module"):
             found |= {"module": "keras.layers", "registered_name": None}
         if inner.get("stateful") is True:
-            changes.stateful.append(str(inner.get("name")))
+            _note(changes, _STATEFUL, inner.get("name"))
     return {key: _readable(value, given, changes) for key, value in found.items()}
 
 
 def _dtype(value: Config, changes: Changes) -> Config:
-    """A dtype or a policy; 16-bit ones become float32."""
+    """A dtype or a policy; floats of 16 and 64 bits become float32."""
     name = value
     if isinstance(value, dict) and isinstance(value.get("config"), dict):
         name = value["config"].get("name")
-    if name in _NARROW:
-        changes.policies.add(name)
+    if name in _OTHERS:
+        _note(changes, _POLICIES, name)
         return "float32"
     return value
 
 
+def _note(changes: Changes, sentence: str, name: object) -> None:
+    if str(name) not in (names := changes.setdefault(sentence, [])):
+        names.append(str(name))
+
+
 def _cudnn_lstm(_: str, inner: dict[str, Any], changes: Changes) -> tuple[str, dict[str, Any]]:
-    changes.fused.append(str(inner.get("name")))
+    _note(changes, _FUSED, inner.get("name"))
     return "LSTM", {**inner, "activation": "tanh", "recurrent_activation": "sigmoid"}
 
 
 def _cudnn_gru(_: str, inner: dict[str, Any], changes: Changes) -> tuple[str, dict[str, Any]]:
-    changes.fused.append(str(inner.get("name")))
+    _note(changes, _FUSED, inner.get("name"))
     exact = {"activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}
     return "GRU", {**inner, **exact}
 

@@ -63,7 +63,7 @@ def read_model(
         Exception: whatever tf_keras raises for a file that it cannot read.
     """
     tf_keras = _imported(archive)
-    changes = Changes()
+    changes: Changes = {}
     config = readable(archive, custom_objects, changes)
     foreign = None if unsafe_load else code_in_architecture(config, custom_objects)
     if foreign is not None:
@@ -102,7 +102,8 @@ def model_file(archive: Archive, model: KerasModel, changes: Changes | None = No
         )
     version = f"Keras {archive.version}" if archive.version else "an early Keras"
     note = f"written by {version}, read by tf_keras {tf_keras.__version__}"
-    return ModelFile(model, (note, *assumed, *(changes or Changes()).notes()))
+    told = (sentence.format(", ".join(names)) for sentence, names in (changes or {}).items())
+    return ModelFile(model, (note, *assumed, *told))
 
 
 def load_weights(archive: Archive, model: KerasModel) -> None:
@@ -113,8 +114,11 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
     """
     by_name = archive.config is not None and merged_branches(archive.config)
     with hints_hidden(), temporary_folder() as folder, named_by_content(archive) as path:
-        if archive.tree:
+        if archive.tree or archive.zipped:
             moved = folder / "moved.weights.h5"
+            if archive.zipped:
+                with ZipFile(path) as parts:
+                    path = Path(parts.extract(_WEIGHTS, folder))
             _copy_weights(path, moved)
             model.load_weights(str(moved))
         else:

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from tfmp.converters.intake.saved.branches import CASES, two_by_two
 from tfmp.converters.intake.saved.complex_numbers import PAIRS, by_parts
 from tfmp.converters.intake.saved.elementary import ELEMENTARY
 from tfmp.converters.intake.saved.graph import (
@@ -40,10 +41,12 @@ def fillings(graph: Graph) -> Fillings:
 
 
 def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | None:
-    """The replacement of an operation that computes with complex numbers or is among some gaps.
+    """The replacement of a Case, of complex arithmetic, or of an operation among some gaps.
 
     A gap reads the sizes of its inputs: where a loop leaves their rank open, there is none.
     """
+    if node.op in CASES:
+        return two_by_two(node, graph, fill)
     ranked = all(graph.specs[name].shape.rank is not None for name in node.inputs)
     own = gaps[node.op](node, graph) if ranked and node.op in gaps else None
     return by_parts(node, graph) or own

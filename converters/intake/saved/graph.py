@@ -5,7 +5,7 @@ traced, with any batch size, it traces the original again and rewrites the trace
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import SimpleNamespace
@@ -103,13 +103,16 @@ class Graph:
         with self._graph.as_default():  # it knows the functions that functions call
             functions = [one.cached_definition for one in self._graph._functions.values()]
             graphs = list(map(function_def_to_graph, functions))
-        return {
+        found = {
             graph.name: Graph(
                 SimpleNamespace(graph=graph, inputs=graph.inputs, outputs=graph.outputs),
                 len(graph.inputs),
             )
             for graph in graphs
         }
+        for body in found.values():  # which calls some of them
+            vars(body)["bodies"] = found
+        return found
 
     def static(self, tensor: str) -> np.ndarray | None:
         """The value of a small constant tensor; None if it is unknown before a run."""
@@ -207,7 +210,8 @@ class Edits:
                 copy.input.extend(map(moved, inner.input))
                 self._nodes[copy.name] = copy
         results = [moved(tensor.name.removesuffix(":0")) for tensor in traced.outputs]
-        self.become(node, *results, dtype=graph.specs[node.outputs[0]].dtype.as_datatype_enum)
+        dtypes = [graph.specs[name].dtype.as_datatype_enum for name in node.outputs]
+        self.become(node, *results, dtypes=dtypes)
 
     def fill(self, graph: Graph, find: "Callable[[Graph], Fillings]") -> None:
         """Replaces operations, those of loops and branches, too.
@@ -222,7 +226,7 @@ class Edits:
             self.replace(node, filling, graph)
         functions = {one.signature.name: one for one in self.graph_def.library.function}
         for name, body in graph.bodies.items():
-            if find(body):
+            if name in functions and find(body):
                 changed = tf.function(partial(_filled, body, find), autograph=False)
                 specs = [body.specs[tensor] for tensor in body.inputs]
                 functions[name].CopyFrom(changed.get_concrete_function(specs).function_def)
@@ -231,15 +235,16 @@ class Edits:
         content = self.graph_def.library.SerializeToString(deterministic=True)
         rename_functions(self.graph_def, f"_{hashlib.sha256(content).hexdigest()[:8]}")
 
-    def become(self, node: Node, *tensors: str, dtype: int = FLOAT32) -> None:
-        """Makes a node a name for tensors of one type: whoever reads it need not change."""
+    def become(self, node: Node, *tensors: str, dtypes: Sequence[int] = (FLOAT32,)) -> None:
+        """Makes a node a name for tensors of these types: whoever reads it need not change."""
         own = self._nodes[node.name]
         own.attr.clear()
         if len(tensors) == 1:
-            own.op, own.attr["T"].type = "Identity", dtype
+            (own.attr["T"].type,) = dtypes
+            own.op = "Identity"
         else:
             own.op = "IdentityN"
-            own.attr["T"].list.type.extend([dtype] * len(tensors))
+            own.attr["T"].list.type.extend(dtypes)
         own.input[:] = map(_reference, tensors)
 
     def drop(self, *names: str) -> None:
@@ -286,12 +291,11 @@ def always(filling: Filling) -> Gap:
     return gap
 
 
-def inserted(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:
+def inserted(graph: Graph, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:
     """Rewrites a traced graph and puts the result into the graph that is being built."""
     import tensorflow as tf
 
-    current = tf.compat.v1.get_default_graph()
-    graph = Graph(traced, len(inputs))
+    current, traced = tf.compat.v1.get_default_graph(), graph.traced
     edits = Edits(traced.graph.as_graph_def())
     rewrite(graph, edits)
     given = dict(zip(graph.inputs, inputs, strict=True))
@@ -319,7 +323,7 @@ def inserted(traced: TracedFunction, inputs: list[Tensor], rewrite: Rewrite) -> 
 
 
 def _filled(body: Graph, find: Callable[[Graph], Fillings], values: list[Tensor]) -> list[Tensor]:
-    return inserted(body.traced, values, lambda graph, edits: edits.fill(graph, find))
+    return inserted(body, values, lambda graph, edits: edits.fill(graph, find))
 
 
 def _label(tensor: str) -> str:

@@ -5,14 +5,14 @@ between calls: the caller hands the states in, and gets the new ones back.
 """
 
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from types import MappingProxyType
 
 import numpy as np
 
-from tfmp.converters.intake.saved.branches import choices_kept, two_by_two
+from tfmp.converters.intake.saved.branches import choices_kept
 from tfmp.converters.intake.saved.halves import in_float32
 from tfmp.converters.intake.saved.loops import (
     READS,
@@ -25,6 +25,7 @@ from tfmp.converters.intake.saved.loops import (
 from tfmp.converters.intake.saved.plain_forms import plain_forms
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
+from tfmp.converters.shared.tensors import unique_name
 from tfmp.shared.backend import Tensor
 
 # Names that TensorFlow gives to copies of the arguments and results of a function put in line.
@@ -34,7 +35,7 @@ _SETS, _ADDS, _SUBTRACTS = "AssignVariableOp", "AssignAddVariableOp", "AssignSub
 
 
 @dataclass(frozen=True)
-class State:
+class VariableState:
     """A variable that each call changes.
 
     Attributes:
@@ -88,14 +89,14 @@ class Inlined:
             if widened
             else ()
         )
-        by_handle = {_key(variable.handle): variable for variable in function.variables}
+        by_handle = {id(variable.handle): variable for variable in function.variables}
         self._handles: dict[str, Variable] = dict(held)
         self.variables = (*function.variables, *held.values())
         self._constants: dict[str, Tensor] = {}
         for outside, inside in function.graph.captures:
             name = inside.name.partition(":")[0]
-            if outside.dtype.name == "resource" and _key(outside) in by_handle:
-                self._handles[name] = by_handle[_key(outside)]
+            if outside.dtype.name == "resource" and id(outside) in by_handle:
+                self._handles[name] = by_handle[id(outside)]
             else:
                 self._constants[name] = outside
         missing = [handle for handle in writes if handle not in self._handles]
@@ -225,7 +226,6 @@ def inlined(function: TfFunction) -> Inlined:
     with choices_kept():
         in_line = convert_to_constants._run_inline_graph_optimization(function, False, True)
     graph_def = _without_borders(in_line)
-    two_by_two(graph_def)
     plain_forms(graph_def)
     _take_defaults(graph_def)
     know_elements(graph_def)
@@ -334,42 +334,26 @@ def _called(node: NodeDef) -> Iterable[str]:
         yield from (function.name for function in value.list.func)
 
 
-# What to do about an operation whose function uses a state.
-_WAY_OUT = "Move what uses the state out of it"
-_LOOP_OUT = "Unroll that loop"
-_BRANCH_OUT = "Read the state before the branch, and assign it behind the branch"
-_WAYS_OUT = {
-    **dict.fromkeys(("While", "StatelessWhile", "For"), _LOOP_OUT),
-    **dict.fromkeys(("If", "StatelessIf", "Case", "StatelessCase"), _BRANCH_OUT),
-}
-
-
 def _inside(node: NodeDef) -> ConversionError:
+    loop = node.op in ("While", "StatelessWhile", "For")
+    way = "Read the state before the branch, and assign it behind the branch"
     return ConversionError(
         f"{node.op} {node.name!r} changes or reads a state inside of it, which only the outermost "
         "graph of a streaming model may do",
-        _WAYS_OUT.get(node.op, _WAY_OUT),
+        "Unroll that loop" if loop else way,
     )
 
 
-def _key(handle: Tensor) -> int:
-    return id(handle)
-
-
-def _states(variables: Iterable[Variable]) -> Iterable[State]:
+def _states(variables: Iterable[Variable]) -> Iterable[VariableState]:
     taken: set[str] = set()
     for variable in variables:
         plain = variable.name.partition(":")[0]
         folder, _, last = plain.rpartition("/")
         # Keras names a state that it was given no name for like any other variable.
-        wanted = f"{folder}/state" if folder and last == "Variable" else plain
-        name, count = wanted, 1
-        while name in taken:
-            count += 1
-            name = f"{wanted}_{count}"
+        name = unique_name(f"{folder}/state" if folder and last == "Variable" else plain, taken)
         taken.add(name)
         shape = tuple(variable.shape.as_list())
-        yield State(name, f"{name}/next", variable.numpy(), shape, variable.dtype.name)
+        yield VariableState(name, f"{name}/next", variable.numpy(), shape, variable.dtype.name)
 
 
 def _without_states(
@@ -458,19 +442,7 @@ def _in_order(graph_def: GraphDef) -> Iterable[NodeDef]:
     """The nodes, each behind all that it waits for."""
     nodes = {node.name: node for node in graph_def.node}
     before = {
-        node.name: {name.partition(":")[0].removeprefix("^") for name in node.input}
-        for node in graph_def.node
+        name: [source.partition(":")[0].removeprefix("^") for source in node.input]
+        for name, node in nodes.items()
     }
-    waiting = {name: len(names & nodes.keys()) for name, names in before.items()}
-    readers: dict[str, list[str]] = {name: [] for name in nodes}
-    for name, names in before.items():
-        for source in names & nodes.keys():
-            readers[source].append(name)
-    ready = deque(name for name, count in waiting.items() if not count)
-    while ready:
-        name = ready.popleft()
-        yield nodes[name]
-        for reader in readers[name]:
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                ready.append(reader)
+    return (nodes[name] for name in TopologicalSorter(before).static_order() if name in nodes)

@@ -1,5 +1,6 @@
 from .architectures import (
     LAMBDA as LAMBDA,
+    REBUILT as REBUILT,
     SAVED_MODEL as SAVED_MODEL,
     code_in_architecture as code_in_architecture,
     unknown_object as unknown_object,

@@ -11,10 +11,12 @@ from tfmp.converters.intake.trust.graphs import ALLOW
 from tfmp.converters.intake.trust.names import CLASSES, FUNCTIONS, METHODS, OPERATIONS
 from tfmp.converters.shared.errors import Refusal
 
+REBUILT = "build the model anew in a function, and name it with --architecture FILE.py:function"
+
 LAMBDA = Refusal(
     "the model holds a Lambda layer, which is Python code that would run here",
     remedy="If you trust the source of the file, allow it with --unsafe-load (unsafe_load=True); "
-    "else rebuild the layer as a class",
+    f"else {REBUILT}",
 )
 
 SAVED_MODEL = Refusal(

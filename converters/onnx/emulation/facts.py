@@ -285,24 +285,6 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.STEPS,
-        "Acosh Asinh Atanh",
-        "inverse hyperbolic functions are formulas in FP16: Asinh and Acosh square their operand, "
-        "which overflows past 255",
-        "W3C, WebGPU Shading Language, Accuracy of Floating Point Expressions; the 1.27 library on "
-        "Mesa 25.0 gives these numbers",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
-        "Selu",
-        "Selu has no kernel and runs as the ONNX standard's function, each step an op in FP16: it "
-        "loses its digits near zero",
-        "onnx/onnx, onnx/defs/nn/defs.cc and onnx/defs/math/defs.cc (1.19); the 1.27 library has "
-        "no such kernel",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
         "LayerNormalization",
         "LayerNormalization rounds 1 / deviation and its products to FP16",
         f"{_ORT}core/providers/webgpu/nn/layer_norm.cc (commit 007a78e): x_element_t(inv_std_dev)",

@@ -311,17 +311,6 @@ def _elu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     return build.op("Where", build.op("Less", x, build.floats(0), dtype=ir.DataType.BOOL), below, x)
 
 
-def _selu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """The standard's function."""
-    x = operand(node, 0)
-    alpha = _half(build, real(node, "alpha", 1.6732632423543772))
-    gamma = _half(build, real(node, "gamma", 1.0507009873554805))
-    powers = build.rounded(build.op("Mul", _exp_of(build, x), alpha))
-    below = build.rounded(build.op("Sub", powers, alpha))
-    negative = build.op("Less", x, build.floats(0), dtype=ir.DataType.BOOL)
-    return build.op("Mul", build.op("Where", negative, below, x), gamma)
-
-
 def _softplus(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
     powers = _exp_of(build, build.op("Neg", build.op("Abs", x)))
@@ -377,19 +366,6 @@ def _tanh_of(build: SumBuilder, x: ir.Value) -> ir.Value:
     return build.op("Div", above, build.rounded(build.op("Add", one, powers)))
 
 
-def _inverse_hyperbolic(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x, one = operand(node, 0), build.floats(1)
-    if node.op_type == "Atanh":
-        above, below = (build.rounded(build.op(op, one, x)) for op in ("Add", "Sub"))
-        ratio = build.rounded(build.op("Div", above, below))
-        return build.op("Mul", build.rounded(_log_of(build, ratio)), build.floats(0.5))
-    square = build.rounded(build.op("Mul", x, x))
-    shifted = build.rounded(build.op("Sub" if node.op_type == "Acosh" else "Add", square, one))
-    root = build.rounded(build.op("Sqrt", shifted))
-    total = build.rounded(build.op("Add", build.op("Abs", x), root))
-    return build.op("Mul", build.op("Sign", x), _log_of(build, total))
-
-
 # Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ERF_SLOPE = 0.3275911
@@ -435,7 +411,6 @@ def _half(build: SumBuilder, number: float) -> ir.Value:
 
 # By the op that the kernel belongs to; None as a result where the kernel adds in FP32 after all.
 STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
-    **dict.fromkeys(("Acosh", "Asinh", "Atanh"), _inverse_hyperbolic),
     "BatchNormalization": _batch_norm,
     "CumSum": lambda build, node, block: add_up(build, node, 1),
     "Elu": _elu,
@@ -450,7 +425,6 @@ STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
     "ReduceLogSumExp": _log_sum_exp,
     "ReduceMean": _mean,
     "ReduceSumSquare": _sum_square,
-    "Selu": _selu,
     "Sigmoid": _sigmoid,
     "SkipLayerNormalization": _skip_layer_norm,
     "Softplus": _softplus,

@@ -50,11 +50,14 @@ _DOMINANT = 4.0
 # A column of weights that loses more than this vanishes: 2**-8 of itself in FP16.
 _MOST_SPACINGS_LOST = 4
 
-# A part stays FP16 if it moves a larger share of all activations; so does a product with a larger
-# share of all multiplications.
-_MOST_SHARE = 0.05
-# Elements for one sample that any part may move: about a microsecond of a GPU's memory.
-_SMALL = 3e5
+# Of the elements that all nodes move, the share that both ends may move in FP32. What memory limits
+# takes longer by this share at most (benchmarks/fp16_edge_cost.py).
+_MOST_MOVED = 0.03
+# Elements for one sample that they may move in any case: for a batch of 32 on an H100, 2 MB or
+# half a microsecond more.
+_SMALL = 3e4
+# A product with a larger share of all multiplications stays FP16.
+_MOST_MULTIPLICATIONS = 0.05
 
 BEHIND = "behind the last product of an output"
 BEFORE = "before the first product of an input"
@@ -78,18 +81,19 @@ def edges_of(
     shapes = {name: array.shape for name, array in (data or {}).items()}
     graph, sizes = model.graph, _Sizes(model, shapes)
     last, tail = _tail(graph)
-    heaviest = _MOST_SHARE * sum(map(sizes.multiplications, nodes_of(graph)))
+    heaviest = _MOST_MULTIPLICATIONS * sum(map(sizes.multiplications, nodes_of(graph)))
     found = {
         node: VANISHES
         for node in last
         if _vanishes(node, low) and sizes.multiplications(node) <= heaviest
     }
     biases = filter(None, map(_added_bias, last))
-    beside = _offsets(model, data, low) if data else _large_constants(graph, low)
+    beside = _offsets(model, data, low) if data else _large_constants(nodes_of(graph), low)
     offsets = _up_to_products(graph, {*beside, *biases})
     most, before = sizes.allowed(nodes_of(graph)), _before_products(graph)
     for part, reason in ((tail, BEHIND), (_front(before, graph), BEFORE)):
         if sizes.moved(part) <= most or not part.isdisjoint(offsets):
+            most -= sizes.moved(part - found.keys())
             found |= dict.fromkeys(part - found.keys(), reason)
     for part, reason in ((offsets, BESIDE), (_angles(before), ANGLE)):
         found |= dict.fromkeys(part - found.keys(), reason)
@@ -101,7 +105,7 @@ def split_biases(model: ir.Model) -> None:
     for node in _tail(model.graph)[0]:
         bias = _constant(node.inputs[2]) if len(node.inputs) > 2 else None
         if node.op_type in ("Conv", "ConvTranspose", "Gemm") and _dominates(bias, node):
-            _split(node, np.asarray(bias))
+            _split(model, node, np.asarray(bias))
 
 
 def _constant(value: ir.Value | None) -> np.ndarray | None:
@@ -130,16 +134,20 @@ def _reads(node: ir.Node) -> list[ir.Value]:
 
 
 def _with_bodies(nodes: Iterable[ir.Node]) -> set[ir.Node]:
+    """The nodes, and those in the bodies of small ones."""
     outer = set(nodes)
-    return outer | {one for node in outer for _, body in bodies_of(node) for one in nodes_of(body)}
+    small = (node for node in outer if not _ends_a_region(node))
+    return outer | {one for node in small for _, body in bodies_of(node) for one in nodes_of(body)}
 
 
-def _tail(graph: ir.Graph) -> tuple[list[ir.Node], set[ir.Node]]:
-    """The last products of all outputs, and the nodes behind them."""
+def _tail(
+    graph: ir.Graph, outputs: Iterable[ir.Value] | None = None
+) -> tuple[list[ir.Node], set[ir.Node]]:
+    """The last products of outputs, all of them by default, and the nodes behind them."""
     last: dict[ir.Node, None] = {}
     behind: set[ir.Node] = set()
     nodes = list(graph)
-    for output in graph.outputs:
+    for output in graph.outputs if outputs is None else outputs:
         reached, blocked = {output}, set[ir.Value]()  # those that it reads; through a product
         for node in reversed(nodes):
             used = [value for value in node.outputs if value in reached]
@@ -153,20 +161,53 @@ def _tail(graph: ir.Graph) -> tuple[list[ir.Node], set[ir.Node]]:
             elif ends:
                 blocked.update(values)
                 last |= {node: None} if node.op_type in _ENDS else {}
+                for body, given in bodies_giving(node, used):
+                    inner_last, inner_behind = _tail(body, given)
+                    last |= dict.fromkeys(inner_last)
+                    behind |= inner_behind | ({node} if has_type_of(node, used) else set())
             else:
                 behind.add(node)
     return list(last), _with_bodies(behind)
 
 
-def _before_products(graph: ir.Graph) -> list[ir.Node]:
-    """The nodes, in order, that read nothing that a product has made."""
-    past: set[ir.Value] = set()
+def bodies_giving(
+    node: ir.Node, results: Iterable[ir.Value]
+) -> Iterator[tuple[ir.Graph, list[ir.Value]]]:
+    """The bodies of an If, Loop or Scan, and their outputs that become these results."""
+    places = [list(node.outputs).index(value) for value in results]
+    first = 1 if node.op_type == "Loop" else 0
+    for _, body in bodies_of(node):
+        yield body, [body.outputs[first + place] for place in places]
+
+
+def has_type_of(node: ir.Node, results: Iterable[ir.Value]) -> bool:
+    """Whether the precision of a node with bodies is that of any of these results of it."""
+    states = len(node.outputs)
+    if node.op_type == "Loop":
+        states = len(node.inputs) - 2
+    elif node.op_type == "Scan":
+        states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+    return any(list(node.outputs).index(value) < states for value in results)
+
+
+def _before_products(graph: ir.Graph, past: Iterable[ir.Value] = ()) -> list[ir.Node]:
+    """The nodes, in order, that read nothing that a product has made; in large bodies, too.
+
+    Args:
+        graph: a model's graph, or a body in it.
+        past: values of outer graphs that a product has made.
+    """
+    made = {*past}
     found = []
     for node in graph:
-        if _ends_a_region(node) or not past.isdisjoint(_reads(node)):
-            past.update(node.outputs)
-        else:
+        ends = _ends_a_region(node)
+        if not ends and made.isdisjoint(_reads(node)):
             found.append(node)
+            continue
+        for _, body in bodies_of(node) if ends else ():
+            # States are what a product made, and slices of a Scan have the type of its states.
+            found += _before_products(body, {*made, *filter(is_float, body.inputs)})
+        made.update(node.outputs)
     return found
 
 
@@ -195,33 +236,41 @@ def _angles(nodes: Sequence[ir.Node]) -> set[ir.Node]:
     return found
 
 
-def _added(graph: ir.Graph) -> Iterator[tuple[ir.Node, np.ndarray]]:
+def _added(nodes: Iterable[ir.Node]) -> Iterator[tuple[ir.Node, np.ndarray]]:
     """Additions of a constant, with the constant."""
-    for node in graph:
+    for node in nodes:
         added = map(_constant, node.inputs) if node.op_type in ("Add", "Sub") else ()
         yield from ((node, value) for value in added if value is not None and value.size)
 
 
-def _large_constants(graph: ir.Graph, low: ir.DataType) -> set[ir.Node]:
+def _large_constants(nodes: Iterable[ir.Node], low: ir.DataType) -> set[ir.Node]:
     least = _SPACING / HALVES[low].eps
-    return {node for node, added in _added(graph) if least <= np.abs(added).max() < _MASK}
+    return {node for node, added in _added(nodes) if least <= np.abs(added).max() < _MASK}
 
 
 def _offsets(model: ir.Model, data: Batch, low: ir.DataType) -> set[ir.Node]:
-    """The additions of a constant that is an offset beside what varies on the data."""
+    """The additions of a constant that is an offset beside what varies on the data.
+
+    Those in bodies, whose values are no outputs, are told by the constant alone.
+    """
+    graph, inner = (
+        model.graph,
+        [node for node in nodes_of(model.graph) if node.graph is not model.graph],
+    )
     asked = {
         node: added
-        for node, added in _added(model.graph)
+        for node, added in _added(graph)
         if np.abs(added).max() >= _LEAST_CONSTANT or _dominates(added, node.inputs[0].producer())
     }
     names = [str(node.outputs[0].name) for node in asked]
     try:
         found = _inner_values(model, names, data) if names else {}
     except Exception:  # ONNX Runtime's exceptions share no base class
-        return _large_constants(model.graph, low)
+        return _large_constants(nodes_of(graph), low)
     least = _SPACING / HALVES[low].eps
     pairs = zip(asked.items(), names, strict=True)
-    return {node for (node, added), name in pairs if _over_spread(added, found[name]) >= least}
+    seen = {node for (node, added), name in pairs if _over_spread(added, found[name]) >= least}
+    return seen | _large_constants(inner, low)
 
 
 def _inner_values(model: ir.Model, names: Sequence[str], data: Batch) -> Batch:
@@ -259,7 +308,7 @@ def _over_spread(added: np.ndarray, result: np.ndarray) -> float:
 
 def _up_to_products(graph: ir.Graph, found: set[ir.Node]) -> set[ir.Node]:
     """These nodes, and those behind them up to the next product."""
-    for node in graph:
+    for node in nodes_of(graph):
         follows = any(value.producer() in found for value in _reads(node))
         if follows and not _ends_a_region(node):
             found.add(node)
@@ -305,7 +354,7 @@ def _added_bias(node: ir.Node) -> ir.Node | None:
     return users[0] if any(_dominates(value, node) for value in constants) else None
 
 
-def _split(node: ir.Node, bias: np.ndarray) -> None:
+def _split(model: ir.Model, node: ir.Node, bias: np.ndarray) -> None:
     graph, result = node.graph, node.outputs[0]
     assert isinstance(graph, ir.Graph)
     if node.op_type == "Gemm":
@@ -313,7 +362,7 @@ def _split(node: ir.Node, bias: np.ndarray) -> None:
         bias = bias * np.float32(1.0 if beta is None else beta.as_float())
     else:
         bias = bias.reshape(-1, *[1] * (rank_of(operand(node, 1)) - 2))
-    add = ir.Node("", "Add", [result, new_constant(graph, f"{result.name}_offset", bias)])
+    add = ir.Node("", "Add", [result, new_constant(model.graph, f"{result.name}_offset", bias)])
     add.name = f"{node.name or result.name}_offset"
     add.metadata_props.update(node.metadata_props)
     biased = add.outputs[0]
@@ -365,8 +414,8 @@ class _Sizes:
         )
 
     def allowed(self, nodes: Collection[ir.Node]) -> float:
-        """Elements that one part of all nodes may move."""
-        share = _MOST_SHARE * self.moved(nodes)
+        """Elements that both ends of a model with these nodes may move."""
+        share = _MOST_MOVED * self.moved(nodes)
         return max(share, _SMALL) if self._known else share
 
     def multiplications(self, node: ir.Node) -> float:

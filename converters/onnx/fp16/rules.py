@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
-from tfmp.converters.onnx.fp16.edges import TABLE, edges_of
+from tfmp.converters.onnx.fp16.edges import TABLE, bodies_giving, edges_of, has_type_of
 from tfmp.converters.onnx.fp16.report import QUANTIZED
 from tfmp.converters.onnx.graph import (
     BF16,
@@ -455,6 +455,9 @@ def _written_as(value: ir.Value, decisions: Decisions, view: GraphView) -> ir.Da
     producer = value.producer()
     if producer is None:
         return _boundary(value.graph, decisions, view)
+    if has_typed_body(producer, view.model) and not has_type_of(producer, [value]):
+        _, (inner,) = next(bodies_giving(producer, [value]))
+        return _written_as(inner, decisions, view)
     return decisions[producer].dtype if producer in decisions else FP32
 
 

@@ -1,4 +1,4 @@
-"""Attention masks that FP16 can hold, and selections written as sums.
+"""Attention masks that FP16 can hold.
 
 Attention masks are numbers like -1e9, which FP16 turns into -inf: a row that is masked throughout
 then becomes NaN. Selecting FP16's most negative number instead needs no FP32 at all:
@@ -10,12 +10,7 @@ then becomes NaN. Selecting FP16's most negative number instead needs no FP32 at
 Both are exact in effect: no FP16 score is less than -65504, and beside any score above -65400 a
 masked one has probability exp(-104) or less, which is 0 in float32. A row that is masked throughout
 is uniform, as softmax(score - 1e9) is, because float32 numbers are 64 apart there.
-
-TensorFlow's `where(c, a, b)` reaches ONNX as `c * a + (1 - c) * b`, in which an infinite choice
-that was not taken makes the other one NaN; it becomes a Where again.
 """
-
-from collections.abc import Iterator
 
 import numpy as np
 import onnx_ir as ir
@@ -26,54 +21,6 @@ BOOL = ir.DataType.BOOL
 
 # Ops that leave each element of their first operand as it is.
 _RESHAPING = frozenset({"Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
-
-
-def rewrite_selections(pattern: Pattern) -> None:
-    """Puts Where in the place of flag * a + (not flag) * b."""
-    for node in pattern.nodes("Add"):
-        products = [pattern.made_by(value, "Mul") for value in node.inputs]
-        if None in products or products[0] is products[1]:
-            continue
-        for first in _flagged(pattern, products[0]):
-            for second in _flagged(pattern, products[1]):
-                if node.graph is not None and _opposite(first[0], second[0]):
-                    _select(pattern, node, first, second)
-
-
-def _flagged(pattern: Pattern, node: ir.Node | None) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """(Boolean, value) of a product with a cast Boolean."""
-    assert node is not None
-    for flag, value in operands(node):
-        cast = flag.producer()
-        if cast is not None and cast.op_type == "Cast" and is_float(flag):
-            source = cast.inputs[0]
-            if source is not None and source.dtype == BOOL:
-                yield source, value
-
-
-def _opposite(first: ir.Value, second: ir.Value) -> bool:
-    """Whether one Boolean is the negation of the other."""
-    return any(
-        one.producer() is not None
-        and one.producer().op_type == "Not"
-        and one.producer().inputs[0] is other
-        for one, other in ((first, second), (second, first))
-    )
-
-
-def _select(
-    pattern: Pattern,
-    node: ir.Node,
-    first: tuple[ir.Value, ir.Value],
-    second: tuple[ir.Value, ir.Value],
-) -> None:
-    negation = second[0].producer()
-    plain = negation is not None and negation.inputs[0] is first[0]
-    (condition, chosen), (_, other) = (first, second) if plain else (second, first)
-    result = pattern.add(
-        node, "Where", [condition, chosen, other], "selected", node.outputs[0].shape
-    )
-    pattern.replace(node.outputs[0], result, "a selection written as a sum became Where")
 
 
 def rewrite_masks(pattern: Pattern) -> None:

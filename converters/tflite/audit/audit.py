@@ -15,9 +15,8 @@ import numpy as np
 
 from tfmp.converters.intake import AnySource, Graph, Node, Source
 from tfmp.converters.shared.errors import InputError, running_on_samples
-from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
+from tfmp.converters.shared.tensors import Batch, are_open
 from tfmp.converters.shared.traced_runs import run_traced
-from tfmp.converters.tflite.audit.open_sizes import sums_over_open_sizes
 from tfmp.converters.tflite.export import ConstantFinding, findings_in
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting import SUMS, Magnitude, Magnitudes, measure, without_gaps
@@ -42,7 +41,7 @@ class ActivationFinding:
         op: TensorFlow's operation that gives it.
         peak: largest magnitude seen.
         smallest: smallest magnitude other than zero.
-        accumulator: largest value of a sum inside the operation; 0 for one without a sum.
+        accumulator: largest sum inside the operation in any order; 0 for one without a sum.
         accumulator_of: "sum", or "" for an operation without one.
         operand: smallest magnitude other than zero of what the operation divides by, or None.
         vanishing: share of its values other than zero that FP16 makes zero.
@@ -108,10 +107,16 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON document with the names of the attributes; non-finite numbers are texts."""
-        document = {"schema": "tfmp.audit/1", **asdict(self)}
-        for found, row in zip(self.activations, document["activations"], strict=True):
-            row |= {"headroom": found.headroom, "footroom": found.footroom}
-        return _spelled_out(document)
+        rows = [
+            {**asdict(found), "headroom": found.headroom, "footroom": found.footroom}
+            for found in self.activations
+        ]
+        return {
+            "schema": "tfmp.audit/1",
+            **asdict(self),
+            "constants": [_spelled_out(asdict(found)) for found in self.constants],
+            "activations": list(map(_spelled_out, rows)),
+        }
 
 
 # From the worst to harmless.
@@ -151,10 +156,7 @@ def audit_model(
         for name in node.outputs
         if name in seen and name not in graph.constants and name not in graph.inputs
     ]
-    unknown = _unknown(graph, sum(counts))
-    if are_open(source.inputs):
-        note = open_sizes_note(source.inputs, sums_over_open_sizes(model))
-        unknown = (*unknown, *filter(None, [note]))
+    unknown = _unknown(source, graph, sum(counts))
     return Audit(source.name, constants, tuple(sorted(found, key=_danger)), sum(counts), unknown)
 
 
@@ -194,7 +196,7 @@ def _finding(node: Node, name: str, seen: Magnitudes) -> ActivationFinding:
     delicate = _DELICATE_OPERAND.get(node.op)
     divisor = seen.get(node.inputs[delicate]) if delicate is not None else None
     operand = divisor.smallest if divisor is not None and divisor.nonzero else None
-    hidden = seen[node.inputs[0]].running if node.op in SUMS and node.inputs[0] in seen else 0.0
+    hidden = seen[node.inputs[0]].hidden if node.op in SUMS and node.inputs[0] in seen else 0.0
     return ActivationFinding(
         name=name,
         layer=layer_of(name),
@@ -231,16 +233,15 @@ def _danger(found: ActivationFinding) -> tuple[int, float]:
     return _STATUSES.index(found.status), min(found.headroom, found.footroom)
 
 
-def _unknown(graph: Graph, samples: int) -> tuple[str, ...]:
+def _unknown(source: Source, graph: Graph, samples: int) -> tuple[str, ...]:
     if not samples:
         return (
             "no samples were run: which activations overflow or vanish is unknown. Give real "
             "samples with --data FILE; random ones would prove nothing.",
         )
-    known = [
-        f"values beyond the values of these {samples} samples",
-        "the order in which a GPU adds: sums were followed in the order of memory",
-    ]
+    known = [f"values beyond the values of these {samples} samples"]
+    if are_open(source.inputs):
+        known.append("larger sizes than these samples have: sums grow with them")
     if any(node.op in _WITH_BODIES for node in graph.nodes):
         known.append("values inside loops and branches, such as states between their steps")
     return tuple(known)
@@ -254,11 +255,6 @@ def _binades(limit: float, value: float) -> float:
     return math.log2(limit / value) if value > 0 else math.inf
 
 
-def _spelled_out(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _spelled_out(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_spelled_out(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+def _spelled_out(row: dict[str, Any]) -> dict[str, Any]:
+    infinite = {key: isinstance(one, float) and not math.isfinite(one) for key, one in row.items()}
+    return {key: str(value) if infinite[key] else value for key, value in row.items()}

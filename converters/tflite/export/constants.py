@@ -1,6 +1,6 @@
 """Constants that FP16 cannot hold: values that clamp, vanish or lose digits, and their layers."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,28 +54,23 @@ class ConstantFinding:
         return f"{where}: {'; '.join(parts)}"
 
 
-def clamped(model: TFLiteModel) -> tuple[ConstantFinding, ...]:
+def clamped(model: TFLiteModel) -> list[ConstantFinding]:
     """The constants of a file that are past the range of FP16, or were put at the end of it."""
-    return tuple(found for found in constant_findings(model, _FLOATS) if found.clamped)
+    return [found for found in constant_findings(model, "float32", "float16") if found.clamped]
 
 
-_FLOATS = ("float32", "float16")
-
-
-def constant_findings(
-    model: TFLiteModel, dtypes: Collection[str] = _FLOATS[:1]
-) -> tuple[ConstantFinding, ...]:
-    """The constants of a file that FP16 harms, the worst first."""
+def constant_findings(model: TFLiteModel, *dtypes: str) -> tuple[ConstantFinding, ...]:
+    """The constants of a file, of these dtypes, that FP16 harms, the worst first."""
     tensors = (tensor for tensor in model.constants() if tensor.spec.dtype in dtypes)
     return findings_in((tensor.spec.name, model.constant(tensor)) for tensor in tensors)
 
 
 def findings_in(constants: Iterable[tuple[str, np.ndarray]]) -> tuple[ConstantFinding, ...]:
     """Those of these constants, by name, that FP16 harms, the worst first."""
-    found = (examine(name, layer_of(name), values) for name, values in constants)
+    found = filter(None, (examine(name, layer_of(name), values) for name, values in constants))
     return tuple(
         sorted(
-            filter(None, found),
+            found,
             key=lambda f: (not f.serious, -f.clamped, -f.vanished / f.size, -f.subnormal / f.size),
         )
     )

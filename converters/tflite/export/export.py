@@ -15,7 +15,7 @@ import numpy as np
 from tfmp.converters.intake import Source, probe
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.files import check_folder
-from tfmp.converters.shared.tensors import TEXT, Batch, TensorSpec, relative_l2
+from tfmp.converters.shared.tensors import TEXT, Batch, relative_l2
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.batches import batch_size as batch_size_of, fixed_axes
 from tfmp.converters.tflite.export.constants import (
@@ -24,7 +24,7 @@ from tfmp.converters.tflite.export.constants import (
 )
 from tfmp.converters.tflite.export.outputs import tell_apart
 from tfmp.converters.tflite.export.saved_model import write_saved_model
-from tfmp.converters.tflite.export.storage import store_in_fp16
+from tfmp.converters.tflite.export.storage import account, store_in_fp16
 from tfmp.converters.tflite.file import (
     FLATBUFFER_LIMIT_BYTES,
     MEANING,
@@ -32,9 +32,7 @@ from tfmp.converters.tflite.file import (
     SIGNATURE,
     HostScaling,
     Signature,
-    SizeAccount,
     TFLiteModel,
-    account,
     accumulation,
     add_metadata,
     pack,
@@ -43,11 +41,8 @@ from tfmp.converters.tflite.file import (
     unpacked,
 )
 from tfmp.converters.tflite.rewriting import without_gaps
-from tfmp.shared.arguments import is_whole_number
 from tfmp.shared.atomic_file import replacing, temporary_folder
 from tfmp.shared.progress import SILENT, Progress
-
-PRECISIONS = ("fp16", "fp32")
 
 _CONVERSION_TIMEOUT_S = 3600.0
 _LOAD_TIMEOUT_S = 300.0
@@ -63,31 +58,15 @@ class TFLiteFile:
 
     Attributes:
         path: path of the file.
-        precision: "fp16" or "fp32", the precision of its weights.
-        batch_size: the first size of its inputs; None when it may change.
         signatures: inputs and outputs by signature, in the order of their sources.
-        sizes: bytes of constants in FP16 and FP32.
         flex_ops: TensorFlow ops that plain LiteRT cannot run.
         notes: facts that a user of the file should know, for the report.
     """
 
     path: Path
-    precision: str
-    batch_size: int | None
     signatures: dict[str, Signature]
-    sizes: SizeAccount
     flex_ops: tuple[str, ...]
     notes: tuple[str, ...]
-
-    @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        """The inputs of the first signature."""
-        return next(iter(self.signatures.values())).inputs
-
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """The outputs of the first signature."""
-        return next(iter(self.signatures.values())).outputs
 
 
 def export_tflite(
@@ -123,11 +102,10 @@ def export_tflite(
         scaling: what the host does to outputs of the only source, by name, for the metadata.
 
     Raises:
-        InputError: an option is out of range, or the folder cannot be written.
+        InputError: the model fixes another batch size, or the folder cannot be written.
         ConversionError: the model cannot become such a file; the text names the ops and layers.
     """
     signatures = {SIGNATURE: source} if isinstance(source, Source) else dict(source)
-    _check_options(signatures, precision, batch_size, accumulate)
     check_folder(output.parent)
     sizes = {key: batch_size_of(one, batch_size) for key, one in signatures.items()}
     _check_size(signatures, precision)
@@ -143,24 +121,23 @@ def export_tflite(
         write_saved_model({key: one for key, (one, _) in filled.items()}, sizes, folder)
         progress("converting to TFLite")
         whole = folder / "float32.tflite"
-        with _dtypes_named([*signatures.values()]):
-            # The process was started in another working directory, perhaps.
-            paths = folder.absolute(), whole.absolute()
-            past = weight_bytes(signatures.values(), "fp32") > FLATBUFFER_LIMIT_BYTES
-            worker.call("convert", *paths, list(signatures), allow_flex, past)
+        # The process was started in another working directory, perhaps.
+        paths = folder.absolute(), whole.absolute()
+        past = weight_bytes(signatures.values(), "fp32") > FLATBUFFER_LIMIT_BYTES
+        worker.call("convert", *paths, list(signatures), allow_flex, past)
         model = unpacked(whole)
         findings: Sequence[ConstantFinding] = ()
         tell_apart(model)
         restore_names(model, {key: (one.inputs, one.outputs) for key, one in signatures.items()})
         if precision == "fp16":
-            findings = constant_findings(TFLiteModel(whole))
+            findings = constant_findings(TFLiteModel(whole), "float32")
             store_in_fp16(model, accumulate)
         if scaling:
             (one,) = signatures.values()
             names = [[spec.name for spec in specs] for specs in (one.inputs, one.outputs)]
             add_metadata(model, METADATA, scaling_metadata(names[0], names[1], scaling))
         pack(model, draft)
-        result = _describe(TFLiteModel(draft), output, list(signatures), precision, findings)
+        result = _describe(TFLiteModel(draft), output, list(signatures), findings)
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
         pairs = ((one, result.signatures[key].inputs) for key, one in signatures.items())
         fixed = dict.fromkeys(fixed_axes(*pair) for pair in pairs)
@@ -227,42 +204,6 @@ def _naming(signatures: Mapping[str, Source]) -> Iterator[None]:
         raise ConversionError(f"model {names}: {error}") from error
 
 
-@contextmanager
-def _dtypes_named(sources: Sequence[Source]) -> Iterator[None]:
-    """Adds float64 weights, if there are any, to a complaint about operators."""
-    try:
-        yield
-    except (ConversionError, RunnerError) as error:
-        variables = (variable for source in sources for variable in source.graph.graph.variables)
-        wide = next((v.name for v in variables if v.dtype.name == "float64"), None)
-        if wide is None:
-            raise
-        wide = wide.partition(":")[0]
-        raise ConversionError(
-            f"{error} Its weights are float64 (such as {wide!r}), which few TFLite operators take: "
-            "make the model under the policy float32, and give it these weights."
-        ) from error
-
-
-def _check_options(
-    signatures: Mapping[str, Source], precision: str, batch_size: int | None, accumulate: str
-) -> None:
-    if not signatures:
-        raise InputError(
-            "source: expected at least one model to convert, received an empty mapping."
-        )
-    for name, value in (("precision", precision), ("accumulate", accumulate)):
-        if value not in PRECISIONS:
-            raise InputError(
-                f"{name}: expected one of {', '.join(PRECISIONS)}, received {value!r}."
-            )
-    if batch_size is not None and not (is_whole_number(batch_size) and batch_size >= 1):
-        raise InputError(
-            f"batch_size: expected a whole number of at least 1, or None for a dynamic batch, "
-            f"received {batch_size!r}."
-        )
-
-
 def _check_size(signatures: Mapping[str, Source], precision: str) -> None:
     """Refuses weights that cannot fit a FlatBuffer before minutes pass on them."""
     needed = weight_bytes(signatures.values(), precision)
@@ -286,46 +227,31 @@ _UNLOADABLE = "the converted file does not load in LiteRT"
 
 def _check_runs(draft: Path, source: Source, file: TFLiteFile) -> Iterable[str]:
     """Loads the file, and runs it where all of its sizes are known; notes on wrong answers."""
-    with Worker(
-        "tfmp.converters.tflite.file:Interpreter",
-        draft,
-        "cpu",
-        next(iter(file.signatures)),
-        label=_UNLOADABLE,
-        timeout_s=_LOAD_TIMEOUT_S,
-    ) as worker:
+    key, signature = next(iter(file.signatures.items()))
+    label, limit = _UNLOADABLE, _LOAD_TIMEOUT_S
+    name = "tfmp.converters.tflite.file:Interpreter"
+    with Worker(name, draft, "cpu", key, label=label, timeout_s=limit) as worker:
         worker.call("describe")
-        shapes = {}
-        for spec in file.inputs:
-            shapes[spec.name] = [size for size in spec.shape if size is not None]
-            if spec.dtype == TEXT or len(shapes[spec.name]) < len(spec.shape):
-                return ()
+        if any(spec.dtype == TEXT or None in spec.shape for spec in signature.inputs):
+            return ()
         # Some models divide by ones of their inputs, and some do not know ids past zero.
-        trials = (
-            {spec.name: fill(shapes[spec.name], spec.dtype) for spec in file.inputs}
-            for fill in (np.ones, np.zeros)
-        )
-        if failures := _failures(worker, trials):
-            reason = str(failures[0]).removeprefix(f"{_UNLOADABLE}: ").strip().splitlines()[-1]
-            raise ConversionError(_cannot_run(reason[:300])) from failures[0]
-        batch = probe(source, samples=file.batch_size or 1, seed=0)
+        failure = None
+        for fill in (np.ones, np.zeros):
+            batch = {spec.name: fill(spec.shape, spec.dtype) for spec in signature.inputs}
+            try:
+                worker.call("run", batch)
+                break
+            except RunnerError as error:
+                failure = failure or error
+        else:
+            reason = str(failure).removeprefix(f"{_UNLOADABLE}: ").strip().splitlines()[-1]
+            raise ConversionError(_cannot_run(reason[:300])) from failure
+        batch = probe(source, samples=signature.batch_size or 1, seed=0)
         try:
             received, _ = worker.call("run", batch)
         except RunnerError:  # values that this model does not take
             return ()
         return _far_off(source, batch, received)
-
-
-def _failures(worker: Worker, trials: Iterable[Batch]) -> list[RunnerError]:
-    """Why a file fails on each of these batches; empty where one of them runs."""
-    failures = []
-    for batch in trials:
-        try:
-            worker.call("run", batch)
-            return []
-        except RunnerError as error:
-            failures.append(error)
-    return failures
 
 
 # LiteRT's words for an output whose size becomes known only while the model runs.
@@ -342,9 +268,10 @@ def _cannot_run(reason: str) -> str:
             "or a mask in place of tf.where, tf.unique or tf.boolean_mask), or convert to ONNX."
         )
     if dtype := _NO_BUFFER.search(reason):
+        plain = "float32" if "float" in dtype[1] else "int32"
         return (
             f"LiteRT takes no inputs and gives no outputs of {dtype[1]}. Let the model take and "
-            "give int32, and cast inside it, or convert to ONNX."
+            f"give {plain}, and cast inside it, or convert to ONNX."
         )
     return (
         f"LiteRT loads the converted file and cannot run it ({reason}). Convert to ONNX, or "
@@ -376,12 +303,10 @@ def _describe(
     model: TFLiteModel,
     output: Path,
     keys: Sequence[str],
-    precision: str,
     findings: Sequence[ConstantFinding],
 ) -> TFLiteFile:
     flex_ops = tuple(sorted({operator.name for operator in model.operators if operator.flex}))
-    sizes = account(model)
-    notes = [str(sizes), *(str(finding) for finding in findings if finding.serious)]
+    notes = [account(model), *(str(finding) for finding in findings if finding.serious)]
     if allowed := accumulation(model):
         notes.append(MEANING[allowed])
     if flex_ops:
@@ -391,10 +316,7 @@ def _describe(
         )
     return TFLiteFile(
         path=output,
-        precision=precision,
-        batch_size=model.batch_size,
         signatures={key: model.signatures[key] for key in keys},
-        sizes=sizes,
         flex_ops=flex_ops,
         notes=tuple(notes),
     )

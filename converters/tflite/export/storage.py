@@ -12,7 +12,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from tfmp.converters.tflite.export.outputs import add_code
-from tfmp.converters.tflite.file import PROMISE, add_metadata, promise
+from tfmp.converters.tflite.file import PROMISE, TFLiteModel, add_metadata, promise
 from tfmp.shared.numerics import FLOAT16
 
 # Elements of a constant that stays in FP32, and of one along a single axis: biases and
@@ -99,3 +99,20 @@ def _dequantize(code: int, half: int, whole: int) -> schema.OperatorT:
     operator.builtinOptionsType = schema.BuiltinOptions.DequantizeOptions
     operator.builtinOptions = schema.DequantizeOptionsT()
     return operator
+
+
+def account(model: TFLiteModel) -> str:
+    """The bytes of a file and of its float constants, in words; shared buffers count once."""
+    totals = {"float16": 0, "float32": 0}
+    for tensor in model.constants():
+        if tensor.spec.dtype in totals:
+            totals[tensor.spec.dtype] += tensor.nbytes
+    text = f"{_size(model.path.stat().st_size)}: {_size(totals['float16'])} of FP16 weights"
+    return text + f", {_size(totals['float32'])} of FP32 constants" * bool(totals["float32"])
+
+
+def _size(nbytes: int) -> str:
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if nbytes >= scale:
+            return f"{nbytes / scale:.3g} {unit}"
+    return f"{nbytes} bytes"

@@ -30,4 +30,3 @@ from .signature import (
     restore_names as restore_names,
     safe_names as safe_names,
 )
-from .sizes import SizeAccount as SizeAccount, account as account

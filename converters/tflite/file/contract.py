@@ -21,7 +21,5 @@ def promise(precision: str) -> bytes:
 
 def accumulation(model: TFLiteModel) -> str | None:
     """The sums that the file allows: "fp16", "fp32", or None when it says nothing."""
-    if PROMISE not in model.metadata:
-        return None
-    value = model.buffer(model.metadata[PROMISE]).tobytes()
+    value = model.metadata.get(PROMISE, b"")
     return value.removeprefix(_PREFIX).decode() if value.startswith(_PREFIX) else None

@@ -115,11 +115,11 @@ def scaling_metadata(
 
 def host_scaling(model: TFLiteModel) -> dict[str, HostScaling]:
     """What the host of a file that tfmp wrote does, by output name."""
-    if METADATA not in model.metadata:
+    content = model.metadata.get(METADATA, b"")
+    if content[4:8] != _IDENTIFIER:
         return {}
-    content = model.buffer(model.metadata[METADATA]).tobytes()
-    root = _Table.root(content)
-    if content[4:8] != _IDENTIFIER or root.text(_MODEL["author"]) != _AUTHOR:
+    root = _Table(content, int.from_bytes(content[:4], "little"))
+    if root.text(_MODEL["author"]) != _AUTHOR:
         return {}
     found = {}
     for graph in root.tables(_MODEL["subgraphs"]):
@@ -136,10 +136,6 @@ class _Table:
 
     def __init__(self, content: bytes, position: int) -> None:
         self._table = schema.flatbuffers.table.Table(content, position)
-
-    @classmethod
-    def root(cls, content: bytes) -> "_Table":
-        return cls(content, int.from_bytes(content[:4], "little"))
 
     def text(self, slot: int) -> str:
         start = self._start(slot)

@@ -10,7 +10,7 @@ from tfmp.converters.shared.errors import ConversionError
 # A FlatBuffer's offsets are signed 32-bit numbers (flatbuffers.dev, "Internals").
 FLATBUFFER_LIMIT_BYTES = 2**31 - 1
 
-_IDENTIFIER = b"TFL3"
+IDENTIFIER = b"TFL3"
 # The entry of a file whose data lies behind the flatbuffer.
 _BEHIND = b"buffer_location"
 # schema.fbs, Buffer: data is `force_align: 16`, which the generated code does not do.
@@ -42,7 +42,7 @@ def pack(model: schema.ModelT, path: Path) -> None:
     if needed > FLATBUFFER_LIMIT_BYTES:
         raise ConversionError(f"{path.name}: past 2 GiB, which no .tflite file can be.")
     builder = _Builder(needed)
-    builder.Finish(model.Pack(builder), _IDENTIFIER)
+    builder.Finish(model.Pack(builder), IDENTIFIER)
     with path.open("wb") as file:
         file.write(memoryview(builder.Bytes)[builder.Head() :])
 

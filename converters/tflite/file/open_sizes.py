@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from ai_edge_litert import schema_py_generated as schema
-
 from tfmp.converters.tflite.file.reader import Operator, Tensor, TFLiteModel
 
 _WHAT = {
@@ -50,8 +48,7 @@ def _added(
         axes = tensors[operator.inputs[1]]
         return [] if axes.buffer is None else (model.constant(axes).reshape(-1) % rank).tolist()
     if operator.name == "BATCH_MATMUL":
-        table = model.root.Subgraphs(operator.subgraph).Operators(operator.index).BuiltinOptions()
-        options = schema.BatchMatMulOptions()
-        options.Init(table.Bytes, table.Pos)
-        return [rank - 2 if options.AdjX() else rank - 1]
+        graph = model.content.subgraphs[operator.subgraph]
+        turned = graph.operators[operator.index].builtinOptions.adjX
+        return [rank - 2 if turned else rank - 1]
     return [rank - 1]

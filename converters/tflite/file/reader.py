@@ -1,6 +1,5 @@
 """Reads a .tflite file from its flatbuffer, without running or unpacking it."""
 
-import mmap
 import re
 import struct
 from collections.abc import Iterator
@@ -13,10 +12,9 @@ from ai_edge_litert import schema_py_generated as schema
 
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
+from tfmp.converters.tflite.file.objects import IDENTIFIER, unpacked
 
-_IDENTIFIER = b"TFL3"
 _FLEX_PREFIX = "Flex"
-_BUFFER_DATA = 4  # the slot of the first field of a table
 
 
 def _names(enum: type) -> dict[int, str]:
@@ -91,7 +89,8 @@ class TFLiteModel:
         tensors: tensors of each subgraph.
         operators: operators of every subgraph, each subgraph in execution order.
         signatures: inputs and outputs by signature; a file without any has one named "".
-        metadata: index of the buffer of each named metadata entry.
+        metadata: the bytes of each named metadata entry.
+        content: the file as objects.
     """
 
     def __init__(self, path: Path) -> None:
@@ -101,14 +100,9 @@ class TFLiteModel:
             InputError: the file is missing, unreadable or not a whole TFLite model.
         """
         self.path = path
-        self._bytes = _map(path)
-        if self._bytes[4:8] != _IDENTIFIER:
-            raise InputError(
-                f"{path}: not a TFLite model: expected the mark {_IDENTIFIER.decode()!r} at byte "
-                f"4, received {bytes(self._bytes[4:8])!r}. It may be truncated or misnamed; "
-                "convert the model again."
-            )
+        _check_start(path)
         try:
+            self.content = unpacked(path)
             self._read()
         except (struct.error, IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
             # What following an offset into nowhere can raise.
@@ -118,24 +112,24 @@ class TFLiteModel:
             ) from error
 
     def _read(self) -> None:
-        self.root = schema.Model.GetRootAs(self._bytes, 0)
-        graphs = [self.root.Subgraphs(i) for i in range(self.root.SubgraphsLength())]
+        model, graphs = self.content, self.content.subgraphs
         self.tensors = tuple(
-            tuple(self._tensor(number, graph.Tensors(i)) for i in range(graph.TensorsLength()))
+            tuple(self._tensor(number, tensor) for tensor in graph.tensors)
             for number, graph in enumerate(graphs)
         )
         self.operators = tuple(
-            self._operator(number, i, graph.Operators(i))
+            self._operator(number, index, operator)
             for number, graph in enumerate(graphs)
-            for i in range(graph.OperatorsLength())
+            for index, operator in enumerate(graph.operators or ())
         )
-        entries = (self.root.Metadata(i) for i in range(self.root.MetadataLength()))
-        self.metadata = {entry.Name().decode(): entry.Buffer() for entry in entries}
-        definitions = [self.root.SignatureDefs(i) for i in range(self.root.SignatureDefsLength())]
+        entries = ((entry.name.decode(), entry.buffer) for entry in model.metadata)
+        self.metadata = {name: model.buffers[index].data.tobytes() for name, index in entries}
+        bare = (self.tensors[0][index].spec for index in graphs[0].inputs)
+        given = (self.tensors[0][index].spec for index in graphs[0].outputs)
         self.signatures = {
-            definition.SignatureKey().decode(): self._signature(definition)
-            for definition in definitions
-        } or {"": self._bare_signature(graphs[0])}
+            definition.signatureKey.decode(): self._signature(definition)
+            for definition in model.signatureDefs or ()
+        } or {"": Signature(tuple(bare), tuple(given))}
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -177,19 +171,6 @@ class TFLiteModel:
         names = (wanted, *USUAL_SIGNATURES, *self.signatures)
         return next(name for name in names if name is not None and name in self.signatures)
 
-    def buffer_position(self, index: int) -> int:
-        """The position in the file where the bytes of a buffer start."""
-        buffer = self.root.Buffers(index)
-        if buffer.Offset() > 1:  # in files past 2 GiB the data lies behind the flatbuffer
-            return int(buffer.Offset())
-        return int(buffer._tab.Vector(buffer._tab.Offset(_BUFFER_DATA)))
-
-    def buffer(self, index: int) -> np.ndarray:
-        """The bytes of a buffer (a view of the file)."""
-        size = self._buffer_size(index)
-        start = self.buffer_position(index) if size else 0
-        return np.frombuffer(self._bytes, np.uint8, size, start)
-
     def constant(self, tensor: Tensor) -> np.ndarray:
         """The value of a constant tensor (a view of the file).
 
@@ -200,7 +181,8 @@ class TFLiteModel:
             raise ValueError(f"{tensor.spec} is computed, not constant")
         shape = [size or 0 for size in tensor.spec.shape]
         try:
-            return self.buffer(tensor.buffer).view(tensor.spec.dtype).reshape(shape)
+            data = self.content.buffers[tensor.buffer].data
+            return data.view(tensor.spec.dtype).reshape(shape)  # type: ignore[no-any-return]
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{self.path}: the value of {tensor.spec} has {tensor.nbytes:,} bytes, which do "
@@ -216,48 +198,32 @@ class TFLiteModel:
                     seen.add(tensor.buffer)
                     yield tensor
 
-    def _tensor(self, subgraph: int, tensor: schema.Tensor) -> Tensor:
-        shape = tensor.ShapeAsNumpy().tolist() if tensor.ShapeLength() else []
-        if tensor.ShapeSignatureLength() == len(shape) > 0:
-            shape = tensor.ShapeSignatureAsNumpy().tolist()
-        sizes = tuple(None if size < 0 else size for size in shape)
-        spec = TensorSpec(tensor.Name().decode(), sizes, _DTYPES[tensor.Type()])
-        nbytes = self._buffer_size(tensor.Buffer())
-        if nbytes and self.buffer_position(tensor.Buffer()) + nbytes > len(self._bytes):
-            raise ValueError(f"the value of {spec.name!r} lies behind its end")
-        return Tensor(subgraph, spec, tensor.Buffer() if nbytes else None, nbytes)
+    def _tensor(self, subgraph: int, tensor: schema.TensorT) -> Tensor:
+        sizes = [] if tensor.shape is None else tensor.shape.tolist()
+        if tensor.shapeSignature is not None and len(tensor.shapeSignature) == len(sizes):
+            sizes = tensor.shapeSignature.tolist()
+        shape = tuple(None if size < 0 else size for size in sizes)
+        spec = TensorSpec(tensor.name.decode(), shape, _DTYPES[tensor.type])
+        data = self.content.buffers[tensor.buffer].data
+        nbytes = 0 if data is None else data.nbytes
+        return Tensor(subgraph, spec, tensor.buffer if nbytes else None, nbytes)
 
-    def _buffer_size(self, index: int) -> int:
-        buffer = self.root.Buffers(index)
-        return buffer.Size() if buffer.Offset() > 1 else buffer.DataLength()
-
-    def _operator(self, subgraph: int, index: int, operator: schema.Operator) -> Operator:
-        code = self.root.OperatorCodes(operator.OpcodeIndex())
+    def _operator(self, subgraph: int, index: int, operator: schema.OperatorT) -> Operator:
+        code = self.content.operatorCodes[operator.opcodeIndex]
         # Codes below 127 are in the older, narrower field (schema.fbs, OperatorCode).
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        number = max(code.builtinCode, code.deprecatedBuiltinCode)
         custom = number == _CUSTOM
-        name = code.CustomCode().decode() if custom else _OPERATOR_NAMES[number]
-        inputs = operator.InputsAsNumpy().tolist() if operator.InputsLength() else []
-        outputs = operator.OutputsAsNumpy().tolist() if operator.OutputsLength() else []
-        return Operator(subgraph, index, name, tuple(inputs), tuple(outputs), custom)
+        name = code.customCode.decode() if custom else _OPERATOR_NAMES[number]
+        ends = ([] if one is None else one.tolist() for one in (operator.inputs, operator.outputs))
+        return Operator(subgraph, index, name, *map(tuple, ends), custom)
 
-    def _signature(self, definition: schema.SignatureDef) -> Signature:
-        tensors = self.tensors[definition.SubgraphIndex()]
-
-        def named(entry: schema.TensorMap) -> TensorSpec:
-            return replace(tensors[entry.TensorIndex()].spec, name=entry.Name().decode())
-
-        return Signature(
-            tuple(named(definition.Inputs(i)) for i in range(definition.InputsLength())),
-            tuple(named(definition.Outputs(i)) for i in range(definition.OutputsLength())),
+    def _signature(self, definition: schema.SignatureDefT) -> Signature:
+        tensors = self.tensors[definition.subgraphIndex]
+        inputs, outputs = (
+            tuple(replace(tensors[e.tensorIndex].spec, name=e.name.decode()) for e in half)
+            for half in (definition.inputs or (), definition.outputs or ())
         )
-
-    def _bare_signature(self, main: schema.SubGraph) -> Signature:
-        tensors = self.tensors[0]
-        return Signature(
-            tuple(tensors[main.Inputs(i)].spec for i in range(main.InputsLength())),
-            tuple(tensors[main.Outputs(i)].spec for i in range(main.OutputsLength())),
-        )
+        return Signature(inputs, outputs)
 
 
 def layer_of(name: str) -> str:
@@ -275,13 +241,18 @@ def layer_of(name: str) -> str:
     return "/".join(layers)
 
 
-def _map(path: Path) -> mmap.mmap:
+def _check_start(path: Path) -> None:
     try:
         with path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            start = file.read(8)
     except OSError as error:
         raise InputError(
             f"{path}: cannot be read ({error.strerror}). Check the path and its rights."
         ) from error
-    except ValueError as error:  # what mmap says of an empty file
-        raise InputError(f"{path}: the file is empty. Convert the model again.") from error
+    if not start:
+        raise InputError(f"{path}: the file is empty. Convert the model again.")
+    if start[4:] != IDENTIFIER:
+        raise InputError(
+            f"{path}: not a TFLite model: expected the mark {IDENTIFIER.decode()!r} at byte 4, "
+            f"received {start[4:]!r}. It may be truncated or misnamed; convert the model again."
+        )

@@ -11,4 +11,4 @@ from .repair import (
     Repaired as Repaired,
     repair_model as repair_model,
 )
-from .scaling import leave_scaling as leave_scaling
+from .scaling import leave_scaling as leave_scaling, rounded_input as rounded_input

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.intake import Edits, Graph, Node
+from tfmp.converters.tflite.rewriting.masks import only_reaches
 from tfmp.converters.tflite.rewriting.ranges import Magnitude, Magnitudes
 from tfmp.shared.backend import Tensor
 
@@ -63,7 +64,7 @@ def angles(graph: Graph, seen: Magnitudes) -> Iterator[Angle]:
         result = seen.get(node.outputs[0]) if node.outputs else None
         if found is None or result is None or result.peak < _LARGE:
             continue
-        if not _is_turned(node, graph):
+        if not only_reaches(node.outputs, graph, _TURNS, _PASSES):
             continue
         position, frequencies = found
         maker = graph.makers[position]
@@ -103,24 +104,6 @@ def _factors(node: Node, graph: Graph, seen: Magnitudes) -> tuple[str, np.ndarra
     if node.op == "MatMul" and (constant.shape[0] != 1 or node.attributes["transpose_b"].b):
         return None
     return node.inputs[known.index(False)], constant
-
-
-def _is_turned(node: Node, graph: Graph) -> bool:
-    """Whether all that is made of a node's result ends in sines and cosines of it."""
-    waiting, seen = list(node.outputs), set()
-    while waiting:
-        name = waiting.pop()
-        readers = graph.readers(name)
-        if name in graph.outputs or not readers:
-            return False
-        for reader in readers:
-            if reader.op in _TURNS or reader.name in seen:
-                continue
-            if reader.op not in _PASSES:
-                return False
-            seen.add(reader.name)
-            waiting += reader.outputs
-    return True
 
 
 def _reduced(angle: Angle) -> Callable[[Tensor], Tensor]:

@@ -9,10 +9,11 @@ the row comes out uniform; a smaller number leaves their differences. Therefore 
 the inputs of the softmax, at which all masked logits are equal again.
 
 The number may also be high and be subtracted, or be multiplied by something negative, as in
-`logits - 1e30 * (1 - keep)` and `logits + (keep - 1) * 1e30`.
+`logits - 1e30 * (1 - keep)` and `logits + (keep - 1) * 1e30`. After one
+that raises logits, softmax gives 0 for all others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -30,11 +31,10 @@ _ON_THE_WAY = frozenset(
     "Identity Mul Add AddV2 BiasAdd Sub Select SelectV2 Reshape Transpose ExpandDims Squeeze "
     "BroadcastTo Tile Cast StridedSlice ConcatV2 Maximum Minimum".split()
 )
-_ADDING = frozenset(("Add", "AddV2", "BiasAdd", "Sub"))
 
 
 def mask_constants(graph: Graph) -> list[Node]:
-    """The constants below FP16's range that only mask logits."""
+    """The constants past FP16's range that only mask logits."""
     return [node for node, _, _ in _masks(graph)]
 
 
@@ -52,16 +52,14 @@ def finite_masks(graph: Graph, edits: Edits) -> None:
 
 
 def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
-    """Masks, their values, and the softmaxes that read the sums with them."""
+    """Masks, their values, and the softmaxes that read them."""
     for node in graph.nodes:
         values = known_values(node)
         if values is None or np.isnan(values).any():
             continue
-        low, high = values.min() < -FLOAT16.max, values.max() > FLOAT16.max
-        if low == high or (high and not _lowers(node, graph)):
+        if np.abs(values).max() <= FLOAT16.max:
             continue
-        ends = _only_masks(node, graph)
-        if ends is not None:
+        if ends := only_reaches(node.outputs, graph, ("Softmax",), _ON_THE_WAY):
             yield node, values, ends
 
 
@@ -75,78 +73,26 @@ def known_values(node: Node | None) -> np.ndarray | None:
     return values if values.dtype == np.float32 and values.size else None
 
 
-# What gives the numbers that it is given, at other places.
-_MOVING = frozenset(
-    "Identity Reshape Transpose ExpandDims Squeeze BroadcastTo Tile StridedSlice".split()
-)
+def only_reaches(
+    tensors: Iterable[str], graph: Graph, ends: Collection[str], passing: Collection[str]
+) -> list[Node]:
+    """The operations in which all ends that is made of tensors; none where it goes elsewhere too.
 
-
-def _lowers(node: Node, graph: Graph) -> bool:
-    """Whether a constant of numbers that are not negative only makes other values lower."""
-    values = known_values(node)
-    if values is None or values.min() < 0:
-        return False
-    waiting = [(name, 1) for name in node.outputs]  # with the sign of its numbers
+    Args:
+        tensors: their names.
+        graph: the graph.
+        ends: the operations in question.
+        passing: operations that may lie on the way.
+    """
+    waiting, seen = list(tensors), dict[str, Node]()
     while waiting:
-        name, sign = waiting.pop()
-        for reader in graph.readers(name):
-            if reader.op in ("Mul", "SelectV2", "Select"):
-                others = [other for other in reader.inputs if other != name]
-                if reader.op != "Mul":
-                    others = others[1:]  # the condition
-                low, high = _bounds(others[0], graph) if len(others) == 1 else _UNKNOWN
-                turned = reader.op == "Mul" and high <= 0
-                if not turned and low < 0:
-                    return False
-                waiting += [(output, -sign if turned else sign) for output in reader.outputs]
-            elif reader.op in _MOVING:
-                waiting += [(output, sign) for output in reader.outputs]
-            elif reader.op not in _ADDING:
-                return False
-            else:
-                taken = reader.op == "Sub" and reader.inputs[1] == name
-                if sign == (-1 if taken else 1):
-                    return False
-    return True
-
-
-_UNKNOWN = (-np.inf, np.inf)
-
-
-def _bounds(tensor: str, graph: Graph) -> tuple[float, float]:
-    """Numbers that all values of a tensor lie between, as far as its makers tell."""
-    node = graph.makers.get(tensor)
-    values = known_values(node)
-    if node is None:
-        return _UNKNOWN
-    if values is not None:
-        return float(values.min()), float(values.max())
-    if node.op == "Cast" and graph.specs[node.inputs[0]].dtype.is_bool:
-        return 0.0, 1.0
-    if node.op in _MOVING:
-        return _bounds(node.inputs[0], graph)
-    if node.op in ("Sub", "Add", "AddV2"):
-        (low, high), (other_low, other_high) = (_bounds(name, graph) for name in node.inputs)
-        if node.op == "Sub":
-            other_low, other_high = -other_high, -other_low
-        return low + other_low, high + other_high
-    return _UNKNOWN
-
-
-def _only_masks(node: Node, graph: Graph) -> list[Node] | None:
-    """None unless all that is made from a constant ends in softmax; those that read a sum of it."""
-    waiting, seen = [(name, False) for name in node.outputs], set()
-    ends: dict[str, tuple[Node, bool]] = {}
-    while waiting:
-        name, added = waiting.pop()
+        name = waiting.pop()
         if name in graph.outputs:
-            return None
+            return []
         for reader in graph.readers(name):
-            if reader.op == "Softmax":
-                ends[reader.name] = reader, added or ends.get(reader.name, (reader, False))[1]
-            elif reader.op not in _ON_THE_WAY:
-                return None
-            elif (reader.name, added) not in seen:
-                seen.add((reader.name, added))
-                waiting += [(output, added or reader.op in _ADDING) for output in reader.outputs]
-    return [softmax for softmax, added in ends.values() if added] if ends else None
+            if reader.op not in ends and reader.op not in passing:
+                return []
+            if reader.name not in seen and reader.op not in ends:
+                waiting += reader.outputs
+            seen[reader.name] = reader
+    return [node for node in seen.values() if node.op in ends]

@@ -1,12 +1,12 @@
 """Magnitudes of every tensor of a TensorFlow graph on real samples, and of the sums in it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tfmp.converters.intake import Graph, Node, Source
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, in_pieces
 from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.numerics import FLOAT16
 
@@ -32,7 +32,6 @@ class Magnitude:
         vanished: number of these that FP16 makes zero.
         hidden: largest value that any order of adding can reach, if the tensor is the input of a
             sum or mean.
-        running: largest running sum in the order of memory, if the tensor is such an input.
         whole: whether all values are whole numbers.
         value: the value itself, of a small tensor that depends on no input.
     """
@@ -44,7 +43,6 @@ class Magnitude:
     nonzero: int = 0
     vanished: int = 0
     hidden: float = 0.0
-    running: float = 0.0
     whole: bool = True
     value: np.ndarray | None = None
 
@@ -75,7 +73,8 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
     seen = {name: Magnitude() for name in floats}
     rows = next((spec.shape[0] for spec in source.inputs if spec.shape and spec.shape[0]), _ROWS)
     for batch in batches:
-        for piece in _pieces(batch, rows):
+        alike = len({len(array) for array in batch.values() if array.ndim}) == 1
+        for piece, _ in in_pieces(batch, rows if alike else None):
             values = run(piece)
             for name in floats:
                 seen[name].see(values[name])
@@ -83,22 +82,9 @@ def measure(source: Source, batches: Iterable[Batch]) -> Magnitudes:
                     seen[name].value = values[name]
             for node in sums:
                 given = seen[node.inputs[0]]
-                hidden, running = _worst_sums(values[node.inputs[0]], values[node.inputs[1]])
-                given.hidden = max(given.hidden, hidden)
-                given.running = max(given.running, running)
+                worst = _worst_sum(values[node.inputs[0]], values[node.inputs[1]])
+                given.hidden = max(given.hidden, worst)
     return seen
-
-
-def _pieces(batch: Batch, rows: int) -> Iterator[Batch]:
-    """A batch in pieces of some samples; whole where the arrays begin with different sizes."""
-    counts = {len(array) for array in batch.values() if array.ndim}
-    count = max(counts, default=1)
-    if len(counts) != 1 or count <= rows:
-        yield batch
-        return
-    for start in range(0, count, rows):
-        stop = start + rows
-        yield {name: array[start:stop] if array.ndim else array for name, array in batch.items()}
 
 
 def worst_of(node: Node, seen: Magnitudes) -> float:
@@ -132,12 +118,8 @@ def fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, np
     return run
 
 
-def _worst_sums(values: np.ndarray, axes: np.ndarray) -> tuple[float, float]:
-    """The largest sums over axes that any order can reach, and the order of memory does."""
-    finite = np.where(np.isfinite(values), values, 0).astype(np.float64)
-    summed = sorted(int(axis) % values.ndim for axis in np.reshape(axes, -1))
-    terms = np.moveaxis(finite, summed, range(-len(summed), 0))
-    rows = terms.reshape(*terms.shape[: values.ndim - len(summed)], -1)
-    sums = np.abs(rows).sum(axis=-1), np.abs(np.cumsum(rows, axis=-1))
-    hidden, running = (float(one.max(initial=0.0)) for one in sums)
-    return hidden, running
+def _worst_sum(values: np.ndarray, axes: np.ndarray) -> float:
+    """The largest sum over axes that any order can reach."""
+    sizes = np.abs(np.where(np.isfinite(values), values, 0))
+    summed = tuple(int(axis) for axis in np.reshape(axes, -1))
+    return float(sizes.sum(axis=summed, dtype=np.float64).max(initial=0.0))

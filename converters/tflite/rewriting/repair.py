@@ -5,7 +5,7 @@ must become smaller. In FP32 the rewritten model gives the same results as befor
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +15,6 @@ from tfmp.converters.intake import Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
-from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 from tfmp.converters.tflite.rewriting.masks import finite_masks
@@ -23,8 +22,13 @@ from tfmp.converters.tflite.rewriting.ranges import Magnitudes, fetching, measur
 from tfmp.converters.tflite.rewriting.rescale import rescale
 from tfmp.shared.numerics import FLOAT16
 
+_END = FLOAT16.overflow_threshold
 # Two float32 evaluations of the same formula in another order differ by a few units of 2**-24.
 _FP32_TOLERANCE = 2.0**-18
+# Of an input's values.
+_VANISHING = 0.01
+# FP16 rounds numbers by up to 2**-11: the difference of numbers so many times as large, by 3 %.
+_CANCELS = 64
 _TURNS = "whole turns taken out of an angle"
 # The rounding of a number in FP16.
 _FP16_TOLERANCE = 2.0**-11
@@ -121,20 +125,19 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
             source, seen = changed, after
     for what, rewrite in (
         ("mask kept finite", lambda seen: finite_masks),
-        ("largest exponent taken out", lambda seen: tame_exponentials),
         ("scaled by powers of two", lambda seen: partial(rescale, seen=seen)),
     ):
         if not overflow:
             break
         changed, after = _tried(source, rewrite(seen), batches)
         if changed is not None:
-            changes += _changes(what, source, seen, changed, after)
+            changes += _changes(what, _peaks(source, seen), _peaks(changed, after))
             source, seen = changed, after
     return Repaired(
         source,
         tuple(changes),
         _overflows(converted(source), seen),
-        (*lost, *_lost_angles(source, seen)),
+        (*lost, *_lost_angles(source, seen), *_lost_values(source, seen)),
         tuple(_turned(source, seen)),
     )
 
@@ -158,6 +161,30 @@ def _lost_angles(source: Source, seen: Magnitudes) -> dict[str, None]:
         for angle in angles(Graph(source.graph, len(source.inputs)), seen)
         if not angle.fits
     }
+
+
+def _lost_values(source: Source, seen: Magnitudes) -> dict[str, None]:
+    """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
+    graph = Graph(source.graph, len(source.inputs))
+    told = {}
+    for name, spec in zip(graph.inputs, source.inputs, strict=True):
+        one = seen.get(name)
+        if one is not None and one.vanished > _VANISHING * one.nonzero:
+            told[
+                f"input {spec.name}: FP16 makes numbers from {one.smallest:.3g} on zero. Scale "
+                "them before the model"
+            ] = None
+    for node in graph.nodes:
+        if node.op == "Sub" and seen.keys() >= {*node.inputs, *node.outputs}:
+            large = min(seen[name].peak for name in node.inputs)
+            left = seen[node.outputs[0]].peak
+            if 0 < left < large / _CANCELS:
+                told[
+                    f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "
+                    f"{left:.3g}, and FP16 rounds them before. Subtract before squares and sums "
+                    "are taken"
+                ] = None
+    return told
 
 
 def _held(
@@ -234,23 +261,23 @@ def _same(
 
 
 def _changes(
-    what: str, source: Source, seen: Magnitudes, changed: Source, after: Magnitudes
+    what: str, before: Mapping[str, Overflow], after: Mapping[str, Overflow]
 ) -> list[Change]:
     """The layers in which something became smaller that was too large, the worst first."""
-    before, now = _worst_by_node(source, seen), _worst_by_node(changed, after)
-    new = max((worst for name, worst in now.items() if name not in before), default=0.0)
-    layers: dict[str, tuple[float, float]] = {}
-    for name, worst in before.items():
-        left = now.get(name, new)  # what is gone was said by new nodes
-        if worst >= FLOAT16.overflow_threshold and left < worst:
-            known = layers.get(_layer(name), (0.0, 0.0))
-            layers[_layer(name)] = max(known, (worst, left))
-    ordered = sorted(layers.items(), key=lambda item: -item[1][0])
-    return [Change(layer, what, *values) for layer, values in ordered]
+    pairs = ((one, after[where].peak if where in after else 0.0) for where, one in before.items())
+    fitted = [(one, left) for one, left in pairs if one.peak >= _END and left < one.peak]
+    ordered = sorted(fitted, key=lambda pair: -pair[0].peak)
+    return [Change(one.layer, what, one.peak, left) for one, left in ordered]
 
 
 def _overflows(source: Source, seen: Magnitudes) -> tuple[Overflow, ...]:
     """One for each layer, input and output that has a value FP16 does not hold."""
+    found = (one for one in _peaks(source, seen).values() if one.peak >= _END)
+    return tuple(sorted(found, key=lambda one: -one.peak))
+
+
+def _peaks(source: Source, seen: Magnitudes) -> dict[str, Overflow]:
+    """The largest value of each layer, input and output, whether FP16 holds it or not."""
     graph = Graph(source.graph, len(source.inputs))
     ends = {
         name: f"{kind} {spec.name}"
@@ -264,14 +291,9 @@ def _overflows(source: Source, seen: Magnitudes) -> tuple[Overflow, ...]:
     for node in _computed(graph):
         peak = worst_of(node, seen)
         where = next((ends[name] for name in node.outputs if name in ends), _layer(node.name))
-        if peak >= FLOAT16.overflow_threshold and (where not in worst or peak > worst[where].peak):
+        if where not in worst or peak > worst[where].peak:
             worst[where] = Overflow(where, node.op, peak)
-    return tuple(sorted(worst.values(), key=lambda found: -found.peak))
-
-
-def _worst_by_node(source: Source, seen: Magnitudes) -> dict[str, float]:
-    graph = Graph(source.graph, len(source.inputs))
-    return {node.name: worst_of(node, seen) for node in _computed(graph)}
+    return worst
 
 
 def _computed(graph: Graph) -> Iterator[Node]:

@@ -25,6 +25,8 @@ _PRODUCTS = frozenset(
 )
 # An output whose mean is so many standard deviations from zero loses two bits beside it.
 _FAR = 4.0
+# An input of which this share of a standard deviation is one step loses what varies.
+_COARSE = 1 / 8
 # Two powers of two stay free for samples that were not measured.
 _LARGEST = FLOAT16.max / 4
 
@@ -63,38 +65,32 @@ def leave_scaling(
     graph = Graph(source.graph, len(source.inputs))
     tails = _tails(source, graph, batches)
     moments = _moments(source, {one.base for one in tails.values()} | set(graph.outputs), batches)
-    chosen: dict[int, tuple[int, bool, np.ndarray, np.ndarray]] = {}
+    chosen: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}
     scaling = {}
     for place, output in enumerate(graph.outputs):
         tail = tails.get(output)
         if tail is None or not _is_worth_it(moments[output]):
             continue
         mean, deviation = np.zeros(1), np.ones(1)
-        product = _is_product(tail.base, graph)
-        if product:
+        if _is_product(tail.base, graph):
             mean, deviation = moments[tail.base].of(tail.whole)
         elif moments[tail.base].peak >= FLOAT16.overflow_threshold:
             deviation = np.array([moments[tail.base].peak / _LARGEST])
         elif (tail.scale == 1).all() and not tail.offset.any():
             continue
         deviation = 2.0 ** np.ceil(np.log2(np.where(deviation > 0, deviation, 1.0)))
-        chosen[place] = tail.length, product, 1 / deviation, -mean / deviation
+        chosen[place] = tail.length, 1 / deviation, -mean / deviation
         scale, offset = np.broadcast_arrays(tail.scale * deviation, tail.scale * mean + tail.offset)
         scaling[source.outputs[place].name] = HostScaling(scale.copy(), offset.copy())
 
     def leave(graph: Graph, edits: Edits) -> None:
         # By places, because nodes have other names in other traces.
-        for place, (length, product, factor, summand) in chosen.items():
+        for place, (length, factor, summand) in chosen.items():
             tensor, passed = graph.outputs[place], []
             for _ in range(length):
                 node = graph.makers[tensor]
                 tensor = next(name for name in node.inputs if name not in graph.constants)
                 passed.append((node, tensor))
-            maker = graph.makers[tensor]
-            if product and _has_columns(maker, graph):
-                weights = edits.affine(maker.inputs[1], factor, np.zeros(1))
-                edits.set_input(maker.name, 1, weights)
-                factor = np.ones(1)
             base = edits.affine(tensor, factor, summand)
             for node, data in passed:
                 given = base if data == tensor else data
@@ -120,12 +116,6 @@ def _is_product(tensor: str, graph: Graph) -> bool:
         data = [name for name in node.inputs if name not in graph.constants]
         return len(data) == 1 and _is_product(data[0], graph)
     return node.op in _PRODUCTS
-
-
-def _has_columns(node: Node, graph: Graph) -> bool:
-    """Whether the last axis of a node's weights is that of its result."""
-    turned = node.op == "MatMul" and node.attributes["transpose_b"].b
-    return node.op in ("MatMul", "Conv2D") and node.inputs[1] in graph.constants and not turned
 
 
 def _tails(
@@ -199,25 +189,19 @@ class _Moments:
 
     def __init__(self) -> None:
         self.count, self.total, self.squares, self.peak = 0, np.zeros(1), np.zeros(1), 0.0
-        self.start: np.ndarray | None = None
 
     def see(self, values: np.ndarray) -> None:
         rows = values.reshape(-1, values.shape[-1] if values.ndim > 1 else 1).astype(np.float64)
         rows = rows[np.isfinite(rows).all(axis=1)]
-        if not rows.size:
-            return
-        self.start = rows.mean(axis=0) if self.start is None else self.start
         self.count += len(rows)
-        self.total = self.total + (rows - self.start).sum(axis=0)
-        self.squares = self.squares + ((rows - self.start) ** 2).sum(axis=0)
-        self.peak = max(self.peak, float(np.abs(rows).max()))
+        self.total = self.total + rows.sum(axis=0)
+        self.squares = self.squares + (rows**2).sum(axis=0)
+        self.peak = max(self.peak, float(np.abs(rows).max(initial=0.0)))
 
     def of(self, whole: bool) -> tuple[np.ndarray, np.ndarray]:
         """Mean and deviation, of all places together if they are to have one scale."""
-        count = max(self.count, 1)
-        beside = self.total / count
-        mean = beside + (0.0 if self.start is None else self.start)
-        variance = np.maximum(self.squares / count - beside**2, 0)
+        mean, square = self.total / max(self.count, 1), self.squares / max(self.count, 1)
+        variance = np.maximum(square - mean**2, 0)
         if whole:
             variance = np.mean(variance + mean**2, keepdims=True) - np.mean(mean) ** 2
             mean = np.mean(mean, keepdims=True)
@@ -242,3 +226,22 @@ def _is_worth_it(moments: _Moments) -> bool:
     mean, deviation = moments.of(whole=False)
     far = np.abs(mean) > _FAR * deviation
     return bool((far & (deviation > 0)).any()) or moments.peak >= FLOAT16.overflow_threshold
+
+
+def rounded_input(source: Source, batches: Iterable[Batch]) -> str:
+    """An input that FP16 rounds beside its offset, in words; "" where it keeps what varies."""
+    moments = {spec.name: _Moments() for spec in source.inputs if spec.dtype == "float32"}
+    for batch in batches:
+        for name, seen in moments.items():
+            seen.see(batch[name])
+    for name, seen in moments.items():
+        mean, deviation = seen.of(whole=False)
+        steps = 2.0 ** np.floor(np.log2(np.maximum(np.abs(mean), FLOAT16.smallest_normal)))
+        coarse = steps * FLOAT16.eps > _COARSE * deviation
+        if (coarse & (deviation > 0)).any():
+            worst = int(np.argmax(coarse & (deviation > 0)))
+            step, spread = steps[worst] * FLOAT16.eps, deviation[worst]
+            return (
+                f"input {name!r} in steps of {step:.2g} beside a standard deviation of {spread:.2g}"
+            )
+    return ""

@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-import keras
 import keras_models
 import numpy as np
 import pytest
 
 from tfmp.converters import convert, validate
-from tfmp.converters.report.figures import stage_bars
 from tfmp.converters.report.merge import merge_reports
 from tfmp.converters.report.model import DriftReport, Stage, render
 
@@ -54,23 +52,9 @@ def test_each_step_has_the_drift_of_its_kind(report):
         total = candidate.outputs[0].rel_l2
         assert total <= sum(found.values()) * (1 + 1e-6), "steps must reach the candidate"
     assert drifts(full.stages) == {"export": full.outputs[0].rel_l2}
-
-
-@pytest.mark.slow
-def test_the_noise_floor_is_of_float32(report):
     (floor,) = report.reference.noise_floor
     assert (floor.name, floor.dtype, floor.samples) == ("scores", "float64", 64)
     assert 1e-9 < floor.rel_l2 < 1e-6
-
-
-def test_weights_that_fp16_holds_leave_that_step_empty(tmp_path):
-    x = keras.Input((4,), name="x")
-    model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
-    model.layers[1].set_weights([np.full((4, 3), 0.5, "float32"), np.ones(3, "float32")])
-    artifact = convert(model, output=tmp_path / "exact.onnx")
-    report = validate(model, artifact, samples(64, 4), split=True)
-    found = drifts(report.candidates[0].stages)
-    assert found["arithmetic"] > 10 * found["weights"]
 
 
 def test_an_overflow_is_the_arithmetics_fault(tmp_path):
@@ -117,14 +101,10 @@ def test_shards_merge_to_the_whole(converted, report):
 
 def test_every_rendering_shows_the_steps(report):
     page, text = render(report, ".html"), render(report, ".md")
-    for name in ("FP32 noise floor", "FP32 file", "FP16 weights", "FP16 arithmetic"):
+    for name in ("noise floor of FP32", "FP32 file", "FP16 weights", "FP16 arithmetic"):
         assert name in page
         assert name in text
-    assert "Where the drift comes from" in page
     assert DriftReport.from_dict(report.to_dict()) == report
-    bars = {bar.label: bar for bar in stage_bars(report, report.candidates[0])}
-    assert 0 < bars["FP32 noise floor"].length < bars["FP16 weights"].length <= 1
-    assert max(bar.length for bar in bars.values()) == 1
     failed = replace(report.candidates[0], stages=(Stage("weights", (), "no memory"),))
     broken = replace(report, candidates=(failed,))
-    assert "FP16 weights: not measured, no memory" in render(broken, ".html")
+    assert "FP16 weights not measured (no memory)" in render(broken, ".html")

@@ -75,13 +75,6 @@ def test_each_task_counts_once_and_in_order(size, tasks, deaths, order):
     assert dispatch.replaced == len(crew.ended) == crew.hired - size
 
 
-def test_a_lost_task_runs_again_on_another_worker():
-    crew = FakeCrew(2, deaths=[False, False, True])
-    assert list(Dispatch(crew).run(iter([10, 11, 12]))) == [20, 22, 24]
-    assert crew.given.count(10) == 2
-    assert len(crew.ended) == 1
-
-
 def test_the_first_answer_is_in_before_the_second_task_is_given():
     crew = FakeCrew(4)
     results = Dispatch(crew).run(iter(range(9)))

@@ -46,11 +46,11 @@ def test_declared(text, expected):
         ("y=classification:axes=1", "'axes' cannot be read; expected axis=NUMBER, columns="),
         ("y=classification:axis", "'axis' cannot be read"),
         ("y=regression:columns=0-3", "columns are those of boxes, quaternions or angles"),
-        ("y=detection:columns=3-1", "names no column"),
+        ("y=detection:columns=3-1", "columns=3-1 names no column"),
         ("y=regression:period=360", "a period is that of an angle, and the kind is regression"),
         ("y=angle:period=0", "period=0 is no length of a turn"),
         ("y=angle:period=1.2.3", "period=1.2.3 is no length of a turn"),
-        ("y=detection:columns=0-999999999", "columns=0-999999999 cannot be read"),
+        ("y=detection:columns=0-999999999", "columns=0-999999999 names no column"),
     ],
 )
 def test_what_cannot_be_read(text, message):

@@ -6,7 +6,7 @@ import pytest
 from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.metrics import drift_of
 from tfmp.converters.drift.tasks import Kind, Task
-from tfmp.converters.drift.totals import Ends, Totals, measure
+from tfmp.converters.drift.totals import Totals, measure
 from tfmp.converters.drift.views import Evidence
 
 GENERATOR = np.random.default_rng(0)
@@ -22,12 +22,6 @@ def test_any_split_has_the_same_totals(step):
         part = slice(start, start + step)
         merged = merge(measure(NUMBERS[part], candidate[part], None, KEYS[part]), merged)
     assert merged == measure(NUMBERS, candidate, None, KEYS)
-
-
-def test_ends_are_of_what_is_finite():
-    found = measure(np.float32([[-3, np.inf, 2]]), np.float32([[np.nan, 1, 7]])).ends
-    assert found == Ends(reference=2, below=3)
-    assert measure(np.full((2, 3), np.nan), np.zeros((2, 3))).ends.reference == -np.inf
 
 
 @pytest.mark.parametrize(
@@ -58,7 +52,7 @@ def test_integers_that_are_amounts_are_measured_as_numbers():
     assert measure(grey, grey[::-1], None, KEYS).error_sq == ()
 
 
-@pytest.mark.parametrize("mask", [-30.0, -100.0, -1e9, -np.inf])
+@pytest.mark.parametrize("mask", [-1e4, -1e9, -np.inf])
 def test_masked_classes_are_no_part_of_a_distance(mask):
     task = Task(Kind.CLASSIFICATION)
     reference = GENERATOR.standard_normal((60, 40)).astype(np.float32)

@@ -96,15 +96,14 @@ def test_nodes_and_graph_have_the_names_that_the_file_gives_them(overflow, forma
         names = {name for name, kind in kinds.items() if kind in (1, 10)}
         wide = {name for name, kind in kinds.items() if kind == 1}
     else:
-        graph = TFLiteModel(path).root.Subgraphs(0)
-        results = {graph.Operators(i).Outputs(0) for i in range(graph.OperatorsLength())}
-        names = {graph.Tensors(i).Name().decode() for i in results}
+        graph = TFLiteModel(path).content.subgraphs[0]
+        names = {graph.tensors[one.outputs[0]].name.decode() for one in graph.operators}
         names = {name for name in names if name in {n for x in found.layers for n in x.nodes}}
         wide = set()
     assert {name for layer in found.layers for name in layer.nodes} == names
     assert {name for layer in found.layers for name in layer.float32} == wide
     assert found.culprit.node in names
-    assert found.graph == (graph.name if format == "onnx" else graph.Name().decode())
+    assert found.graph == (graph.name if format == "onnx" else graph.name.decode())
 
 
 @pytest.mark.parametrize("format", ["onnx", "tflite"])
@@ -126,13 +125,11 @@ def test_the_saved_node_shows_the_error_by_itself(overflow, format: str) -> None
     assert int(lost[1]) == culprit.local_nonfinite, "the script prints what the report printed"
     with np.load(Path(culprit.folder, "inputs.npz")) as inputs:
         assert all(len(array) == 1 for array in inputs.values()), "one sample is enough"
-
-
-def test_the_saved_onnx_model_is_one_valid_node(overflow) -> None:
-    model = onnx.load(overflow[1] / "model.onnx" / "node.onnx")
-    onnx.checker.check_model(model, full_check=True)
-    assert [node.op_type for node in model.graph.node] == ["Mul"]
-    assert [value.name for value in model.graph.input] == ["x0"]
+    if format == "onnx":
+        model = onnx.load(Path(culprit.folder, "node.onnx"))
+        onnx.checker.check_model(model, full_check=True)
+        assert [node.op_type for node in model.graph.node] == ["Mul"]
+        assert [value.name for value in model.graph.input] == ["x0"]
 
 
 @pytest.mark.slow

@@ -62,11 +62,14 @@ def test_a_json_file_of_another_name_is_pointed_to_and_can_be_given(tmp_path: Pa
         open_source(tmp_path / "m.h5")
 
 
+@pytest.mark.filterwarnings("ignore:.*as an HDF5 file")
+@pytest.mark.parametrize("name", ["m.weights.h5", "m.h5", "m.keras"])
 @pytest.mark.parametrize("build", [of_keras_2, of_keras_3])
-def test_a_function_builds_the_model(build, tmp_path: Path):
+def test_a_function_builds_the_model(build, name: str, tmp_path: Path):
+    """Also in place of the architecture that the file has."""
     model = build()
-    path = tmp_path / "m.weights.h5"
-    model.save_weights(path)
+    path = tmp_path / name
+    (model.save_weights if "weights" in name else model.save)(path)
 
     def blank():
         fresh = build()
@@ -151,7 +154,6 @@ def test_a_function_is_found_by_its_name(tmp_path: Path, monkeypatch):
         ("m.h5", "absent.json", "architecture absent.json: no such file"),
         ("m.h5", "build", "'build' is neither a .json file nor FILE.py:function"),
         ("m.h5", "absent_module:build", "there is no module 'absent_module'"),
-        ("whole.h5", "shop:build", "whole.h5: holds an architecture of its own"),
         ("data.h5", None, "data.h5: is HDF5, but neither a model nor weights of Keras"),
     ],
 )
@@ -161,8 +163,6 @@ def test_messages(name: str, architecture: str | None, message: str, tmp_path: P
     monkeypatch.chdir(tmp_path)
     model = of_keras_2()
     model.save_weights("m.h5")
-    with pytest.warns(UserWarning, match="as an HDF5 file"):
-        model.save("whole.h5")
     with h5py.File("data.h5", "w") as file:
         file["samples"] = X
     with pytest.raises(InputError, match=message):
@@ -183,6 +183,7 @@ def test_json_within_json_is_read(tmp_path: Path):
         ("model.json", '{"format": "layers-model"}', "--output_format=keras"),
         ("model.json", '{"format": "graph-model"}', "has no way back"),
         ("model.json", "[", "load it into one in Python"),
+        ("model.h5", '{"class_name": "Model", "config": {}}', "lacks weights: .*--architecture "),
         ("model.tflite", "TFL3", "tfmp-convert validate MODEL FILE.tflite"),
     ],
 )

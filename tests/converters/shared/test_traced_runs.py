@@ -1,15 +1,14 @@
-"""Functions run as they were written where TensorFlow's optimizer makes them unable to run."""
+"""Functions run as they were written, without fusions of TensorFlow's optimizer."""
 
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from tfmp.converters.shared.traced_runs import run_traced
-
-OPTIONS = tf.config.optimizer
 
 # Grouped convolutions, which layers compile with XLA, are traced as plain ones.
 GROUPED = """
@@ -27,45 +26,24 @@ np.testing.assert_allclose(found, exact, atol=1e-5)
 """
 
 
-class Fused:
-    """A function that can only run as it was written."""
+def test_channels_on_another_axis_than_the_convolutions_are_not_fused() -> None:
+    """As files of Keras 2 have them whose convolutions are channels_first, and no normalization."""
+    random = np.random.default_rng(0)
+    image, kernel = (random.random(size, np.float32) for size in ((2, 2, 5, 6), (3, 3, 2, 4)))
+    scale, offset, mean, variance = random.random((4, 6), np.float32) + 0.5
 
-    def __init__(self, error: type[tf.errors.OpError]) -> None:
-        self.calls: list[bool] = []
-        self._error = error
+    @tf.function
+    def normalized(x: tf.Tensor) -> tf.Tensor:
+        y = tf.nn.conv2d(x, kernel, 1, "SAME", data_format="NCHW")
+        options = {"mean": mean, "variance": variance, "is_training": False}
+        return tf.compat.v1.nn.fused_batch_norm(y, scale, offset, epsilon=0.0, **options)[0]
 
-    def __call__(self, tensor: int) -> list[int]:
-        fused = OPTIONS.get_experimental_options().get("remapping", True)
-        self.calls.append(fused)
-        if fused:
-            raise self._error(None, None, "no kernel for what was fused")
-        return [tensor]
-
-
-def test_what_cannot_run_fused_runs_as_it_was_written() -> None:
-    function = Fused(tf.errors.UnimplementedError)
-    assert run_traced(function, 1) == [1]
-    assert OPTIONS.get_experimental_options()["remapping"] is True
-    assert run_traced(function, 2) == [2]
-    assert function.calls == [True, False, False]  # it is not tried again
-    assert OPTIONS.get_experimental_options()["remapping"] is True
-    function = Fused(tf.errors.InvalidArgumentError)
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        run_traced(function, 1)
-    assert function.calls == [True]
-
-
-def test_what_cannot_run_at_all_leaves_the_option_as_it_was() -> None:
-    def function(tensor: int) -> list[int]:
-        raise tf.errors.UnimplementedError(None, None, "no kernel")
-
-    OPTIONS.set_experimental_options({"remapping": False})
-    try:
-        with pytest.raises(tf.errors.UnimplementedError):
-            run_traced(function, 1)
-        assert OPTIONS.get_experimental_options()["remapping"] is False
-    finally:
-        OPTIONS.set_experimental_options({"remapping": True})
+    before = tf.config.optimizer.get_experimental_options().get("remapping", True)
+    found = run_traced(normalized, image)
+    y = tf.nn.conv2d(np.transpose(image, (0, 2, 3, 1)), kernel, 1, "SAME")
+    expected = (np.transpose(y, (0, 3, 1, 2)) - mean) / np.sqrt(variance) * scale + offset
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert tf.config.optimizer.get_experimental_options()["remapping"] is before
 
 
 @pytest.mark.slow

@@ -70,6 +70,21 @@ REMEDIES = {
         lambda: model(dense(2, 2, 12), own(ops.exp)),
         *(X, "", "No rewrite makes layer own fit: keep this model in float32"),
     ),
+    "difference": (
+        lambda: model(
+            own(lambda x: ops.mean(x * x, -1, keepdims=True) - ops.mean(x, -1, keepdims=True) ** 2),
+            dense(2),
+        ),
+        *(X + 80, "", "layer own: it subtracts numbers up to 6.6e+03 that differ by"),
+    ),
+    "vanishing input": (
+        lambda: model(own(lambda x: ops.log(x + 1e-12)), dense(2)),
+        *(np.float32(10) ** (2 * X - 6), "", "input x: FP16 makes numbers from"),
+    ),
+    "rounded input": (
+        lambda: model(own(lambda x: (x - 47.4) * 300), dense(2, 1, 47)),
+        *(X * 0.003 + 47.4, "", "FP16 holds input 'x' in steps of 0.031 beside a standard"),
+    ),
     "large input": (
         lambda: model(layers.Rescaling(1e-5), dense(2)),
         *(X * 1e5, "", "No rewrite makes input x fit: keep this model in float32"),

@@ -18,7 +18,7 @@ FAST = ("--rounds", "1", "--steps", "1", "--batch-sizes", "2,4", "--mode", "trai
 @pytest.fixture(autouse=True)
 def calls_in_place_of_processes(monkeypatch) -> None:
     def call(function, *arguments, memory_limit, variables):
-        return (CPU, False) if function is look else measure(*arguments)
+        return CPU if function is look else measure(*arguments)
 
     monkeypatch.setattr(sweep, "call_apart", call)
 

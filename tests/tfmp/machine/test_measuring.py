@@ -30,8 +30,6 @@ def test_a_timing_says_what_is_typical_and_how_far_it_spreads():
     # The machine slows down: medians alone would say the second is as fast as the first.
     assert measuring.paired_ratio(Timing((2.0, 4.0, 8.0)), Timing((1.0, 2.0, 4.0))) == 2.0
     assert measuring.timed(lambda: None) >= 0
-    assert measuring.compile_seconds(3.0, Timing((0.5, 1.0, 1.5))) == 2.0
-    assert measuring.compile_seconds(0.5, (1.0,)) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,17 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from profiles import A100, CORES, NO_PRODUCT, PADDED, layer, profile, step
 from repository import SUPPORT
 
 from tfmp import profile_training
 from tfmp.machine import devices
 from tfmp.machine.devices import CPU, Device
-from tfmp.machine.measuring import DEVICE_MEMORY, PROCESS_MEMORY, Memory, Timing
-from tfmp.precision.tensor_cores import TensorCorePath
+from tfmp.machine.measuring import PROCESS_MEMORY
 from tfmp.profiling.copies import copy_of
 from tfmp.profiling.kernels import kernel_use, parse_kernel_stats
-from tfmp.profiling.layers import LayerCost, LayerProfile
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.runs import TrainingRun, Variant
-from tfmp.profiling.steps import StepProfile
 from tfmp.shared.batches import TrainingBatch
 
 RNG = np.random.default_rng(0)
@@ -111,7 +109,7 @@ def test_every_layer_has_a_cost_under_every_policy(measured):
         assert sum(layer.costs[name].share for layer in report.layers) == pytest.approx(1)
     hidden, norm, _, logits = report.layers
     assert hidden.costs["mixed_float16"].dtype == "float16"
-    assert hidden.costs["mixed_float16"].tensor_cores == TensorCorePath(True, "")
+    assert hidden.costs["mixed_float16"].tensor_cores == CORES
     assert not hidden.costs["float32"].tensor_cores.eligible
     assert norm.costs["mixed_float16"].tensor_cores.reason == "no matrix product"
     assert logits.costs["mixed_float16"].dtype == "float32"
@@ -130,8 +128,7 @@ def test_the_report_is_a_table_json_and_a_page(measured, tmp_path):
     page = report.save(tmp_path / "p.html").read_text()
     assert "<script" not in page
     assert "://" not in page.replace("http://www.w3.org/", "")  # names in pictures
-    bars, roof = 2 + 2 + 3 + 4, 1
-    assert page.count("<svg") == bars + roof
+    assert page.count("<svg") == 2 + 1  # bars of the steps, and the roof
     with pytest.raises(ValueError, match=r"suffixes \.json, \.html; received"):
         report.save(tmp_path / "p.txt")
     with pytest.raises(ValueError, match=r"Create .* first"):
@@ -321,38 +318,30 @@ def test_tf32_is_switched_for_a_block_only():
 
 
 def test_when_16_bits_are_not_worth_it():
-    assert recorded(CPU, 1.5).worth_it
-    assert "held back" not in recorded(CPU, 1.5).answer
-    wide, narrow = Timing((1.0, 2.0, 1.0, 3.0) * 2), Timing((2.0, 1.0, 0.5, 1.0) * 2)
-    report = ProfileReport(
-        "m",
-        CPU,
-        "jax",
-        {},
-        8,
-        1,
-        (StepProfile("float32", "float32", wide, 8), StepProfile("mixed", "mixed_float16", narrow)),
+    assert pair(CPU, 1.5).worth_it
+    assert "held back" not in pair(CPU, 1.5).answer
+    noisy = profile(
+        step("float32", (1.0, 2.0, 1.0, 3.0) * 2), step("mixed_float16", (2.0, 1.0, 0.5, 1.0) * 2)
     )
-    assert report.speedup(report.best) == 2.0
-    assert not report.worth_it
-    assert "2.00 times the speed (0.50 to 3.00)" in report.answer
-    assert "may be noise: measure more rounds" in report.answer
-    rows = tuple(
-        StepProfile(name, name, Timing((1.0,) * 6), 8, memory=Memory(size, PROCESS_MEMORY))
-        for name, size in (("float32", 40_000), ("mixed_float16", 3_000))
+    assert noisy.speedup(noisy.best) == 2.0
+    assert not noisy.worth_it
+    assert "2.00 times the speed (0.50 to 3.00)" in noisy.answer
+    assert "may be noise: measure more rounds" in noisy.answer
+    of_process = profile(
+        step("float32", (1.0,) * 6, 40_000, source=PROCESS_MEMORY),
+        step("mixed_float16", (1.0,) * 6, 3_000, source=PROCESS_MEMORY),
     )
-    report = ProfileReport("m", CPU, "jax", {}, 6, 1, rows)
-    assert not report.worth_it
-    assert "memory of" not in report.answer
+    assert not of_process.worth_it
+    assert "memory of" not in of_process.answer
 
 
 def test_what_kernels_used_is_told_by_layer():
-    report = recorded(A100, 1.0, costs=[("hidden", 0.6, GOOD), ("stem/conv", 0.4, ODD)])
+    report = pair(A100, 1.0, costs=[("hidden", 0.6, CORES), ("stem/conv", 0.4, PADDED)])
     kernels = parse_kernel_stats((SUPPORT / "recorded" / "kernel_stats.json").read_bytes())
     use = kernel_use(kernels, ["hidden", "stem", "stem/conv"])
     wide, narrow = report.variants
     report = replace(report, variants=(wide, replace(narrow, kernels=use)))
-    first, second = (row[-1] for row in report.layer_cells()[1:])
+    first, second = (row[-1] for row in report.layer_table(20).rows)
     assert first == "used 63% of its time"
     assert second == "used 100% of its time; units 10 (padded: 16)"
     slow = replace(use, missed_seconds=0.9 * use.seconds)
@@ -360,84 +349,51 @@ def test_what_kernels_used_is_told_by_layer():
     assert "90% of kernel time in products that did not use Tensor Cores" in report.answer
 
 
-@pytest.mark.parametrize(
-    ("rounds", "words"),
-    [
-        (1, "in 1 round, which gives no interval"),
-    ],
-)
-def test_too_few_rounds_have_no_interval_and_leave_the_answer_open(rounds, words):
-    report = recorded(A100, 2.0, 0.6, rounds=rounds)
+def test_too_few_rounds_have_no_interval_and_leave_the_answer_open():
+    report = pair(A100, 2.0, 0.6, rounds=1)
     assert report.speedup_range(report.best) is None
     assert not report.worth_it
-    assert f"is open: 2.00 times the speed and 0.6 times the memory of float32 {words}" in (
-        report.answer
+    assert (
+        "is open: 2.00 times the speed and 0.6 times the memory of float32 in 1 round, which "
+        "gives no interval: measure 6 or more" in report.answer
     )
-    assert "measure 6 or more" in report.answer
-    assert "(2.00 to 2.00)" not in report.answer
     assert "? too few rounds" in report._repr_html_()
-    assert not recorded(A100, 2.0, rounds=6).is_open
+    assert not pair(A100, 2.0, rounds=6).is_open
 
 
-def recorded(
-    device: Device = CPU,
-    speed: float = 1.0,
-    memory: float = 1.0,
-    costs=(),
-    name: str = "m",
-    rounds: int = 6,
+def pair(
+    device: Device, speed: float, memory: float = 1.0, costs=(), rounds: int = 6
 ) -> ProfileReport:
     """A report with a mixed_float16 so many times as fast, in so much of the memory."""
-
-    def row(policy: str, seconds: float, needed: float) -> StepProfile:
-        step = Timing((seconds,) * rounds)
-        return StepProfile(policy, policy, step, 8, memory=Memory(int(needed), DEVICE_MEMORY))
-
-    variants = row("float32", 1.0, 1000), row("mixed_float16", 1.0 / speed, 1000 * memory)
-    layers = tuple(
-        LayerProfile(
-            path,
-            "Dense",
-            1,
-            {row.variant: LayerCost("float16", share, share, cores) for row in variants},
+    names = "float32", "mixed_float16"
+    rows = [
+        step(name, (seconds,) * rounds, int(needed))
+        for name, seconds, needed in zip(
+            names, (1.0, 1 / speed), (1000, 1000 * memory), strict=True
         )
-        for path, share, cores in costs
-    )
-    return ProfileReport(name, device, "tensorflow", {}, rounds, 1, variants, layers)
-
-
-GOOD = TensorCorePath(True)
-ODD = TensorCorePath(True, "units 10 (padded: 16)")
-NONE = TensorCorePath(False, "no matrix product")
-A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
+    ]
+    layers = [layer(path, dict.fromkeys(names, (share, way))) for path, share, way in costs]
+    return profile(*rows, layers=layers, device=device)
 
 
 @pytest.mark.parametrize(
     ("report", "worth", "text"),
     [
-        (recorded(A100, 2.0, 0.6), True, "is worth it on NVIDIA A100-SXM4-40GB: 2.00 times the"),
+        (pair(A100, 2.0, 0.6), True, "is worth it on NVIDIA A100-SXM4-40GB: 2.00 times the"),
+        (pair(A100, 1.02, 0.6), True, "1.02 times the speed (1.02 to 1.02) and 0.6 times the mem"),
+        (pair(A100, 1.02, 0.95), False, "mixed_float16 is not worth it"),
+        (pair(CPU, 0.5, 0.6), False, "held back by this CPU, which has no Tensor Cores"),
         (
-            recorded(A100, 1.02, 0.6),
-            True,
-            "1.02 times the speed (1.02 to 1.02) and 0.6 times the memory of",
-        ),
-        (recorded(A100, 1.02, 0.95), False, "mixed_float16 is not worth it"),
-        (recorded(CPU, 0.5, 0.6), False, "held back by this CPU, which has no Tensor Cores"),
-        (
-            recorded(A100, 1.1, costs=[("act", 0.5, NONE), ("fc", 0.5, GOOD)]),
+            pair(A100, 1.1, costs=[("act", 0.5, NO_PRODUCT), ("fc", 0.5, CORES)]),
             True,
             "50% of layer time without a Tensor Core path (act)",
         ),
         (
-            recorded(A100, 1.0, costs=[("fc", 0.9, ODD), ("act", 0.1, NONE)]),
+            pair(A100, 1.0, costs=[("fc", 0.9, PADDED), ("act", 0.1, NO_PRODUCT)]),
             False,
             "90% in sizes that need padding (fc: units 10 (padded: 16))",
         ),
-        (
-            recorded(A100, 1.0, costs=[("fc", 0.2, GOOD)]),
-            False,
-            "80% of the step outside its layers",
-        ),
+        (pair(A100, 1.0, costs=[("fc", 0.2, CORES)]), False, "80% of the step outside its layers"),
     ],
 )
 def test_the_answer_is_one_line_with_what_holds_it_back(report, worth, text):

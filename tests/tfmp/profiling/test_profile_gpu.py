@@ -9,7 +9,7 @@ from tfmp.machine.devices import CPU, Device
 from tfmp.machine.gpu_use import GpuUse
 from tfmp.machine.nvtx_ranges import nvtx_marks
 from tfmp.profiling import profile
-from tfmp.profiling.page import to_html
+from tfmp.profiling.bench import Job
 from tfmp.profiling.profile import ProfilingBench
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.steps import StepProfile
@@ -29,8 +29,9 @@ class Steps:
         return 0.0
 
 
-def bench(mark=None):
-    found = ProfilingBench(lambda: None, [], (), SILENT, mark or nvtx_marks(False))
+def bench(device, mark=None):
+    job = Job(lambda: None, (), 1)
+    found = ProfilingBench(job, device, SILENT, mark or nvtx_marks(False))
     found.steps = 3
     for name in ("float32", "mixed_float16"):
         found.runs[name] = Steps()
@@ -41,8 +42,8 @@ def bench(mark=None):
 def test_each_variant_is_watched_for_a_while(monkeypatch):
     monkeypatch.setattr(profile, "_WATCHED_S", 0.01)
     FakeNvml(cards=(FakeCard("Tesla T4", busy=70, used=100),)).install(monkeypatch)
-    found = bench()
-    found.watch_gpu(T4)
+    found = bench(T4)
+    found.watch_gpu()
     assert found.gpu_note == ""
     for name, row in found.rows.items():
         assert row.gpu.busy == 0.7
@@ -50,8 +51,8 @@ def test_each_variant_is_watched_for_a_while(monkeypatch):
 
 
 def test_without_a_card_no_step_is_taken_and_the_report_says_so():
-    found = bench()
-    found.watch_gpu(CPU)
+    found = bench(CPU)
+    found.watch_gpu()
     assert [run.taken for run in found.runs.values()] == [[], []]
     assert found.rows["float32"].gpu is None
     assert found.gpu_note == "the use of a GPU was not watched: this device is no GPU"
@@ -65,13 +66,15 @@ def test_steps_are_ranges_in_one_range():
         yield
         ends.append(name)
 
-    found = bench(mark)
+    found = bench(CPU, mark)
     found.mark_steps()
     assert ends == ["step in float32"] * 5 + ["step in mixed_float16"] * 5 + ["steps"]
     assert found.runs["float32"].taken == [1] * 5
 
 
-@pytest.mark.parametrize("form", [str, to_html, lambda report: str(report.to_dict())])
+@pytest.mark.parametrize(
+    "form", [str, ProfileReport._repr_html_, lambda report: str(report.to_dict())]
+)
 def test_the_use_or_the_reason_is_in_every_form(form):
     use = GpuUse("Tesla T4", 3.0, 30, busy=0.7)
     rows = (StepProfile("float32", "float32", error="-", gpu=use),)

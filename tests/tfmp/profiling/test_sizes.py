@@ -9,7 +9,6 @@ import pytest
 from tfmp.machine.devices import Device
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
 from tfmp.profiling.batches import BatchLimit
-from tfmp.profiling.page import to_html
 from tfmp.profiling.sizes import ALIKE, FASTER, SLOWER, Crossover, Largest, SweepReport
 from tfmp.profiling.steps import StepProfile
 
@@ -80,8 +79,8 @@ def test_json_holds_every_number(report, tmp_path):
     assert document["crossovers"][0]["faster_from"] == 32
 
 
-def test_the_page_has_a_picture_for_each_mode(report):
-    html = to_html(report)
+def test_the_page_has_a_picture_for_each_mode(report, tmp_path):
+    html = report.save(tmp_path / "s.html").read_text()
     assert html.count("<svg") == 4
     assert "“resnet &lt;50&gt; &amp; more” over sizes, on NVIDIA A100-SXM4-40GB" in html
     assert html.count("did not run: out of memory</td>") == 2
@@ -94,7 +93,7 @@ def test_one_batch_size_puts_the_model_size_on_the_axis():
     report = SweepReport("m", A100, "jax", {}, 8, rows)
     assert report.axis == "model size"
     assert [report.size_of(each) for each in rows] == [1, 2]
-    assert "model size" in to_html(report)
+    assert "model size" in report._repr_html_()
     assert "limit of memory" not in str(report)
     assert report.crossovers == ()
 

@@ -21,14 +21,14 @@ LIMIT = 100
 class Machine:
     """A machine that needs a byte for each sample and weight; float32 needs two."""
 
-    def __init__(self, device=CPU, keeps_freed_memory=False):
-        self.place = device, keeps_freed_memory
+    def __init__(self):
+        self.device = CPU
         self.jobs = []
 
     def call(self, function, *arguments, memory_limit, variables):
         self.variables = variables
         if function is look:
-            return self.place
+            return self.device
         job = arguments[0]
         self.jobs.append(job)
         rows = tuple(self.row(job, variant) for variant in job.variants)
@@ -73,7 +73,7 @@ def test_every_size_has_a_row_and_takes_turns_in_one_process(machine):
     ]
 
 
-def test_what_does_not_fit_together_is_tried_alone_and_then_given_up(machine):
+def test_what_does_not_fit_together_is_tried_alone(machine):
     report = swept(batch_sizes=(16, 40, 60, 120), modes=("predict",), rounds=6)
     errors = {(row.batch_size, row.policy): row.error for row in report.rows}
     assert errors == {
@@ -83,10 +83,9 @@ def test_what_does_not_fit_together_is_tried_alone_and_then_given_up(machine):
         (40, "mixed_float16"): "",
         (60, "float32"): "out of memory",
         (60, "mixed_float16"): "",
-        (120, "float32"): "out of memory at a batch of 60 already",
+        (120, "float32"): "out of memory",
         (120, "mixed_float16"): "out of memory",
     }
-    assert "did not run: out of memory at a batch of 60 already" in str(report)
     (found,) = report.crossovers
     assert str(found).startswith("predict: mixed_float16 is faster than float32 from batch 40 on (")
 
@@ -99,6 +98,7 @@ def test_the_largest_that_fit(machine):
     assert 46 - 3 <= sizes["model", "float32"] <= 46
     assert 96 - 6 <= sizes["model", "mixed_float16"] <= 96
     assert all(not job.rounds for job in machine.jobs[1:])
+    assert machine.variables["TF_ENABLE_ONEDNN_OPTS"] == "0"  # its pool would hide the memory
 
 
 def test_a_search_begins_at_the_largest_size_that_ran(machine):
@@ -125,15 +125,8 @@ def test_a_search_that_fails_for_another_reason_is_told(machine, monkeypatch, en
     assert report.notes[0].startswith(told + str(end))
 
 
-def test_memory_is_measured_apart_where_an_allocator_hides_it(machine):
-    machine.place = CPU, True
-    swept(rounds=2)
-    assert [job.rounds for job in machine.jobs] == [2, 0]
-    assert machine.variables["TF_ENABLE_ONEDNN_OPTS"] == "0"
-
-
 def test_tf32_and_xla_are_variants(machine, monkeypatch):
-    machine.place = Device("gpu", "NVIDIA A100", (8, 0)), False
+    machine.device = Device("gpu", "NVIDIA A100", (8, 0))
     report = swept(rounds=6, xla=True)
     names = [row.variant for row in report.rows]
     if keras.backend.backend() == "jax":
@@ -157,11 +150,6 @@ def test_tf32_and_xla_are_variants(machine, monkeypatch):
     [
         ({"batch_sizes": ()}, ValueError, "batch_sizes expects at least one size"),
         ({"batch_sizes": "8,32"}, TypeError, "batch_sizes expects whole numbers, such as"),
-        (
-            {"batch_sizes": (8, 10**11)},
-            ValueError,
-            "of one with 100000000000 samples alone takes .*iB, and a process may take",
-        ),
         ({"modes": ()}, ValueError, "modes expects one or more of train, predict"),
         ({"largest_model": True}, ValueError, "largest_model expects model_sizes, whose first"),
         ({"model": 3}, TypeError, "a compiled Keras model or a function that returns one, rec"),

@@ -1,38 +1,30 @@
-"""The picture of the roofline: names that can be read."""
+"""The picture of the roofline: its roofs, its points and their names."""
 
-import re
-from itertools import combinations
-
-import pytest
-
-from tfmp.roofline.counts import Work
 from tfmp.roofline.figures import roof_picture
 from tfmp.roofline.peaks import Peaks
-from tfmp.roofline.roof import Roofline
-from tfmp.roofline.verdict import Setting, place
+from tfmp.roofline.verdict import Placement, Setting
+from tfmp.roofline.work import Work
+
+PEAKS = Peaks({"float32": 1e11, "float16": 8e11, "tf32": 4e11}, 1e10, 1e-5, 1e-6, "made up")
 
 
-@pytest.mark.parametrize(
-    ("rate", "names"), [(1.1e11, ["float32, float16"]), (8e11, ["float16", "float32"])]
-)
-def test_roofs_of_one_height_have_one_name(rate, names):
-    peaks = Peaks({"float32": 1e11, "float16": rate}, 1e10, 1e-5, 1e-6, "made up")
-    work = Work({"float16": 10**6, "float32": 10**6}, 0, 10**5, 3)
-    step = place(work, Work(), 1e-3, peaks, Setting("mixed_float16"))
-    drawn = roof_picture(Roofline(peaks, {"mixed_float16": step}), "mixed_float16")
+def placed(products: dict[str, int], seconds: float, tf32: bool = False) -> Placement:
+    work = Work(products, 0, 10**5, 3)
+    return Placement(work, Work(), seconds, PEAKS, Setting("mixed_float16", tf32))
+
+
+def test_roofs_are_those_of_the_dtypes_and_the_slowest_layer_is_named():
+    layers = {"quick": placed({"float16": 10**6}, 1e-4), "slow": placed({"float32": 10**6}, 1e-3)}
+    drawn = roof_picture(PEAKS, placed({"float16": 10**6}, 2e-3), layers)
     texts = [part.partition("<")[0] for part in drawn.split(">")]
-    assert sorted(text for text in texts if "float" in text) == names
+    assert [text for text in texts if "FLOP/s" in text and "float" in text] == [
+        "float16, 800 GFLOP/s",
+        "float32, 100 GFLOP/s",
+    ]
+    assert "slow" in texts
+    assert "quick" not in texts
+    assert "tf32, 400 GFLOP/s" in roof_picture(PEAKS, placed({"float32": 9}, 1.0, True), {})
 
 
-def test_names_of_layers_do_not_cover_each_other():
-    """Blocks of one shape lie at one point: each has its own line, or no name."""
-    peaks = Peaks({"float32": 1e11}, 1e10, 1e-5, 1e-6, "made up")
-    step = place(Work({"float32": 10**6}, 0, 10**5, 3), Work(), 1e-3, peaks, Setting("float32"))
-    layers = {f"block/a_long_name_{number}": {"float32": step} for number in range(5)}
-    drawn = roof_picture(Roofline(peaks, {"float32": step}, layers), "float32")
-    label = r'text-anchor: (start|end);[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>(a_long_name_\d)<'
-    names = re.findall(label, drawn)
-    assert len(names) >= 3
-    places = [(float(x) - 65 * (side == "end"), float(y)) for side, x, y, _ in names]
-    for (x, y), (other_x, other_y) in combinations(places, 2):
-        assert abs(x - other_x) > 60 or abs(y - other_y) > 7, names
+def test_nothing_that_computes_has_no_picture():
+    assert roof_picture(PEAKS, None, {"empty": placed({}, 1e-3)}) == ""

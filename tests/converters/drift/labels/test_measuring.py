@@ -7,7 +7,10 @@ from label_runs import compared, keys_of
 from tfmp.converters.drift.exact import total
 from tfmp.converters.drift.labels.drift import kinds_of, label_drift, with_metrics
 from tfmp.converters.drift.labels.measuring import measure_labels
+from tfmp.converters.drift.labels.reading import kind_of, read_labels
 from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
+from tfmp.converters.drift.metrics import OutputAccumulator
+from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.shared.errors import InputError
 
 SOFTMAX = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
@@ -189,3 +192,23 @@ def test_any_split_order_and_merge_gives_the_same_bits(index) -> None:
         sides = labels[part], reference[part], candidate[part]
         merged = add_labels(merged, compared(*sides, keys=keys[part], task=task).totals)
     assert repr(with_metrics(label_drift("y", whole.kind, merged))) == repr(with_metrics(whole))
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_labels_of_a_sigmoid_that_are_shares_make_it_a_number(width) -> None:
+    """Zeros and ones come first, by chance: all labels decide."""
+    shares = np.repeat([[0.0], [1.0], [0.2], [0.7]], width, axis=1)
+    task = Task(Kind.BINARY if width == 1 else Kind.MULTILABEL, why="its last operation is sigmoid")
+    totals, outputs = LabelTotals(), OutputAccumulator("y", task=task)
+    for rows in (slice(2), slice(2, None)):
+        reading = read_labels(shares[rows], shares[rows], "y", task)
+        sides = shares[rows], shares[rows], shares[rows] + 0.1
+        totals = add_labels(totals, measure_labels(reading, *sides, "y", keys_of(4)[rows]))
+        outputs.update(*sides[1:])
+        found = label_drift("y", kind_of(reading), totals)
+        drift = outputs.result(labels=kinds_of([found]).get("y"))
+        decided = reading if rows.start is None else "regression"
+        assert (found.kind, drift.task.kind == "regression") == (decided, decided == "regression")
+    assert found.candidate == pytest.approx(0.1)
+    declared = measure_labels(reading, *sides, "y", keys_of(2), declared=True)
+    assert label_drift("y", kind_of(reading), declared).kind == reading

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from label_runs import compared, keys_of, metrics_of
+from label_runs import keys_of, metrics_of
 from sklearn import metrics as sklearn
-
-from tfmp.converters.drift.labels.drift import with_metrics
 
 N, CLASSES = 400, 8
 
@@ -106,16 +104,6 @@ class TestBinary:
             variance += (len(rows) - 1) * np.var(left_out)
         found = metrics_of(*self.run(), task="binary")["ROC AUC"]
         assert found.standard_error == pytest.approx(np.sqrt(variance), rel=0.3)
-
-    @pytest.mark.parametrize(
-        ("offset", "share", "primary"),
-        [(0.0, 0.3, "accuracy"), (-60.0, 0.3, "ROC AUC"), (100.0, 0.3, "ROC AUC")],
-    )
-    def test_the_primary_metric_is_the_one_that_says_something(self, offset, share, primary):
-        drift = with_metrics(compared(*self.run(offset=offset, share=share), task="binary"))
-        assert drift.metric == primary
-        assert [each.name for each in drift.metrics if each.primary] == [primary]
-        assert drift.reference == drift.metrics[0].reference
 
     def test_labels_of_one_class_have_no_curve(self) -> None:
         truth, logits, rounded = self.run()

@@ -187,17 +187,6 @@ def test_samples_that_are_wrong_and_unlike_the_others():
     assert losses(exact, exact + F32(0.1) * normal(600, 3)).get("wrong_samples", 0) < SHARE
 
 
-def test_samples_that_are_flat_within():
-    exact = 700 + 40 * normal(400, 1, 1) + normal(400, 60, 1)
-    lost = exact.astype(F32)
-    lost[:20] = lost[:20].mean(axis=1, keepdims=True)
-    found = worst("wrong_samples", exact, lost)
-    assert (found.wrong, found.unit) == (20, "places of column 0 of 1")
-    flat = exact.copy()
-    flat[:20] = 700 + 1e-3 * normal(20, 60, 1)  # of a sample that varies by nothing, nothing is
-    assert "wrong_samples" not in losses(flat, flat.astype(F32).round(2))
-
-
 def test_samples_of_other_lengths_count_together():
     kept, twin = Evidence(), Evidence()
     for number, length in enumerate(GENERATOR.integers(20, 60, 300)):

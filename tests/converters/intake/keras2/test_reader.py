@@ -95,6 +95,15 @@ class _Subclassed(tf_keras.Model):
         return x + 1.0
 
 
+def test_a_subclassed_model_takes_what_it_was_called_with() -> None:
+    model = _Subclassed()
+    x = np.ones((2, 3), np.float32)
+    model(x)
+    source = open_source(model)
+    assert [str(spec) for spec in source.inputs] == ["input_1: float32[?, 3]"]
+    np.testing.assert_array_equal(source.forward({"input_1": x})["output_1"], x + 1)
+
+
 def _in_float16() -> Any:
     policy = tf_keras.mixed_precision.Policy("mixed_float16")
     return tf_keras.Sequential([tf_keras.layers.Dense(2, dtype=policy, input_shape=(3,))])
@@ -103,7 +112,7 @@ def _in_float16() -> Any:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (_Subclassed, r"does not tell the shapes of its inputs. Call it once on a batch, save it"),
+        (_Subclassed, r"does not tell the shapes of its inputs. Call it once on a batch, before"),
         (_in_float16, r"layer 'dense.*' computes in mixed_float16. Save it and pass the file, wh"),
     ],
 )

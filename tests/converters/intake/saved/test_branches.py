@@ -39,7 +39,7 @@ def test_as_few_branches_as_there_are(count):
 
     np.testing.assert_allclose(*run_both(switch, X), rtol=1e-5)
     nodes = export_onnx(source_of(switch, X)).graph.all_nodes()
-    assert sum(node.op_type == "If" for node in nodes) == max(count - 1, 1)
+    assert sum(node.op_type == "If" for node in nodes) == count - 1
 
 
 def test_a_branch_that_chooses_again_and_one_with_weights():

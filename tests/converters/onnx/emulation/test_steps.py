@@ -49,13 +49,6 @@ def test_cumsum_rounds_its_total_after_every_block():
     np.testing.assert_array_equal(received, np.concatenate(expected, 1))
 
 
-def test_cumsum_over_another_axis():
-    text = "agraph (float[N, 5, 3] x) => (float[N, 5, 3] y) <int64 a = {-2}> { y = CumSum(x, a) }"
-    x = np.random.default_rng(0).uniform(0, 900, (2, 5, 3)).astype(np.float32)
-    expected = np.moveaxis(added_one_by_one(np.moveaxis(x, 1, 2)), 2, 1)
-    np.testing.assert_array_equal(emulate(text, x=x), expected)
-
-
 def reduced(op: str, axes: str, shape: str, opset: int = 18) -> str:
     kept = f"agraph (float[{shape}] x) => (float[?] y) "
     if opset < 18:
@@ -175,15 +168,6 @@ def test_the_variance_of_a_residual_sum_far_from_zero_cancels():
     assert np.isfinite(normalized(0.2, 60, "ort-cuda:1.27")[0]).all()
 
 
-def test_a_sum_that_others_read_is_not_fused():
-    """SkipLayerNormFusion takes a sum with one reader."""
-    text = SKIP.replace("y = Neg(n)", "t = Neg(n)\n    y = Add(t, r)")
-    ones = np.ones(24, np.float32)
-    x = np.random.default_rng(0).standard_normal((2, 4, 24)).astype(np.float32) * 300
-    received = emulate(text, x=x, s=x * 0, g=ones, b=0 * ones)
-    np.testing.assert_array_equal(received, emulate(text, "gpu", x=x, s=x * 0, g=ones, b=0 * ones))
-
-
 def by_threads(terms: np.ndarray) -> np.ndarray:
     """The sum of float16 terms (rows, n): 64 threads add every 64th, then halves are added."""
     short = -terms.shape[1] % 64
@@ -245,42 +229,18 @@ ON_WEBGPU = {
     "Sigmoid": [0.00150394, 0.320801, 0.497559, 0.499512, 0.5, 0.500977, 0.524902, 0.785645, 1],
     "Exp": [0.00150585, 0.472412, 0.990234, 0.998047, 1, 1.00293, 1.10547, 3.66797, 2198],
     "Elu": [-0.998535, -0.527344, -0.00976562, -0.00195312, 0.0004, 0.003, 0.1, 1.3, 7.7],
-    "Asinh": [
-        *(-np.inf, -4.32031, -0.481445, -0.0994263, 0.0193481),
-        *(0.149414, 2.3125, 4.87109, np.inf),
-    ],
-    "Acosh": [
-        *(2.70508, 1.16016, 0.139282, 0.0624695, 0),
-        *(0.0761108, 0.442871, 1.47656, 2.85547),
-    ],
-    "Atanh": [
-        *(-1.13477, -0.0940552, -0.00122261, -0.000244379, 0),
-        *(0.000488281, 0.0125351, 0.163818, 1.97852),
-    ],
     "Softplus": [
         *(0.00195217, 0.387207, 0.688477, 0.692383, 0.693848, 0.694824),
         *(0.744141, 1.54102, 7.69922),
-    ],
-    "Selu": [
-        *(-1.75488, -0.927734, -0.0174408, -0.00307846, 0.000420332, 0.00315285),
-        *(0.105042, 1.36621, 8.09375),
     ],
     "Log": [1.87305, -0.287842, -4.60547, -6.21875, -7.82812, -5.8125, -2.30273, 0.262207, 2.04297],
 }
 
 
-# Where a function is not defined on all of `POINTS`, or does not overflow there.
-MOVED = {
-    "Log": np.abs,
-    "Acosh": lambda x: np.abs(x) + 1,
-    "Asinh": lambda x: x * 50,
-    "Atanh": lambda x: x / 8,
-}
-
-
 @pytest.mark.parametrize("op", ON_WEBGPU)
 def test_functions_of_webgpu_are_formulas_in_fp16(op: str):
-    x = MOVED.get(op, lambda x: x)(np.array([POINTS])).astype(np.float32)
+    x = np.array([POINTS], np.float32)
+    x = np.abs(x) if op == "Log" else x
     text = f"agraph (float[N, 9] x) => (float[N, 9] y) {{ y = {op}(x) }}"
     expected = np.array([ON_WEBGPU[op]]).astype(F16).astype(np.float32)
     np.testing.assert_array_equal(emulate(text, "webgpu", x=x), expected)

@@ -57,6 +57,47 @@ def test_the_sine_of_a_time_that_is_an_integer():
     assert found == dict.fromkeys(("Cast", "Mul", "Sin"), ANGLE)
 
 
+def step(given: str, result: str) -> str:
+    """A body of many weights: it centres what it is given, and adds an offset at its end."""
+    nodes = (
+        "c = Sub({}, c_in) h = MatMul(c, wide) t = Tanh(h) p = MatMul(t, back) {} = Add(p, c_out)"
+    )
+    return nodes.format(given, result)
+
+
+LOOPS = {
+    "Scan": f"""s, y = Scan <num_scan_inputs = 1, body = g (float[8] s0, float[8] xt)
+        => (float[8] s1, float[8] yt) {{ {step("xt", "yt")} s1 = Tanh(s0) }}> (zero, x)""",
+    "Loop": f"""y = Loop <body = g (int64 i, bool go, float[N, 8] s0)
+        => (bool more, float[N, 8] s1) {{ {step("s0", "s1")} more = Identity(go) }}> (n, yes, x)""",
+    "If": f"""m = ReduceMax <keepdims = 0> (x) some = Greater(m, one) y = If (some) <
+        then_branch = g () => (float[N, 8] a) {{ {step("x", "a")} }},
+        else_branch = e () => (float[N, 8] b) {{ q = MatMul(x, w) b = Identity(q) }}>""",
+}
+
+
+@pytest.mark.parametrize("op", LOOPS)
+def test_both_ends_inside_large_bodies(op: str):
+    """States, what a branch gives, and slices have the precision of their node, FP16 in a Scan."""
+    offset = 8 if op == "Scan" else 1013
+    wide, back = np.full((8, 600), 0.01, np.float32), np.full((600, 8), 0.01, np.float32)
+    offsets = {"c_in": np.full(8, offset, np.float32), "c_out": np.full(8, 290, np.float32)}
+    others = {"zero": np.zeros(8, np.float32), "one": np.float32(1), "yes": np.bool_(True)}
+    text = f"agraph (float[N, 8] x) => (float[N, 8] y) {{ {LOOPS[op]} }}"
+    model = parse(text, w=W, wide=wide, back=back, n=np.int64(1), **offsets, **others)
+    half, _ = to_fp16(ir.from_proto(model), edges={})
+    types = {}
+    for node in half.graph.all_nodes():
+        types.setdefault(node.op_type, set()).add(node.outputs[0].dtype.name)
+    assert types["Add"] == {"FLOAT"}
+    assert types["Sub"] == {"FLOAT16" if op == "Scan" else "FLOAT"}
+    assert types["MatMul"] == {"FLOAT16"}
+    x = offset + np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+    prepare(half)
+    exact, found = (run(one, {"x": x})["y"] for one in (model, ir.to_proto(emulated(half))))
+    np.testing.assert_allclose(found, exact, atol=2e-3)  # 0.25 before
+
+
 @pytest.mark.parametrize(("number", "kept"), [(31, False), (290, True), (3e4, False)])
 def test_an_added_constant_up_to_the_next_product(number: float, kept: bool):
     body = "h = MatMul(x, w) i = Add(h, c) j = Tanh(i) k = MatMul(j, w) y = Relu(k)"

@@ -35,9 +35,9 @@ def second_after_first(x):
     return keras.ops.matmul(later[None, 1:, :], x)
 
 
-def transposed(rank: int, **options: object) -> Callable:
+def transposed(rank: int) -> Callable:
     cls = getattr(layers, f"Conv{rank}DTranspose")
-    return cls(2, 3, dilation_rate=2, **options)
+    return cls(2, 3, dilation_rate=2)
 
 
 def patches(padding: str, rate: int) -> keras.layers.Layer:
@@ -63,12 +63,6 @@ def listed(x):
     for i in (1, 0, 2):
         rows = rows.write(i, x[:, i] * 2.0)
     return tf.transpose(rows.stack(), (1, 0, 2))
-
-
-def bits(x):
-    one, other = x * 715827883 - 7, 1431655765 - x
-    parts = tf.bitwise.bitwise_and(one, other), tf.bitwise.bitwise_or(one, other)
-    return tf.concat([*parts, tf.bitwise.invert(one), tf.bitwise.left_shift(other, x)], -1)
 
 
 def there_and_back(x):
@@ -124,6 +118,9 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     "argmax": lambda: model(lambda x: keras.ops.argmax(x, axis=-1), 7),
     "argmin": lambda: model(lambda x: keras.ops.argmin(x, axis=-1), 7),
     "erf": lambda: model(keras.ops.erf, 9),
+    "residual of one feature": lambda: model(
+        lambda x: x + layers.MultiHeadAttention(2, 3)(x, x), 6, 1
+    ),
     **{
         name: lambda name=name: model(
             lambda x: getattr(keras.ops, name)(
@@ -151,10 +148,7 @@ CASES: dict[str, Callable[[], keras.Model]] = {
         name: lambda function=function: model(layers.Lambda(function), 4, 6, 3)
         for name, function in FUNCTIONS.items()
     },
-    "bits": lambda: model(layers.Lambda(bits, output_shape=(12,)), 3, dtype="int32"),
     "list without a loop": lambda: model(layers.Lambda(listed), 3, 4),
-    "dilated transpose": lambda: model(transposed(2), 5, 6, 3),
-    "dilated transpose, same": lambda: model(transposed(2, padding="same"), 5, 6, 3),
     "dilated transpose, 1-D": lambda: model(transposed(1), 6, 3),
     "dilated, open length": lambda: model(dilated("Conv1D", filters=2), None, 3),
     "dilated, open length, causal": lambda: model(
@@ -185,12 +179,12 @@ QUICK = (
     "Lanczos",
     "complex numbers",
     "cosine transform",
-    "bits",
     "hue",
     "in a loop",
     "list without a loop",
     "marks",
     "patches, same",
+    "residual of one feature",
     "saturation",
 )
 
@@ -247,32 +241,6 @@ def test_the_numbers_stay_the_same(names: list[str], export: Callable, tmp_path:
     for name, (key, right) in zip(names, sorted(expected.items()), strict=True):
         assert received[key].dtype == right.dtype, name
         np.testing.assert_allclose(received[key], right, atol=5e-6, rtol=1e-5, err_msg=name)
-
-
-def test_grouped_volumes_are_convolved_group_by_group(export: Callable, tmp_path: Path) -> None:
-    # TensorFlow's CPU cannot run the original: the reference is one convolution for each group.
-    layer = layers.Conv3D(4, 2, groups=2, use_bias=False)
-    source = open_source(model(layer, 3, 4, 3, 6))
-    export(source, tmp_path / "model.tflite", precision="fp32")
-    x = np.random.default_rng(0).normal(size=(1, 3, 4, 3, 6)).astype(np.float32)
-    kernel = layer.kernel.numpy()
-    halves = [
-        keras.ops.conv(x[..., 3 * i : 3 * i + 3], kernel[..., 2 * i : 2 * i + 2]) for i in (0, 1)
-    ]
-    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
-        received = runner.run({"x": x})["y"]
-    np.testing.assert_allclose(received, np.concatenate(halves, -1), atol=1e-5)
-
-
-def test_attention_over_one_feature_with_a_residual(export: Callable, tmp_path: Path) -> None:
-    """By itself, the converter makes a BiasAdd of a wrong rank of it."""
-    attention = layers.MultiHeadAttention(2, 3)
-    source = open_source(model(lambda x: x + attention(x, x), 6, 1))
-    export(source, tmp_path / "model.tflite", precision="fp32")
-    x = np.random.default_rng(0).normal(size=(1, 6, 1)).astype(np.float32)
-    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
-        received = runner.run({"x": x})["y"]
-    np.testing.assert_allclose(received, source.forward({"x": x})["y"], atol=1e-5)
 
 
 def test_a_model_without_gaps_is_left_alone() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import pytest
 
 from tfmp.converters import open_source
 from tfmp.converters.runners import LiteRTRunner
@@ -73,24 +72,6 @@ def test_float32_stays_as_it_was() -> None:
         assert len(notes) == 1
         (received,), (expected,) = (one.forward(BATCH).values() for one in (finite, source))
         np.testing.assert_array_equal(received, expected)
-
-
-def raised(logits, keep):
-    return logits + keras.ops.where(keep, 0.0, 1e9)[:, None, :]
-
-
-def scaled(logits, keep):
-    return logits - 1e9 * logits
-
-
-def taken_from(logits, keep):
-    return 1e9 * keras.ops.cast(keep, "float32")[:, None, :] - logits
-
-
-@pytest.mark.parametrize("mask", [raised, scaled, taken_from])
-def test_a_large_number_that_may_raise_logits_masks_nothing(mask: Callable) -> None:
-    source = open_source(masked(mask))
-    assert without_gaps(source) == (source, ())
 
 
 def test_a_mask_that_is_also_an_output_is_left_alone() -> None:

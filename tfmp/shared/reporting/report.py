@@ -1,0 +1,91 @@
+"""Report: a conclusion and sections, which are rendered here in every form."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from tfmp.shared.html_page import framed
+from tfmp.shared.report_files import JsonObject, json_text, save_report
+from tfmp.shared.reporting.markdown import to_markdown
+from tfmp.shared.reporting.sections import Section, page
+
+
+class Report:
+    """What reports have in common; each is a frozen dataclass that says what is its own.
+
+    Attributes:
+        SUFFIXES: of the files that `save` writes.
+    """
+
+    SUFFIXES: ClassVar[tuple[str, ...]] = (".json", ".html")
+
+    @property
+    def title(self) -> str:
+        """Of the window."""
+        return self.heading
+
+    @property
+    def heading(self) -> str:
+        """Of the page."""
+        raise NotImplementedError
+
+    @property
+    def conclusion(self) -> str:
+        """Stands first in every form, a line for each sentence; empty if a section says it."""
+        return ""
+
+    @property
+    def signal(self) -> tuple[str, str]:
+        """PASS, FAIL or INCONCLUSIVE, and its words; empty for a report without a verdict."""
+        return "", ""
+
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """The parts of the report.
+
+        Args:
+            on_page: whether with figures and long tables.
+        """
+        raise NotImplementedError
+
+    def to_dict(self) -> JsonObject:
+        """The whole report, as plain JSON types."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        parts = [self.conclusion]
+        for section in self.sections(on_page=False):
+            for each in section.tables:
+                if each.rows:
+                    caption = [each.caption] if each.caption else []
+                    parts += ["", *caption, str(each)]
+            parts += ["", *section.lines] if section.lines else []
+        return "\n".join(parts).strip()
+
+    def _repr_html_(self) -> str:
+        """The page, in a notebook."""
+        _, told = self.signal
+        said = [told] if told else []
+        return framed(". ".join([*said, self._paragraph() or self.heading]), self._page())
+
+    def _page(self) -> str:
+        return page(self.title, self.heading, self._paragraph(), self.sections(), *self.signal)
+
+    def _paragraph(self) -> str:
+        return ". ".join(self.conclusion.splitlines())
+
+    def _markdown(self) -> str:
+        _, told = self.signal
+        heading = f"{self.heading}: {told}" if told else self.heading
+        return to_markdown(heading, self.conclusion, self.sections(on_page=False))
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the report: `.json` as data, `.html` as a self-contained page, `.md` as Markdown.
+
+        Raises:
+            ValueError: the path has another suffix, or the file cannot be written.
+        """
+        forms = {
+            ".json": lambda: json_text(self.to_dict()),
+            ".html": self._page,
+            ".md": self._markdown,
+        }
+        return save_report(path, {suffix: forms[suffix] for suffix in self.SUFFIXES})
