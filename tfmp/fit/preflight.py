@@ -1,7 +1,6 @@
 """Checks of a model before a mixed-precision `fit` begins; each finding comes with its fix."""
 
 import inspect
-import math
 import re
 import sys
 import textwrap
@@ -318,26 +317,6 @@ def _lost_decay(model: keras.Model, fmt: FloatFormat) -> Iterable[Finding]:
             )
 
 
-def vanishing_epsilons(planned: PlannedModel) -> Iterable[Finding]:
-    """An epsilon of 1e-8 is 0 in FP16, so that it no longer protects from dividing by 0."""
-    for node, fmt in planned.narrow_layers():
-        if is_builtin(node.layer):
-            continue  # built-in layers with an epsilon compute in float32 inside, or are kept in it
-        for name in ("epsilon", "eps"):
-            value = getattr(node.layer, name, None)
-            if not isinstance(value, float) or value <= 0 or math.isinf(value):
-                continue
-            if round_to(np.asarray(value), fmt) == 0:
-                smallest = fmt.smallest_subnormal
-                yield Finding(
-                    "vanishing epsilon",
-                    "problem",
-                    f"{node.path}.{name} = {value:g} is 0 in {fmt.name}, whose smallest number is "
-                    f"{smallest:.2g}",
-                    f"Keep the layer in float32: keep_float32=[{node.path!r}], or use 1e-3",
-                )
-
-
 def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
     """A float32 tensor in a layer's code makes float32 of all that comes after it there."""
     wide = planned.plan.promoted
@@ -428,7 +407,6 @@ CHECKS: tuple[Check, ...] = (
     clipping_of_scaled_gradients,
     narrow_losses,
     narrow_weights,
-    vanishing_epsilons,
     promoted_layers,
     kernels_in_float32,
     odd_sizes,
