@@ -210,8 +210,8 @@ intake = _options(
     click.option(
         "--architecture",
         metavar="FILE|FUNCTION",
-        help="For a MODEL of weights alone: JSON of model.to_json(), or FILE.py:function that "
-        "returns the model.",
+        help="Builds the model whose weights MODEL holds: JSON of model.to_json(), or "
+        "FILE.py:function that returns it.",
     ),
     click.option(
         "--max-memory",
