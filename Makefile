@@ -14,8 +14,10 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv)
 INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
 
-# Keeps TensorFlow's start-up chatter out of the output of these commands.
+# Keeps TensorFlow's start-up chatter out of the output of these commands; its first lines come before
+# it reads this variable.
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+QUIETLY = $(BIN)/python -m tfmp.shared.framework_start
 # pytest keeps the test files that it has prepared: preparing them takes each process five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -42,7 +44,7 @@ $(STAMP): $(BIN)/python pyproject.toml setup.cfg
 install: $(STAMP)  ## make the virtual environment with all that tests need (minutes, once)
 
 demo: $(DEMO)  ## train a digits model in mixed precision, convert it to FP16, prove it (half a minute; 2 minutes to install, once)
-	@$(BIN)/python samples/digits_end_to_end.py
+	@$(QUIETLY) samples/digits_end_to_end.py
 
 lint: $(STAMP)  ## lint and format (a second)
 	@echo "== lint"
@@ -76,7 +78,7 @@ test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (
 docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)
 	@echo "== docs"
 	@$(INSTALL) --quiet --editable '.[docs]'
-	@$(BIN)/python samples/digits_end_to_end.py build/demo > build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
+	@$(QUIETLY) samples/digits_end_to_end.py build/demo > build/demo.log 2>&1 || { cat build/demo.log; exit 1; }
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "read it: $(PYTHON) -m http.server --directory build/site"
 

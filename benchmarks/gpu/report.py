@@ -34,8 +34,6 @@ PAGE = ROOT / "docs" / "gpu.md"
 PICTURE = "gpu-drift.svg"
 RESULTS = ROOT / "build" / "gpu"
 NOT_YET = "Not measured yet."
-# Errors that a section names.
-MOST_ERRORS = 3
 
 _VERDICTS = ("PASS", "INCONCLUSIVE", "FAIL")
 # A drift that is foretold this many times too large or too small surprises.
@@ -339,9 +337,8 @@ def commands_section(document: Document, pictures: Path | None) -> Iterator[str]
         report = case["report"]
         yield f"- `tfmp {' '.join(case['arguments'])}`, status {case['status']}\n"
         if name == "doctor":
-            for finding in report["diagnoses"]:
-                if finding["status"] != "ok":
-                    yield f"  - {finding['status']}, {finding['check']}: {finding['message']}\n"
+            found = [one["check"] for one in report["diagnoses"] if one["status"] != "ok"]
+            yield f"  - {len(found)} findings: {', '.join(dict.fromkeys(found)) or 'none'}\n"
         else:
             yield f"  - {report['answer']}\n"
 
@@ -350,7 +347,7 @@ def litert_section(document: Document, pictures: Path | None) -> Iterator[str]:
     """Drift on LiteRT's CPU and GPU."""
     for name, case in measured(document).items():
         if "absent" in case:
-            yield f"- {name}: {case['absent']}\n"
+            yield f"- {name}: {case['absent'].partition('. ')[0]}.\n"
         elif "adapter" in case:
             yield f"- adapter: {case['adapter']}\n"
         else:
@@ -419,20 +416,10 @@ def _origin(documents: Iterable[Document]) -> str:
 
 
 def _unmeasured(document: Document) -> list[str]:
-    """Cases that failed or are left, as sentences."""
-    failed: dict[str, list[str]] = {}
-    for name, case in document["cases"].items():
-        if "error" in case:
-            failed.setdefault(str(case["error"]), []).append(name)
-    lines = [
-        f"- {names[0]}{f' (of {len(names)} cases)' * (len(names) > 1)}: {error}"
-        for error, names in list(failed.items())[:MOST_ERRORS]
-    ]
-    if others := list(failed.values())[MOST_ERRORS:]:
-        lines.append(f"- {sum(map(len, others))} cases with {len(others)} other errors.")
-    if document.get("left"):
-        lines.append(f"- {len(document['left'])} cases are not measured yet.")
-    return ["\n".join(["Without a result:\n", *lines]) + "\n"] if lines else []
+    """The number of cases that failed or are left; the results say why."""
+    failed = sum("error" in case for case in document["cases"].values())
+    count = failed + len(document.get("left") or ())
+    return [f"Cases without a result: {count}.\n"] if count else []
 
 
 def _drifts(case: Document, profile: str) -> tuple[float, float]:

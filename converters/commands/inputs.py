@@ -5,7 +5,7 @@ Everything that can be wrong with an option is told here, before a model is load
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfmp.converters.commands.options import Asked, Intake, Shown
 from tfmp.converters.shared.errors import InputError
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tfmp.converters.comparison import Plan
     from tfmp.converters.drift import Task
     from tfmp.converters.intake import ModelRequest
+
+_SHAPE = "NAME=SIZE,SIZE,..., as in image=1,224,224,3"
 
 
 def model_request(model: str, intake: Intake) -> "ModelRequest":
@@ -27,69 +29,53 @@ def model_request(model: str, intake: Intake) -> "ModelRequest":
         unsafe_load=intake.unsafe_load,
         architecture=intake.architecture,
         batch_size=intake.batch_size,
-        input_shapes=_shapes(intake.input_shapes),
-        sample_axes=_axes(intake.sample_axes),
-        states=_pairs("--state", "INPUT=OUTPUT", intake.states),
+        input_shapes=_named("--input-shape", _SHAPE, intake.input_shapes, _shape),
+        sample_axes=_named("--sample-axis", "NAME=AXIS, as in state=1", intake.sample_axes, int),
+        states=_named("--state", "INPUT=OUTPUT", intake.states),
         lean=True,
     )
 
 
-def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
+def _named(
+    option: str, form: str, texts: Sequence[str], read: Callable[[str], Any] = str
+) -> dict[str, Any]:
+    """The values of a repeatable option, by the name before its equals sign, each name once.
+
+    Args:
+        option: of the command line.
+        form: its form in words.
+        texts: its values.
+        read: what a value is; raises `ValueError` for one that is none.
+    """
+    found: dict[str, Any] = {}
     for text in texts:
-        name, shape = _shape("--input-shape", text)
-        if name in shapes:
-            raise InputError(f"--input-shape {text!r}: {name!r} has a shape already. Give one.")
-        shapes[name] = shape
-    return shapes
-
-
-def _axes(texts: Sequence[str]) -> dict[str, int]:
-    axes = _pairs("--sample-axis", "NAME=AXIS", texts)
-    for name, axis in axes.items():
-        if not axis.isdecimal():
-            raise InputError(
-                f"--sample-axis '{name}={axis}' is not NAME=AXIS; write it as in state=1."
-            )
-    return {name: int(axis) for name, axis in axes.items()}
-
-
-def _pairs(option: str, form: str, texts: Sequence[str]) -> dict[str, str]:
-    """The names and values of a repeatable option, each name once."""
-    pairs: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.rpartition("=")
-        if not (equals and name and value):
+        name, _, value = text.rpartition("=")
+        try:
+            known = read(value) if name and value else None
+        except ValueError:
+            known = None
+        if known is None:
             raise InputError(f"{option} {text!r} is not {form}. Write it with an equals sign.")
-        if name in pairs:
+        if name in found:
             raise InputError(f"{option} {text!r}: {name!r} was given already. Give it once.")
-        pairs[name] = value
-    return pairs
+        found[name] = known
+    return found
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(int(size) for size in text.split(","))
 
 
 def _sizes(texts: Sequence[str]) -> list[dict[str, tuple[int, ...]]]:
     """The shapes that belong together: the first of each input, the second of each, and so on."""
     found: list[dict[str, tuple[int, ...]]] = []
     for text in texts:
-        name, shape = _shape("--sizes", text)
-        chosen = next((each for each in found if name not in each), None)
+        shape = _named("--sizes", _SHAPE, [text], _shape)
+        chosen = next((each for each in found if not each.keys() & shape.keys()), None)
         if chosen is None:
             found.append(chosen := {})
-        chosen[name] = shape
+        chosen |= shape
     return found
-
-
-def _shape(option: str, text: str) -> tuple[str, tuple[int, ...]]:
-    name, equals, sizes = text.rpartition("=")
-    try:
-        shape = tuple(int(size) for size in sizes.split(","))
-    except ValueError:
-        shape = ()
-    if not equals or not name or not shape:
-        raise InputError(
-            f"{option} {text!r} is not NAME=SIZE,SIZE,...; write it as in image=1,224,224,3."
-        )
-    return name, shape
 
 
 def _latency(asked: Asked) -> bool | tuple[int, ...]:

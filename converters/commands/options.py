@@ -1,7 +1,7 @@
-"""The options of `tfmp-convert`: the flags of its commands, and the frozen objects they become."""
+"""The options of `tfmp-convert`: fields of frozen objects, which declare their flags."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import wraps
 from typing import Any
 
@@ -11,7 +11,7 @@ from tfmp.converters.commands.config import load_config
 from tfmp.converters.commands.guard import set_limit
 from tfmp.converters.commands.kinds import Choices, Number
 from tfmp.converters.formats import PRECISIONS, Format
-from tfmp.converters.shared.options import Option, options_of
+from tfmp.converters.shared.options import Option, option, options_of
 from tfmp.shared.commands import GroupedCommand
 from tfmp.shared.wording import joined
 
@@ -23,53 +23,136 @@ PATH = click.Path()
 
 @dataclass(frozen=True)
 class Intake:
-    """How the model is to be opened; each field is the option of its name."""
+    """How the model is to be opened."""
 
-    batch_size: int | None = None
-    input_shapes: tuple[str, ...] = ()
-    sample_axes: tuple[str, ...] = ()
-    states: tuple[str, ...] = ()
-    signature: str | None = None
-    custom_objects: tuple[str, ...] = ()
-    unsafe_load: bool = False
-    architecture: str | None = None
-    max_memory: str | None = None
+    batch_size: int | None = option(
+        None, "Batch size of the file [default: any; TFLite: 1].", metavar="N", flag="batch"
+    )
+    input_shapes: tuple[str, ...] = option(
+        (),
+        "Shape of an input with its batch axis, as in image=1,224,224,3. Repeatable.",
+        metavar="NAME=SIZES",
+        flag="input-shape",
+    )
+    sample_axes: tuple[str, ...] = option(
+        (),
+        "Axis of the samples, if not the first. Repeatable.",
+        metavar="NAME=AXIS",
+        flag="sample-axis",
+    )
+    states: tuple[str, ...] = option(
+        (),
+        "Input that takes an OUTPUT of the call before; data holds sequences then. Repeatable.",
+        metavar="INPUT=OUTPUT",
+        flag="state",
+    )
+    signature: str | None = option(
+        None, "Signature of a SavedModel [default: serving_default or serve].", metavar="NAME"
+    )
+    custom_objects: tuple[str, ...] = option(
+        (), "Module that defines custom classes of the model. Repeatable.", metavar="MODULE"
+    )
+    unsafe_load: bool = option(False, "Run Lambda layers and other code of a file that you trust.")
+    architecture: str | None = option(
+        None,
+        "Builds the model whose weights MODEL holds: JSON of model.to_json(), or FILE.py:function "
+        "that returns it.",
+        metavar="FILE|FUNCTION",
+    )
+    max_memory: str | None = option(
+        None, "Memory to stop at [default: 90 %].", metavar="SIZE", callback=set_limit
+    )
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The comparison that is asked for; each field is the option of its name.
+    """The comparison that is asked for; a command that lacks some of it has the defaults."""
 
-    A command that lacks some of the options has their defaults.
-    """
-
-    data: str | None = None
-    labels: str | None = None
-    budget: tuple[str, ...] = ()
-    reports: tuple[str, ...] = ()
-    split: bool = False
-    explain: bool = False
-    reproduce: str | None = None
-    device: str = "auto"
-    emulate: str | None = None
-    latency: bool = False
-    latency_batch_sizes: str | None = None
-    ray: str | None = None
-    workers: int | None = None
-    tasks: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    sizes: tuple[str, ...] = ()
+    data: str | None = option(
+        None,
+        "Samples: an .npz file (an array for each input, and labels), an .npy file, a folder of "
+        "images in class folders, or FILE.py:function.",
+        metavar="DATA",
+        path=True,
+    )
+    labels: str | None = option(
+        None, "Labels that the data lacks: an .npy or .npz file.", metavar="FILE", path=True
+    )
+    budget: tuple[str, ...] = option(
+        (), "Limit, such as flip_rate=0.02. Repeatable.", metavar="NAME=VALUE"
+    )
+    reports: tuple[str, ...] = option(
+        (),
+        "Drift report: .json, .html, .md, .xml (JUnit), .card.md or .nodes.json. Repeatable.",
+        metavar="FILE",
+        flag="report",
+        path=True,
+    )
+    split: bool = option(False, "Measure export, weights and arithmetic apart.")
+    explain: bool = option(False, "Find the layer to blame and the worst samples.")
+    reproduce: str | None = option(
+        None,
+        "Folder for the worst node of --explain, with a script [default: beside the first report].",
+        metavar="DIR",
+        path=True,
+    )
+    device: str = option(
+        "auto",
+        "Device to compare on; auto takes CUDA for ONNX files where it works.",
+        choices=("auto", "cpu", "gpu"),
+    )
+    emulate: str | None = option(
+        None,
+        "Arithmetic that a CPU emulates: gpu, pessimistic, ort-cuda, tensorrt, litert-gpu, "
+        "litert-cpu or webgpu [default: the target, or ort-cuda].",
+        metavar="PROFILE",
+    )
+    latency: bool = option(False, "Time single calls.")
+    latency_batch_sizes: str | None = option(
+        None, "Time calls of these sizes, and their memory.", metavar="N,N"
+    )
+    ray: str | None = option(
+        None,
+        "Compare on workers of a Ray: local starts one here; auto and HOST:PORT take one that "
+        "runs.",
+        metavar="ADDRESS|local",
+    )
+    workers: int | None = option(
+        None, "Workers for --ray [default: one for four CPUs].", metavar="N"
+    )
+    tasks: tuple[str, ...] = option(
+        (),
+        "Meaning of an output: classification[:axis=A], multilabel, binary, regression, "
+        "embedding, detection[:columns=0-3], tokens, ids, reconstruction, angle[:period=360], "
+        "quaternion[:columns=0-3] or other. Repeatable.",
+        metavar="OUTPUT=KIND",
+        flag="task",
+    )
+    metrics: tuple[str, ...] = option(
+        (),
+        "FILE.py:function of predictions and labels. Repeatable.",
+        metavar="FUNCTION",
+        flag="metric",
+    )
+    sizes: tuple[str, ...] = option(
+        (),
+        "Sizes to judge on, too, number of samples first, as in tokens=4,6000: samples made of "
+        "the data's values, which can only make the verdict FAIL. Repeatable.",
+        metavar="INPUT=SIZE,...",
+    )
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The printing and replacing that is asked for; each field is the option of its name."""
+    """The printing and replacing that is asked for."""
 
-    as_json: bool = False
-    quiet: bool = False
-    verbose: bool = False
-    save_config: str | None = None
-    force: bool = False
+    as_json: bool = option(False, "Print one JSON document on stdout.", flag="json")
+    quiet: bool = option(False, "Print the verdict only, and no progress.", short="-q")
+    verbose: bool = option(False, "Also print every check and note.", short="-v")
+    save_config: str | None = option(
+        None, "TOML file for the options of this run.", metavar="FILE", path=True
+    )
+    force: bool = option(False, "Replace files that exist.")
 
 
 @dataclass(frozen=True)
@@ -138,9 +221,6 @@ def _options(*decorators: Decorator) -> Decorator:
     return apply
 
 
-force = click.option("--force", is_flag=True, help="Replace files that exist.")
-
-
 def _precision(formats: Sequence[Format]) -> Decorator:
     """The option of the precision, with the meaning of mixed for these formats."""
     mixing = joined([format.title for format in formats if "mixed" in format.precisions])
@@ -161,106 +241,52 @@ def _precision(formats: Sequence[Format]) -> Decorator:
     )
 
 
-intake = _options(
-    click.option(
-        "--batch",
-        "batch_size",
-        type=Number(),
-        metavar="N",
-        help="Batch size of the file [default: any; TFLite: 1].",
-    ),
-    click.option(
-        "--input-shape",
-        "input_shapes",
-        metavar="NAME=SIZES",
-        multiple=True,
-        help="Shape of an input with its batch axis, as in image=1,224,224,3. Repeatable.",
-    ),
-    click.option(
-        "--sample-axis",
-        "sample_axes",
-        metavar="NAME=AXIS",
-        multiple=True,
-        help="Axis of the samples, if not the first. Repeatable.",
-    ),
-    click.option(
-        "--state",
-        "states",
-        metavar="INPUT=OUTPUT",
-        multiple=True,
-        help="Input that takes an OUTPUT of the call before; data holds sequences then. "
-        "Repeatable.",
-    ),
-    click.option(
-        "--signature",
-        metavar="NAME",
-        help="Signature of a SavedModel [default: serving_default or serve].",
-    ),
-    click.option(
-        "--custom-objects",
-        metavar="MODULE",
-        multiple=True,
-        help="Module that defines custom classes of the model. Repeatable.",
-    ),
-    click.option(
-        "--unsafe-load",
-        is_flag=True,
-        help="Run Lambda layers and other code of a file that you trust.",
-    ),
-    click.option(
-        "--architecture",
-        metavar="FILE|FUNCTION",
-        help="Builds the model whose weights MODEL holds: JSON of model.to_json(), or "
-        "FILE.py:function that returns it.",
-    ),
-    click.option(
-        "--max-memory",
-        metavar="SIZE",
-        callback=set_limit,
-        help="Memory to stop at [default: 90 %].",
-    ),
-)
-
-
 def _of_formats(formats: Sequence[Format]) -> Decorator:
     """The options that the formats declare; a name that several of them have is one option."""
     declared = {
-        item.name: (item.default, told)
-        for format in formats
-        for item, told in options_of(format.options)
+        item.name: (item, told) for one in formats for item, told in options_of(one.options)
     }
-    return _options(*(_declared(name, *about) for name, about in declared.items()))
+    return _options(*(_click_option(*about) for about in declared.values()))
 
 
-def _declared(name: str, default: Any, told: Option) -> Decorator:
-    """One option of a format, as click has it."""
-    flag = f"--{(told.flag or name).replace('_', '-')}"
-    about: dict[str, Any] = {"help": told.help}
-    if isinstance(default, bool):
-        about["is_flag"] = True
-    elif isinstance(default, tuple):
-        about |= {"multiple": True, "metavar": told.metavar}
+def _declared(kind: type, *names: str, **helps: str) -> Decorator:
+    """The options that fields of a dataclass declare.
+
+    Args:
+        kind: the dataclass.
+        names: the fields; all without any.
+        helps: other help texts than those of the fields, by field.
+    """
+    return _options(
+        *(
+            _click_option(item, replace(told, help=helps.get(item.name, told.help)))
+            for item, told in options_of(kind)
+            if not names or item.name in names
+        )
+    )
+
+
+def _click_option(item: Field[Any], told: Option) -> Decorator:
+    """One option as click has it."""
+    flags = [f"--{(told.flag or item.name).replace('_', '-')}", *filter(None, [told.short])]
+    about: dict[str, Any] = {"help": told.help, "metavar": told.metavar}
+    about |= {"callback": told.callback} if told.callback else {}
+    if isinstance(item.default, bool):
+        about = {"help": told.help, "is_flag": True}
     elif told.choices:
-        about |= {"type": Choices(told.choices), "default": default, "show_default": True}
-    else:  # numbers that have no default of their own
-        about |= {"type": Number(), "metavar": told.metavar}
-    return click.option(flag, name, **about)
+        about |= {"type": Choices(told.choices), "default": item.default, "show_default": True}
+    elif item.type == int | None:
+        about["type"] = Number()
+    elif told.path:
+        about["type"] = PATH
+    if isinstance(item.default, tuple):
+        about["multiple"] = True
+    return click.option(*flags, item.name, **about)
 
 
-_budget = click.option(
-    "--budget",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Limit, such as flip_rate=0.02. Repeatable.",
-)
-_reports = click.option(
-    "--report",
-    "reports",
-    type=PATH,
-    metavar="FILE",
-    multiple=True,
-    help="Drift report: .json, .html, .md, .xml (JUnit), .card.md or .nodes.json. Repeatable.",
-)
+force = _declared(Shown, "force")
+
+intake = _declared(Intake)
 
 judged_for = click.option(
     "--target",
@@ -270,112 +296,20 @@ judged_for = click.option(
     "[default: that of the file, or ort-cuda].",
 )
 
-comparison = _options(
-    click.option(
-        "--data",
-        type=PATH,
-        metavar="DATA",
-        help="Samples: an .npz file (an array for each input, and labels), an .npy file, a "
-        "folder of images in class folders, or FILE.py:function.",
-    ),
-    click.option(
-        "--labels",
-        type=PATH,
-        metavar="FILE",
-        help="Labels that the data lacks: an .npy or .npz file.",
-    ),
-    click.option(
-        "--task",
-        "tasks",
-        metavar="OUTPUT=KIND",
-        multiple=True,
-        help="Meaning of an output: classification[:axis=A], multilabel, binary, regression, "
-        "embedding, detection[:columns=0-3], tokens, ids, reconstruction, angle[:period=360], "
-        "quaternion[:columns=0-3] or other. Repeatable.",
-    ),
-    click.option(
-        "--metric",
-        "metrics",
-        metavar="FUNCTION",
-        multiple=True,
-        help="FILE.py:function of predictions and labels. Repeatable.",
-    ),
-    click.option(
-        "--sizes",
-        metavar="INPUT=SIZE,...",
-        multiple=True,
-        help="Sizes to judge on, too, number of samples first, as in tokens=4,6000: samples "
-        "made of the data's values, which can only make the verdict FAIL. Repeatable.",
-    ),
-    _budget,
-    _reports,
-    click.option(
-        "--split",
-        is_flag=True,
-        help="Measure export, weights and arithmetic apart.",
-    ),
-    click.option(
-        "--explain",
-        is_flag=True,
-        help="Find the layer to blame and the worst samples.",
-    ),
-    click.option(
-        "--reproduce",
-        type=PATH,
-        metavar="DIR",
-        help="Folder for the worst node of --explain, with a script [default: beside the first "
-        "report].",
-    ),
-    click.option(
-        "--device",
-        type=Choices(["auto", "cpu", "gpu"]),
-        default="auto",
-        show_default=True,
-        help="Device to compare on; auto takes CUDA for ONNX files where it works.",
-    ),
-    click.option(
-        "--emulate",
-        metavar="PROFILE",
-        help="Arithmetic that a CPU emulates: gpu, pessimistic, ort-cuda, tensorrt, litert-gpu, "
-        "litert-cpu or webgpu [default: the target, or ort-cuda].",
-    ),
-    click.option("--latency", is_flag=True, help="Time single calls."),
-    click.option(
-        "--latency-batch-sizes",
-        metavar="N,N",
-        help="Time calls of these sizes, and their memory.",
-    ),
-    click.option(
-        "--ray",
-        metavar="ADDRESS|local",
-        help="Compare on workers of a Ray: local starts one here; auto and HOST:PORT take one "
-        "that runs.",
-    ),
-    click.option(
-        "--workers",
-        type=Number(),
-        metavar="N",
-        help="Workers for --ray [default: one for four CPUs].",
-    ),
-)
+comparison = _declared(Asked)
 
 inspection = _options(
-    click.option(
-        "--data",
-        type=PATH,
-        metavar="DATA",
-        help="Samples to measure ranges on, in the forms of a conversion.",
-    ),
-    click.option(
-        "--report",
+    _declared(
+        Asked,
+        "data",
         "reports",
-        type=PATH,
-        metavar="FILE",
-        multiple=True,
-        help="File for the audit: .json, or .html with a picture of every range. Repeatable.",
+        data="Samples to measure ranges on, in the forms of a conversion.",
+        reports="File for the audit: .json, or .html with a picture of every range. Repeatable.",
     ),
     force,
 )
+
+rejudging = _options(_declared(Asked, "budget", "reports"), force)
 
 planning = _options(
     click.option(
@@ -404,22 +338,8 @@ planning = _options(
     ),
 )
 
-rejudging = _options(_budget, _reports, force)
-
 shown = _options(
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
-    click.option(
-        "--quiet",
-        "-q",
-        is_flag=True,
-        help="Print the verdict only, and no progress.",
-    ),
-    click.option(
-        "--verbose",
-        "-v",
-        is_flag=True,
-        help="Also print every check and note.",
-    ),
+    _declared(Shown, "as_json", "quiet", "verbose"),
     click.option(
         "--config",
         type=PATH,
@@ -429,12 +349,7 @@ shown = _options(
         callback=load_config,
         help="TOML file with options by their long names.",
     ),
-    click.option(
-        "--save-config",
-        type=PATH,
-        metavar="FILE",
-        help="TOML file for the options of this run.",
-    ),
+    _declared(Shown, "save_config"),
 )
 
 

@@ -10,10 +10,9 @@ from tfmp.converters.commands.options import Shown
 from tfmp.converters.commands.session import readers_may_leave
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.options import check_count
+from tfmp.shared.reporting import Section, Table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tfmp.converters.drift import DriftBudget
     from tfmp.converters.drift.verdict import Outlook
 
@@ -62,16 +61,17 @@ def print_outlooks(found: "Sequence[Outlook]", samples: int | None, shown: Shown
         elif not shown.quiet:
             from rich.console import Console
 
+            from tfmp.shared.reporting import print_section
+
             console = Console(highlight=False)
             for each in found:
-                console.print(
-                    f"{each.limit} of at most {each.value:.4g} ({each.confidence:.4g} confidence)",
-                    style="bold",
+                limit = f"{each.limit} of at most {each.value:.4g}"
+                section = Section(
+                    f"{limit} ({each.confidence:.4g} confidence)",
+                    tables=(_counts(each), _truths(each, samples)),
+                    lines=() if samples is None else (_told(each, samples),),
                 )
-                console.print(_counts(each))
-                console.print(_truths(each, samples))
-                if samples is not None:
-                    console.print(_told(each, samples))
+                print_section(section, console)
                 console.print()
             console.print(
                 "Samples with the same inputs count once. A FAIL takes a little more where a "
@@ -80,35 +80,31 @@ def print_outlooks(found: "Sequence[Outlook]", samples: int | None, shown: Shown
             )
 
 
-def _counts(outlook: "Outlook") -> "Table":
-    what = "flips seen" if outlook.limit == "flip_rate" else "answers lost, gained"
-    table = _table(what, "PASS from", "FAIL up to")
-    for seen in outlook.seen:
-        count = f"{seen.lost}" if outlook.limit == "flip_rate" else f"{seen.lost}, {seen.gained}"
-        table.add_row(count, _samples(seen.passes_from), _samples(seen.fails_up_to))
-    return table
+def _counts(outlook: "Outlook") -> Table:
+    flips = outlook.limit == "flip_rate"
+    return Table(
+        ("flips seen" if flips else "answers lost, gained", "PASS from", "FAIL up to"),
+        tuple(
+            (
+                f"{seen.lost}" if flips else f"{seen.lost}, {seen.gained}",
+                _samples(seen.passes_from),
+                _samples(seen.fails_up_to),
+            )
+            for seen in outlook.seen
+        ),
+    )
 
 
-def _truths(outlook: "Outlook", samples: int | None) -> "Table":
+def _truths(outlook: "Outlook", samples: int | None) -> Table:
     from tfmp.converters.drift.verdict import CHANCES
 
     what = "true rate" if outlook.limit == "flip_rate" else "answers that change"
     asked = [] if samples is None else [f"PASS with {samples:,} samples"]
-    table = _table(what, *(f"{chance:.0%} PASS from" for chance in CHANCES), *asked)
+    rows = []
     for truth in outlook.chances:
         chance = [] if truth.chance is None else [f"{truth.chance:.1%}"]
-        table.add_row(f"{truth.rate:.4%}", *map(_samples, truth.samples), *chance)
-    return table
-
-
-def _table(*headings: str) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    return table
+        rows.append((f"{truth.rate:.4%}", *map(_samples, truth.samples), *chance))
+    return Table((what, *(f"{chance:.0%} PASS from" for chance in CHANCES), *asked), tuple(rows))
 
 
 def _samples(count: int | None) -> str:
@@ -121,7 +117,7 @@ def _told(outlook: "Outlook", samples: int) -> str:
         return f"{count:,} {what}{'' if count == 1 else 's'}"
 
     passes, fails = outlook.passes_with, outlook.fails_with
-    told = "no number is a PASS" if passes is None else f"at most {number(passes)} make a PASS"
-    told += " and none is a FAIL" if fails is None else f" and at least {number(fails)} a FAIL"
+    told = "no number is a PASS" if passes is None else f"a PASS has at most {number(passes)}"
+    told += " and none is a FAIL" if fails is None else f" and a FAIL at least {number(fails)}"
     gained = "" if outlook.limit == "flip_rate" else ", if none is gained"
     return f"With {samples:,} samples, {told}{gained}; any other number is INCONCLUSIVE."

@@ -41,17 +41,11 @@ def _pixels(array: np.ndarray) -> np.ndarray | None:
 
 
 def _to_bytes(values: np.ndarray) -> np.ndarray:
-    """Bytes of 0 to 255, from any of the usual ranges of values."""
-    values = np.nan_to_num(values.astype(np.float64), posinf=0.0, neginf=0.0)
-    low, high = float(values.min()), float(values.max())
-    if low >= 0 and high <= 1:
-        scaled = values * 255
-    elif low >= 0 and 1.5 < high <= 255:
-        scaled = values
-    elif low >= -1 and high <= 1:
-        scaled = (values + 1) * 127.5
-    else:
-        scaled = (values - low) * (255 / ((high - low) or 1.0))
+    """Bytes of 0 to 255, from the smallest to the largest value."""
+    values = values.astype(np.float64)
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+    scaled = (np.nan_to_num(values, nan=low, posinf=low) - low) * (255 / ((high - low) or 1.0))
     return np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
 
 

@@ -2,20 +2,20 @@
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from tfmp.converters.report.summary import number, percent, printable
-from tfmp.converters.report.terminal import print_table
+from tfmp.converters.report.summary import number, percent
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_output
 from tfmp.converters.tflite.audit import ActivationFinding, Audit
 from tfmp.shared.atomic_file import replacing
-from tfmp.shared.html_page import NONE, Bar
+from tfmp.shared.html_page import NONE, Bar, printable
 from tfmp.shared.numerics import FLOAT16
-from tfmp.shared.reporting import Picture, Section, Table, page, table_of
+from tfmp.shared.reporting import Picture, Section, Table, page, print_section, table_of
 
 SUFFIXES = (".json", ".html")
 
@@ -70,23 +70,43 @@ def headline(audit: Audit) -> str:
 
 
 def print_audit(audit: Audit, console: Console) -> None:
-    """Prints the answer; then constants, the most endangered activations and the unknowns."""
+    """Prints the answer; then the most endangered activations, constants and the unknowns."""
     console.print(Text(printable(headline(audit)), style="bold red" if audit.dangers else "bold"))
-    for constant in audit.constants[:_MOST_ROWS]:
-        sign, style = ("✗ ", "bold red") if constant.serious else ("! ", "bold yellow")
-        console.print(Text(sign, style=style).append(printable(str(constant)), style="default"))
-    if len(audit.constants) > _MOST_ROWS:
-        console.print(f"  and {len(audit.constants) - _MOST_ROWS} more constants")
-    print_table(_table(audit.activations[:_MOST_ROWS]), console)
-    if len(audit.activations) > _MOST_ROWS:
-        console.print(f"and {len(audit.activations) - _MOST_ROWS} more that are in less danger")
-    for unknown in audit.unknown:
-        console.print(Text(f"unknown: {printable(unknown)}", style="dim"))
+    for section in sections(audit, _MOST_ROWS):
+        print_section(section, console)
+
+
+def sections(audit: Audit, most: int) -> list[Section]:
+    """The audit, with so many of its activations and constants."""
+    shown, constants = audit.activations[:most], audit.constants[:most]
+    caption = (
+        f"Largest magnitudes on {audit.samples} samples, on a scale of powers of two (thin line: "
+        "largest sum inside the operator; dashed line: 65504, where FP16 ends)"
+    )
+    return [
+        Section(
+            "Activations, the most endangered first",
+            pictures=(Picture(caption, tuple(map(range_bar, shown)), _share(FLOAT16.max)),),
+            tables=(_table(shown),),
+            quiet=_more(audit.activations[most:], "activations are in less danger"),
+        ),
+        Section(
+            "Constants",
+            lines=tuple(f"{'✗' if one.serious else '!'} {one}" for one in constants)
+            or ("FP16 only rounds the last digits of every constant.",),
+            quiet=_more(audit.constants[most:], "constants lose less"),
+        ),
+        Section("Not known from this audit", lines=audit.unknown),
+    ]
+
+
+def _more(others: Sequence[object], told: str) -> tuple[str, ...]:
+    return (f"{len(others)} more {told}.",) if others else ()
 
 
 def _table(found: tuple[ActivationFinding, ...]) -> Table:
     return table_of(
-        "Activations, the most endangered first",
+        "",
         found,
         {
             "Status": lambda one: f"{_SIGNS[one.status]} {one.status}",
@@ -131,25 +151,5 @@ def _share(value: float) -> float:
 
 def to_html(audit: Audit) -> str:
     """The audit as a page with inline style and pictures, without scripts or other files."""
-    drawn = audit.activations[:_MOST_DRAWN]
-    caption = (
-        f"Largest magnitudes on {audit.samples} samples, on a scale of powers of two (thin line: "
-        "largest sum inside the operator; dashed line: 65504, where FP16 ends)"
-    )
-    more = len(audit.activations) - len(drawn)
-    parts = [
-        Section(
-            "Ranges",
-            pictures=(Picture(caption, tuple(map(range_bar, drawn)), _share(FLOAT16.max)),),
-            tables=(_table(drawn),),
-            quiet=(f"{more} more activations are in less danger.",) if more > 0 else (),
-        ),
-        Section(
-            "Constants",
-            lines=tuple(map(str, audit.constants))
-            or ("FP16 only rounds the last digits of every constant.",),
-        ),
-        Section("Unknown to this audit", lines=audit.unknown),
-    ]
     title = f"FP16 audit of {audit.model}"
-    return page(title, title, headline(audit), parts)
+    return page(title, title, headline(audit), sections(audit, _MOST_DRAWN))

@@ -1,28 +1,23 @@
 """What a report shows, in the order in which it is read: verdict, cause and remedy, then data."""
 
-from dataclasses import fields
-
-from tfmp.converters.drift import DriftBudget, OutputDrift
+from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
-from tfmp.converters.report.explanation import Explanation
+from tfmp.converters.report.explanation import Explanation, WorstSample
 from tfmp.converters.report.figures import (
     BUDGET_LINE,
     budget_bars,
-    latency_bars,
     layer_picture,
     layer_table,
     lost_bars,
-    size_bars,
-    stage_bars,
 )
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
-    STAGES,
-    asked_texts,
+    asked_for,
     data_notes,
     decided_by,
     findings,
     headline,
+    limits,
     meaning_texts,
     number,
     number_of_ms,
@@ -30,7 +25,7 @@ from tfmp.converters.report.summary import (
     runtime_text,
     scope,
     size_text,
-    statements_text,
+    small_print,
     value_text,
     worst_rel_l2,
 )
@@ -49,6 +44,8 @@ _READING = (
     "label or an id. Tie: a decision that the reference itself hardly made. Flip: a sample of "
     "which the candidate decides anything differently. Lost, gained: labelled samples that only "
     "the reference, or only the candidate, has right.",
+    "Bounds: a PASS needs all of them, each at the budget's confidence. A FAIL by a bound is "
+    "corrected for their number (Holm).",
     "FP16 spacing: distance between neighbouring FP16 numbers; correct rounding is off by half of "
     "one at most.",
     "FP16 weights only: the runner computed in FP32, so the report says nothing about overflow "
@@ -80,16 +77,15 @@ def verdict_table(report: DriftReport) -> Table:
 
 
 def latency_table(report: DriftReport) -> Table:
-    """The calls with each batch size, by size and then by model; without rows unless timed."""
-    found = [
-        (f"{report.reference.name}, Keras {latency.policy}", latency)
-        for latency in report.reference.latencies
-    ]
-    for candidate in report.candidates:
-        found += [(candidate.name, latency) for latency in candidate.latencies]
+    """The calls that were timed, by number of samples and then by model; without rows if none."""
+    found = []
+    for one in (report.reference, *report.candidates):
+        for latency in one.latencies or filter(None, [one.latency]):
+            policy = f", Keras {latency.policy}" if latency.policy else ""
+            found.append((f"{one.name}{policy}", latency))
     return table_of(
-        "Calls with each batch size. Each file and each size ran in a process of its own; memory "
-        "is the highest rise of that process from before it loaded the model",
+        "Median time of a call, without emulation; memory is the highest rise of a process of its "
+        "own, loading included",
         sorted(found, key=lambda row: row[1].batch),
         {
             "Samples": lambda row: f"{row[1].batch:,}",
@@ -100,8 +96,9 @@ def latency_table(report: DriftReport) -> Table:
                 f"{row[1].batch / row[1].median_ms * 1e3:,.0f}" if row[1].median_ms else NONE
             ),
             "Memory": lambda row: size_text(row[1].memory_bytes),
+            "Runs on": lambda row: f"{row[1].runner}, {row[1].device}",
         },
-        ("Model",),
+        ("Model", "Runs on"),
     )
 
 
@@ -110,80 +107,61 @@ def sections(report: DriftReport) -> list[Section]:
     floor = (_FLOOR,) if report.reference.noise_floor else ()
     return [
         conclusion(report),
-        *(_candidate(report, candidate) for candidate in report.candidates),
-        Section(
-            "Size and latency" if latency_bars(report) else "Size",
-            pictures=(
-                Picture("Files beside each other", size_bars(report)),
-                Picture(
-                    "Median time of one call (5 to 95 of 100 calls), on this machine",
-                    latency_bars(report),
-                ),
-            ),
-            tables=(latency_table(report),),
-        ),
-        Section("How to read this", quiet=(statements_text(report), *_READING, *floor)),
+        *map(candidate_section, report.candidates),
+        Section("Latency", tables=(latency_table(report),)),
+        Section("How to read this", quiet=(*_READING, *floor)),
         *_evidence(report),
     ]
 
 
-def conclusion(report: DriftReport) -> Section:
-    """Verdict, cause and remedy of each candidate, and the picture of its budget."""
-    facts: list[tuple[str, str]] = []
-    for names, lines in findings(report):
-        several = f"{names}: " if len(report.candidates) > 1 else ""
-        facts += [(several + label, text) for label, text in lines]
-    facts += dict.fromkeys(fact for one in report.candidates for fact in scope(report, one))
+def conclusion(report: DriftReport, short: bool = False) -> Section:
+    """Verdict, cause and remedy of each candidate, and the picture of its budget.
+
+    Args:
+        report: of a comparison.
+        short: leaves out what the verdicts hold for, notes, and the samples and limits.
+    """
+    parts: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for one in report.candidates:
+        facts = [*findings(report, one), *asked_for(report, one)]
+        facts += [] if short else scope(report, one)
+        parts.setdefault(tuple(facts), []).append(one.name)
     caption = (
         "Budget used (bar: measured; thin line: upper bound at "
         f"{report.budget.confidence:.0%} confidence; dashed line: limit)"
     )
+    notes = [f"Note: {note}" for note in data_notes(report)]
     return Section(
         "Verdict",
         tables=(verdict_table(report),),
-        facts=tuple(facts),
+        parts=tuple(Section(", ".join(names), facts=facts) for facts, names in parts.items()),
         pictures=(
             Picture("Share of values that FP16 lost", lost_bars(report.candidates)),
             Picture(caption, budget_bars(report.candidates), BUDGET_LINE),
         ),
-        quiet=tuple(f"Note: {note}" for note in data_notes(report)),
+        quiet=(*notes, *(() if short else (small_print(report),))),
     )
 
 
-def _candidate(report: DriftReport, candidate: CandidateReport) -> Section:
+def candidate_section(candidate: CandidateReport) -> Section:
     """Every check of a candidate, and its distances."""
-    pictures, tables = [], [*_outputs_tables(candidate), _labels_table(candidate)]
-    caption = (
-        "Where the drift comes from: relative L2 error that each step added, on a logarithmic scale"
-    )
-    pictures.append(Picture(caption, stage_bars(report, candidate)))
-    lines = [*candidate.reasons, *meaning_texts(candidate)]
-    lines += [
-        f"{STAGES.get(stage.name, stage.name)}: not measured, {stage.error}"
-        for stage in candidate.stages
-        if stage.error
-    ]
-    samples: tuple[Sample, ...] = ()
-    if (found := candidate.explanation) is not None:
-        lines += asked_texts(report, candidate)
-        pictures.append(layer_picture(found, candidate.verdict is Verdict.FAIL))
-        tables.append(layer_table(found))
-        samples = tuple(
-            Sample(
-                f"sample {one.index:,}: {f'{one.answer}, ' if one.answer else ''}"
-                f"rel. L2 {number(one.error)}",
-                one.thumbnail,
-            )
-            for one in found.worst
-        )
+    found = candidate.explanation
+    failed = candidate.verdict is Verdict.FAIL
+    tables = [*_outputs_tables(candidate), _labels_table(candidate)]
     return Section(
         f"{candidate.name} {SIGNS[candidate.verdict]} {candidate.verdict}",
-        lines=tuple(lines),
-        pictures=tuple(pictures),
-        tables=tuple(tables),
-        samples=samples,
-        quiet=(*(f"Note: {note}" for note in alike_once(candidate.notes)), *_measured_on(found)),
+        lines=(*candidate.reasons, *meaning_texts(candidate)),
+        pictures=() if found is None else (layer_picture(found, failed),),
+        tables=tuple(tables if found is None else [*tables, layer_table(found)]),
+        samples=tuple(map(_sample, found.worst)) if found is not None else (),
+        quiet=tuple(_measured_on(found)),
     )
+
+
+def _sample(one: WorstSample) -> Sample:
+    answer = f"{one.answer}, " if one.answer else ""
+    text = f"sample {one.index:,}: {answer}rel. L2 {number(one.error)}"
+    return Sample(text, one.thumbnail)
 
 
 def _measured_on(found: Explanation | None) -> list[str]:
@@ -210,10 +188,7 @@ def _outputs_tables(candidate: CandidateReport) -> tuple[Table, ...]:
             "95 % of samples": lambda one: number(one.sample_rel_l2),
             "Worst sample": lambda one: number(one.worst_rel_l2),
             "Max abs.": lambda one: number(one.max_abs),
-            "Mean abs.": lambda one: number(one.mean_abs),
             "SQNR dB": lambda one: number(one.sqnr_db, 1),
-            "1 - cosine": lambda one: number(None if one.cosine is None else 1 - one.cosine),
-            "KL": lambda one: number(one.kl),
             "Non-finite": lambda one: f"{one.nonfinite:,}",
         },
         ("Output",),
@@ -274,7 +249,7 @@ def _labels_table(candidate: CandidateReport) -> Table:
 
 def _evidence(report: DriftReport) -> tuple[Section, ...]:
     """The files, the data and the budget; versions and hardware last."""
-    reference, data, budget = report.reference, report.data, report.budget
+    reference, data = report.reference, report.data
     of = f"{reference.format}, {runtime_text(reference.runner)}" if reference.runner else ""
     facts = [
         ("Reference", f"{reference.name} ({of or reference.format})"),
@@ -294,16 +269,9 @@ def _evidence(report: DriftReport) -> tuple[Section, ...]:
             (f"{candidate.name} SHA-256", candidate.sha256 or NONE),
             *((f"{candidate.name} {key}", text) for key, text in candidate.runner.details.items()),
         ]
-    limits = {name: getattr(budget, name) for name in (item.name for item in fields(DriftBudget))}
-    del limits["overrides"]
-    for output, own in budget.overrides.items():
-        limits |= {f"{name} of {output}": value for name, value in own.items()}
-    declared = [
-        (name, "not limited" if value is None else str(value)) for name, value in limits.items()
-    ]
     return (
         Section("Files and data", facts=tuple(facts)),
-        Section("Budget, declared before the run", facts=tuple(declared)),
+        Section("Budget, declared before the run", facts=tuple(limits(report.budget).items())),
         Section("Environment", facts=tuple(report.environment.items())),
     )
 

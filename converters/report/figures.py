@@ -5,21 +5,17 @@ see it.
 """
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.explanation import Explanation, LayerError
-from tfmp.converters.report.model import CandidateReport, DriftReport
+from tfmp.converters.report.model import CandidateReport
 from tfmp.converters.report.summary import (
     cause,
-    latency_text,
     limited,
     name_of,
     number,
     share_of_limit,
-    size_text,
-    stage_values,
     upper_bound,
     value_of,
 )
@@ -39,18 +35,12 @@ _MOST_BARS = 6
 # Errors below this are float32's own; the scale begins here.
 _SMALLEST_ERROR = 1e-7
 
-# On a linear scale an error this many times the usual one leaves nothing of the others.
-_FAR = 20
-
 # More bars are no longer read at a glance, more rows no longer at all.
 _MOST_LAYERS = 40
 _MOST_ROWS = 200
 
 # Types of operations, and nodes, that are named; of a layer with more, the number of the others.
 _MOST_NAMED = 4
-
-# Shortest drift a logarithmic bar shows: well below what float32 resolves.
-_SMALLEST_DRIFT = 1e-9
 
 
 def budget_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
@@ -116,80 +106,23 @@ def _clip(share: float) -> float:
     return min(1.0, max(0.0, share)) if share == share else 1.0
 
 
-def stage_bars(report: DriftReport, candidate: CandidateReport) -> tuple[Bar, ...]:
-    """The error that each step added, on a logarithmic scale from 1e-9 to the largest."""
-    values = [(name, value) for name, value in stage_values(report, candidate) if value is not None]
-    known = [value for _, value in values if math.isfinite(value)]
-    decades = math.log10(max([*known, 10 * _SMALLEST_DRIFT]) / _SMALLEST_DRIFT)
-    bars = []
-    for name, value in values:
-        finite = math.isfinite(value)
-        share = math.log10(max(value, _SMALLEST_DRIFT) / _SMALLEST_DRIFT) / decades if finite else 1
-        bars.append(Bar(name, number(value), _clip(share), cut=not finite))
-    return tuple(bars)
+def error_share(error: float, largest: float) -> float:
+    """The place of an error on a logarithmic scale that ends at the largest, from 0 to 1."""
+    if not math.isfinite(error):
+        return 1.0
+    decades = math.log(max(largest, 10 * _SMALLEST_ERROR) / _SMALLEST_ERROR)
+    return math.log(max(error, _SMALLEST_ERROR) / _SMALLEST_ERROR) / decades
 
 
-def size_bars(report: DriftReport) -> tuple[Bar, ...]:
-    """The sizes of the files beside each other; of a reference only if it is such a file, too.
-
-    A Keras file holds the optimizer's state, and a SavedModel graphs beside the weights.
-    """
-    named = [(one.name, one.size_bytes) for one in report.candidates]
-    if report.reference.format in {one.format for one in report.candidates}:
-        named.insert(0, (report.reference.name, report.reference.size_bytes))
-    files = {name: size for name, size in named if size}
-    largest = max(files.values(), default=0)
-    bars = tuple(Bar(name, size_text(size), size / largest) for name, size in files.items())
-    return bars if len(bars) > 1 else ()
-
-
-def latency_bars(report: DriftReport) -> tuple[Bar, ...]:
-    """The median latencies beside each other; the thin line goes on to the slowest 5 %."""
-    timed = [(report.reference.name, report.reference.latency)]
-    timed += [(candidate.name, candidate.latency) for candidate in report.candidates]
-    known = [(name, latency) for name, latency in timed if latency is not None]
-    longest = max((latency.high_ms for _, latency in known), default=0.0) or 1.0
-    return tuple(
-        Bar(
-            name,
-            latency_text(latency),
-            latency.median_ms / longest,
-            bound=latency.high_ms / longest,
-        )
-        for name, latency in known
-    )
-
-
-class ErrorScale:
-    """A scale on which some errors can be told apart.
-
-    Attributes:
-        logarithmic: whether it is; otherwise it is linear.
-    """
-
-    def __init__(self, errors: Iterable[float]) -> None:
-        """Chooses the scale for errors, some of which may be infinite."""
-        errors = [error for error in errors if error > 0]
-        finite = [error for error in errors if math.isfinite(error)]
-        self._largest = max([*finite, 10 * _SMALLEST_ERROR])
-        # Errors that lie close together are told apart on a linear scale only.
-        far = self._largest > _FAR * statistics.median(finite or [self._largest])
-        self.logarithmic = len(finite) < len(errors) or far
-
-    def share(self, error: float) -> float:
-        """The place of an error on the scale, from 0 to 1."""
-        if math.isinf(error):
-            return 1.0
-        if not self.logarithmic:
-            return error / self._largest
-        error = max(error, _SMALLEST_ERROR)
-        return math.log(error / _SMALLEST_ERROR) / math.log(self._largest / _SMALLEST_ERROR)
+def largest_error(layers: Iterable[LayerError]) -> float:
+    """The largest error that is finite."""
+    return max((one.cumulative for one in layers if math.isfinite(one.cumulative)), default=0.0)
 
 
 def layer_picture(explanation: Explanation, failed: bool) -> Picture:
     """The layers that matter most, in the order of execution."""
     shown = _most_telling(explanation, _MOST_LAYERS)
-    scale = ErrorScale(layer.cumulative for layer in shown)
+    largest = largest_error(shown)
     named = explanation.culprit.layer if explanation.culprit else None
     bars = tuple(
         Bar(
@@ -197,14 +130,13 @@ def layer_picture(explanation: Explanation, failed: bool) -> Picture:
             if layer.layer == named
             else layer.layer,
             _text(layer),
-            scale.share(layer.cumulative),
+            error_share(layer.cumulative, largest),
             verdict=Verdict.FAIL if layer.layer == named and failed else None,
         )
         for layer in shown
     )
-    kind = "logarithmic" if scale.logarithmic else "linear"
     more = len(explanation.layers) - len(shown)
-    caption = f"Relative L2 error by layer in the order of execution, on a {kind} scale"
+    caption = "Relative L2 error by layer in the order of execution, on a logarithmic scale"
     return Picture(caption + (f"; {more} layers that change less: in the table" * bool(more)), bars)
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.model import CandidateReport, DriftReport
-from tfmp.converters.report.summary import printable
+from tfmp.shared.html_page import printable
 
 
 def to_junit(report: DriftReport) -> str:

@@ -1,6 +1,6 @@
 """Merges the reports of shards into one: the same models on different samples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -87,9 +87,8 @@ def check_same_run(first: Evidence, other: Evidence, name: str) -> None:
         other: another one.
         name: name of the other shard, for the message.
     """
-    _check_same(_reference(first), _reference(other), "reference", name)
-    _check_same(_candidates(first), _candidates(other), "candidates", name)
-    _check_same(_kind(first.data), _kind(other.data), "kind of data", name)
+    for what, of in _SAME.items():
+        _check_same(of(first), of(other), what, name)
 
 
 def _check_same(one: object, two: object, what: str, name: str) -> None:
@@ -100,20 +99,19 @@ def _check_same(one: object, two: object, what: str, name: str) -> None:
         )
 
 
-def _reference(shard: Evidence) -> tuple[str | None, ...]:
-    return shard.reference.name, shard.reference.sha256
-
-
-def _candidates(shard: Evidence) -> list[tuple[str | None, ...]]:
-    return [
-        (item.name, item.sha256, item.runner.name, item.runner.device, item.runner.fp16)
-        for item in shard.candidates
-    ]
-
-
 def _kind(data: DataReport) -> str:
     made = "synthetic" if data.synthetic else "real"
     return f"{made}, {'with' if data.labelled else 'without'} labels"
+
+
+_SAME: dict[str, Callable[[Evidence], object]] = {
+    "reference": lambda shard: (shard.reference.name, shard.reference.sha256),
+    "candidates": lambda shard: [
+        (item.name, item.sha256, item.runner.name, item.runner.device, item.runner.fp16)
+        for item in shard.candidates
+    ],
+    "kind of data": lambda shard: _kind(shard.data),
+}
 
 
 def _check_no_shard_twice(reports: Sequence[DriftReport]) -> None:

@@ -5,6 +5,7 @@ JSON, HTML, Markdown, JUnit XML, Model Explorer and the terminal show the report
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Self
 
@@ -355,10 +356,20 @@ class Artifact:
         return self.known.notes
 
 
-# Node data of Model Explorer, one number for each node of a graph.
-NODE_DATA = (".nodes.json", ".peak.nodes.json", ".precision.nodes.json")
+_RENDERERS = {
+    ".json": "tfmp.converters.report.jsonio:to_json",
+    ".html": "tfmp.converters.report.contents:to_html",
+    ".md": "tfmp.converters.report.markdown:to_markdown",
+    ".xml": "tfmp.converters.report.junit:to_junit",
+    ".card.md": "tfmp.converters.report.markdown:to_card",
+    ".nodes.json": "tfmp.converters.report.node_data:errors",
+    ".peak.nodes.json": "tfmp.converters.report.node_data:peaks",
+    ".precision.nodes.json": "tfmp.converters.report.node_data:precisions",
+}
+SUFFIXES = tuple(_RENDERERS)
 
-SUFFIXES = (".json", ".html", ".md", ".xml", ".card.md", *NODE_DATA)
+# Node data of Model Explorer, one number for each node of a graph.
+NODE_DATA = tuple(suffix for suffix in SUFFIXES if suffix.endswith(".nodes.json"))
 
 
 def suffix_of(path: str | Path) -> str:
@@ -393,19 +404,6 @@ def check_path(path: str | Path) -> Path:
 def render(report: DriftReport, suffix: str) -> str:
     """The text of a report file in the form of one of `SUFFIXES`."""
     # Imported on use: the HTML needs Jinja, the others do not.
-    suffix = suffix.lower()
-    if suffix in NODE_DATA:
-        from tfmp.converters.report.node_data import to_node_data
-
-        return to_node_data(report, suffix)
-    if suffix == ".html":
-        from tfmp.converters.report.contents import to_html as rendering
-    elif suffix == ".md":
-        from tfmp.converters.report.markdown import to_markdown as rendering
-    elif suffix == ".card.md":
-        from tfmp.converters.report.markdown import to_card as rendering
-    elif suffix == ".xml":
-        from tfmp.converters.report.junit import to_junit as rendering
-    else:
-        from tfmp.converters.report.jsonio import to_json as rendering
-    return rendering(report)
+    module, _, name = _RENDERERS[suffix.lower()].partition(":")
+    text: str = getattr(import_module(module), name)(report)
+    return text

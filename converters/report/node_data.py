@@ -7,10 +7,10 @@ the name of a result, and nodes of ONNX files by their own.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tfmp.converters.report.explanation import Explanation, LayerError
-from tfmp.converters.report.figures import ErrorScale
+from tfmp.converters.report.figures import error_share, largest_error
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.numerics import FLOAT16
@@ -30,20 +30,27 @@ _NO_SUMS = {"hideAggregatedStats": ["sum", "avg"], "hideInChildrenStatsTable": T
 _NEARLY = FLOAT16.max / 8
 
 
-def to_node_data(report: DriftReport, suffix: str) -> str:
-    """Node data of all candidates whose layers were measured.
+def errors(report: DriftReport) -> str:
+    """The error at each node; raises as `_of_graphs` does."""
+    return _of_graphs(report, _errors)
 
-    Args:
-        report: of a comparison that was explained.
-        suffix: ".nodes.json" for errors, ".peak.nodes.json" for the largest magnitudes in FP32,
-            ".precision.nodes.json" for the precision.
+
+def peaks(report: DriftReport) -> str:
+    """The largest magnitude at each node in FP32."""
+    return _of_graphs(report, _peaks)
+
+
+def precisions(report: DriftReport) -> str:
+    """The precision of each node."""
+    return _of_graphs(report, _precisions)
+
+
+def _of_graphs(report: DriftReport, data_of: Callable[[Explanation], JsonObject]) -> str:
+    """Node data of all candidates whose layers were measured.
 
     Raises:
         InputError: nothing was explained, or two candidates have a graph of the same name.
     """
-    data_of = {".peak.nodes.json": _peaks, ".precision.nodes.json": _precisions}.get(
-        suffix, _errors
-    )
     explained: dict[str, CandidateReport] = {}
     graphs: JsonObject = {}
     for candidate in report.candidates:
@@ -77,12 +84,16 @@ def _by_node(found: Explanation) -> Iterator[tuple[str, LayerError]]:
 
 def _errors(found: Explanation) -> JsonObject:
     rows = list(_by_node(found))
-    scale = ErrorScale(row.cumulative for _, row in rows)
+    largest = largest_error(row for _, row in rows)
     named = found.culprit.node if found.culprit else ""
     results = {
         name: {
             "value": _short(row.cumulative) if math.isfinite(row.cumulative) else "not finite",
-            **(_CULPRIT if name == named else {"bgColor": _heat(scale.share(row.cumulative))}),
+            **(
+                _CULPRIT
+                if name == named
+                else {"bgColor": _heat(error_share(row.cumulative, largest))}
+            ),
         }
         for name, row in rows
     }

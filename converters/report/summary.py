@@ -4,9 +4,11 @@ import math
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import fields
 
 from tfmp.converters.drift import (
     DECLARED,
+    DriftBudget,
     Kind,
     Metric,
     OutputDrift,
@@ -17,7 +19,8 @@ from tfmp.converters.onnx.emulation import runtimes
 from tfmp.converters.report.explanation import Culprit, Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
-from tfmp.shared.html_page import NONE, printable
+from tfmp.shared.html_page import NONE
+from tfmp.shared.reporting import Command
 from tfmp.shared.wording import alike_once
 
 _FP16 = {
@@ -31,9 +34,6 @@ _NAMES = {
     "run": "Did not run",
     "nonfinite": "Non-finite values",
     "infinite_lost": "Infinities lost",
-    "saturated": "Saturated values",
-    "collapsed": "Collapsed",
-    "overflow": "Overflow",
     "reference_nan": "NaN in the reference",
     "rel_l2": "Relative L2 error",
     "max_abs": "Largest error",
@@ -60,31 +60,14 @@ STAGES = {
 }
 
 
-def stage_values(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, float | None]]:
-    """The relative L2 error that each step added to its worst output, noise floor first.
-
-    The list is empty unless stages were measured.
-    """
-    if not candidate.stages:
-        return []
-    found = [
-        (STAGES.get(stage.name, printable(stage.name)), worst_rel_l2(stage.outputs))
-        for stage in candidate.stages
-    ]
-    if report.reference.noise_floor:
-        found.insert(0, ("FP32 noise floor", worst_rel_l2(report.reference.noise_floor)))
-    return [*found, ("all together", worst_rel_l2(candidate.outputs))]
-
-
 def worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
     """The relative L2 error of the worst output: NaN if any is; None if none has one."""
     values = [output.rel_l2 for output in outputs if output.rel_l2 is not None]
     return max(values, key=lambda value: (math.isnan(value), value), default=None)
 
 
-def culprit_text(candidate: CandidateReport) -> str:
+def culprit_text(explanation: Explanation | None) -> str:
     """The place to look at first, in a sentence; "" unless a drift was explained."""
-    explanation = candidate.explanation
     culprit = explanation.culprit if explanation is not None else None
     if explanation is None or culprit is None:
         return ""
@@ -97,8 +80,8 @@ def culprit_text(candidate: CandidateReport) -> str:
         )
         text += f"; its {culprit.op} {culprit.node!r} alone gives {alone}"
     if culprit.folder is not None:
-        text += f": python {culprit.folder}/reproduce.py"
-    return printable(text)
+        text += f"; python {culprit.folder}/reproduce.py shows it"
+    return text
 
 
 def _growth_text(explanation: Explanation, culprit: Culprit) -> str:
@@ -112,37 +95,42 @@ def _growth_text(explanation: Explanation, culprit: Culprit) -> str:
     return text
 
 
-def asked_texts(report: DriftReport, candidate: CandidateReport) -> list[str]:
-    """A line each on steps and layers, as far as a run was asked to measure them."""
-    found = []
-    if values := stage_values(report, candidate):
-        steps = ", ".join(f"{name} {number(value)}" for name, value in values)
-        found.append(f"Rel. L2 by step: {steps}")
-    if candidate.verdict is not Verdict.FAIL and (text := culprit_text(candidate)):
-        found.append(f"Most of the drift comes from {text}")
-    if candidate.explanation is not None and candidate.explanation.error is not None:
-        found.append(f"Layers not measured: {printable(candidate.explanation.error)}")
+def asked_for(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
+    """Steps and layers, as far as a run was asked to measure them, each with its name."""
+    found, floor, explained = [], report.reference.noise_floor, candidate.explanation
+    if candidate.stages:
+        steps = [f"noise floor of FP32 {number(worst_rel_l2(floor))}"] if floor else []
+        for stage in candidate.stages:
+            drift = number(worst_rel_l2(stage.outputs))
+            told = drift if stage.error is None else f"not measured ({stage.error})"
+            steps.append(f"{STAGES.get(stage.name, stage.name)} {told}")
+        whole = number(worst_rel_l2(candidate.outputs))
+        found.append(("rel. L2", f"{', '.join(steps)}, all together {whole}"))
+    if candidate.verdict is not Verdict.FAIL and (text := culprit_text(explained)):
+        found.append(("where", f"most of the drift comes from {text}"))
+    if explained is not None and explained.error is not None:
+        found.append(("where", f"layers not measured: {explained.error}"))
     return found
 
 
 def scope(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
-    """The runtime and the open sizes that a verdict holds for, each with its name."""
-    found = []
+    """The runtime and the open sizes that a verdict holds for, and notes, each with its name."""
+    found = [("note", note) for note in alike_once(candidate.notes)]
     if runtime := candidate.runner.details.get(HOLDS_FOR, ""):
         judged = {item.runner.details.get(HOLDS_FOR, "") for item in report.candidates}
         text = runtime
         if candidate.format == "onnx":
             others = [name for name, title in runtimes().items() if title not in judged]
             text += f"; not judged: {', '.join(others)} (--target)" if others else ""
-        found.append(("holds for", printable(text)))
+        found.append(("holds for", text))
     if candidate.synthetic_sizes:
         made = f"{candidate.synthetic_sizes} (synthetic: the data's values repeated or cut)"
-        return [*found, ("sizes", printable(made))]
+        return [*found, ("sizes", made)]
     seen = [
         f"{axis}: {low:,} to {high:,}" if low != high else f"{axis}: {low:,} only"
         for axis, (low, high) in sorted(report.data.sizes.items())
     ]
-    return [*found, ("sizes", printable(", ".join(seen)))] if seen else found
+    return [*found, ("sizes", ", ".join(seen))] if seen else found
 
 
 def meaning_texts(candidate: CandidateReport) -> list[str]:
@@ -155,7 +143,7 @@ def meaning_text(output: OutputDrift) -> str:
     task = output.task
     how = "as declared" if task.why == DECLARED else f"because {task.why}"
     if task.kind is Kind.OTHER:
-        return printable(f"output {output.name!r} is judged by distances, {how}")
+        return f"output {output.name!r} is judged by distances, {how}"
     where = []
     if task.axis != -1:
         where.append(f"along axis {task.axis}")
@@ -163,22 +151,7 @@ def meaning_text(output: OutputDrift) -> str:
         boxes = "with boxes " if task.kind is Kind.DETECTION else ""
         where.append(f"{boxes}in the columns {', '.join(map(str, task.columns))}")
     text = " ".join([f"output {output.name!r} is read as {task.kind}", *where])
-    return printable(f"{text}, {how}")
-
-
-def statements_text(report: DriftReport) -> str:
-    """How sure the verdicts are, in a sentence, and with how many statements together."""
-    counts = [
-        sum(check.p is not None or check.upper is not None for check in candidate.checks)
-        for candidate in report.candidates
-    ]
-    confidence = report.budget.confidence
-    return (
-        f"Bounds for each candidate: {', '.join(map(str, counts))}, each at {confidence:.0%} "
-        "confidence. A PASS needs all of them, so a candidate that is over any one limit passes in "
-        f"at most {1 - confidence:.0%} of such tests. A FAIL by a bound is corrected for their "
-        f"number (Holm), so a sound candidate fails in at most {1 - confidence:.0%}."
-    )
+    return f"{text}, {how}"
 
 
 def headline(report: DriftReport) -> str:
@@ -191,7 +164,25 @@ def headline(report: DriftReport) -> str:
     sizes = f"; {failed} of {made} failed on samples of made sizes" if made else ""
     return (
         f"{passed} of {count} candidate{'' if count == 1 else 's'} passed against "
-        f"{printable(report.reference.name)}, on {report.data.samples:,} {kind}{sizes}."
+        f"{report.reference.name}, on {report.data.samples:,} {kind}{sizes}."
+    )
+
+
+def limits(budget: DriftBudget) -> dict[str, str]:
+    """Every limit by its name, those of single outputs last."""
+    named = {item.name: getattr(budget, item.name) for item in fields(DriftBudget)}
+    for output, own in named.pop("overrides").items():
+        named |= {f"{name} of {output}": value for name, value in own.items()}
+    return {name: "none" if value is None else f"{value:g}" for name, value in named.items()}
+
+
+def small_print(report: DriftReport) -> str:
+    """The samples, and the limits that are not those by default."""
+    data, usual = report.data, limits(DriftBudget())
+    other = [f"{k} {v}" for k, v in limits(report.budget).items() if usual.get(k) != v]
+    return (
+        f"Data: {data.source}, {data.samples:,} samples, sha256 {data.sha256[:12]}. Budget: the "
+        f"default{', except ' if other else ''}{', '.join(other)}."
     )
 
 
@@ -217,7 +208,7 @@ def runtime_text(runner: RunnerInfo) -> str:
     holds_for = runner.details.get(HOLDS_FOR, "")
     named = {title: name for name, title in runtimes().items()}
     where = named.get(holds_for, f"{runner.name} on {runner.device}")
-    return printable(f"{where}, {_FP16.get(runner.fp16, runner.fp16 or '')}")
+    return f"{where}, {_FP16.get(runner.fp16, runner.fp16 or '')}"
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
@@ -260,15 +251,6 @@ def number_of_ms(latency: Latency | None) -> str:
     return f"{number(latency.median_ms)} ms" if latency is not None else NONE
 
 
-def latency_text(latency: Latency) -> str:
-    """The median latency with its spread, runner and device."""
-    each = "a sample" if latency.batch == 1 else f"{latency.batch} samples"
-    return printable(
-        f"{number(latency.median_ms)} ms ({number(latency.low_ms)} to {number(latency.high_ms)}) "
-        f"for {each} on {latency.runner}, {latency.device}"
-    )
-
-
 def value_text(metric: Metric, value: float) -> str:
     """A value of a metric, or a difference between two."""
     if metric.lower_is_better or metric.own:
@@ -281,7 +263,7 @@ def name_of(check: Check) -> str:
     if check.name in _NAMES:
         return _NAMES[check.name]
     first, *words = (_SPELLED.get(word, word) for word in check.name.split("_"))
-    return printable(" ".join([first[:1].upper() + first[1:], *words]))
+    return " ".join([first[:1].upper() + first[1:], *words])
 
 
 def upper_bound(check: Check) -> float | None:
@@ -350,23 +332,11 @@ def value_of(check: Check) -> str:
     return f"{side} {percent(bound)} {limit}"
 
 
-def findings(report: DriftReport) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What is wrong, where, what to do and what would change it, by the candidates it is about.
+def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
+    """What is wrong, where, what to do and what would change it: a line each, with its name.
 
-    At most a line each, with its name. Candidates that pass have no lines, and those with the same
-    lines stand together. Checks that fail because of the first one are not named again.
+    A candidate that passes has no lines. Checks that fail because of the first one are not named.
     """
-    found: list[tuple[str, list[tuple[str, str]]]] = []
-    for candidate in report.candidates:
-        lines, name = _lines(report, candidate), printable(candidate.name)
-        if found and lines == found[-1][1]:
-            found[-1] = (f"{found[-1][0]}, {name}", lines)
-        elif lines:
-            found.append((name, lines))
-    return found
-
-
-def _lines(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
     check = cause(candidate)
     if candidate.verdict is Verdict.PASS or check is None:
         return []
@@ -380,14 +350,18 @@ def _lines(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, s
         step = _step(report, candidate) or advice
         lines = [("what", fact), ("where", _place(report, candidate)), ("do", step)]
         lines.append(("meaning", _meaning(candidate, check)))
-    return [(label, printable(text.rstrip("."))) for label, text in lines if text]
+    return [
+        (name, text if isinstance(text, Command) else text.rstrip("."))
+        for name, text in lines
+        if text
+    ]
 
 
 def _place(report: DriftReport, candidate: CandidateReport) -> str:
     """The layer that the drift is from; "" where no run can tell."""
     if candidate.error is not None:
         return ""
-    if text := culprit_text(candidate):
+    if text := culprit_text(candidate.explanation):
         return text
     # The same model overflows in the same layer, whatever the format.
     overflows = [found for one in (candidate, *report.candidates) for found in one.overflows]
@@ -405,7 +379,7 @@ def _step(report: DriftReport, candidate: CandidateReport) -> str:
         return candidate.remedy
     words = ["tfmp-convert", candidate.format, str(model), *shlex.split(flags), "--data", data]
     words += ["-o", candidate.path] if candidate.path else []
-    return shlex.join([*words, "--force"])
+    return Command(shlex.join([*words, "--force"]))
 
 
 def _meaning(candidate: CandidateReport, check: Check) -> str:

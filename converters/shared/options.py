@@ -23,6 +23,9 @@ class Option:
         help: the help text of its flag.
         metavar: placeholder of the flag's value in the help; None for flags without a value.
         flag: the flag's name without dashes; None for the field's own name.
+        short: the flag's other name, with its dash.
+        path: whether shells complete the name of a file.
+        callback: click's, called with the context, the parameter and the value.
         choices: the values that the field takes; empty for any value.
         check: raises `InputError` for a value that cannot be used; None for no check.
     """
@@ -30,8 +33,11 @@ class Option:
     help: str
     metavar: str | None = None
     flag: str | None = None
+    short: str = ""
+    path: bool = False
     choices: tuple[str, ...] = ()
     check: Callable[[Any], object] | None = None
+    callback: Callable[..., object] | None = None
 
 
 def option(default: Any, help: str, **details: Any) -> Any:

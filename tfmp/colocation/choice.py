@@ -169,10 +169,9 @@ class _Probe:
 
 
 def _warm(jobs: Sequence[Job]) -> Together:
-    """The jobs after steps that compile once more on JAX: the second, and one after a pause."""
+    """The jobs after a pause, from which the first step takes longer."""
     together = Together(jobs)
-    for _ in range(2):
-        together.measure(SEQUENTIAL, 1)
+    together.measure(SEQUENTIAL, 1)
     return together
 
 
@@ -259,8 +258,8 @@ def _pace(row: ModeResult) -> tuple[int, float]:
 
 
 def _rounds(jobs: Sequence[Job], steps: int) -> int:
-    """Rounds that all jobs have steps for, so that all run all the time; three compile."""
-    return min([steps, *(max(1, job.steps // job.weight - 3) for job in jobs if job.steps > 1)])
+    """Rounds that all jobs have steps for, so that all run all the time; two are for warming up."""
+    return min([steps, *(max(1, job.steps // job.weight - 2) for job in jobs if job.steps > 1)])
 
 
 def _short(jobs: Sequence[Job], steps: int) -> list[Job]:

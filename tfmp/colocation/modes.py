@@ -1,7 +1,6 @@
 """The modes that train several jobs in one process: in a row, in turns, in threads, or fused."""
 
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,8 +16,12 @@ from tfmp.colocation.streams import stream_devices
 from tfmp.colocation.training import Training
 from tfmp.machine import GpuUse, GpuWatch, PeakMemory, devices, is_out_of_memory
 from tfmp.shared.progress import SILENT, Progress
+from tfmp.shared.wording import first_line
 
 Result = TypeVar("Result")
+
+# Letters of an error that are told.
+_TOLD = 300
 
 
 class JobRun:
@@ -163,22 +166,8 @@ def describe(error: BaseException | None) -> str:
     if error is None:
         return ""
     kind = "out of memory" if is_out_of_memory(error) else type(error).__name__
-    lines = [line.strip() for line in _ANSI.sub("", str(error)).splitlines()]
-    told = [line for line in lines if line and not line.startswith(_SAYING_NOTHING)]
-    return f"{kind}: {told[0][:300]}" if told else kind
-
-
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
-
-# Lines of TensorFlow's and Keras's errors that say nothing begin like this.
-_SAYING_NOTHING = (
-    "Graph execution error",
-    "Detected at node",
-    "<stack traces unavailable>",
-    "Exception encountered when calling",
-    "File ",
-    "[[",
-)
+    told = first_line(error) if str(error).strip() else ""
+    return f"{kind}: {told[:_TOLD]}" if told else kind
 
 
 def run_in_process(

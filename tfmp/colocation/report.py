@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfmp.machine import Device, GpuUse, Memory, bytes_text, seconds_text
+from tfmp.shared.html_page import NONE
 from tfmp.shared.report_files import JsonObject, json_number
-from tfmp.shared.wording import table
+from tfmp.shared.reporting import Report, Section, Table, table_of
 
 if TYPE_CHECKING:
     import keras
@@ -141,7 +142,7 @@ class ModeResult:
 
 
 @dataclass(frozen=True)
-class ColocateReport:
+class ColocateReport(Report):
     """The result of `colocate`; it prints as a recommendation and tables.
 
     Attributes:
@@ -191,23 +192,33 @@ class ColocateReport:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        parts = [f"{job.name} ended early: {job.error}" for job in self.failed]
-        parts += [f"{self.mode}: {self.reason}", ""]
-        if self.measured:
-            parts += [table(_mode_cells(self.measured)), ""]
-        if self.run:
-            parts += [table(_job_cells(self.run)), ""]
+    @property
+    def heading(self) -> str:
+        """Of the page."""
+        return f"{len((self.run or self.measured[0]).jobs)} trainings on {self.device.name}"
+
+    @property
+    def conclusion(self) -> str:
+        """The jobs that ended early, and the mode with its reason."""
+        early = [f"{job.name} ended early: {job.error}" for job in self.failed]
+        return "\n".join([*early, f"{self.mode}: {self.reason}"])
+
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """The modes that were tried, the jobs, and what to know of both."""
         told = {row.mode: row.why for row in (*self.measured, *([self.run] if self.run else []))}
-        parts += [f"{mode}: {why}" for mode, why in told.items() if why]
-        parts += [f"note: {note}" for note in self.notes]
-        parts += [
+        lines = [f"{mode}: {why}" for mode, why in told.items() if why]
+        lines += [f"note: {note}" for note in self.notes]
+        lines += [
             f"{job.name} skipped {job.skipped_steps} of {job.steps} steps: "
             "their gradients were not finite"
             for job in self.jobs
             if job.skipped_steps
         ]
-        return "\n".join(parts).rstrip()
+        return [
+            Section("Modes", tables=(_mode_table(self.measured),)),
+            Section("Jobs", tables=(_job_table(self.jobs),)),
+            Section("Notes", lines=tuple(lines)),
+        ]
 
 
 def jain(values: list[float]) -> float:
@@ -216,41 +227,39 @@ def jain(values: list[float]) -> float:
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
-def _mode_cells(rows: tuple[ModeResult, ...]) -> list[tuple[str, ...]]:
-    cells: list[tuple[str, ...]] = [
-        ("mode", "whole training", "slow-down", "fairness", "memory", "ended early")
-    ]
-    for row in rows:
-        slow = [f"{job.slowdown:.2f}x" for job in row.jobs if job.slowdown]
-        cells.append(
-            (
-                row.mode,
-                "-" if row.predicted_s is None else seconds_text(row.predicted_s),
-                ", ".join(slow) or "-",
-                "-" if row.fairness is None else f"{row.fairness:.2f}",
-                bytes_text(row.memory.bytes) if row.memory else "-",
-                ", ".join(job.name for job in row.failed) or "none",
-            )
-        )
-    return cells
+def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
+    return table_of(
+        "",
+        rows,
+        {
+            "mode": lambda row: row.mode,
+            "whole training": lambda row: (
+                NONE if row.predicted_s is None else seconds_text(row.predicted_s)
+            ),
+            "slow-down": lambda row: (
+                ", ".join(f"{job.slowdown:.2f}x" for job in row.jobs if job.slowdown) or NONE
+            ),
+            "fairness": lambda row: NONE if row.fairness is None else f"{row.fairness:.2f}",
+            "memory": lambda row: bytes_text(row.memory.bytes) if row.memory else NONE,
+            "ended early": lambda row: ", ".join(job.name for job in row.failed) or "none",
+        },
+    )
 
 
-def _job_cells(run: ModeResult) -> list[tuple[str, ...]]:
-    cells: list[tuple[str, ...]] = [
-        ("job", "policy", "steps", "set-up", "done after", "samples/s", "slow-down", "loss")
-    ]
-    for job in run.jobs:
-        rate = job.samples_per_second
-        cells.append(
-            (
-                job.name,
-                job.policy,
-                str(job.steps),
-                seconds_text(job.setup_s),
-                seconds_text(job.finished_s),
-                "-" if rate is None else f"{rate:,.0f}",
-                "-" if job.slowdown is None else f"{job.slowdown:.2f}x",
-                "-" if job.loss is None else f"{job.loss:.4g}",
-            )
-        )
-    return cells
+def _job_table(jobs: tuple[JobResult, ...]) -> Table:
+    return table_of(
+        "",
+        jobs,
+        {
+            "job": lambda job: job.name,
+            "policy": lambda job: job.policy,
+            "steps": lambda job: str(job.steps),
+            "set-up": lambda job: seconds_text(job.setup_s),
+            "done after": lambda job: seconds_text(job.finished_s),
+            "samples/s": lambda job: (
+                NONE if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
+            ),
+            "slow-down": lambda job: NONE if job.slowdown is None else f"{job.slowdown:.2f}x",
+            "loss": lambda job: NONE if job.loss is None else f"{job.loss:.4g}",
+        },
+    )

@@ -67,7 +67,10 @@ class Training:
         return self._finished or self._abandoned
 
     def set_up(self) -> None:
-        """Builds the model and takes the first step, which compiles. Only one job at a time may."""
+        """Builds the model and takes the first step; only one job at a time may.
+
+        The step compiles, and on JAX so does the first reading of metrics, as at an epoch's end.
+        """
         start = time.perf_counter()
         with self._own_state(tracing=True), _random_state_kept():
             keras.utils.set_random_seed(self.job.seed)
@@ -81,6 +84,7 @@ class Training:
             self._begin()
             if not self._finished:
                 self.step(tracing=True)
+                self._read_metrics()
         self.wait()
         self.setup_s = time.perf_counter() - start
 
@@ -259,10 +263,13 @@ class Training:
         self._finished = self.steps_taken >= job.steps
 
     def _end_epoch(self) -> None:
+        self._epoch_logs = self._read_metrics()
+        self._callbacks.on_epoch_end((self.steps_taken - 1) // self._epoch_steps, self._epoch_logs)
+
+    def _read_metrics(self) -> dict[str, float]:
         self.sync()
         logs = dict(self._model._get_metrics_result_or_logs(self._logs))
-        self._epoch_logs = {name: float(np.asarray(value)) for name, value in logs.items()}
-        self._callbacks.on_epoch_end((self.steps_taken - 1) // self._epoch_steps, self._epoch_logs)
+        return {name: float(np.asarray(value)) for name, value in logs.items()}
 
     def _groups(self) -> tuple[list[keras.Variable], ...]:
         model = self._model

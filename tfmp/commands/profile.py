@@ -8,7 +8,6 @@ import click
 
 from tfmp.commands import options as common
 from tfmp.commands.session import import_keras
-from tfmp.profiling import TOLERANCE
 from tfmp.shared.commands import progress_bar
 from tfmp.shared.progress import Progress
 
@@ -57,7 +56,7 @@ _REPEATS = 2
     "--tolerance",
     type=click.FloatRange(min=0),
     help="Share by which a step may take longer, or need more memory, with --against. "
-    f"Default: {TOLERANCE}.",
+    "Default: 0.1.",
 )
 @click.option(
     "--nvtx",
@@ -88,7 +87,7 @@ def command(
     the data or the file of --against cannot be used.
     """
     import_keras()
-    from tfmp.profiling import SUFFIXES, check_run, profile_training, read_baseline
+    from tfmp.profiling import SUFFIXES, TOLERANCE, check_run, profile_training, read_baseline
 
     with common.mistakes_end_the_command():
         _check_pairs(options, against, tolerance)

@@ -27,8 +27,8 @@ def test_without_a_limit_it_tells_of_the_default_flip_rate() -> None:
 def test_limits_and_samples_that_are_asked_for() -> None:
     result = plan("--flip-rate", "0.02", "--accuracy-drop", "0.01", "--samples", "500")
     text = " ".join(result.stdout.split())
-    assert "at most 4 flips make a PASS and at least 16 flips a FAIL; any other number" in text
-    assert "at most 1 lost answer make a PASS and at least 11 lost answers a FAIL, if none" in text
+    assert "a PASS has at most 4 flips and a FAIL at least 16 flips; any other number" in text
+    assert "a PASS has at most 1 lost answer and a FAIL at least 11 lost answers, if none" in text
     document = json.loads(plan("--accuracy-drop", "0.01", "--json").stdout)
     assert list(document) == ["samples", "accuracy_drop"]
     assert document["accuracy_drop"]["seen"][0]["passes_from"] == 273

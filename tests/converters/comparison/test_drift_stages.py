@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from tfmp.converters import convert, validate
-from tfmp.converters.report.figures import stage_bars
 from tfmp.converters.report.merge import merge_reports
 from tfmp.converters.report.model import DriftReport, Stage, render
 
@@ -102,14 +101,10 @@ def test_shards_merge_to_the_whole(converted, report):
 
 def test_every_rendering_shows_the_steps(report):
     page, text = render(report, ".html"), render(report, ".md")
-    for name in ("FP32 noise floor", "FP32 file", "FP16 weights", "FP16 arithmetic"):
+    for name in ("noise floor of FP32", "FP32 file", "FP16 weights", "FP16 arithmetic"):
         assert name in page
         assert name in text
-    assert "Where the drift comes from" in page
     assert DriftReport.from_dict(report.to_dict()) == report
-    bars = {bar.label: bar for bar in stage_bars(report, report.candidates[0])}
-    assert 0 < bars["FP32 noise floor"].length < bars["FP16 weights"].length <= 1
-    assert max(bar.length for bar in bars.values()) == 1
     failed = replace(report.candidates[0], stages=(Stage("weights", (), "no memory"),))
     broken = replace(report, candidates=(failed,))
-    assert "FP16 weights: not measured, no memory" in render(broken, ".html")
+    assert "FP16 weights not measured (no memory)" in render(broken, ".html")

@@ -28,12 +28,9 @@ def test_a_small_picture_keeps_every_pixel(channels: int) -> None:
     assert np.array_equal(opened(first).reshape(pixels.shape), pixels), "channels first"
 
 
-@pytest.mark.parametrize(
-    ("scale", "shift"), [(1 / 255, 0), (1, 0), (2 / 255, -1), (4 / 255, -2)], ids=str
-)
-def test_the_usual_ranges_are_told_apart(scale: float, shift: float) -> None:
+def test_any_range_becomes_bytes() -> None:
     pixels = ramp(8, 8, 3)
-    found = opened(pixels.astype(np.float32) * scale + shift)
+    found = opened(pixels.astype(np.float32) * (4 / 255) - 2)
     assert np.abs(found.astype(int) - pixels).max() <= 1
 
 

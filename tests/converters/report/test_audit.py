@@ -57,11 +57,11 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
     assert "✗ constant 'big/kernel' (layer big): 2 of 9 values clamp to 65504" in text
     assert "✗ overflows norm  MEAN          0.5 1e+05 5.24e+05 sum   2^-3.0" in text
     assert "✓ fits" in text
-    assert "unknown: what other data would do" in text
+    assert "Not known from this audit\n  what other data would do" in text
     assert text.startswith("model: 2 values that FP16 cannot hold, on 5 samples")
     text = printed(example(*[activation()] * 20, constants=(CLAMPED,) * 17))
-    assert "and 5 more that are in less danger" in text
-    assert "and 2 more constants" in text
+    assert "5 more activations are in less danger." in text
+    assert "2 more constants lose less." in text
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_page_needs_nothing_else_and_escapes_names() -> None:
     assert "&lt;b&gt;x" in page
     for outside in ("http://", "https://", "src=", "@import"):
         assert outside not in page
-    assert "Unknown to this audit" in page
+    assert "Not known from this audit" in page
 
 
 def test_it_is_saved_by_suffix(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tfmp.converters.drift.verdict.check import Check, Verdict
+from tfmp.converters.report.contents import conclusion
 from tfmp.converters.report.summary import cause, decided_by, findings, value_of
+from tfmp.shared.reporting import Command
 
 
 def check(name="rel_l2", measured=0.005, limit=0.01, lower=None, upper=None, verdict="PASS"):
@@ -34,41 +36,39 @@ def test_a_pass_is_decided_by_the_check_that_is_nearest_to_its_limit(report) -> 
     near = check("mean_iou_drop", 0.0, 0.01, 0.0, 0.009)
     good = replace(report.candidates[0], checks=(check(), near, check("min_samples", 99.0, 59.0)))
     assert decided_by(good) == "Mean IoU drop ≤ 0.90% (limit 1%)"
-    assert findings(replace(report, candidates=(good,))) == []
+    assert findings(report, good) == []
     assert decided_by(replace(good, checks=())) == ""
     undefined = check("own", math.nan, 0.1, verdict="PASS")
     assert cause(replace(good, checks=(near, undefined))) is undefined
 
 
 def test_the_cause_is_told_once_with_its_place_and_remedy(report) -> None:
-    lines = dict(findings(report))
-    assert list(lines) == ["broken.onnx", "open.tflite", "crashed.onnx"]
-    found = dict(lines["broken.onnx"])
-    assert list(found) == ["what", "where"]
-    assert found["what"].startswith("1 of 4,500 values are NaN or infinite where the reference")
-    assert found["where"].startswith("layer 'probs': first value that is not finite; its Mul")
-    assert found["where"].endswith("7 values that are not finite: python out/probs/reproduce.py")
-    assert [label for label, _ in lines["open.tflite"]] == ["what", "do"]
-    assert dict(lines["crashed.onnx"]) == {"what": "ONNX Runtime cannot load the model: bad node"}
+    _, broken, opened, crashed = (dict(findings(report, one)) for one in report.candidates)
+    assert list(broken) == ["what", "where"]
+    assert broken["what"].startswith("1 of 4,500 values are NaN or infinite where the reference")
+    assert broken["where"].startswith("layer 'probs': first value that is not finite; its Mul")
+    assert broken["where"].endswith("not finite; python out/probs/reproduce.py shows it")
+    assert list(opened) == ["what", "do"]
+    assert crashed == {"what": "ONNX Runtime cannot load the model: bad node"}
 
 
 def test_a_remedy_is_a_command_that_can_be_pasted(report) -> None:
     remedy = {"remedy": "Convert with mixed", "remedy_flags": "--precision mixed"}
     broken = replace(report.candidates[1], path="out dir/broken.onnx", **remedy)
-    filed = replace(report, candidates=(broken,), data=replace(report.data, source="held out.npz"))
-    command = dict(dict(findings(filed))["broken.onnx"])["do"]
+    filed = replace(report, data=replace(report.data, source="held out.npz"))
+    command = dict(findings(filed, broken))["do"]
+    assert isinstance(command, Command)
     assert shlex.split(command) == [
         *("tfmp-convert", "onnx", "digits.keras", "--precision", "mixed"),
         *("--data", "held out.npz", "-o", "out dir/broken.onnx", "--force"),
     ]
-    arrays = replace(filed, data=report.data)  # which no command line can name
-    assert dict(dict(findings(arrays))["broken.onnx"])["do"] == "Convert with mixed"
+    assert dict(findings(report, broken))["do"] == "Convert with mixed"  # arrays have no name
 
 
 def test_candidates_with_one_finding_stand_together(report) -> None:
     opened = report.candidates[2]
     both = replace(report, candidates=(opened, replace(opened, name="other.tflite")))
-    assert [names for names, _ in findings(both)] == ["open.tflite, other.tflite"]
+    assert [part.title for part in conclusion(both).parts] == ["open.tflite, other.tflite"]
 
 
 def test_doubts_on_the_whole_run_come_before_those_that_samples_settle(report) -> None:
@@ -89,10 +89,9 @@ def test_a_decision_names_the_declaration_that_would_change_it(report) -> None:
             replace(check("flip_rate", 0.9, 0.01, 0.8, 0.9, "FAIL"), output="probs", text="bad"),
         ),
     )
-    found = dict(dict(findings(replace(report, candidates=(failed,))))["broken.onnx"])
+    found = dict(findings(replace(report, candidates=(failed,)), failed))
     assert found["meaning"].endswith("declare another with --task probs=KIND")
     assert found["where"] == "--explain finds the layer"
     told = replace(failed, overflows=("overflows in FP16: layer d reaches 1e5",))
     siblings = replace(report, candidates=(failed, told))
-    ((_, lines),) = findings(siblings)
-    assert dict(lines)["where"] == "overflows in FP16: layer d reaches 1e5"
+    assert dict(findings(siblings, failed))["where"] == "overflows in FP16: layer d reaches 1e5"

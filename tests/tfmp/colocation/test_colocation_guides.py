@@ -3,6 +3,7 @@
 import re
 
 import click
+import keras
 import pytest
 import tensorflow as tf
 from repository import DOCS
@@ -38,6 +39,7 @@ def test_the_colocate_page(ran):
     assert "RuntimeError: no such architecture" in ran
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="it rewrites graphs")
 @pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="printed without a GPU")
 @pytest.mark.slow
 @pytest.mark.parametrize("ran", ["graph-rewrite.md"], indirect=True)

@@ -45,61 +45,38 @@ def test_the_number():
 
 
 @pytest.mark.parametrize(
-    ("mode", "together", "busy_cores", "text"),
+    ("together", "busy_cores", "text"),
     [
         (
-            "threads",
             (2.4, 2.5),
             3.1,
             "the steps slow each other down: 0.80 seconds of work in a second. Alone the jobs keep "
-            "3.1 and 3.1 of 4 cores busy: together they need more cores than there are",
+            "3.1 and 3.1 of 4 cores busy",
         ),
-        ("processes", (2.0, 2.0), 1.9, "the steps do not overlap. Alone the jobs keep 1.9 and 1.9"),
-        ("processes", (1.0, 1.1), 1.0, "1.0 and 1.0 of 4 cores busy: cores are left"),
-        ("threads", (2.0, 2.0), 1.0, "cores are left, but Python starts the steps of one thread"),
-        ("threads", (2.0, 2.0), None, "How many cores a job keeps busy is not known"),
+        ((1.0, 1.1), 1.0, "the steps overlap: 1.82 seconds of work in a second. Alone the jobs"),
+        ((2.0, 2.0), None, "the steps do not overlap"),
     ],
 )
-def test_on_cores(mode, together, busy_cores, text):
-    assert text in said(mode, together, busy_cores=busy_cores)
+def test_on_cores(together, busy_cores, text):
+    found = said("threads", together, busy_cores=busy_cores)
+    assert found.startswith(text)
+    assert ("Alone" in found) == (busy_cores is not None)
 
 
-def use(busy, memory_busy, samples=20):
-    return GpuUse("Tesla T4", 2.0, samples, busy=busy, memory_busy=memory_busy)
-
-
-@pytest.mark.parametrize(
-    ("mode", "gpu", "mps", "text"),
-    [
-        ("interleaved", None, False, "All kernels of a process are on one stream"),
-        (
-            "threads",
-            use(0.4, 0.1),
-            False,
-            "only the gaps between them can be filled; alone a kernel runs 40% and 40% of the time",
-        ),
-        ("processes", None, False, "in time slices: start it with nvidia-cuda-mps-control -d"),
-        (
-            "processes",
-            use(0.9, 0.6),
-            True,
-            "its memory is the limit: alone the jobs keep it busy 120%",
-        ),
-        ("processes", use(0.7, 0.2), True, "its multiprocessors are shared"),
-        ("streams", None, False, "Kernels run at the same time as far as the card has room"),
-    ],
-)
-def test_on_a_card(mode, gpu, mps, text):
-    assert text in said(mode, (2.0, 2.0), T4, mps, gpu=gpu)
-
-
-def test_cards_of_their_own():
-    text = said("processes", (2.0, 2.0), T4, True, gpu=use(0.9, 0.6, samples=1))
-    assert text.endswith("as far as the card has room")
-    jobs = (Job(dict, (), name="a", device="0"), Job(dict, (), name="b", device="MIG-1"))
-    assert said("processes", (1.0, 1.0), T4, jobs=jobs).endswith(
-        "Each job has a card or MIG instance of its own"
+def test_on_a_card():
+    use = GpuUse("Tesla T4", 2.0, 20, busy=0.4, memory_busy=0.1)
+    found = said("threads", (2.0, 2.0), T4, gpu=use)
+    assert found.endswith(
+        "Alone a kernel of the jobs runs 40% and 40% of the time, and the card's memory is busy "
+        "10% and 10% of it"
     )
+    few = replace(use, samples=1)
+    assert said("threads", (2.0, 2.0), T4, gpu=few) == "the steps do not overlap"
+    advice = "start it with nvidia-cuda-mps-control -d"
+    assert said("processes", (2.0, 2.0), T4).endswith(advice)
+    assert advice not in said("processes", (2.0, 2.0), T4, mps=True)
+    apart = (Job(dict, (), name="a", device="0"), Job(dict, (), name="b", device="MIG-1"))
+    assert advice not in said("processes", (2.0, 2.0), T4, jobs=apart)
 
 
 def test_the_reason_is_told_for_the_run_and_for_each_measured_mode():

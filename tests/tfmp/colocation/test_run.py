@@ -12,7 +12,7 @@ import tfmp
 from tfmp.colocation.choice import judged, predicted_seconds, recommend
 from tfmp.colocation.job import Job, JobBatches
 from tfmp.colocation.mode_names import IN_PROCESS
-from tfmp.colocation.modes import describe, run_in_process
+from tfmp.colocation.modes import Together, describe, run_in_process
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.run import colocate
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory
@@ -407,11 +407,23 @@ def test_the_recommendation_and_its_reason(seconds, failed, mode, reason):
     assert one == "there is only one job"
 
 
-def test_errors_are_told_by_the_line_that_says_something():
-    text = (
-        "Graph execution error:\n\nDetected at node x\n<stack traces unavailable>\nit broke\n[[x]]"
+@pytest.mark.skipif(not ON_JAX, reason="TensorFlow compiles in the first step only")
+def test_nothing_compiles_in_a_short_run():
+    import jax
+
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
     )
-    assert describe(ValueError(text)) == "ValueError: it broke"
+    together = Together([Job(small, (X, Y), batch_size=len(X) // 3).measured(100)])
+    assert compiled
+    compiled.clear()
+    assert not together.measure("sequential", 7).failed  # with the ends of two epochs
+    assert compiled == []
+
+
+def test_errors_are_told_by_their_kind_and_their_first_line():
+    assert describe(ValueError("Graph execution error:\nit broke")) == "ValueError: it broke"
     assert describe(MemoryError()) == "out of memory"
     assert describe(RuntimeError("OOM when allocating tensor")).startswith("out of memory: OOM")
     assert describe(None) == ""

@@ -1,6 +1,7 @@
+from .markdown import to_markdown as to_markdown
 from .report import Report as Report
 from .sections import (
-    VERDICTS as VERDICTS,
+    Command as Command,
     Drawing as Drawing,
     Picture as Picture,
     Sample as Sample,
@@ -10,3 +11,4 @@ from .sections import (
     page as page,
     table_of as table_of,
 )
+from .terminal import print_section as print_section, print_table as print_table

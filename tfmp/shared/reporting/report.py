@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from tfmp.shared.html_page import framed
 from tfmp.shared.report_files import JsonObject, json_text, save_report
+from tfmp.shared.reporting.markdown import to_markdown
 from tfmp.shared.reporting.sections import Section, page
-from tfmp.shared.wording import table
 
 
 class Report:
@@ -30,7 +30,7 @@ class Report:
 
     @property
     def conclusion(self) -> str:
-        """Stands first in every form; empty if the first section says it."""
+        """Stands first in every form, a line for each sentence; empty if a section says it."""
         return ""
 
     @property
@@ -56,21 +56,26 @@ class Report:
             for each in section.tables:
                 if each.rows:
                     caption = [each.caption] if each.caption else []
-                    parts += ["", *caption, table([each.heading, *each.rows])]
+                    parts += ["", *caption, str(each)]
             parts += ["", *section.lines] if section.lines else []
         return "\n".join(parts).strip()
 
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
         _, told = self.signal
-        conclusion = self.conclusion or self.heading
-        return framed(f"{told}. {conclusion}" if told else conclusion, self._page())
+        said = [told] if told else []
+        return framed(". ".join([*said, self._paragraph() or self.heading]), self._page())
 
     def _page(self) -> str:
-        return page(self.title, self.heading, self.conclusion, self.sections(), *self.signal)
+        return page(self.title, self.heading, self._paragraph(), self.sections(), *self.signal)
+
+    def _paragraph(self) -> str:
+        return ". ".join(self.conclusion.splitlines())
 
     def _markdown(self) -> str:
-        raise NotImplementedError
+        _, told = self.signal
+        heading = f"{self.heading}: {told}" if told else self.heading
+        return to_markdown(heading, self.conclusion, self.sections(on_page=False))
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.json` as data, `.html` as a self-contained page, `.md` as Markdown.

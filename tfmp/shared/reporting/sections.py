@@ -5,9 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tfmp.shared.html_page import NONE, SIGNS, TALL, Bar, framed, page_environment, printable
+from tfmp.shared.wording import table
 
 # A cell with a verdict, as every rendering writes it in colour.
 VERDICTS = {f"{sign} {verdict}": verdict for verdict, sign in SIGNS.items()}
+
+
+class Command(str):
+    """A command that can be pasted: renderings keep it in one piece."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,9 @@ class Table:
     caption: str = ""
     words: tuple[str, ...] = ()
     folded: bool = False
+
+    def __str__(self) -> str:
+        return table((self.heading, *self.rows))
 
     def without(self, *headings: str) -> Self:
         """The table without some of its columns."""
@@ -76,7 +84,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report, with a title; what it has is shown in the order of its attributes.
+    """A part of a report, with a title.
 
     Attributes:
         title: of the section.
@@ -85,7 +93,8 @@ class Section:
         drawings: figures.
         tables: tables; one without rows is not shown.
         samples: some of the samples.
-        facts: names and values.
+        facts: names and values, which may be commands.
+        parts: sections inside it.
         quiet: notes of less weight.
     """
 
@@ -96,6 +105,7 @@ class Section:
     tables: tuple[Table, ...] = ()
     samples: tuple[Sample, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+    parts: tuple["Section", ...] = ()
     quiet: tuple[str, ...] = ()
 
     @property
@@ -103,7 +113,7 @@ class Section:
         """Whether it has anything to show."""
         drawn = any(picture.bars for picture in self.pictures)
         drawn = drawn or any(drawing.svg for drawing in self.drawings)
-        filled = any(table.rows for table in self.tables)
+        filled = any(table.rows for table in self.tables) or any(one.shown for one in self.parts)
         return drawn or filled or bool(self.lines or self.samples or self.facts or self.quiet)
 
 
@@ -111,7 +121,7 @@ def table_of(
     caption: str,
     items: Sequence[Any],
     columns: Mapping[str, Callable[[Any], str]],
-    words: Sequence[str],
+    words: Sequence[str] = (),
     folded: bool = False,
 ) -> Table:
     """A row for each item, of columns that have a value in any row."""
