@@ -22,7 +22,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
@@ -36,8 +37,9 @@ _BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp, ast.comprehensio
 _BEGUN = "_tfmp_functions_begun"
 _FORK = multiprocessing.get_context("fork")
 _FRAMEWORKS = ("tensorflow", "keras", "onnx", "onnxruntime", "tf2onnx", "matplotlib.pyplot")
-# For the tests of one mutation: of CPU, for a loop without an end, and of waiting.
-_CPU_SECONDS, _SECONDS = 300, 1800
+# For the tests of one mutation, which may have made a loop without an end: CPU seconds beside three
+# times those that the tests take, and seconds for one that waits.
+_CPU_SECONDS, _SECONDS = 30, 1800
 _OTHER = {
     ast.Lt: ast.GtE,
     ast.GtE: ast.Lt,
@@ -139,26 +141,40 @@ def compiled_from(trees: dict[str, ast.Module]) -> None:
     SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
 
 
-def run(files: list[str], tests: Path, trees: dict[str, ast.Module], begun: Any = None) -> None:
-    """In a process of its own: runs the quick tests of files, and exits as pytest does."""
+def run(
+    files: Sequence[str],
+    tests: Path,
+    trees: dict[str, ast.Module],
+    limit: int,
+    answer: Any = None,
+) -> None:
+    """In a process of its own: runs the quick tests of files, and exits as pytest does.
+
+    Args:
+        files: of tests.
+        tests: their folder.
+        trees: changed syntax trees of modules.
+        limit: in CPU seconds.
+        answer: is sent the functions that began, and CPU seconds.
+    """
     with open(os.devnull, "w") as nothing:
         for stream in (1, 2):
             os.dup2(nothing.fileno(), stream)
     os.setsid()
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
     os.chdir(tests.parent)
     compiled_from(trees)
     functions_begun: set[int] = set()
     setattr(builtins, _BEGUN, functions_begun)
     code = pytest.main(["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *files])
-    if begun is not None:
-        begun.send(functions_begun)
+    if answer is not None:
+        answer.send((functions_begun, time.process_time()))
     sys.stdout.flush()
     os._exit(code)
 
 
-def users(drawn: list[tuple[Path, str, int]], tests: Path) -> list[list[str]]:
-    """The files of tests among the mirroring ones in which each function begins."""
+def users(drawn: list[tuple[Path, str, int]], tests: Path) -> list[dict[str, float]]:
+    """The files among the mirroring ones in which each function begins, and their CPU seconds."""
     trees = {
         str(path.resolve()): watched(
             path, {line: index for index, (file, _, line) in enumerate(drawn) if file == path}
@@ -167,13 +183,14 @@ def users(drawn: list[tuple[Path, str, int]], tests: Path) -> list[list[str]]:
     }
     mirroring = [mirrors(path, tests) for path, _, _ in drawn]
     begun: dict[str, set[int]] = {}
+    seconds: dict[str, float] = {}
     for file in sorted({file for files in mirroring for file in files}):
         here, there = _FORK.Pipe(duplex=False)
-        process = _FORK.Process(target=run, args=([file], tests, trees, there))
+        process = _FORK.Process(target=run, args=([file], tests, trees, 600, there))
         process.start()
         there.close()
         try:
-            begun[file] = here.recv()
+            begun[file], seconds[file] = here.recv()
         except EOFError:
             raise SystemExit(f"{file} ends pytest") from None
         process.join()
@@ -181,16 +198,18 @@ def users(drawn: list[tuple[Path, str, int]], tests: Path) -> list[list[str]]:
             print(f"fails without a mutation: {file}", flush=True)
             begun[file] = set()
     return [
-        [file for file in files if index in begun[file]] for index, files in enumerate(mirroring)
+        {file: seconds[file] for file in files if index in begun[file]}
+        for index, files in enumerate(mirroring)
     ]
 
 
-def seen(path: Path, line: int, seed: str, files: list[str], tests: Path) -> str:
+def seen(path: Path, line: int, seed: str, files: dict[str, float], tests: Path) -> str:
     """Whether a test sees the mutation: "seen", "unseen", or "no test"."""
     if not files:
         return "no test"
     trees = {str(path.resolve()): changed(path, line, seed)[0]}
-    process = _FORK.Process(target=run, args=(files, tests, trees))
+    limit = _CPU_SECONDS + int(3 * sum(files.values()))
+    process = _FORK.Process(target=run, args=(list(files), tests, trees, limit))
     process.start()
     process.join(_SECONDS)
     if process.exitcode is None:

@@ -37,12 +37,6 @@ def write_page(page: Path, text: str) -> None:
     page.write_text(_TABLE.sub(moved, text), encoding="utf-8")
 
 
-def read_table(name: str) -> list[dict[str, str]]:
-    """The rows of a table that a page was written with, by the names of the columns."""
-    with (TABLES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def line(row: Iterable[str]) -> str:
     """A row of a table in Markdown."""
     return f"| {' | '.join(cell.replace('|', _ESCAPED) for cell in row)} |"

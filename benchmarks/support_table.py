@@ -3,10 +3,9 @@
 Every row of tests/support/sweep.py is exported by tfmp and by `model.export(format="onnx")`, run
 in ONNX Runtime on the same seeded batch, and compared with Keras.
 
-Run: python benchmarks/support_table.py [--every-application] [--again REGEX]
+Run: python benchmarks/support_table.py [--every-application]
 """
 
-import re
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ PAGE = DOCS / "support.md"
 
 import keras
 import sweep
-from pages import line, read_table, write_page
+from pages import line, write_page
 from quiet import quiet
 
 from tfmp.converters.intake import open_source
@@ -37,13 +36,6 @@ class Outcome:
 
     difference: float | None
     reason: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> "Outcome":
-        """The outcome that a cell of the page shows."""
-        if text.startswith("no: "):
-            return cls(None, text.removeprefix("no: "))
-        return cls(float(text))
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -99,38 +91,18 @@ def keras_own(model: keras.Model, source: Source | None) -> Outcome:
     return Outcome(worst) if worst < 1e-4 else Outcome(None, f"wrong by {worst:.1g}")
 
 
-def published() -> dict[tuple[str, str], tuple[Outcome, Outcome]]:
-    """The outcomes in the table as it is, by group and model."""
-    return {
-        (row["group"], row["model"]): (Outcome.parse(row["tfmp"]), Outcome.parse(row["Keras"]))
-        for row in read_table(PAGE.stem)
-        if not row["tfmp"].startswith(NOT_SWEPT)
-    }
-
-
 def main() -> None:
     """Sweeps and writes."""
     given = parser(__doc__)
     given.add_argument("--every-application", action="store_true", help="not one of each family")
-    given.add_argument(
-        "--again", metavar="REGEX", help="measure rows of these names, and rows that are new"
-    )
     options = given.parse_args()
     rows = sweep.all_rows(options.every_application)
-    known = published() if options.again else {}
-    due = [
-        row
-        for row in rows
-        if (row.group, row.name) not in known or re.search(options.again, row.name)
-    ]
     # Keras first: our handlers, once loaded, would help its exporter too.
     theirs = [
-        each(row, index, lambda m: keras_own(m, try_open(m))) for index, row in enumerate(due)
+        each(row, index, lambda m: keras_own(m, try_open(m))) for index, row in enumerate(rows)
     ]
-    mine = [each(row, index, ours) for index, row in enumerate(due)]
-    for row, own, other in zip(due, mine, theirs, strict=True):
-        known[row.group, row.name] = own, other
-    write([(row, *known[row.group, row.name]) for row in rows])
+    mine = [each(row, index, ours) for index, row in enumerate(rows)]
+    write(list(zip(rows, mine, theirs, strict=True)))
 
 
 def write(results: list[tuple[sweep.Row, Outcome, Outcome]]) -> None:

@@ -144,7 +144,6 @@ RENDERED = {
         "markdown",
         "node_data",
     ],
-    "tfmp.fit.report": ["page"],
 }
 
 

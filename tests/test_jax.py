@@ -16,16 +16,16 @@ WHOLE = (
     "fit/test_callback_order fit/test_callback_readings fit/test_early_start "
     "fit/test_nonfinite_watch fit/test_preflight fit/test_skipped_steps "
     "loss_scaling/test_attach loss_scaling/test_gauges loss_scaling/test_loss_scaling_guide "
-    "nonfinite/test_locate precision/measuring/test_measured_piece "
-    "precision/measuring/test_needs_gradients precision/measuring/test_recording "
-    "precision/measuring/test_recording_states"
+    "nonfinite/test_locate precision/measuring/test_needs_gradients "
+    "precision/measuring/test_recording precision/measuring/test_recording_states"
 ).split()
 
 # Of these, those that run with the quick tests on TensorFlow.
 IN_PART = (
     "calibration/test_measure colocation/test_run fit/test_large_inputs precision/test_policy "
-    "precision/measuring/test_needs profiling/test_limits profiling/test_profile "
-    "roofline/test_lowering roofline/test_peaks roofline/test_pipeline profiling/test_sweep"
+    "precision/measuring/test_measured_piece precision/measuring/test_needs "
+    "profiling/test_limits profiling/test_profile profiling/test_sweep "
+    "roofline/test_lowering roofline/test_peaks roofline/test_pipeline"
 ).split()
 
 # Of these, what JAX traces in another way than TensorFlow.

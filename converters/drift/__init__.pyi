@@ -56,7 +56,6 @@ from .statistics import (
     fewest_samples as fewest_samples,
     mcnemar as mcnemar,
     tail_of as tail_of,
-    usual_size as usual_size,
 )
 from .tasks import (
     COMPILED as COMPILED,
@@ -65,7 +64,6 @@ from .tasks import (
     Kind as Kind,
     Task as Task,
     read_tasks as read_tasks,
-    reads_ratios as reads_ratios,
 )
 from .totals import (
     Totals as Totals,

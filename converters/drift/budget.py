@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from tfmp.converters.shared.errors import InputError
 
-# Limits of differences that a view takes, and of all views.
-_BETWEEN = ("between_samples", "between_columns", "between_places", "between_outputs")
-VIEWS = (*_BETWEEN, "wrong_samples", "near_end")
+# Limits of views.
+VIEWS = (
+    *("between_samples", "between_columns", "between_places", "between_outputs"),
+    *("wrong_samples", "near_end"),
+)
 
 # Limits that may differ from one output to the next.
 _PER_OUTPUT = (
@@ -25,10 +27,6 @@ _PER_OUTPUT = (
     "error_floor",
     "error_added",
 )
-
-
-# Limits of earlier versions, and those that say the same now.
-_REPLACED = {"slice_rel_l2": _BETWEEN}
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,6 @@ class DriftBudget:
             the worst one seen bounds 95 % of all inputs with 95 % confidence (Wilks 1941:
             0.95**59 < 0.05).
         overrides: limits of single outputs, such as {"embedding": {"flip_rate": None}}.
-        slice_rel_l2: an earlier name of all limits from `between_samples` to `between_outputs`.
     """
 
     rel_l2: float | None = 1e-2
@@ -97,14 +94,8 @@ class DriftBudget:
     confidence: float = 0.95
     min_samples: int = 59
     overrides: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    slice_rel_l2: InitVar[float | str | None] = "unset"
 
-    def __post_init__(self, slice_rel_l2: float | str | None) -> None:
-        if slice_rel_l2 != "unset":
-            for name in _REPLACED["slice_rel_l2"]:
-                object.__setattr__(self, name, slice_rel_l2)
-        overrides = {output: _expanded(limits) for output, limits in self.overrides.items()}
-        object.__setattr__(self, "overrides", overrides)
+    def __post_init__(self) -> None:
         for name in _PER_OUTPUT:
             _check_limit(name, getattr(self, name))
         for output, limits in self.overrides.items():
@@ -149,26 +140,17 @@ class DriftBudget:
         return budget
 
 
-def _expanded(limits: Mapping[str, float | None]) -> dict[str, float | None]:
-    """Limits with those of earlier versions under the names that they have now."""
-    found: dict[str, float | None] = {}
-    for name, value in limits.items():
-        found |= dict.fromkeys(_REPLACED.get(name, (name,)), value)
-    return found
-
-
 def _with(budget: DriftBudget, text: str) -> DriftBudget:
     target, equals, value_text = text.rpartition("=")
     output, dot, name = target.strip().rpartition(".")
     names = [item.name for item in fields(DriftBudget) if item.name != "overrides"]
-    names += _REPLACED
     if not equals or name not in names:
         raise InputError(
             f"budget {text!r} is not NAME=VALUE; expected NAME to be one of {', '.join(names)}, or "
             "OUTPUT.NAME for one output, as in rel_l2=0.005 or logits.rel_l2=0.02."
         )
     value = _value(text, name, value_text.strip())
-    changes: dict[str, Any] = _expanded({name: value})
+    changes: dict[str, Any] = {name: value}
     if not dot:
         return replace(budget, **changes)
     limits = {**budget.overrides.get(output, {}), **changes}
@@ -176,13 +158,13 @@ def _with(budget: DriftBudget, text: str) -> DriftBudget:
 
 
 def _value(text: str, name: str, value: str) -> float | int | None:
-    if value.lower() == "none" and name in (*_PER_OUTPUT, *_REPLACED):
+    if value.lower() == "none" and name in _PER_OUTPUT:
         return None
     try:
         return int(value) if name == "min_samples" else float(value)
     except ValueError:
         expected = "a whole number" if name == "min_samples" else "a number, such as 0.01"
-        per_output = name in (*_PER_OUTPUT, *_REPLACED)
+        per_output = name in _PER_OUTPUT
         off = ", or none to switch the limit off" if per_output else ""
         raise InputError(
             f"budget {text!r}: {value!r} is not a value of {name}; expected {expected}{off}."

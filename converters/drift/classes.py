@@ -67,8 +67,6 @@ class ClassTable(Written):
     def read(cls, document: JsonObject) -> "ClassTable":
         """See `Written`."""
         names = [str(name) for name in document["classes"]]
-        if document.get("columns") != COLUMNS:  # of an earlier version: judged without classes
-            return cls(overfull=True)
         if len(names) > MOST_CLASSES:
             raise ValueError(f"{len(names)} classes")
         counts = unpacked(document["counts"], _COUNT, COLUMNS * len(names))

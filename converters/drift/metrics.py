@@ -14,7 +14,6 @@ from tfmp.converters.drift.tasks import DECLARED, IDS, YES_OR_NO, Kind, Task
 from tfmp.converters.drift.totals import Totals, measure
 from tfmp.converters.drift.views import (
     HALF,
-    Evidence,
     Table,
     View,
     first_axis,
@@ -71,7 +70,7 @@ class OutputDrift:
         reference_nan: values of r that are NaN, which nothing can be compared with.
         infinite_lost: values of r that are infinite where c is finite or has the other sign.
         saturated: values of c at the largest FP16 value where r lies beyond it: clamped overflow.
-        collapsed: whether c is zero throughout while r is not, or the same for every sample.
+        collapsed: whether c is zero throughout while r is not.
         decision: kind of answer that a flip changes: "argmax" (class scores), "threshold 0.5"
             (probabilities), "threshold 0" (logits of labels), "equality" (integers, booleans,
             strings, ids) or "boxes" (detections); None if the output decides nothing.
@@ -333,17 +332,9 @@ def _kl(totals: Totals) -> float | None:
 
 def _collapsed(totals: Totals) -> bool:
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
-    # What varies by less than FP16 can show is constant to it, too.
+    # A reference that is smaller than FP16 can show is zero to it, too.
     typical = math.sqrt(total(totals.reference_sq) / max(1, totals.measured))
-    return (zeros or _froze(totals.evidence)) and totals.max_abs > float(ulp(np.array(typical)))
-
-
-def _froze(evidence: Evidence) -> bool:
-    """Whether all samples have the same answer of the candidate, and others of the reference."""
-    if len(evidence.parts) != 1:  # of samples with shapes of their own, none has another's answer
-        return False
-    varies, differs = (evidence.parts[0].values != evidence.parts[0].values[:1]).any(axis=(0, 2))
-    return bool(varies and not differs)
+    return zeros and totals.max_abs > float(ulp(np.array(typical)))
 
 
 def _unknown(totals: Totals, by_equality: bool) -> Task:

@@ -71,55 +71,26 @@ def centred(
 # lie as far below 0.
 _IMPOSSIBLE = 200.0
 
-# Smaller masks are known by their being one number that comes several times in a row of scores,
-# this far below 0 and this far below all others; the candidate's is off by this share at most.
-_MASKED_BELOW, _APART, _MASK_OFF = -20.0, 10.0, 0.01
-
-
-# What models write where an answer is forbidden or missing: powers of ten that nobody measures,
-# shares of float32's largest number, and the fill value of netCDF (NC_FILL_FLOAT).
-_LARGEST = float(np.finfo(np.float32).max)
-_FORBIDDING = np.array(
-    [*(10.0 ** np.arange(9, 38)), 0.5 * _LARGEST, 0.7 * _LARGEST, _LARGEST, 9.969209968386869e36],
-    np.float32,
-)
-
-
-def is_forbidding(values: np.ndarray) -> np.ndarray:
-    """Flags of values that forbid an answer, whatever stands beside them."""
-    with np.errstate(over="ignore"):  # of larger float64
-        return np.isin(np.abs(values.astype(np.float32)), _FORBIDDING)
-
 
 def without_masks(
     reference: np.ndarray, candidate: np.ndarray, axis: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Scores in which classes that neither side can choose are equal, and flags of these if any.
 
-    A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never.
+    A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never. A row
+    that holds nothing else has no better answer.
     """
     if reference.ndim < 2 or not reference.size:
         return reference, candidate, None
     with np.errstate(invalid="ignore", over="ignore"):
-        if reference.min() >= _MASKED_BELOW:  # in a tenth of the time that rows take
+        if reference.min() >= -_IMPOSSIBLE:  # in a tenth of the time that rows take
             return reference, candidate, None
-        least = reference.min(axis=axis, keepdims=True)
-        if not (least < _MASKED_BELOW).any():
-            return reference, candidate, None
-        bounds = reference.max(axis=axis, keepdims=True) - np.float32(_IMPOSSIBLE)
-        impossible = np.zeros(reference.shape, bool)
-        if (least < bounds).any():
-            impossible = (reference < -_IMPOSSIBLE) & (reference < bounds) & (candidate < bounds)
-        repeated = reference == least
-        repeated &= np.count_nonzero(repeated, axis=axis, keepdims=True) > 1
-        repeated &= least < _MASKED_BELOW
-        if (repeated & ~impossible).any():
-            others = np.where(repeated, np.inf, reference).min(axis=axis, keepdims=True)
-            repeated &= (others - least > _APART) & (candidate <= least * (1 - _MASK_OFF))
-            impossible |= repeated & np.isfinite(others)
-        if (least < -FLOAT16.max).any():  # rows that are masked throughout have no better answer
-            never = (is_forbidding(least) & (least < 0)) | np.isneginf(least)
-            impossible |= never & (reference == least) & (candidate <= -FLOAT16.max)
+        best = reference.max(axis=axis, keepdims=True)
+        bounds = best - np.float32(_IMPOSSIBLE)
+        impossible = (reference < -_IMPOSSIBLE) & (reference < bounds) & (candidate < bounds)
+        if (best < -FLOAT16.max).any():
+            throughout = reference.min(axis=axis, keepdims=True) == best
+            impossible |= throughout & (best < -FLOAT16.max) & (candidate <= -FLOAT16.max)
     if not impossible.any():
         return reference, candidate, None
     floor = np.broadcast_to(bounds, reference.shape)

@@ -104,12 +104,7 @@ def binomial_p(events: float, trials: float, limit: float) -> float:
 _TAIL, _OTHERS = 4.0, 0.9
 
 
-def usual_size(errors: np.ndarray) -> np.ndarray:
-    """Root mean square of errors without the worst tenth, along the first axis."""
-    others = np.sort(errors, axis=0)[: math.ceil(_OTHERS * len(errors))]
-    return np.asarray(np.sqrt(np.square(others).mean(axis=0)))
-
-
 def tail_of(errors: np.ndarray) -> np.ndarray:
     """The size up to which an error is noise beside others, along the first axis."""
-    return _TAIL * usual_size(errors)
+    others = np.sort(errors, axis=0)[: math.ceil(_OTHERS * len(errors))]
+    return np.asarray(_TAIL * np.sqrt(np.square(others).mean(axis=0)))

@@ -273,15 +273,6 @@ _LOSSES = {
     **dict.fromkeys("cosine_similarity cosine_proximity circle".split(), Kind.EMBEDDING),
 }
 
-# Losses that read how many times as large a probability is: each share of a whole counts.
-_OF_RATIOS = ("kl_divergence", "kullback_leibler_divergence")
-
-
-def reads_ratios(task: Task | None) -> bool:
-    """Whether the loss that a model was compiled with reads small probabilities, too."""
-    return task is not None and task.why.startswith(COMPILED) and task.why.endswith(_OF_RATIOS)
-
-
 _ACTIVATIONS = {
     "softmax": Kind.CLASSIFICATION,
     "log_softmax": Kind.CLASSIFICATION,

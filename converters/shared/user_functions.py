@@ -9,8 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import tfmp
-from tfmp import converters
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.commands import module_of_file
 from tfmp.shared.wording import listed
@@ -63,9 +61,8 @@ def import_function(what: str, module: str, function: str, folder: str | None = 
 
 def place_of(error: BaseException) -> str:
     """The user's own line that raised an error; "" if no line of theirs is known."""
-    own = [
-        str(Path(file).parent) for file in (tfmp.__file__, converters.__file__, importlib.__file__)
-    ]
+    files = __file__, module_of_file.__code__.co_filename, os.path.join(importlib.__file__, "_")
+    own = tuple(f"{Path(file).parents[1]}{os.sep}" for file in files)
     for frame in traceback.extract_tb(error.__traceback__):
         if not frame.filename.startswith((*own, "<")):
             return f" at {frame.filename}, line {frame.lineno}"

@@ -244,6 +244,7 @@ PAIRS = (
     Pair("small balances", "sample_share", _balances),
     Pair("chances near one", "near_end", _survival),
     Pair("logits beside an offset", "flip_rate", _logits, {"y": "classification"}),
+    Pair("logits that nobody declares", "meaning", _beside(1, 300, 10)),
     Pair("a rare class", "class_flip_rate", _rare_class, {"y": "classification"}),
     Pair("a rare class that draws others", "class_flip_rate", _attractor, {"y": "classification"}),
     Pair("scores that rank beside an offset", "between_samples", _beside(0.02, -70, 1), _YES),

@@ -104,16 +104,6 @@ def saved(build: Callable[[], Any], version: str) -> Write:
     return write
 
 
-def misnamed(build: Callable[[], Any]) -> Write:
-    def write(path: Path) -> Any:
-        model = filled(build())
-        model.save(path.with_name("written.h5"))
-        path.with_name("written.h5").rename(path)
-        return model
-
-    return write
-
-
 def archived(build: Callable[[], Any], version: str, separator: str) -> Write:
     """An archive whose weights lie where Keras 2.12 to 2.14 put them, on Windows or elsewhere."""
 

@@ -8,14 +8,12 @@ A process of its own: it ends without waiting for the servers, which have no end
 import json
 import os
 import sys
-from collections.abc import Callable
 
 # A worker of pytest-xdist hands down one core, on which two servers wait for each other for ever.
 if sys.platform == "linux":
     os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 import tfmp
@@ -48,23 +46,6 @@ def loop(strategy: tf.distribute.Strategy) -> dict:
     }
 
 
-def fit(strategy: tf.distribute.Strategy, callbacks: list, data: Callable[[], object]) -> str:
-    """The error of `fit`; "" without one."""
-    with strategy.scope():
-        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
-        model.compile("sgd", "mse")
-    try:
-        model.fit(data(), steps_per_epoch=2, verbose=0, callbacks=callbacks)
-    except Exception as error:  # Keras's own, of several kinds
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def dataset() -> tf.data.Dataset:
-    x = np.ones((64, 8), "float32")
-    return tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(16).repeat()
-
-
 def main() -> None:
     ports = sys.argv[1:]
     jobs = dict(zip(("worker", "ps"), ([f"127.0.0.1:{port}"] for port in ports), strict=True))
@@ -72,14 +53,7 @@ def main() -> None:
     servers = [tf.distribute.Server(spec, job_name=job, task_index=0) for job in jobs]
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")
     strategy = tf.distribute.ParameterServerStrategy(resolver)
-    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    result = {
-        "loop": loop(strategy),
-        "keras_fit": fit(strategy, [], dataset),
-        "tfmp_fit": fit(strategy, [tfmp.MixedPrecision("mixed_float16")], dataset),
-        "per_worker_fit": fit(strategy, [], lambda: coordinator.create_per_worker_dataset(dataset)),
-    }
-    sys.stdout.write(json.dumps(result) + "\n")
+    sys.stdout.write(json.dumps(loop(strategy)) + "\n")
     sys.stdout.flush()
     del servers
     os._exit(0)

@@ -110,14 +110,22 @@ def has_keras_2_methods(wrap: Wrap) -> Outcome:
 def forgets_to_scale(wrap: Wrap) -> Outcome:
     """The loop of a reader who was told that the wrapper takes care of it."""
     model, optimizer, losses = mixed_stack(), wrap(sgd()), []
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(Y - model(X)))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply(gradients, model.trainable_variables)
+        losses.append(float(loss))
+
+    return warned_or_learnt(step, losses)
+
+
+def warned_or_learnt(step: Callable[[], None], losses: list[float]) -> Outcome:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for _ in range(20):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(tf.square(Y - model(X)))
-            gradients = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply(gradients, model.trainable_variables)
-            losses.append(float(loss))
+            step()
     warned = [str(one.message) for one in told if "scale_loss" in str(one.message)]
     text = f"a warning names scale_loss: {bool(warned)}; loss {losses[0]:.2g} to {losses[-1]:.2g}"
     return seen(warned or losses[-1] < 0.9 * losses[0], text)
@@ -134,21 +142,19 @@ def forgets_to_scale_on_jax(wrap: Wrap) -> Outcome:
         return keras.ops.mean(keras.ops.square(Y - answer)), rest
 
     @jax.jit
-    def step(weights, rest, own):
+    def compiled(weights, rest, own):
         (loss, rest), gradients = jax.value_and_grad(mean_loss, has_aux=True)(weights, rest)
         return loss, *optimizer.stateless_apply(own, gradients, weights)
+
+    def step():
+        nonlocal weights, own
+        loss, weights, own = compiled(weights, rest, own)
+        losses.append(float(loss))
 
     weights = [variable.value for variable in model.trainable_variables]
     rest = [variable.value for variable in model.non_trainable_variables]
     own, losses = [variable.value for variable in optimizer.variables], []
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for _ in range(20):
-            loss, weights, own = step(weights, rest, own)
-            losses.append(float(loss))
-    warned = [str(one.message) for one in told if "scale_loss" in str(one.message)]
-    text = f"a warning names scale_loss: {bool(warned)}; loss {losses[0]:.2g} to {losses[-1]:.2g}"
-    return seen(warned or losses[-1] < 0.9 * losses[0], text)
+    return warned_or_learnt(step, losses)
 
 
 def float16_loss(wrap: Wrap) -> Outcome:

@@ -26,13 +26,6 @@ def diagnoses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndar
     return truth, *classify(rng, truth, 6, separation=5)
 
 
-@benign("a classifier with a rare class", **SOFTMAX)
-def _(rng):
-    """Every patient gets the same diagnosis as before, the five rare ones included."""
-    _, logits, rounded = diagnoses(rng)
-    return Outputs({"diagnosis": softmax(logits)}, {"diagnosis": half(softmax(rounded))})
-
-
 @harmful("a class of 5 in 1000 samples that is never decided any more", **SOFTMAX)
 def _(rng):
     """The rarest disease is not diagnosed once; its five patients are sent home."""

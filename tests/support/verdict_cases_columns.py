@@ -34,7 +34,7 @@ def _saturation(rng: np.random.Generator, bias: float) -> Outputs:
     return one("saturation", exact, received + bias, labels)
 
 
-@benign("percents near 100, with labels that only their rounding misses", UNSURE)
+@harmful("percents near 100, with labels that only their rounding misses")
 def saturation(rng: np.random.Generator) -> Outputs:
     """FP16 has every sixteenth of a percent there."""
     return _saturation(rng, 0)

@@ -1,7 +1,7 @@
 """Verdict cases: pictures, texts, sounds and series."""
 
 import numpy as np
-from verdict_case import DOUBT, UNSURE, Cases, Outputs, classify, flushed, half, one
+from verdict_case import DOUBT, Cases, Outputs, classify, flushed, half, one
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -61,14 +61,6 @@ def _(rng):
     return Outputs({"logits": logits}, {"logits": rounded})
 
 
-@benign("a speech recognizer with a blank")
-def _(rng):
-    """The same text, but for a letter in ten thousand."""
-    truth = np.where(rng.random((300, 40)) < 0.6, 28, rng.integers(0, 28, (300, 40)))
-    logits, rounded = classify(rng, truth, 29, separation=3)
-    return Outputs({"ctc_logits": logits}, {"ctc_logits": rounded})
-
-
 def translations(rng: np.random.Generator) -> np.ndarray:
     """Ids of 20 generated words for each of 1000 texts; the end is 1, what follows it 0."""
     ids = rng.integers(2, 8000, (1000, 20))
@@ -103,35 +95,11 @@ def _(rng):
     )
 
 
-def clips(rng: np.random.Generator, samples: int = 400) -> np.ndarray:
-    """Sounds of 512 values; one in ten is a whisper at a thousandth of the amplitude."""
-    sound = 0.3 * rng.standard_normal((samples, 512))
-    sound[::10] *= 1e-3
-    return sound.astype(np.float32)
-
-
-@benign("loud sounds, quiet ones, and silence")
-def _(rng):
-    """Whispers are right to three digits; silence is 0 on one side, and -140 dB on the other."""
-    sound = clips(rng)
-    sound[5::40] = 0
-    received = half(sound)
-    received[5::40] = half(rng.choice([-1e-7, 0, 1e-7], received[5::40].shape))
-    return Outputs({"waveform": sound}, {"waveform": received})
-
-
 def errors(rng: np.random.Generator) -> np.ndarray:
     """Anomaly scores, sums of squares: small for good parts, beyond FP16 for one in 100."""
     score = rng.lognormal(0, 1, 1000)
     score[::100] = rng.uniform(70_000, 900_000, 10)
     return score.astype(np.float32)
-
-
-@benign("anomaly scores of good parts and bad ones")
-def _(rng):
-    """The list of the worst parts is the same."""
-    score = np.minimum(errors(rng) / 100, 9000).astype(np.float32)
-    return Outputs({"anomaly_score": score}, {"anomaly_score": half(score)})
 
 
 @benign("cumulative counts that rise to 40,000")
@@ -175,13 +143,6 @@ def _(rng):
     before = 6 * rng.standard_normal((1500, 4))
     noisy = np.tanh(before + 0.01 * rng.standard_normal(before.shape))
     return one("y", np.tanh(before).clip(-0.9999, 0.9999), half(noisy))
-
-
-@benign("tokens of a vision transformer", UNSURE)
-def _(rng):
-    """They are vectors, right to 0.2 %."""
-    exact = rng.standard_normal((200, 20, 32))
-    return one("patch_tokens", exact, half(exact * (1 + 2e-3 * rng.standard_normal(exact.shape))))
 
 
 def disks(rng: np.random.Generator) -> np.ndarray:

@@ -10,7 +10,6 @@ from verdict_case import (
     half,
     one,
     padded,
-    quantiles,
     sigmoid,
     smooth,
     softmax,
@@ -52,13 +51,6 @@ def _(rng):
     exact = rng.uniform(0, 360, (200, 8, 8, 1))
     received = (exact + 0.1 * rng.standard_normal(exact.shape)) % 360
     return one("direction", exact, half(received))
-
-
-@benign("five quantiles with widths of a tenth", loss="mae")
-def _(rng):
-    """In order, right to three digits."""
-    exact = quantiles(rng, 80)
-    return one("q", exact, half(exact * (1 + 5e-4 * rng.standard_normal(exact.shape))))
 
 
 @benign("pointer logits with masked places of -1e9", tasks={"pointer": "classification"})

@@ -111,16 +111,6 @@ def _(rng):
     return Outputs({"detections": found}, {"detections": received})
 
 
-@harmful("lists of detections that miss half of them on one photograph in ten", tasks=KEPT)
-def _(rng):
-    """One photograph in ten loses its best detections, the large and near ones."""
-    found = kept(rng)
-    received = [half(rows) for rows in found]
-    for index in range(0, 300, 10):
-        received[index] = received[index][len(found[index]) // 2 + 1 :]
-    return Outputs({"detections": found}, {"detections": received})
-
-
 @harmful("lists of detections with boxes elsewhere", tasks=KEPT)
 def _(rng):
     """As many boxes as before, with the same scores; one in five lies 60 pixels off its object."""

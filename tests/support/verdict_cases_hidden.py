@@ -4,7 +4,6 @@ import numpy as np
 from verdict_case import (
     DOUBT,
     SIGMOID,
-    SOFTMAX,
     UNSURE,
     Cases,
     Outputs,
@@ -12,7 +11,6 @@ from verdict_case import (
     one,
     padded,
     smooth,
-    softmax,
 )
 
 CASES = Cases()
@@ -49,18 +47,6 @@ def _(rng):
     top = rng.integers(0, 5, n)
     exact[np.arange(n), top] = 1000 + rng.uniform(1.2, 3, n)
     return one("logits", exact, half(exact))
-
-
-@harmful("the second to fifth suggestion are random", DOUBT, **SOFTMAX)
-def _(rng):
-    """The first of five suggestions is the same with 99.7 %; the other four are random words."""
-    logits = rng.standard_normal((600, 50))
-    top = rng.integers(0, 50, 600)
-    values = 0.003 * softmax(2 * logits)
-    q = 0.003 * softmax(2 * rng.standard_normal((600, 50)))
-    values[np.arange(600), top] += 0.997
-    q[np.arange(600), top] += 0.997
-    return one("word", values, half(q))
 
 
 @benign("detections that change places with tied scores, with classes and masks")

@@ -151,10 +151,3 @@ def _(rng):
     logits, none, exact = steps(rng, -1e9)
     noisy = logits + 1e-3 * rng.standard_normal(logits.shape)
     return one("logits", exact, np.where(none, -65504, half(noisy)))
-
-
-@harmful("moves of chess at half their scale, what is forbidden is -30")
-def _(rng):
-    """A mask that is no larger than some logits are."""
-    exact = legal(rng, -30.0)
-    return one("policy_logits", exact, half(np.where(exact < -20, exact, exact / 2)))

@@ -2,8 +2,6 @@
 
 import numpy as np
 from verdict_case import (
-    INCONCLUSIVE,
-    SOFTMAX,
     UNSURE,
     Cases,
     Outputs,
@@ -11,18 +9,10 @@ from verdict_case import (
     half,
     one,
     regress,
-    softmax,
 )
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-
-@benign("two regression targets near 100", loss="mse")
-def _(rng):
-    """Blood pressures of 120 and 80 are right to 0.03; which of the two is larger means nothing."""
-    exact, rounded = regress(rng, 500, scale=0.5, offset=100, width=2)
-    return Outputs({"pressure": exact}, {"pressure": rounded})
 
 
 @benign("a near-perfect regression with labels")
@@ -53,15 +43,6 @@ def _(rng):
     return Outputs({"house": exact}, {"house": rounded})
 
 
-@benign("concentrations of 1e-7 that are scaled in float32 at the end")
-def _(rng):
-    """The last multiplication is in float32, and each concentration is right to three digits."""
-    exact, rounded = regress(rng, 500, scale=0.3, offset=2)
-    return Outputs(
-        {"mol_per_litre": exact * np.float32(1e-7)}, {"mol_per_litre": rounded * np.float32(1e-7)}
-    )
-
-
 @harmful("populations that end at 65504 in one of 50 towns")
 def _(rng):
     """Each city has exactly 65504 inhabitants."""
@@ -90,13 +71,6 @@ def _(rng):
     """The risk of the first year is right to 0.2 %, where the runtime keeps subnormal numbers."""
     risk = hazards(rng)
     return Outputs({"hazard": risk}, {"hazard": half(risk)})
-
-
-@benign("expected counts from 0.1 to 300", loss="poisson", activation="exponential")
-def _(rng):
-    """Each shelf is filled with the same number of loaves."""
-    exact, rounded = regress(rng, 800, scale=1.3, offset=1.7)
-    return Outputs({"loaves": np.exp(exact)}, {"loaves": half(np.exp(rounded))})
 
 
 def vectors(rng: np.random.Generator, samples: int = 500) -> tuple[np.ndarray, np.ndarray]:
@@ -187,21 +161,6 @@ def _(rng):
     """450 different photographs are evidence enough."""
     logits, rounded = classify(rng, rng.integers(0, 10, 450), 10, separation=8)
     return Outputs({"logits": logits}, {"logits": rounded}, rows=np.arange(500) % 450)
-
-
-@benign("20 samples", INCONCLUSIVE, **SOFTMAX)
-def _(rng):
-    """Nothing is wrong; 20 photographs cannot show that at most one in a hundred changes."""
-    logits, rounded = classify(rng, rng.integers(0, 5, 20), 5, separation=8)
-    return Outputs({"animal": softmax(logits)}, {"animal": half(softmax(rounded))})
-
-
-@harmful("20 samples with another answer each", **SOFTMAX)
-def _(rng):
-    """Each of the 20 photographs gets another name."""
-    logits, rounded = classify(rng, rng.integers(0, 5, 20), 5, separation=8)
-    turned = half(softmax(np.roll(rounded, 1, axis=1)))
-    return Outputs({"animal": softmax(logits)}, {"animal": turned})
 
 
 def broken(exact: np.ndarray, rounded: np.ndarray) -> Outputs:

@@ -41,21 +41,6 @@ def _(rng):
     return one("logits", logits - logits.mean(), half(received - logits.mean()), truth)
 
 
-def continued(rng, steps=96):
-    logits = 2 * rng.standard_normal((320, steps, 64))
-    logits[..., 3] += 1
-    best = rng.integers(0, 64, (320, steps))
-    np.put_along_axis(logits, best[..., None], 9.0, -1)
-    return logits
-
-
-@benign("next words in long texts")
-def _(rng):
-    """The same, with positions in float32."""
-    exact = continued(rng)
-    return one("logits", exact, noisy(rng, exact))
-
-
 @harmful("next words where what is forbidden is allowed again", DOUBT)
 def _(rng):
     """huggingface/transformers.js#894: text is broken; minus infinity becomes a number."""

@@ -1,7 +1,7 @@
 """Verdict cases: fill values, two values as numbers, the same said otherwise, and sure answers."""
 
 import numpy as np
-from verdict_case import DOUBT, INCONCLUSIVE, UNSURE, Cases, Outputs, half, one, softmax
+from verdict_case import INCONCLUSIVE, UNSURE, Cases, Outputs, half, one, softmax
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -91,13 +91,6 @@ def _(rng):
     return one("topics", exact, np.maximum(half(exact), np.float32(6e-8)))
 
 
-@harmful("shares of topics without small ones, with their divergence", DOUBT, **DIVERGENCE)
-def _(rng):
-    """A topic of three in ten thousand is one of one in ten million."""
-    exact = shares(rng)
-    return one("topics", exact, np.where(exact < 3e-4, 1e-7, exact))
-
-
 def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Six properties of molecules, and what a third of the measurements found."""
     exact = numbers(rng, 400, 6)
@@ -131,13 +124,6 @@ def _(rng):
     inputs, exact = rest(rng)
     noisy = half(exact + 0.05 * rng.standard_normal(exact.shape))
     return one("reconstruction", exact, noisy, inputs)
-
-
-@benign("reconstructions of which only the rest is read, as FP16 has them", loss="mse")
-def _(rng):
-    """Rounding is a tenth of what alarms are read from."""
-    inputs, exact = rest(rng)
-    return one("reconstruction", exact, half(exact), inputs)
 
 
 @harmful("maps of zeros and ones in which small objects vanish")

@@ -13,22 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import tfmp
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.telemetry import read_counters
-
-
-def fit_error(strategy: tf.distribute.Strategy, callbacks: list[keras.callbacks.Callback]) -> str:
-    """How the error of `fit` begins; "" without one."""
-    with strategy.scope():
-        model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
-        model.compile("sgd", "mse")
-    x = np.ones((32, 8), "float32")
-    try:
-        model.fit(x, x[:, :1], batch_size=16, verbose=0, callbacks=callbacks)
-    except Exception as error:  # Keras's own, of several kinds
-        return f"{type(error).__name__}: {error}"[:60]
-    return ""
 
 
 def main() -> None:
@@ -58,8 +44,6 @@ def main() -> None:
         "skipped": counters.skipped_steps,
         "longest_skip_run": counters.longest_skip_run,
         "iterations": int(optimizer.iterations.numpy()),
-        "keras_fit": fit_error(strategy, []),
-        "tfmp_fit": fit_error(strategy, [tfmp.MixedPrecision("mixed_float16")]),
     }
     sys.stdout.write(json.dumps(result) + "\n")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import keras
 from keras import layers
 
-from tfmp.fit import PlannedModel, preflight_findings, vanishing_epsilons
+from tfmp.fit import PlannedModel, preflight_findings
 from tfmp.precision import (
     TENSOR_CORE_MULTIPLE,
     LayerNode,
@@ -31,7 +31,7 @@ _ATTENTION = (
 )
 
 # Checks of the pre-flight that have their own check here.
-_OWN = ("16-bit weights", "vanishing epsilon", "sizes")
+_OWN = ("16-bit weights", "sizes")
 
 
 def narrow_nodes(planned: PlannedModel) -> list[LayerNode]:
@@ -84,30 +84,20 @@ def check_masters(planned: PlannedModel) -> Iterable[Finding]:
 
 def check_outputs(planned: PlannedModel) -> Iterable[Finding]:
     """The values that the loss sees should not be rounded to 16 bits."""
+    if not layer_tree.is_graph(planned.model):
+        return
     ids = layer_tree.output_layers(planned.root)
-    names = [node.path for node in narrow_nodes(planned) if id(node.layer) in ids]
-    if layer_tree.is_graph(planned.model) and names:
+    nodes = [node for node in planned.root.within() if id(node.layer) in ids]
+    own = [node.path for node in nodes if node.layer.compute_dtype in ("float16", "bfloat16")]
+    if own:
         yield Finding(
             "outputs",
-            "warning",
-            f"these layers return outputs in 16 bits: {_shown(names)}",
-            "Keep these layers in float32: keep_float32=[...], or dtype='float32'",
+            "note",
+            f"without the plan {_shown(own)} return 16 bits; the plan makes them float32",
+            "Train with tfmp.MixedPrecision, or apply tfmp.plan(model)",
         )
-    elif layer_tree.is_graph(planned.model):
-        own = {
-            node.path: node.layer.compute_dtype
-            for node in planned.root.within()
-            if id(node.layer) in ids and node.layer.compute_dtype in ("float16", "bfloat16")
-        }
-        if own:
-            yield Finding(
-                "outputs",
-                "note",
-                f"without the plan {_shown(list(own))} return 16 bits; the plan makes them float32",
-                "Train with tfmp.MixedPrecision, or apply tfmp.plan(model)",
-            )
-        else:
-            yield Finding("outputs", "ok", "the outputs are float32 under the plan")
+    else:
+        yield Finding("outputs", "ok", "the outputs are float32 under the plan")
 
 
 def check_softmax(planned: PlannedModel) -> Iterable[Finding]:
@@ -199,19 +189,12 @@ def check_paths(planned: PlannedModel) -> Iterable[Finding]:
         )
 
 
-def check_epsilons(planned: PlannedModel) -> Iterable[Finding]:
-    """An epsilon that is 0 in 16 bits protects nothing from dividing by 0."""
-    for finding in vanishing_epsilons(planned):
-        yield replace(finding, check="epsilon")
-
-
 CHECKS: tuple[Callable[[PlannedModel], Iterable[Finding]], ...] = (
     check_masters,
     check_outputs,
     check_softmax,
     check_sizes,
     check_paths,
-    check_epsilons,
 )
 
 

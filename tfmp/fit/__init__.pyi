@@ -3,5 +3,4 @@ from .preflight import (
     UNSCALED_STEP as UNSCALED_STEP,
     PlannedModel as PlannedModel,
     preflight_findings as preflight_findings,
-    vanishing_epsilons as vanishing_epsilons,
 )

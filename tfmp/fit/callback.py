@@ -11,9 +11,9 @@ import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
-from tfmp.fit.nonfinite_watch import ON_NONFINITE
+from tfmp.fit.options import FitOptions
 from tfmp.fit.preflight import SEPARATE_STATES, UNSCALED_STEP, preflight_findings
-from tfmp.fit.report import SUFFIXES, TrainingReport
+from tfmp.fit.report import TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.fit.skipped_steps import leave_out_skipped_steps
 from tfmp.loss_scaling import (
@@ -35,10 +35,9 @@ from tfmp.precision import (
     named_policy,
     policy as policies,
 )
-from tfmp.shared.arguments import OF_KERAS_2, check_choice, check_count
+from tfmp.shared.arguments import OF_KERAS_2
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.findings import Finding
-from tfmp.shared.report_files import check_is_path, check_report_path
 
 # Numbers by name, which Keras hands from callback to callback.
 Logs: TypeAlias = dict[str, float]
@@ -138,22 +137,13 @@ class MixedPrecision(keras.callbacks.Callback):
         named_policy(policy)
         check_keep(keep)
         as_loss_scale(loss_scale)
-        _check_log_every(log_every)
-        check_choice("on_nonfinite", on_nonfinite, ON_NONFINITE, "'report' is the default.")
-        check_count("max_consecutive_skips", max_consecutive_skips, hint="50 is the default.")
-        for name, folder in (("log_dir", log_dir), ("save_failing", save_failing)):
-            if folder is not None:
-                check_is_path(name, folder)
         self.policy = policy
         self.loss_scale = loss_scale
         self.keep_float32 = keep_float32
         self.keep = keep
-        self.log_dir = log_dir
-        self.log_every = log_every
-        self.on_nonfinite = on_nonfinite
-        self.max_consecutive_skips = max_consecutive_skips
-        self.save_failing = save_failing
-        self.report_path = None if report is None else check_report_path(report, SUFFIXES)
+        self.options = FitOptions(
+            log_dir, log_every, on_nonfinite, max_consecutive_skips, save_failing, report
+        )
         self.plan: PrecisionPlan | None = None
         self._session: FitSession | None = None
         self._last_report: TrainingReport | None = None
@@ -237,19 +227,9 @@ class MixedPrecision(keras.callbacks.Callback):
             # `fit` made its training function before it called this.
             model.make_train_function(force=True)
         self._findings = findings
-        self._session = FitSession(
-            model,
-            plan,
-            log_dir=self.log_dir,
-            log_every=self.log_every,
-            on_nonfinite=self.on_nonfinite,
-            max_consecutive_skips=self.max_consecutive_skips,
-            save_failing=self.save_failing,
-            report=self.report_path,
-            verbose=bool((self.params or {}).get("verbose")),
-            steps=self._steps_of_fit(),
-        )
-        self._session.add_findings(findings)
+        verbose = bool((self.params or {}).get("verbose"))
+        self._session = FitSession(model, plan, self.options, verbose, self._steps_of_fit())
+        self._session.recorder.tell(findings)
         return self._session
 
     def _apply(self, model: keras.Model, plan: PrecisionPlan) -> tuple[Finding, ...]:
@@ -313,7 +293,7 @@ class MixedPrecision(keras.callbacks.Callback):
         """Stops the clock while `fit` validates."""
         self._no_early_start()  # `evaluate` got this callback
         if self._session:
-            self._session.validation_began()
+            self._session.recorder.pause()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Adds the loss scale and the steps skipped in this epoch to the logs."""
@@ -418,9 +398,3 @@ def _build_from(model: keras.Model, batch: TensorTree) -> None:
                 tf.function(model.train_step).get_concrete_function(batch)
         if not policies.is_built(model):
             raise
-
-
-def _check_log_every(value: object) -> None:
-    if value != "epoch":
-        hint = "100 reads the counters every 100 steps; 'epoch' reads them once an epoch."
-        check_count("log_every", value, hint=hint)

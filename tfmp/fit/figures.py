@@ -1,10 +1,9 @@
 """Pictures of a training: SVG that takes its colours from the page, light or dark."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tfmp.fit.report import Reading, TrainingReport
 from tfmp.shared.html_page import COLOURS, INK, QUIET, inline_svg
 from tfmp.shared.numerics import FLOAT16
 
@@ -22,9 +21,9 @@ _OWN = {"loss_scale", "skipped_steps", "underflow", "gradient_norm", "learning_r
 _FEW = 30
 
 
-def metric_curves(report: TrainingReport) -> list[tuple[str, str]]:
+def metric_curves(curves: Mapping[str, Sequence[float]], first_epoch: int) -> list[tuple[str, str]]:
     """The loss and the metrics by epoch: names, and a picture of training and validation each."""
-    names = [name for name in report.curves if name not in _OWN]
+    names = [name for name in curves if name not in _OWN]
     bases = list(dict.fromkeys(name.removeprefix("val_") for name in names))
     bases.sort(key=lambda name: name != "loss")
     pictures = []
@@ -32,8 +31,8 @@ def metric_curves(report: TrainingReport) -> list[tuple[str, str]]:
         figure = _figure(4.6, 2.7)
         axes = figure.subplots()
         for kind, name in enumerate((base, f"val_{base}")):
-            values = report.curves.get(name, ())
-            epochs = range(report.first_epoch + 1, report.first_epoch + len(values) + 1)
+            values = curves.get(name, ())
+            epochs = range(first_epoch + 1, first_epoch + len(values) + 1)
             label = "validation" if kind else "training"
             _line(axes, list(epochs), values, label, kind)
         axes.set_xlabel("epoch")
@@ -44,20 +43,26 @@ def metric_curves(report: TrainingReport) -> list[tuple[str, str]]:
     return pictures
 
 
-def scale_and_skips(report: TrainingReport) -> str:
-    """The loss scale over steps, and the steps skipped between readings; empty without readings."""
-    readings = report.loss_scales
-    if not readings:
+def scale_and_skips(
+    steps: Sequence[int], scales: Sequence[float], skipped: Sequence[int], before: int
+) -> str:
+    """The loss scale over steps, and the steps skipped between readings; empty without readings.
+
+    Args:
+        steps: of the optimizer, at each reading.
+        scales: the scale of the next step.
+        skipped: the steps skipped since the first.
+        before: steps of the optimizer before the first.
+    """
+    if not steps:
         return ""
     figure = _figure(6.0, 3.6)
     above, below = figure.subplots(2, sharex=True, height_ratios=(2, 1))
-    steps = [reading.step for reading in readings]
-    _line(above, steps, [reading.loss_scale for reading in readings], "loss scale", 0, step=True)
+    _line(above, steps, scales, "loss scale", 0, step=True)
     above.set_yscale("log", base=2)
     above.set(ylabel="loss scale")
-    skipped = [reading.skipped_steps for reading in readings]
     new = [now - before for before, now in zip([0, *skipped], skipped, strict=False)]
-    starts = [max(0, _first_step(report)), *steps]
+    starts = [max(0, before), *steps]
     widths = [max(1, end - start) for start, end in zip(starts, steps, strict=False)]
     below.bar(
         starts[:-1], new, widths, align="edge", color=COLOURS[1], edgecolor=QUIET, linewidth=0.5
@@ -67,20 +72,31 @@ def scale_and_skips(report: TrainingReport) -> str:
     return inline_svg(figure, "scale")
 
 
-def gradient_range(report: TrainingReport) -> str:
-    """The gradients against the numbers that FP16 has; empty without measurements."""
-    readings = [reading for reading in report.loss_scales if reading.largest_gradient]
-    if not readings:
+def gradient_range(
+    steps: Sequence[int],
+    largest: Sequence[float | None],
+    smallest: Sequence[float | None],
+    is_float16: bool,
+) -> str:
+    """The gradients against the numbers that FP16 has; empty without measurements.
+
+    Args:
+        steps: of the optimizer, at each measurement.
+        largest: the largest magnitude of all variables, times the loss scale.
+        smallest: that of the variable where it is smallest.
+        is_float16: whether the layers have FP16's range.
+    """
+    if not steps:
         return ""
     figure = _figure(6.0, 3.6)
     axes = figure.subplots()
-    steps = [reading.step for reading in readings]
-    largest = _values(readings, lambda reading: reading.largest_gradient)
-    smallest = _values(readings, lambda reading: reading.smallest_gradient)
+    largest, smallest = (
+        [math.nan if value is None else value for value in values] for values in (largest, smallest)
+    )
     axes.fill_between(steps, smallest, largest, color=COLOURS[0], alpha=0.2, linewidth=0)
     _line(axes, steps, largest, "largest of all variables", 0)
     _line(axes, steps, smallest, "largest of the smallest variable", 2)
-    if report.layer_dtype == "float16":
+    if is_float16:
         limits = (
             (FLOAT16.max, "65504: overflow"),
             (FLOAT16.smallest_normal, "2⁻¹⁴: precision falls below"),
@@ -129,18 +145,6 @@ def _line(
         markersize=3,
         drawstyle="steps-pre" if step else "default",
     )
-
-
-def _values(
-    readings: Iterable[Reading], value_of: Callable[[Reading], float | None]
-) -> list[float]:
-    found = [value_of(reading) for reading in readings]
-    return [math.nan if value is None else value for value in found]
-
-
-def _first_step(report: TrainingReport) -> int:
-    """Steps of the optimizer before this `fit`."""
-    return report.loss_scales[-1].step - report.steps
 
 
 def _whole_numbers(axes: "Axes", both: bool = False) -> None:

@@ -1,11 +1,24 @@
-"""NonFiniteWatch: finds and handles the cause of non-finite steps that no loss scale fixes."""
+"""NonFiniteWatch: finds and handles the cause of non-finite steps that no loss scale fixes.
 
-from pathlib import Path
+    state      what happens                                          next
+    WATCHING   steps are skipped for more than a falling scale       SEARCHING
+    SEARCHING  a held batch fails, and the scale still falls         WATCHING, repaired
+    SEARCHING  it fails, and the scale's usual bound is too high     WATCHING, repaired
+    SEARCHING  it fails, and layers move to float32                  WATCHING, repaired
+    SEARCHING  short epochs, and the scale has found its place       WATCHING
+    SEARCHING  it fails otherwise; no batch fails or can be held     TOLD, or the end with "raise"
+
+What was skipped before a repair no longer counts. After a reading or look outside of SEARCHING,
+more skips in a row than allowed end the training.
+"""
+
+from enum import Enum
 
 import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.failing_batch import save_failing_batch
+from tfmp.fit.options import FitOptions
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
     DynamicLossScale,
@@ -19,8 +32,6 @@ from tfmp.nonfinite import NonFinite, locate_nonfinite
 from tfmp.precision import LayerNode, layer_tree, reverting
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.wording import first_line
-
-ON_NONFINITE = ("report", "raise", "keep_float32")
 
 # Causes that `locate_nonfinite` names and that a wider range removes.
 FIXED_BY_FLOAT32 = ("overflow", "loss scale")
@@ -59,201 +70,185 @@ class NonFiniteStepError(NonFiniteGradientsError):
         )
 
 
-class NonFiniteWatch:
-    """Judges the readings of the counters during one `fit`.
+class _State(Enum):
+    WATCHING, SEARCHING, TOLD = range(3)
 
-    When steps stay non-finite although the scale backs off, the batches of the next executions are
-    held until one of them fails. That batch is replayed to find the first non-finite value.
+
+class NonFiniteWatch:
+    """Judges the readings of one `fit`; a batch that fails is replayed for its first bad value.
 
     Attributes:
         found: that value, of the latest replay that no lower scale fixes; None before it.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        recorder: FitRecorder,
-        on_nonfinite: str,
-        limit: int,
-        save_failing: str | Path | None = None,
-    ) -> None:
+    def __init__(self, model: keras.Model, recorder: FitRecorder, options: FitOptions) -> None:
         self._model = model
         self._recorder = recorder
-        self._mode = on_nonfinite
-        self._limit = limit
-        self._save_failing = save_failing
-        # Readings with skips that began anew although the scale had not grown: how many, the steps
-        # skipped in them, and all their steps.
-        self._anew = (0, 0, 0)
-        self._growths_when_skipped = 0
-        self._searches_left = 0
-        self._reason = ""
+        self._options = options
+        self._state = _State.WATCHING
+        self._reason = self._cause = ""
         self._may_be_backoff = False
+        self._searches_left = 0
         self._held: list[TensorTree] = []
-        self._skipped_when_held = 0
-        self._scale_when_held = 1.0
-        self._explained = False
-        self._cause = ""
+        self._when_held: StepCounters | None = None
         self.found: NonFinite | None = None
-        self._fixed_at: StepCounters | None = None
-        self._falls = False
 
-    def look(self, before: StepCounters, now: StepCounters, whole_epoch_skipped: bool) -> None:
-        """Judges the steps between two readings.
+    def look(self, epoch_over: bool) -> None:
+        """Judges the latest reading.
 
         Raises:
             NonFiniteGradientsError: too many steps in a row were skipped, and there is no remedy
                 left to try.
         """
-        if self._searches_left:
+        if self._state is _State.SEARCHING:
             return
-        if self._falls and now.consecutive_skips == 0:
-            self._falls, self._fixed_at = False, now  # the skips until here were its way down
-        if self._fixed_at is not None and self._fixed_at.steps > before.steps:
-            before = self._fixed_at  # the cause of the steps skipped until then is gone
-        reason = beyond_backoff(before, now, self._strategy(), whole_epoch_skipped)
-        self._may_be_backoff = reason is not None and self._few_skips(before, now)
-        reason = reason or self._skips_that_come_back(before, now)
-        if reason is not None and not self._explained and self._search(reason, now):
-            return
-        self._check_limit(now)
+        recorder, strategy = self._recorder, self._strategy()
+        run = recorder.since("repair").consecutive_skips
+        epoch, reading = recorder.since("epoch"), recorder.latest("reading")
+        whole_epoch = epoch_over and 0 < epoch.skipped_steps == epoch.steps
+        reason = beyond_backoff(reading.since, run, strategy, whole_epoch)
+        # In a short epoch a dynamic scale on its way down may be the only cause.
+        self._may_be_backoff = (
+            reason is not None
+            and isinstance(strategy, DynamicLossScale)
+            and recorder.counters.loss_scale > strategy.min_scale
+            and reading.since.skipped_steps < PATIENCE
+            and not reading.anew
+        )
+        self._judge(reason or self._skips_that_come_back(), recorder.counters)
 
     def look_early(self) -> None:
         """Judges the steps within an epoch: it need not end before the cause is found."""
+        if self._state is _State.SEARCHING:
+            return
         now = self._recorder.peek()
-        skipped, steps = self._recorder.since_start(now)
-        strategy = self._strategy()
+        so_far = self._recorder.since("repair", now=now)
+        skipped, strategy = so_far.skipped_steps, self._strategy()
         is_lowest = not isinstance(strategy, DynamicLossScale) or (
             now.loss_scale <= strategy.min_scale
         )
-        in_a_row = min(skipped, now.consecutive_skips)
-        few_finite = skipped and is_lowest and skipped >= steps - _EARLY_FINITE
-        if self._searches_left or not (in_a_row >= PATIENCE or few_finite):
-            return
-        many = f"{skipped} of the first {steps} steps were not finite"
-        reason = f"{many}, down to loss scale {now.loss_scale:g}"
-        if self._explained or not self._search(reason, now):
+        few_finite = skipped and is_lowest and skipped >= so_far.steps - _EARLY_FINITE
+        if so_far.consecutive_skips >= PATIENCE or few_finite:
+            many = f"{skipped} of {so_far.steps} steps were not finite"
+            self._judge(f"{many}, down to loss scale {now.loss_scale:g}", now)
+
+    def _judge(self, reason: str | None, now: StepCounters) -> None:
+        if reason is not None and self._state is _State.WATCHING:
+            self._state, self._reason = _State.SEARCHING, reason
+            self._searches_left = LONGEST_SEARCH
+            if not self._hold_next(now):
+                self._tell(now, "The data is on several machines, so no batch is replayed.")
+        if self._state is not _State.SEARCHING:
             self._check_limit(now)
 
-    def _search(self, reason: str, now: StepCounters) -> bool:
-        """Begins to hold batches until one fails; whether there are any to hold."""
-        self._reason = reason
-        self._searches_left = LONGEST_SEARCH
-        if self._hold_next(now):
-            return True
-        self._search_failed(now, "The data is on several machines, so no batch is replayed.")
-        return False
-
-    def _skips_that_come_back(self, before: StepCounters, now: StepCounters) -> str | None:
+    def _skips_that_come_back(self) -> str | None:
         """Why skips between many readings are no search for the scale; None if they may be.
 
         A scale that was low enough stays so until it grows. A bad row skips a step in each epoch,
         however short the epochs are.
         """
-        skipped, steps = now.skipped_steps - before.skipped_steps, now.steps - before.steps
-        if not skipped:
+        odd, growths, is_odd = [], 0, False
+        for reading in self._recorder.after_repair():
+            growths += reading.since.growths
+            if skipped := reading.since.skipped_steps:
+                is_odd = reading.anew and not growths and skipped > ODD_SHARE * reading.since.steps
+                growths = 0
+                odd += [reading.since] if is_odd else []
+        if not is_odd or not skipped or len(odd) < ODD_READINGS:
             return None
-        grown = now.growths - self._growths_when_skipped
-        self._growths_when_skipped = now.growths
-        began = before.finite_streak > 0 or 0 < now.consecutive_skips < steps
-        if not began or grown or skipped <= ODD_SHARE * steps:
-            return None
-        self._anew = (self._anew[0] + 1, self._anew[1] + skipped, self._anew[2] + steps)
-        readings, skipped, steps = self._anew
-        if readings < ODD_READINGS:
-            return None
-        return f"{skipped} of {steps} steps were not finite, though the loss scale had not grown"
-
-    def _few_skips(self, before: StepCounters, now: StepCounters) -> bool:
-        """Whether the steps skipped between two readings, all of a short epoch, may have had no
-        other cause than a dynamic scale on its way down."""
-        strategy = self._strategy()
-        return (
-            isinstance(strategy, DynamicLossScale)
-            and now.loss_scale > strategy.min_scale
-            and now.skipped_steps - before.skipped_steps < PATIENCE
-            and before.finite_streak == 0
-        )
+        steps = f"{sum(one.skipped_steps for one in odd)} of {sum(one.steps for one in odd)} steps"
+        return f"{steps} were not finite, though the loss scale had not grown"
 
     def before_step(self) -> None:
         """Judges the held batches, if there are any; called when the device can be read."""
-        if not self._held:
+        if not self._held or self._when_held is None:
             return
         batches, self._held = self._held, []
         now = self._recorder.peek()
-        if now.skipped_steps > self._skipped_when_held:
-            self._searches_left = 0
-            self._handle(now, batches)
+        if now.skipped_steps > self._when_held.skipped_steps:
+            self._handle(now, batches, self._when_held.loss_scale)
             return
         self._searches_left -= 1
         if self._may_be_backoff and now.consecutive_skips == 0:
-            self._searches_left = 0  # the scale has found its place
-            return
-        if not self._searches_left or not self._hold_next(now):
-            self._search_failed(now, "No batch has failed since.")
+            self._state = _State.WATCHING
+        elif not self._searches_left or not self._hold_next(now):
+            self._tell(now, "No batch has failed since.")
 
     def finish(self) -> None:
         """Ends the watch with the `fit`: an open search is reported or raised now."""
         self.before_step()
-        if self._searches_left:
-            self._search_failed(self._recorder.peek(), "Training ended before it happened again.")
-            self._check_limit(self._recorder.peek())
+        if self._state is _State.SEARCHING:
+            now = self._recorder.peek()
+            self._tell(now, "Training ended before it happened again.")
+            self._check_limit(now)
 
     def _hold_next(self, now: StepCounters) -> bool:
-        self._skipped_when_held = now.skipped_steps
-        self._scale_when_held = now.loss_scale
+        self._when_held = now
         return tap_next_execution(self._model, self._hold)
 
     def _hold(self, batches: list[TensorTree]) -> None:
         self._held = batches
 
-    def _handle(self, now: StepCounters, batches: list[TensorTree]) -> None:
+    def _handle(self, now: StepCounters, batches: list[TensorTree], scale: float) -> None:
         try:
-            found, batch = locate_in(self._model, batches, self._scale_when_held)
+            found, batch = locate_in(self._model, batches, scale)
             cause = f"{found}" if found else "Replaying the batch gave finite numbers."
         except Exception as error:
             # A train_step of the user's own may use no loss and no call that can be replayed.
             found, batch = None, batches[0]
             cause = f"The batch could not be replayed: {first_line(error)}"
-        if found is not None and self._backing_off_will_do(found):
-            self._anew = (0, 0, 0)
+        strategy = self._strategy()
+        falls = isinstance(strategy, DynamicLossScale) and scale > strategy.min_scale
+        if found is not None and found.cause == "loss scale" and falls:
+            self._repaired(now)
             return
-        lower = self._let_scale_fall(found, now)
-        if lower is not None:
-            self._falls, self._anew = True, (0, 0, 0)
-            self._note(f"{cause} It goes on from {lower:g}, and may fall lower.", now)
+        if (lower := self._let_scale_fall(found, now)) is not None:
+            self._repaired(now, f"{cause} It goes on from {lower:g}, and may fall lower.")
             return
         self.found = found
-        cause += self._saved(batch)
-        moved = self._move_to_float32(found, batch) if self._mode == "keep_float32" else ()
+        cause += self._saved(batch, scale)
+        moved = (
+            self._move_to_float32(found, batch)
+            if self._options.on_nonfinite == "keep_float32"
+            else ()
+        )
         if moved:
-            self._fixed_at, self._anew = now, (0, 0, 0)
-            self._note(f"{cause} Moved to float32: {', '.join(moved)}.", now)
+            self._repaired(now, f"{cause} Moved to float32: {', '.join(moved)}.")
             return
-        self._search_failed(now, cause)
+        self._tell(now, cause)
         self._check_limit(now)
 
-    def _saved(self, batch: TensorTree) -> str:
+    def _repaired(self, now: StepCounters, text: str = "") -> None:
+        self._state = _State.WATCHING
+        self._recorder.repaired(now)
+        if text:
+            self._recorder.note(f"{self._reason}. {text}", now.steps)
+
+    def _tell(self, now: StepCounters, cause: str) -> None:
+        """Ends the search: the cause goes into the report, or is raised."""
+        self._state, self._cause = _State.TOLD, cause
+        self._recorder.note(f"{self._reason}. {cause}", now.steps)
+        if self._options.on_nonfinite == "raise":
+            raise NonFiniteStepError(now, self._reason, cause)
+
+    def _check_limit(self, now: StepCounters) -> None:
+        if now.consecutive_skips > self._options.max_consecutive_skips:
+            head = _overflowing(self._model, self.found) if self.found is not None else None
+            layer = head.path if head is not None and head.path != layer_tree.ROOT else None
+            raise NonFiniteGradientsError(
+                now, self._options.max_consecutive_skips, self._cause, layer
+            )
+
+    def _saved(self, batch: TensorTree, scale: float) -> str:
         """Saves the failing batch if that was asked for; a sentence about it."""
-        if self._save_failing is None:
+        if self._options.save_failing is None:
             return ""
         try:
-            script = save_failing_batch(
-                self._save_failing, self._model, batch, self._scale_when_held
-            )
+            script = save_failing_batch(self._options.save_failing, self._model, batch, scale)
         except Exception as error:
             # A full disk, or a model that Keras cannot save, is no reason to end the training.
             return f" The batch could not be saved: {first_line(error)}."
         return f" Replay it: python {script}."
-
-    def _backing_off_will_do(self, found: NonFinite) -> bool:
-        """Whether the scale is still on its way down to one that will do."""
-        strategy = self._strategy()
-        return (
-            found.cause == "loss scale"
-            and isinstance(strategy, DynamicLossScale)
-            and self._scale_when_held > strategy.min_scale
-        )
 
     def _let_scale_fall(self, found: NonFinite | None, now: StepCounters) -> float | None:
         """Takes the bound away from a dynamic scale that proved too high, unless the user set it.
@@ -279,23 +274,6 @@ class NonFiniteWatch:
     def _strategy(self) -> LossScale:
         """The strategy of all optimizers of the model."""
         return scaled_optimizers(self._model)[0].loss_scale
-
-    def _search_failed(self, now: StepCounters, cause: str) -> None:
-        """Ends the search: the cause goes into the report, or is raised."""
-        self._searches_left = 0
-        self._explained, self._cause = True, cause
-        self._note(cause, now)
-        if self._mode == "raise":
-            raise NonFiniteStepError(now, self._reason, cause)
-
-    def _note(self, text: str, now: StepCounters) -> None:
-        self._recorder.note(f"{self._reason}. {text}", now.steps)
-
-    def _check_limit(self, now: StepCounters) -> None:
-        if now.consecutive_skips > self._limit:
-            head = _overflowing(self._model, self.found) if self.found is not None else None
-            layer = head.path if head is not None and head.path != layer_tree.ROOT else None
-            raise NonFiniteGradientsError(now, self._limit, self._cause, layer)
 
     def _move_to_float32(self, found: NonFinite | None, batch: TensorTree) -> tuple[str, ...]:
         """Makes the layers that overflow on a batch compute in float32 from the next step on."""
@@ -341,28 +319,30 @@ def _in_float16(head: LayerNode) -> list[keras.layers.Layer]:
 
 
 def beyond_backoff(
-    before: StepCounters, now: StepCounters, strategy: LossScale, whole_epoch_skipped: bool
+    seen: StepCounters, run: int, strategy: LossScale, whole_epoch_skipped: bool
 ) -> str | None:
-    """Why the loss scale did not cause the steps skipped between two readings; None if it did.
+    """Why the loss scale did not cause skipped steps; None if it did.
 
     A dynamic scale finds its place by skipping: a few steps at the start, and one now and then
     after it has grown. This is no fault.
+
+    Args:
+        seen: the counters of the steps between two readings.
+        run: the latest skipped steps in a row.
+        strategy: moves the scale.
+        whole_epoch_skipped: whether no step of an epoch was applied.
     """
-    skipped = now.skipped_steps - before.skipped_steps
-    steps = now.steps - before.steps
+    skipped, steps, scale = seen.skipped_steps, seen.steps, f"{seen.loss_scale:g}"
     if skipped <= 0:
         return None
     if not isinstance(strategy, DynamicLossScale):
-        return f"{skipped} of {steps} steps were not finite at loss scale {now.loss_scale:g}"
-    if now.loss_scale <= strategy.min_scale and skipped > now.backoffs - before.backoffs:
-        return f"steps were not finite even at the lowest loss scale, {now.loss_scale:g}"
-    if now.consecutive_skips >= PATIENCE:
-        return (
-            f"{now.consecutive_skips} steps in a row were not finite, "
-            f"down to loss scale {now.loss_scale:g}"
-        )
+        return f"{skipped} of {steps} steps were not finite at loss scale {scale}"
+    if seen.loss_scale <= strategy.min_scale and skipped > seen.backoffs:
+        return f"steps were not finite even at the lowest loss scale, {scale}"
+    if run >= PATIENCE:
+        return f"{run} steps in a row were not finite, down to loss scale {scale}"
     if whole_epoch_skipped:
-        return f"not one of {steps} steps was finite, down to loss scale {now.loss_scale:g}"
+        return f"not one of {steps} steps was finite, down to loss scale {scale}"
     if skipped >= PATIENCE and skipped / steps > ODD_SHARE:
         return f"{skipped} of {steps} steps were not finite"
     return None

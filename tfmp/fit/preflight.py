@@ -1,7 +1,6 @@
 """Checks of a model before a mixed-precision `fit` begins; each finding comes with its fix."""
 
 import inspect
-import math
 import re
 import sys
 import textwrap
@@ -318,26 +317,6 @@ def _lost_decay(model: keras.Model, fmt: FloatFormat) -> Iterable[Finding]:
             )
 
 
-def vanishing_epsilons(planned: PlannedModel) -> Iterable[Finding]:
-    """An epsilon of 1e-8 is 0 in FP16, so that it no longer protects from dividing by 0."""
-    for node, fmt in planned.narrow_layers():
-        if is_builtin(node.layer):
-            continue  # built-in layers with an epsilon compute in float32 inside, or are kept in it
-        for name in ("epsilon", "eps"):
-            value = getattr(node.layer, name, None)
-            if not isinstance(value, float) or value <= 0 or math.isinf(value):
-                continue
-            if round_to(np.asarray(value), fmt) == 0:
-                smallest = fmt.smallest_subnormal
-                yield Finding(
-                    "vanishing epsilon",
-                    "problem",
-                    f"{node.path}.{name} = {value:g} is 0 in {fmt.name}, whose smallest number is "
-                    f"{smallest:.2g}",
-                    f"Keep the layer in float32: keep_float32=[{node.path!r}], or use 1e-3",
-                )
-
-
 def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
     """A float32 tensor in a layer's code makes float32 of all that comes after it there."""
     wide = planned.plan.promoted
@@ -358,46 +337,36 @@ def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
     )
 
 
-def failed_layers(planned: PlannedModel) -> Iterable[Finding]:
-    """A raw operator of TensorFlow takes one dtype, and its layer stays in float32 as a whole."""
-    failed = [
-        (node.path, row.reason)
-        for node, row in planned.layers()
-        if row.reason.startswith(FAILED_DRY_RUN)
-        and any(_has_kernel(part.layer) for part in node.within())
-    ]
-    if not failed:
-        return
-    names = listed([layer_tree.describe(path) for path, _ in failed], 3)
-    _, _, error = failed[0][1].partition(": ")
-    yield Finding(
-        "failed in 16 bits",
-        "warning",
-        f"Layers with kernels stay in float32 because their own code fails in 16 bits: {names} "
-        f"({error.rstrip('.')})",
-        "Where it joins 16-bit and float32 tensors, cast one, keras.ops.cast(c, x.dtype), or call "
-        "keras.ops.multiply and the like, which take both: tf functions and a * b do not",
-    )
-
-
 def kernels_in_float32(planned: PlannedModel) -> Iterable[Finding]:
-    """A model whose products are in float32 trains hardly faster, however many layers are not."""
+    """A model whose products are in float32 trains hardly faster, however many layers are not.
+
+    Code of the user's own that fails in 16 bits, as a raw operator of TensorFlow, which takes one
+    dtype, is told though it is a small part of the model.
+    """
     rows = {row.path: row for row in planned.plan.rows}
     kernels = [pair for pair in planned.layers() if _has_kernel(pair[0].layer)]
     wide = [(node, row) for node, row in kernels if row.compute_dtype == "float32"]
-    if not is_narrow(planned.plan.policy) or len(wide) <= len(kernels) / 2:
-        return
     # A part says no more than whose part it is.
-    reasons = Counter(rows[node.head.path if node.head else node.path].reason for node, _ in wide)
-    ((reason, _),) = reasons.most_common(1)
+    reasons = [rows[node.head.path if node.head else node.path].reason for node, _ in wide]
+    failed = [reason for reason in reasons if reason.startswith(FAILED_DRY_RUN)]
+    is_little = len(wide) <= len(kernels) / 2
+    if not is_narrow(planned.plan.policy) or (is_little and not failed):
+        return
+    ((reason, _),) = Counter(failed or reasons).most_common(1)
     names = listed([layer_tree.describe(node.path) for node, _ in wide], 3)
+    fix = f"print(tfmp.plan(model, {planned.plan.policy!r})) tells the reason for each layer"
+    if failed:
+        fix = (
+            "Where it joins 16-bit and float32 tensors, cast one, keras.ops.cast(c, x.dtype), or "
+            "call keras.ops.multiply and the like, which take both: tf functions and a * b do not"
+        )
     yield Finding(
         "kernels in float32",
-        "note" if len(wide) < len(kernels) else "warning",
+        "note" if len(wide) < len(kernels) and not failed else "warning",
         f"{len(kernels) - len(wide)} of {len(kernels)} layers with kernels multiply in 16 bits: "
         f"{names} {'stays' if len(wide) == 1 else 'stay'} in float32, mostly for this reason: "
         f"{reason.rstrip('.')}",
-        f"print(tfmp.plan(model, {planned.plan.policy!r})) tells the reason for each layer",
+        fix,
     )
 
 
@@ -409,12 +378,14 @@ def _has_kernel(layer: keras.layers.Layer) -> bool:
 
 def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
     """Sizes that Tensor Cores have to pad."""
-    odd = []
-    for node, _ in planned.narrow_layers():
-        for name in ("units", "filters", "key_dim"):
-            size = getattr(node.layer, name, None)
-            if node.head is None and isinstance(size, int) and size % TENSOR_CORE_MULTIPLE:
-                odd.append(f"{node.path} ({name}={size})")
+    odd = [
+        f"{node.path} ({name}={size})"
+        for node, _ in planned.narrow_layers()
+        for name in ("units", "filters", "key_dim")
+        if isinstance(size := getattr(node.layer, name, None), int)
+        and size % TENSOR_CORE_MULTIPLE
+        and node.head is None
+    ]
     if odd:
         yield Finding(
             "sizes",
@@ -436,9 +407,7 @@ CHECKS: tuple[Check, ...] = (
     clipping_of_scaled_gradients,
     narrow_losses,
     narrow_weights,
-    vanishing_epsilons,
     promoted_layers,
-    failed_layers,
     kernels_in_float32,
     odd_sizes,
 )

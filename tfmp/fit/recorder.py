@@ -1,15 +1,16 @@
-"""FitRecorder: collects the events of one `fit`, and makes its report."""
+"""FitRecorder: the one list of what happens in a `fit`, which report, logs and watches read."""
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import keras
 import numpy as np
 
 from tfmp.fit.report import Event, Reading, TrainingReport, median_seconds_per_step
-from tfmp.loss_scaling import GradientHealth, Offender, StepCounters, read_model_counters
+from tfmp.loss_scaling import GradientHealth, StepCounters, read_model_counters
 from tfmp.precision import PrecisionPlan
 from tfmp.shared.findings import Finding
 from tfmp.shared.packages import installed_versions
@@ -17,48 +18,69 @@ from tfmp.shared.packages import installed_versions
 _PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
 
 
+@dataclass(frozen=True)
+class Moment:
+    """An entry of the list.
+
+    Attributes:
+        kind: "start" of the counting, "epoch", "reading", "repair" (the cause of the skipped steps
+            before it is gone), "finding" or "event".
+        counters: of all optimizers then, as they were read last.
+        since: those of the steps after the latest start, reading or repair before it.
+        anew: whether an applied step lies between it and the skipped ones.
+        said: the `Reading`, the `Finding` or the `Event`.
+    """
+
+    kind: str
+    counters: StepCounters
+    since: StepCounters
+    anew: bool = False
+    said: object = None
+
+
 class FitRecorder:
     """The course of one `fit` so far.
 
     Attributes:
-        findings: the findings of the pre-flight checks.
         epoch: the epoch in progress, from 0.
+        moments: in their order.
+        is_scaled: whether an optimizer scales the loss; without one, no step is ever skipped.
     """
 
     def __init__(self, model: keras.Model, plan: PrecisionPlan, say: Callable[[str], None]) -> None:
-        self.findings: list[Finding] = []
         self.epoch = 0
+        self.moments: list[Moment] = []
+        self._latest_of: dict[str, int] = {}
+        self._said: dict[type, list[Any]] = {Reading: [], Finding: [], Event: []}
         self._model = model
         self._plan = plan
         self._say = say
-        self._start: StepCounters | None = None
-        self._latest: StepCounters | None = None
-        self._at_epoch_begin: StepCounters | None = None
-        self._steps_at_start = self._steps_at_epoch_begin = self._steps()
-        self._readings: list[Reading] = []
-        self._events: list[Event] = []
         self._curves: dict[str, list[float]] = {}
-        self._first_epoch = 0
+        self._first_epoch: int | None = None
         self._seconds_per_step: list[float] = []
         self._epoch_seconds = 0.0
         self._running_since: float | None = None
-        self._began = False
+        self.is_scaled = False
+        # Without a reading: a model that was restored in between counts from its first epoch on.
+        self._add("start", StepCounters(1.0, 0))
 
-    def optimizer_replaced(self) -> None:
-        """Starts counting anew: the model has another optimizer, whose counters begin at 0."""
-        self._start = self._latest = self._at_epoch_begin = self._counters()
+    # --- what happens ---
+
+    def start_counting(self) -> None:
+        """Counts from now on: the `fit` begins, or the optimizer has another wrapper or scale."""
+        now = self.peek()
+        if self._first_epoch is not None:  # steps that an earlier wrapper counted are steps, too
+            now = replace(now, steps=min(now.steps, self.latest().counters.steps))
+        self._add("start", now)
 
     def epoch_began(self, epoch: int) -> None:
         """Starts the clock of an epoch."""
-        if not self._began:
+        if self._first_epoch is None:
             # Not earlier: another callback may have restored the counters of an interrupted run.
-            self.optimizer_replaced()
-            self._steps_at_start = self._steps()
+            self.start_counting()
             self._first_epoch = epoch
-            self._began = True
         self.epoch = epoch
-        self._at_epoch_begin = self._latest
-        self._steps_at_epoch_begin = self._steps()
+        self._add("epoch", self.counters)
         self._epoch_seconds = 0.0
         self._running_since = time.perf_counter()
 
@@ -68,77 +90,45 @@ class FitRecorder:
             self._epoch_seconds += time.perf_counter() - self._running_since
             self._running_since = None
 
-    def read(self) -> tuple[StepCounters | None, StepCounters | None]:
-        """Takes a reading, with one transfer; returns the reading before it and the new one."""
-        before, self._latest = self._latest, self._counters()
-        if self._latest is not None:
-            reading = Reading(
-                step=self._latest.steps,
-                epoch=self.epoch,
-                loss_scale=self._latest.loss_scale,
-                skipped_steps=_skipped(self._start, self._latest),
-            )
-            health = self.health()
-            self._readings.append(_with_gradients(reading, health) if health else reading)
-        return before, self._latest
-
-    def peek(self) -> StepCounters:
-        """The counters now, without a reading in the report; only for models with a loss scale."""
-        counters = self._counters()
-        assert counters is not None
-        return counters
-
-    def since_start(self, now: StepCounters) -> tuple[int, int]:
-        """The skipped steps, and all steps, of this `fit` so far."""
-        steps = now.steps - self._start.steps if self._start is not None else now.steps
-        return _skipped(self._start, now), steps
+    def read(self) -> None:
+        """Takes a reading, with one transfer."""
+        now = self.peek()
+        so_far = now.since(self.latest().counters)
+        reading = Reading(now.steps, self.epoch, now.loss_scale, so_far.skipped_steps)
+        health = self._of_plan(so_far.gradients)
+        self._add("reading", now, reading.with_gradients(health) if health else reading)
 
     def epoch_ended(self) -> None:
         """Ends the epoch that was just read."""
         self.pause()
-        steps = self._steps() - self._steps_at_epoch_begin
-        if steps > 0:
+        if steps := self.since("epoch").steps:
             self._seconds_per_step.append(self._epoch_seconds / steps)
 
-    def epoch_logs(self) -> dict[str, float]:
-        """The entries that Keras's `logs` get at the end of an epoch."""
-        logs = {
-            "loss_scale": self._latest.loss_scale if self._latest is not None else 1.0,
-            "skipped_steps": _skipped(self._at_epoch_begin, self._latest),
-        }
-        if self._latest is not None:
-            health = self.health()
-            logs["underflow"] = health.underflow if health else math.nan
-            logs["gradient_norm"] = health.norm if health else math.nan
-        return logs
+    def repaired(self, now: StepCounters) -> None:
+        """Notes that the cause of the steps skipped until now is gone."""
+        self._add("repair", now)
 
-    def health(self) -> GradientHealth | None:
-        """The latest measurement of the gradients in this `fit`."""
-        if self._start is None or self._latest is None or self._latest.gradients is None:
-            return None
-        began_at = self._start.steps - self._start.skipped_steps
-        gradients = self._latest.gradients
-        if gradients.step < began_at:
-            return None
-        if "float16" in self._plan.narrow_dtypes:
-            return gradients
-        # The gauges tell what FP16 would lose; bfloat16 has the range of float32.
-        kept = tuple(replace(row, underflow=0.0) for row in gradients.variables)
-        return replace(gradients, underflow=0.0, headroom_bits=math.inf, variables=kept)
+    def tell(self, findings: Iterable[Finding]) -> None:
+        """Adds findings, and prints them."""
+        for finding in findings:
+            self._add("finding", self.counters, finding)
+            self._say(f"tfmp: {finding}")
 
-    def whole_epoch_skipped(self) -> bool:
-        """Whether no step of the epoch was applied, as of the latest reading."""
-        skipped = _skipped(self._at_epoch_begin, self._latest)
-        return 0 < skipped == self._steps() - self._steps_at_epoch_begin
+    def note(self, text: str, step: int | None = None) -> None:
+        """Adds an event, and prints it: at a step, or at the latest reading."""
+        self._add(
+            "event", self.counters, Event(self.counters.steps if step is None else step, text)
+        )
+        self._say(f"tfmp: {text}")
 
-    def scalars(self) -> tuple[int, dict[str, float]]:
-        """The latest reading for telemetry: the step, and numbers by name."""
-        scalars = {}
-        if self._latest is not None:
-            scalars.update(replace(self._latest, gradients=self.health()).scalars())
-        if self._seconds_per_step:
-            scalars["seconds_per_step"] = self._seconds_per_step[-1]
-        return self._steps(), scalars
+    def end(self) -> None:
+        """Reads again if something has changed since: the summary is of the state at the end."""
+        before, now = self.counters, self.peek()
+        if self._first_epoch is not None and (before.steps, before.loss_scale) != (
+            now.steps,
+            now.loss_scale,
+        ):
+            self.read()
 
     def add_curves(self, logs: Mapping[str, object]) -> None:
         """Takes the numbers among the logs of an epoch; NaN for the epochs before a new one."""
@@ -149,83 +139,100 @@ class FitRecorder:
                 curve = self._curves.setdefault(name, [math.nan] * epochs)
                 curve.append(float(number.reshape(())))
 
-    def steps(self) -> int:
-        """Steps of this `fit`, as of the latest reading."""
-        return self._steps() - self._steps_at_start
+    def _add(self, kind: str, counters: StepCounters, said: object = None) -> None:
+        before = self.latest("reading", "repair").counters if self.moments else counters
+        since = counters.since(before)
+        anew = before.finite_streak > 0 or 0 < counters.consecutive_skips < since.steps
+        self._latest_of[kind] = len(self.moments)
+        self.moments.append(Moment(kind, counters, since, anew, said))
+        if said is not None:
+            self._said[type(said)].append(said)
 
-    def note(self, text: str, step: int | None = None) -> None:
-        """Adds an event and prints it: at a step, or at the latest reading."""
-        self._events.append(Event(self._steps() if step is None else step, text))
-        self._say(f"tfmp: {text}")
+    # --- what is asked ---
+
+    @property
+    def counters(self) -> StepCounters:
+        """As of the latest reading."""
+        return self.moments[-1].counters
+
+    def peek(self) -> StepCounters:
+        """The counters now, without an entry; of a model without a loss scale, its steps alone."""
+        counters = read_model_counters(self._model)
+        self.is_scaled = counters is not None
+        if counters is not None:
+            return counters
+        if hasattr(self._model, "jax_state_sync"):
+            self._model.jax_state_sync()  # `fit` holds the values between steps
+        return StepCounters(1.0, int(keras.ops.convert_to_numpy(self._model.optimizer.iterations)))
+
+    def since(self, *kinds: str, now: StepCounters | None = None) -> StepCounters:
+        """The counters of the steps after the latest moment of such a kind, or the latest start."""
+        return (now or self.counters).since(self.latest(*kinds).counters)
+
+    def latest(self, *kinds: str) -> Moment:
+        """The latest of such moments, or the latest start."""
+        return self.moments[max(self._latest_of.get(kind, 0) for kind in (*kinds, "start"))]
+
+    def after_repair(self) -> Iterator[Moment]:
+        """The readings after the latest repair or start."""
+        first = max(self._latest_of["start"], self._latest_of.get("repair", 0))
+        return (moment for moment in self.moments[first:] if moment.kind == "reading")
+
+    def knows(self, *checks: str) -> bool:
+        """Whether one of these checks has a finding."""
+        return any(finding.check in checks for finding in self._said[Finding])
+
+    def health(self) -> GradientHealth | None:
+        """The latest measurement of the gradients in this `fit`."""
+        return self._of_plan(self.since().gradients)
+
+    def epoch_logs(self) -> dict[str, float]:
+        """The entries that Keras's `logs` get at the end of an epoch."""
+        counters, health = self.counters, self.health()
+        logs = {
+            "loss_scale": counters.loss_scale,
+            "skipped_steps": self.since("epoch").skipped_steps,
+        }
+        if self.is_scaled:
+            logs["underflow"] = health.underflow if health else math.nan
+            logs["gradient_norm"] = health.norm if health else math.nan
+        return logs
+
+    def scalars(self) -> tuple[int, dict[str, float]]:
+        """The latest reading for telemetry: the step, and numbers by name."""
+        scalars = {}
+        if self.is_scaled:
+            scalars.update(replace(self.counters, gradients=self.health()).scalars())
+        if self._seconds_per_step:
+            scalars["seconds_per_step"] = self._seconds_per_step[-1]
+        return self.counters.steps, scalars
 
     def report(self) -> TrainingReport:
         """The report as of the latest reading, with the dtypes that the layers have now."""
-        plan = self._plan.with_moved(self._model)
-        report = TrainingReport(
+        plan, so_far = self._plan.with_moved(self._model), self.since()
+        return TrainingReport(
             policy=plan.policy,
             reason=plan.reason,
             kept_float32=plan.kept_float32(),
-            steps=self.steps(),
-            skipped_steps=_skipped(self._start, self._latest),
-            loss_scales=tuple(self._readings),
+            steps=so_far.steps,
+            skipped_steps=so_far.skipped_steps,
+            loss_scales=tuple(self._said[Reading]) if self.is_scaled else (),
+            offenders=so_far.offenders,
+            gradients=self.health(),
             seconds_per_step=median_seconds_per_step(self._seconds_per_step),
-            findings=tuple(self.findings),
-            events=tuple(self._events),
+            findings=tuple(self._said[Finding]),
+            events=tuple(self._said[Event]),
             model=self._model.name,
             layers=plan.rows,
-            first_loss_scale=self._start.loss_scale if self._start is not None else None,
-            first_epoch=self._first_epoch,
+            first_loss_scale=self.latest().counters.loss_scale if self.is_scaled else None,
+            first_epoch=self._first_epoch or 0,
             curves={name: tuple(curve) for name, curve in self._curves.items()},
             environment={
                 **installed_versions(_PACKAGES),
                 "Keras backend": keras.backend.backend(),
             },
         )
-        if self._start is None or self._latest is None:
-            return report
-        offenders = _offenders_since(self._start, self._latest)
-        return replace(report, offenders=offenders, gradients=self.health())
 
-    def _counters(self) -> StepCounters | None:
-        return read_model_counters(self._model)
-
-    def _steps(self) -> int:
-        """Steps of the optimizer; with a loss scale, as of the latest reading."""
-        if self._latest is not None:
-            return self._latest.steps
-        return int(keras.ops.convert_to_numpy(self._model.optimizer.iterations))
-
-
-def _with_gradients(reading: Reading, health: GradientHealth) -> Reading:
-    largest = [row.largest for row in health.variables if row.largest]
-    return replace(
-        reading,
-        largest_gradient=max(largest, default=None),
-        smallest_gradient=min(largest, default=None),
-        gradient_norm=health.norm,
-        underflow=health.underflow,
-        gradient_step=health.step + 1,
-    )
-
-
-def _skipped(before: StepCounters | None, now: StepCounters | None) -> int:
-    if before is None or now is None:
-        return 0
-    return now.skipped_steps - before.skipped_steps
-
-
-def _offenders_since(start: StepCounters, now: StepCounters) -> tuple[Offender, ...]:
-    """The offenders of the steps between two readings."""
-    before = {offender.variable: offender for offender in start.offenders}
-    found = []
-    for offender in now.offenders:
-        old = before.get(offender.variable, Offender(offender.variable, 0, 0))
-        found.append(
-            Offender(
-                offender.variable,
-                offender.nonfinite_steps - old.nonfinite_steps,
-                offender.first_steps - old.first_steps,
-            )
-        )
-    found.sort(key=lambda offender: offender.first_steps, reverse=True)
-    return tuple(offender for offender in found if offender.nonfinite_steps)
+    def _of_plan(self, health: GradientHealth | None) -> GradientHealth | None:
+        """Gauges tell what FP16 would lose; bfloat16 has the range of float32."""
+        return health if "float16" in self._plan.narrow_dtypes else health and health.in_range

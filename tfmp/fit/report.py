@@ -2,21 +2,32 @@
 
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from tfmp.loss_scaling import ODD_JUMP, GradientHealth, Offender
 from tfmp.precision import LayerPrecision
 from tfmp.shared.findings import Finding
+from tfmp.shared.html_page import SIGNS, Bar, framed
 from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
+from tfmp.shared.reporting import Drawing, Picture, Section, Table, page
 from tfmp.shared.wording import listed
 
 SCHEMA = "tfmp.training/1"
 SUFFIXES = (".html", ".json", ".md")
 
-# Findings that call for a look, and those that call for a change.
-_STATUSES = {"problem": "FAIL", "warning": "INCONCLUSIVE"}
+# Findings that call for a change, for a look, and others, the worst first.
+_STATUSES = {"problem": "FAIL", "warning": "INCONCLUSIVE", "note": "PASS", "ok": "PASS"}
+_TITLES = {
+    "PASS": "✓ no trouble found",
+    "INCONCLUSIVE": "? worth a look",
+    "FAIL": "✗ needs a change",
+}
+
+# More rows than this are no longer read at a glance.
+_MOST_VARIABLES = 15
+_MOST_LAYERS = 200
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,18 @@ class Reading:
     gradient_norm: float | None = None
     underflow: float | None = None
     gradient_step: int | None = None
+
+    def with_gradients(self, health: GradientHealth) -> "Reading":
+        """The reading with a measurement."""
+        largest = [row.largest for row in health.variables if row.largest]
+        return replace(
+            self,
+            largest_gradient=max(largest, default=None),
+            smallest_gradient=min(largest, default=None),
+            gradient_norm=health.norm,
+            underflow=health.underflow,
+            gradient_step=health.step + 1,
+        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +130,7 @@ class TrainingReport:
     @property
     def verdict(self) -> str:
         """FAIL if something has to change, INCONCLUSIVE if something is worth a look, or PASS."""
-        statuses = {_STATUSES.get(finding.status, "PASS") for finding in self.findings}
+        statuses = {_STATUSES[finding.status] for finding in self.findings}
         losses = self.curves.get("loss", ())
         if "FAIL" in statuses or (losses and not math.isfinite(losses[-1])):
             return "FAIL"
@@ -134,7 +157,7 @@ class TrainingReport:
             parts.append(f"The loss was {losses[0]:.4g}.")
         elif losses:
             parts.append(f"The loss went from {losses[0]:.4g} to {losses[-1]:.4g}.")
-        troubles = len(self.events) + sum(f.status in _STATUSES for f in self.findings)
+        troubles = len(self.events) + sum(_STATUSES[f.status] != "PASS" for f in self.findings)
         if troubles:
             parts.append(f"{troubles} finding{'s' if troubles > 1 else ''} below.")
         return " ".join(parts)
@@ -172,10 +195,7 @@ class TrainingReport:
 
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
-        from tfmp.fit import page
-        from tfmp.shared.html_page import SIGNS, framed
-
-        return framed(f"{SIGNS[self.verdict]} {self.conclusion}", page.to_html(self))
+        return framed(f"{SIGNS[self.verdict]} {self.conclusion}", self.to_html())
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.
@@ -183,14 +203,176 @@ class TrainingReport:
         Raises:
             ValueError: the path has another suffix, or the file cannot be written.
         """
-        from tfmp.fit import page
-
         renderers = {
-            ".html": lambda: page.to_html(self),
+            ".html": self.to_html,
             ".json": lambda: json_text(self.to_dict()),
-            ".md": lambda: page.to_markdown(self),
+            ".md": self.to_markdown,
         }
         return save_report(path, renderers)
+
+    # --- the page and Markdown ---
+
+    def to_html(self) -> str:
+        """A page with inline style and pictures, without scripts or external resources."""
+        title = f"Training of “{self.model}” in {self.policy}"
+        told = _TITLES[self.verdict]
+        return page(title, title, self.conclusion, self.sections(), self.verdict, told)
+
+    def sections(self) -> list[Section]:
+        """The parts of the page."""
+        from tfmp.fit import figures
+
+        readings = self.loss_scales
+        is_half = self.layer_dtype == "float16"
+        curves = figures.metric_curves(self.curves, self.first_epoch)
+        measured = [one for one in readings if one.largest_gradient]
+        heading = ("layer", "class", "computes in", "weights", "because")
+        more = len(self.layers) - _MOST_LAYERS
+        in_range = (
+            "The largest scaled gradient value of each variable lies in the band."
+            + " Values between the lowest two lines lose precision, values below the lowest line "
+            "are 0, and one value above the highest skips a step." * is_half
+        )
+        return [
+            Section("Findings", lines=(*self._events_told(), *self._findings_told())),
+            Section(
+                "Loss and metrics",
+                drawings=tuple(Drawing(f"{name} by epoch", svg) for name, svg in curves),
+                quiet=(
+                    "Each curve has one point for each epoch. Training values are means over the "
+                    "steps that were applied; a gap is an epoch in which the value was not finite.",
+                )
+                if curves
+                else (),
+            ),
+            Section(
+                "Loss scale and skipped steps",
+                drawings=(
+                    Drawing(
+                        "The loss scale at each reading, and the steps that were skipped since the "
+                        "reading before. A dynamic scale skips a few steps at the start and one "
+                        "now and then after it has grown.",
+                        figures.scale_and_skips(
+                            [one.step for one in readings],
+                            [one.loss_scale for one in readings],
+                            [one.skipped_steps for one in readings],
+                            readings[-1].step - self.steps if readings else 0,
+                        ),
+                    ),
+                ),
+                pictures=(
+                    Picture(
+                        "Variables whose gradients were not finite, the first offender first",
+                        self._offender_bars(),
+                    ),
+                ),
+            ),
+            Section(
+                "Gradients" + " against the range of FP16" * is_half,
+                drawings=(
+                    Drawing(
+                        in_range,
+                        figures.gradient_range(
+                            [one.step for one in measured],
+                            [one.largest_gradient for one in measured],
+                            [one.smallest_gradient for one in measured],
+                            is_half,
+                        ),
+                    ),
+                ),
+                pictures=(
+                    Picture(
+                        "Values that FP16 makes 0 though float32 does not, as a share of the "
+                        "variable's gradient in the latest measured step",
+                        self._underflow_bars(),
+                    ),
+                ),
+            ),
+            Section(
+                "Plan",
+                tables=(Table(heading, self._layer_rows()[:_MOST_LAYERS], words=heading),),
+                quiet=(f"{more} more layers are in the JSON report.",) if more > 0 else (),
+            ),
+            Section("Evidence", facts=tuple(self._evidence().items())),
+        ]
+
+    def to_markdown(self) -> str:
+        """The conclusion, the findings, the losses and the plan, as Markdown."""
+        parts = [
+            f"# Training of {self.model or 'a model'}: {_TITLES[self.verdict]}",
+            self.conclusion,
+        ]
+        told = (*self._findings_told(), *self._events_told())
+        if told:
+            parts += ["## Findings", "\n".join(f"- {line}" for line in told)]
+        names = list(self.curves)
+        if names:
+            length = max(map(len, self.curves.values()))
+            rows = [
+                (
+                    f"{self.first_epoch + place + 1}",
+                    *(f"{self.curves[n][place]:.5g}" for n in names),
+                )
+                for place in range(length)
+            ]
+            parts += ["## Epochs", _table(("epoch", *names), rows, "---:")]
+        if self.layers:
+            rows = [(path, kind, dtype, why) for path, kind, dtype, _, why in self._layer_rows()]
+            parts += ["## Plan", _table(("layer", "class", "computes in", "because"), rows, "---")]
+        parts.append("\n".join(f"- {name}: {value}" for name, value in self._evidence().items()))
+        return "\n\n".join(parts)
+
+    def _events_told(self) -> tuple[str, ...]:
+        return tuple(f"? step {event.step:,}: {event.text}" for event in self.events)
+
+    def _findings_told(self) -> tuple[str, ...]:
+        """The findings, the worst first."""
+        ranked = sorted(self.findings, key=lambda finding: list(_STATUSES).index(finding.status))
+        return tuple(f"{SIGNS[_STATUSES[one.status]]} {one.status}: {one}" for one in ranked)
+
+    def _underflow_bars(self) -> tuple[Bar, ...]:
+        """The share of each variable's gradient that FP16 loses, the largest first."""
+        if self.gradients is None or self.layer_dtype != "float16":
+            return ()
+        lossy = [row for row in self.gradients.variables if row.underflow]
+        rows = sorted(lossy, key=lambda row: row.underflow, reverse=True)
+        return tuple(
+            Bar(
+                row.variable,
+                f"{row.underflow:.1%} lost, largest {row.largest:.2g}",
+                row.underflow,
+                verdict="FAIL" if row.underflow > 0.5 else None,
+            )
+            for row in rows[:_MOST_VARIABLES]
+        )
+
+    def _offender_bars(self) -> tuple[Bar, ...]:
+        """The variables whose gradients were not finite."""
+        most = max((one.nonfinite_steps for one in self.offenders), default=0)
+        return tuple(
+            Bar(
+                one.variable,
+                f"{one.nonfinite_steps} steps, first in {one.first_steps}",
+                one.nonfinite_steps / most,
+            )
+            for one in self.offenders[:_MOST_VARIABLES]
+        )
+
+    def _layer_rows(self) -> tuple[tuple[str, ...], ...]:
+        """The rows of the plan, those against the base policy first."""
+        ranked = sorted(self.layers, key=lambda row: row.compute_dtype == self.layer_dtype)
+        return tuple(
+            (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
+            for row in ranked
+        )
+
+    def _evidence(self) -> dict[str, str]:
+        found = {"Policy": f"{self.policy}: {self.reason}", "Steps": f"{self.steps:,}"}
+        if self.seconds_per_step is not None:
+            found["Step"] = f"{self.seconds_per_step * 1e3:.3g} ms, median over epochs"
+        if self.gradients is not None:
+            found["Gradients"] = self.gradient_sizes
+        return {**found, **self.environment}
 
     def __str__(self) -> str:
         lines = [f"tfmp: {self.policy} ({self.reason})"]
@@ -240,3 +422,10 @@ def median_seconds_per_step(epochs: list[float]) -> float | None:
 
 def _steps(count: int) -> str:
     return f"{count:,} step{'' if count == 1 else 's'}"
+
+
+def _table(heading: Sequence[str], rows: Iterable[Sequence[str]], line: str) -> str:
+    """A table of Markdown."""
+    cells = [heading, [line] * len(heading), *rows]
+    escaped = ([cell.replace("|", "\\|") for cell in row] for row in cells)
+    return "\n".join(f"| {' | '.join(row)} |" for row in escaped)

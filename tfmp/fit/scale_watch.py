@@ -2,26 +2,29 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 import keras
 import numpy as np
 from keras import tree
 
-from tfmp.calibration import GradientReport, NoFloat16GradientsError, calibrate
 from tfmp.fit.large_inputs import is_float
+from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
     DynamicLossScale,
     GradientHealth,
     LossScale,
+    LossScaleOptimizer,
     scaled_optimizers,
     without_bound,
 )
 from tfmp.nonfinite import (
-    Vanished,
+    LostGradient,
+    first_wrong_layer,
     has_own_gradients,
     locate_nonfinite,
+    lost_gradients,
     unscalable_gradients,
-    vanished_gradients,
 )
 from tfmp.precision import layer_tree
 from tfmp.shared.backend import Tensor, TensorTree
@@ -31,7 +34,6 @@ from tfmp.shared.wording import listed
 
 UNDERFLOW = "underflow"
 VANISHING = "vanishing gradients"
-HIGH_SCALE = "high loss scale"
 UNSCALABLE = "gradients that cannot be scaled"
 
 # Replays cost seconds for a large model. Zeros that are zero in float32 too are likely to stay.
@@ -59,38 +61,33 @@ class ScaleWatch:
 
     Args:
         model: the model in `fit`, with FP16 layers and a `LossScaleOptimizer`.
+        recorder: gets the findings.
     """
 
-    def __init__(self, model: keras.Model) -> None:
+    def __init__(self, model: keras.Model, recorder: FitRecorder) -> None:
         self._model = model
-        self._batch: TensorTree = None
+        self._recorder = recorder
+        self._batch: tuple[TensorTree, TensorTree, TensorTree] = (None, None, None)
         self._replays_left = _MOST_REPLAYS
         self._judged_at = -1
-        self._told: set[str] = set()
 
     def hold(self, batch: TensorTree) -> None:
         """Keeps a batch of the data for replays."""
-        self._batch = batch
+        self._batch = keras.utils.unpack_x_y_sample_weight(batch)
 
-    def own_gradients(self) -> Finding | None:
-        """The finding about code of the model that a loss scale misleads."""
+    def has_own_gradients(self) -> bool:
+        """Whether code of the model has gradients that do not grow with the loss; it is told."""
         if not has_own_gradients(self._model):
-            return None
+            return False
         optimizer = scaled_optimizers(self._model)[0]
-        scale = optimizer.initial_scale
-        if optimizer.built:
-            scale = float(keras.ops.convert_to_numpy(optimizer.scale_variable))
-        if scale == 1.0:
-            return None
-        x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
-        try:
-            names = unscalable_gradients(self._model, x, y, weight, scale)
-        except Exception:
-            return None  # a step that cannot be replayed
-        if not names:
-            return None
-        self._told |= {UNDERFLOW, VANISHING}  # a higher scale is no way out
-        return unscalable(names)
+        scale = _scale_of(optimizer) if optimizer.built else optimizer.initial_scale
+        names: tuple[str, ...] = ()
+        with suppress(Exception):  # a step that cannot be replayed
+            if scale != 1.0:
+                names = unscalable_gradients(self._model, *self._batch, scale)
+        if names:
+            self._recorder.tell([unscalable(names)])
+        return bool(names)
 
     def begin_lower(self, steps: int | None) -> float | None:
         """Lowers the usual scale to the one that a large loss needs, before the first step.
@@ -109,15 +106,15 @@ class ScaleWatch:
             return None
         (optimizer,) = optimizers
         usual = DynamicLossScale()
-        if optimizer.loss_scale not in (usual, without_bound(usual)) or not optimizer.built:
+        is_usual = optimizer.loss_scale in (usual, without_bound(usual)) and optimizer.built
+        if not is_usual or _scale_of(optimizer) != usual.initial:
             return None
-        if float(keras.ops.convert_to_numpy(optimizer.scale_variable)) != usual.initial:
-            return None
-        x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
         try:
-            if not any(map(_is_large, tree.flatten((y, weight)))) and not _sums_loss(self._model):
+            if not any(map(_is_large, tree.flatten(self._batch[1:]))) and not _sums_loss(
+                self._model
+            ):
                 return None
-            fitting = locate_nonfinite(self._model, x, y, weight, usual.initial).finite_at
+            fitting = locate_nonfinite(self._model, *self._batch, usual.initial).finite_at
         except Exception:
             return None  # a step that cannot be replayed
         if fitting is None:
@@ -128,35 +125,42 @@ class ScaleWatch:
         optimizer.scale_variable.assign(lowered)
         return lowered
 
-    def look(self, health: GradientHealth) -> list[Finding]:
-        """The findings of a measurement; called when the device can be read."""
+    def look(self, health: GradientHealth) -> None:
+        """Tells what a measurement shows; called when the device can be read."""
         if health.step == self._judged_at:
-            return []
+            return
         self._judged_at = health.step
-        strategy = scaled_optimizers(self._model)[0].loss_scale
-        found = [*self._lost_gradients(health, strategy), high_scale(health, strategy)]
-        new = [finding for finding in found if finding and finding.check not in self._told]
-        self._told.update(finding.check for finding in new)
-        return new
+        found = self._lost_gradients(health, scaled_optimizers(self._model)[0].loss_scale)
+        if found is not None:
+            self._recorder.tell([found])
 
-    def _lost_gradients(self, health: GradientHealth, strategy: LossScale) -> list[Finding | None]:
+    def _lost_gradients(self, health: GradientHealth, strategy: LossScale) -> Finding | None:
         """Replays a batch in float32 where the gauges are suspicious."""
-        told = {UNDERFLOW, VANISHING} & self._told
+        told = self._recorder.knows(UNDERFLOW, VANISHING, UNSCALABLE)
         if told or not self._replays_left or not _is_suspicious(health):
-            return []
+            return None
         self._replays_left -= 1
-        x, y, weight = keras.utils.unpack_x_y_sample_weight(self._batch)
+        scale = health.loss_scale
         try:
-            measured = calibrate(self._model, [(x, y, weight)], batches=1, margin=_MARGIN)
-            underflow = measured_underflow(measured, health.loss_scale, strategy)
-            if underflow or all(row.zeros < 1.0 for row in health.variables):
-                return [underflow]
-            return [vanishing(vanished_gradients(self._model, x, y, weight, health.loss_scale))]
-        except NoFloat16GradientsError:
-            return []
+            rows, source = lost_gradients(self._model, *self._batch, scale), "the first batch"
+            # The scale holds such gradients; their way to the weight does not.
+            gone = [
+                row for row in rows if row.share == 1 and row.largest >= FLOAT16.smallest_normal
+            ]
+            if gone and (layer := first_wrong_layer(self._model, *self._batch)):
+                return vanishing([row.variable for row in gone], layer)
         except Exception:
             # A step of the user's own may have another loss, or none that can be replayed.
-            return [_estimated_underflow(health, strategy)]
+            source = f"step {health.step + 1}, by an estimate,"
+            rows = [
+                LostGradient(row.variable, row.values, row.underflow, row.largest)
+                for row in health.variables
+            ]
+        return underflow(rows, source, scale, strategy)
+
+
+def _scale_of(optimizer: LossScaleOptimizer) -> float:
+    return float(keras.ops.convert_to_numpy(optimizer.scale_variable))
 
 
 def _is_large(target: Tensor | None) -> bool:
@@ -180,30 +184,33 @@ def _is_suspicious(health: GradientHealth) -> bool:
     )
 
 
-def measured_underflow(
-    measured: GradientReport, scale: float, strategy: LossScale
+def underflow(
+    rows: Sequence[LostGradient], source: str, scale: float, strategy: LossScale
 ) -> Finding | None:
-    """The finding about gradients that were measured in float32; None if few are lost at a scale.
+    """The finding about gradients that a higher scale keeps; None if few are lost.
 
     Args:
-        measured: the gradients of a batch.
+        rows: the gradients of the weights.
+        source: where they are from, in words.
         scale: the loss scale of the training.
         strategy: the strategy that moves it.
     """
-    narrow = [row for row in measured.layers if row.narrow]
-    shares = {row.path: row.histogram.underflow(scale) for row in narrow}
-    sizes = {row.path: row.histogram.values - row.histogram.zeros for row in narrow}
-    share = sum(shares[path] * sizes[path] for path in shares) / max(1, sum(sizes.values()))
-    gone = [path for path, lost in shares.items() if lost >= _LOST_SHARE_OF_LAYER]
-    better = measured.recommended_scale
-    if better <= scale or (share < _LOST_SHARE and not gone):
+    share = sum(row.share * row.values for row in rows) / max(1, sum(row.values for row in rows))
+    gone = [row.variable for row in rows if row.share >= _LOST_SHARE_OF_LAYER]
+    largest = max((row.largest for row in rows), default=0.0)
+    if not largest or (share < _LOST_SHARE and not gone):
         return None
-    return _lost(
-        f"{share:.0%} of the gradient values of the first batch are 0",
-        gone,
-        scale,
-        better,
-        strategy,
+    # The largest power of two that leaves room above the largest gradient.
+    better = 2.0 ** math.floor(math.log2(FLOAT16.max / (_MARGIN * largest / scale)))
+    if better <= scale:
+        return None
+    where = f" (most of them in {listed(gone, 3)})" if gone else ""
+    return Finding(
+        UNDERFLOW,
+        "problem" if gone else "warning",
+        f"At loss scale {scale:g} {share:.0%} of the gradient values of {source} are 0 in FP16 but "
+        f"not in float32{where}",
+        f"Raise the scale to 2^{math.log2(better):.0f}: {_argument(better, strategy)}",
     )
 
 
@@ -220,73 +227,19 @@ def unscalable(names: Sequence[str]) -> Finding:
     )
 
 
-def vanishing(found: Vanished | None) -> Finding | None:
+def vanishing(variables: Sequence[str], layer: str) -> Finding:
     """The finding about gradients that no loss scale keeps."""
-    if found is None:
-        return None
     fix = "Cast in its own code, keras.ops.cast(x, 'float32'), before it squares or divides"
-    if found.layer != layer_tree.ROOT:
-        fix = f"Keep it in float32: keep_float32=[{found.layer!r}]"
+    if layer != layer_tree.ROOT:
+        fix = f"Keep it in float32: keep_float32=[{layer!r}]"
     return Finding(
         VANISHING,
         "problem",
-        f"The gradients of {listed(found.variables, 3)} are 0 in FP16 but not in float32, whatever "
-        f"the loss scale is: the result of {layer_tree.describe(found.layer)} is wrong in FP16, "
-        "such as a quotient by a norm that is infinite there",
+        f"The gradients of {listed(variables, 3)} are 0 in FP16 but not in float32, whatever the "
+        f"loss scale is: the result of {layer_tree.describe(layer)} is wrong in FP16, such as a "
+        "quotient by a norm that is infinite there",
         fix,
     )
-
-
-def _estimated_underflow(health: GradientHealth, strategy: LossScale) -> Finding | None:
-    """The finding from the gauges of the weights' gradients alone."""
-    gone = [row.variable for row in health.variables if row.underflow >= _LOST_SHARE_OF_LAYER]
-    better = _fitting(health)
-    if better is None or better <= health.loss_scale:
-        return None
-    if health.underflow < _LOST_SHARE and not gone:
-        return None
-    text = f"about {health.underflow:.0%} of the gradient values of step {health.step + 1} are 0"
-    return _lost(text, gone, health.loss_scale, better, strategy)
-
-
-def _lost(
-    text: str, gone: Sequence[str], scale: float, better: float, strategy: LossScale
-) -> Finding:
-    where = f" (most of them in {listed(gone, 3)})" if gone else ""
-    return Finding(
-        UNDERFLOW,
-        "problem" if gone else "warning",
-        f"At loss scale {scale:g} {text} in FP16 but not in float32{where}",
-        f"Raise the scale to {_power(better)}: {_argument(better, strategy)}",
-    )
-
-
-def high_scale(health: GradientHealth, strategy: LossScale) -> Finding | None:
-    """The finding about a fixed scale at which gradients all but overflow; others back off."""
-    better = _fitting(health)
-    if isinstance(strategy, DynamicLossScale) or better is None or health.headroom_bits >= 1:
-        return None
-    if better >= health.loss_scale:
-        return None
-    return Finding(
-        HIGH_SCALE,
-        "warning",
-        f"At loss scale {health.loss_scale:g} a gradient of step {health.step + 1} reaches "
-        f"{health.largest:.3g}, and steps past 65504 are skipped",
-        f"Lower the scale to {_power(better)}: {_argument(better, strategy)}",
-    )
-
-
-def _fitting(health: GradientHealth) -> float | None:
-    """The largest power of two that leaves room above the largest gradient."""
-    if not health.largest:
-        return None
-    unscaled = health.largest / health.loss_scale
-    return 2.0 ** math.floor(math.log2(FLOAT16.max / (_MARGIN * unscaled)))
-
-
-def _power(scale: float) -> str:
-    return f"2^{math.log2(scale):.0f}"
 
 
 def _argument(scale: float, strategy: LossScale) -> str:

@@ -2,19 +2,14 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import keras
 
 from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
-from tfmp.fit.large_inputs import (
-    coarse_readers,
-    overflow_ahead,
-    widen_coarse_readers,
-    widen_readers,
-)
+from tfmp.fit.large_inputs import widen_readers
 from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
+from tfmp.fit.options import FitOptions
 from tfmp.fit.preflight import (
     SEPARATE_STATES,
     UNSCALED_STEP,
@@ -28,16 +23,14 @@ from tfmp.fit.scale_watch import ScaleWatch
 from tfmp.loss_scaling import (
     DynamicLossScale,
     StaticLossScale,
-    StepCounters,
     TelemetryLog,
     attach_loss_scale,
     check_losses_arrived,
     scaled_optimizers,
 )
-from tfmp.precision import PrecisionPlan, layer_tree, reverting
+from tfmp.precision import PrecisionPlan, reverting
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
-from tfmp.shared.wording import listed
 
 IDLE = "optimizer without a step"
 
@@ -55,9 +48,7 @@ class FitSession:
     Args:
         model: a model in `fit`, with a new training function.
         plan: the applied plan.
-        log_dir: folder for telemetry, or None.
-        log_every: steps between readings, or "epoch".
-        on_nonfinite, max_consecutive_skips, save_failing, report: as in `MixedPrecision`.
+        options: of the callback.
         verbose: whether findings and the summary are printed.
         steps: those of the `fit`, if they are known.
     """
@@ -66,34 +57,25 @@ class FitSession:
         self,
         model: keras.Model,
         plan: PrecisionPlan,
-        log_dir: str | Path | None,
-        log_every: int | str,
-        on_nonfinite: str,
-        max_consecutive_skips: int,
+        options: FitOptions,
         verbose: bool,
-        save_failing: str | Path | None = None,
-        report: str | Path | None = None,
-        steps: int | None = None,
+        steps: int | None,
     ) -> None:
         self._model = model
         self._plan = plan
-        self._log_every = log_every
+        self._options = options
         self._verbose = verbose
         self._steps = steps
         self._last_read_batch = 0
-        self._has_data = False
         self._next_look = EARLY_STEPS[0]
-        self._report_path = report if _writes_files(model) else None
-        self._recorder = FitRecorder(model, plan, self.say)
+        self.recorder = FitRecorder(model, plan, self.say)
+        self._watch = NonFiniteWatch(model, self.recorder, options)
         self._scale_watch = None
         if plan.policy == "mixed_float16" and plan.narrow_dtypes:
-            self._scale_watch = ScaleWatch(model)
-        self._watch = NonFiniteWatch(
-            model, self._recorder, on_nonfinite, max_consecutive_skips, save_failing
-        )
+            self._scale_watch = ScaleWatch(model, self.recorder)
         self._log: TelemetryLog | None = None
-        if log_dir is not None and _writes_files(model):
-            self._log = TelemetryLog(log_dir)
+        if options.log_dir is not None and _writes_files(model):
+            self._log = TelemetryLog(options.log_dir)
         self.say(f"tfmp: {plan.policy} ({plan.reason})")
         if plan.narrow_dtypes:
             self._explain_failure()
@@ -101,23 +83,13 @@ class FitSession:
 
     def report(self) -> TrainingReport:
         """The report up to the latest reading."""
-        return self._recorder.report()
-
-    def add_findings(self, findings: Iterable[Finding]) -> None:
-        """Puts findings in the report and prints them."""
-        for finding in findings:
-            self._recorder.findings.append(finding)
-            self.say(f"tfmp: {finding}")
+        return self.recorder.report()
 
     def epoch_began(self, epoch: int) -> None:
         """Starts the clock."""
         self._last_read_batch = 0
         self._next_look = EARLY_STEPS[0]
-        self._recorder.epoch_began(epoch)
-
-    def validation_began(self) -> None:
-        """Stops the clock: validation comes between the last step and the end of the epoch."""
-        self._recorder.pause()
+        self.recorder.epoch_began(epoch)
 
     def step_begins(self, batch: int) -> None:
         """Reads the counters if a reading is due."""
@@ -126,23 +98,21 @@ class FitSession:
         if batch >= self._next_look and self._plan.narrow_dtypes:
             self._next_look = EARLY_STEPS[1] if batch < EARLY_STEPS[1] else 2 * batch
             self._watch.look_early()
-        if self._log_every == "epoch":
-            return
-        if batch - self._last_read_batch >= int(self._log_every):
+        every = self._options.log_every
+        if every != "epoch" and batch - self._last_read_batch >= int(every):
             self._last_read_batch = batch
             self._read(epoch_over=False)
 
     def epoch_ended(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Reads the counters; returns the entries for the epoch's logs."""
-        self._recorder.pause()
+        self.recorder.pause()
         self._fix_unscaled_step()
         self._watch.before_step()
-        self._has_data = bool(logs)
         try:
-            self._read(epoch_over=True)
+            self._read(epoch_over=True, has_data=bool(logs))
         finally:
-            added = self._recorder.epoch_logs()
-            self._recorder.add_curves({**logs, **added})
+            added = self.recorder.epoch_logs()
+            self.recorder.add_curves({**logs, **added})
         return added
 
     def ended(self) -> None:
@@ -152,6 +122,7 @@ class FitSession:
         try:
             self._watch.finish()
         finally:
+            self.recorder.end()
             self._tell_of_no_step()
             self.say(str(self.report()))
             self.save_report()
@@ -178,14 +149,14 @@ class FitSession:
                 "Train for more steps, in which the scale falls, or begin lower: "
                 f"loss_scale=tfmp.DynamicLossScale(initial={reached:g})"
             )
-        self.add_findings([Finding("no step", "problem", skipped, fix)])
+        self.recorder.tell([Finding("no step", "problem", skipped, fix)])
 
     def save_report(self) -> None:
         """Writes the report to its file if there is one."""
-        if self._report_path is None:
+        if self._options.report is None or not _writes_files(self._model):
             return
         try:
-            self.say(f"tfmp: report in {self.report().save(self._report_path)}")
+            self.say(f"tfmp: report in {self.report().save(self._options.report)}")
         except ValueError as error:  # a full disk is no reason to lose a training
             sys.stderr.write(f"tfmp: {error}\n")
 
@@ -193,6 +164,32 @@ class FitSession:
         """Prints a line on stdout, as `fit` does."""
         if self._verbose:
             sys.stdout.write(text + "\n")
+
+    # --- around the first step ---
+
+    def _look_at_inputs(self, batches: list[TensorTree]) -> None:
+        """Looks at the batches of the first execution, before it trains on them."""
+        trace_unknown_step(self._model, batches[0])
+        self._fix_unscaled_step()
+        watch = self._scale_watch
+        if watch is not None:
+            watch.hold(batches[0])
+            if watch.has_own_gradients():
+                self._scale_by_1()
+        self.recorder.tell(not_finite_data(batches))
+        notes = widen_readers(self._model, self._plan, batches)
+        scale = watch.begin_lower(self._steps) if watch is not None else None
+        if scale is not None:
+            self.recorder.start_counting()
+            notes.append(
+                f"The loss is large: its scale begins at {scale:g}, with room above the gradients "
+                "of the first batch."
+            )
+        if notes:
+            self._model.make_train_function(force=True)
+            self._explain_failure()
+        for note in notes:
+            self.recorder.note(note)
 
     def _fix_unscaled_step(self) -> None:
         """Takes the loss scale away from a step that did not use it when it was traced.
@@ -207,109 +204,65 @@ class FitSession:
             return
         if any(optimizer.loss_scale != StaticLossScale(1.0) for optimizer in optimizers):
             self._scale_by_1()
-        if all(known.check != UNSCALED_STEP for known in self._recorder.findings):
-            self.add_findings([unscaled_step(self._model)])
-
-    def _fix_own_gradients(self, watch: ScaleWatch) -> None:
-        """Takes the loss scale away from a model whose own gradients do not grow with it."""
-        finding = watch.own_gradients()
-        if finding is not None:
-            self._scale_by_1()
-            self._explain_failure()
-            self.add_findings([finding])
+        if not self.recorder.knows(UNSCALED_STEP):
+            self.recorder.tell([unscaled_step(self._model)])
 
     def _scale_by_1(self) -> None:
+        """Takes the loss scale away from a step whose gradients do not grow with it."""
         if hasattr(self._model, "jax_state_sync"):
             self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
         attach_loss_scale(self._model, StaticLossScale(1.0))
         reverting.trace_anew(self._model)
-        self._recorder.optimizer_replaced()
+        self._explain_failure()
+        self.recorder.start_counting()
 
     def _explain_failure(self) -> None:
         explain_next_failure(self._model, self._reason_of)
 
     def _reason_of(self, error: Exception) -> str | None:
         """The likely reason of a failed step, if there is one."""
-        for finding in self._recorder.findings:
+        for finding in self.report().findings:
             if finding.check == SEPARATE_STATES:
                 return f"tfmp: {finding}"
         if re.search(r"float16|half|dtype|tf\.float32|float32", str(error)):
             return _DTYPE_FAILURE.format(policy=self._plan.policy)
         return None
 
-    def _look_at_inputs(self, batches: list[TensorTree]) -> None:
-        trace_unknown_step(self._model, batches[0])
-        self._fix_unscaled_step()
-        if self._scale_watch is not None:
-            self._scale_watch.hold(batches[0])
-            self._fix_own_gradients(self._scale_watch)
-        self.add_findings(not_finite_data(batches))
-        overflow = overflow_ahead(self._model, self._plan, batches)
-        if overflow is not None:
-            reason, fix = overflow
-            self._moved(reason, widen_readers(self._model, self._plan, batches), fix)
-        coarse = coarse_readers(self._model, self._plan, batches)
-        if coarse:
-            reason, fix = widen_coarse_readers(self._model, batches, coarse)
-            paths = dict.fromkeys(layer_tree.describe(one.node.path) for one in coarse)
-            self._moved(reason, tuple(paths), fix)
-        if self._scale_watch is not None:
-            self._begin_lower(self._scale_watch)
+    # --- readings ---
 
-    def _moved(self, reason: str, paths: tuple[str, ...], fix: str) -> None:
-        if paths:
-            self._model.make_train_function(force=True)
-            self._explain_failure()
-            self._recorder.note(
-                f"{reason}. Moved to float32 before the first step: {listed(paths, 5)}.{fix}"
-            )
-
-    def _begin_lower(self, watch: ScaleWatch) -> None:
-        scale = watch.begin_lower(self._steps)
-        if scale is not None:
-            self._recorder.optimizer_replaced()
-            self._model.make_train_function(force=True)
-            self._explain_failure()
-            self._recorder.note(
-                f"The loss is large: its scale begins at {scale:g}, with room above the gradients "
-                "of the first batch."
-            )
-
-    def _read(self, epoch_over: bool) -> None:
-        recorder = self._recorder
-        before, now = recorder.read()
+    def _read(self, epoch_over: bool, has_data: bool = False) -> None:
+        recorder = self.recorder
+        recorder.read()
         if epoch_over:
             recorder.epoch_ended()
-            self._tell_if_idle(now)
+            if has_data:
+                self._tell_if_idle()
         health = recorder.health()
         if self._log is not None:
             steps, scalars = recorder.scalars()
             spread = health.distributions() if health is not None else None
             self._log.write(steps, scalars, spread, epoch=recorder.epoch)
         if self._scale_watch is not None and health is not None:
-            self.add_findings(self._scale_watch.look(health))
-        if before is not None and now is not None:
-            self._watch.look(before, now, epoch_over and recorder.whole_epoch_skipped())
+            self._scale_watch.look(health)
+        if recorder.is_scaled:
+            self._watch.look(epoch_over)
 
-    def _tell_if_idle(self, now: StepCounters | None) -> None:
+    def _tell_if_idle(self) -> None:
         """The step of a model with code of its own may apply gradients with other optimizers."""
-        known = any(one.check == IDLE for one in self._recorder.findings)
+        recorder = self.recorder
         if (
-            known
-            or not self._has_data
-            or now is None
+            not recorder.is_scaled
+            or recorder.since().steps
             or not self._model.trainable_variables
-            or self._recorder.steps()
+            or recorder.knows(IDLE)
         ):
             return
-        finding = Finding(
-            IDLE,
-            "problem",
+        message = (
             f"{type(self._model).__name__}.train_step took no step with an optimizer that tfmp "
-            "found: nothing scales its loss, and its steps are neither counted nor checked",
-            "Keep its optimizers in attributes, lists, tuples or dicts of the model",
+            "found: nothing scales its loss, and its steps are neither counted nor checked"
         )
-        self.add_findings([finding])
+        fix = "Keep its optimizers in attributes, lists, tuples or dicts of the model"
+        recorder.tell([Finding(IDLE, "problem", message, fix)])
 
 
 def _writes_files(model: keras.Model) -> bool:

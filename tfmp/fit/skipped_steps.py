@@ -31,9 +31,8 @@ _Values = dict[int, Tensor]
 def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
     """Lets training steps that are traced from now on keep nothing of a step that is skipped.
 
-    Metrics see finite values only, except in validation. The means of an epoch are NaN until its
-    first finite step; other metrics stay as they were before a step that spoils them. States of
-    layers are after a skipped step what they were before it.
+    Metrics and states of layers are after a skipped step what they were before it. The means of an
+    epoch are NaN until its first step that is applied, so that nobody takes them for a 0.
 
     Args:
         model: compiled, with the training function not made yet.
@@ -73,32 +72,67 @@ def _put(model: keras.Model, step: Callable[..., Any] | None) -> None:
 
 def _tensorflow_step(model: keras.Model, step: Callable[..., Any], batch: TensorTree) -> Any:
     _build_metrics(model, batch)
-    states = _States(model)
-    # Not `convert_to_tensor`, which would return the TensorFlow variable itself.
-    begun = states.begin_anew({id(one): ops.stop_gradient(one) for one in states.variables})
-    _assign(states.means_variables, begun)
-    logs = _with_layers_kept(model, step, batch)
-    after = {id(one): ops.stop_gradient(one) for one in states.variables}
-    _assign(states.variables, states.finite_ones(begun, after))
+    layers_states, means = _layers_states(model), _means(model)
+    is_skipped = watch_skips(scaled_optimizers(model))
+    before = _begun(means, _values([*layers_states, *_metrics_variables(model)]))
+    for mean in means:
+        mean.total.assign(before[id(mean.total)])
+    logs = step(batch)
+    # Constants, which may be large, are not written.
+    written = [*maybe_assigned(layers_states), *_metrics_variables(model)]
+    kept = _kept(is_skipped(), means, before, _values(written))
+    for variable in written:
+        variable.assign(ops.cast(kept[id(variable)], variable.dtype))
     return _anew(model, logs)
 
 
-def _with_layers_kept(model: keras.Model, step: Callable[..., Any], batch: TensorTree) -> Any:
-    layers_states = _layers_states(model)
-    if not layers_states:
-        return step(batch)
-    is_skipped = watch_skips(scaled_optimizers(model))
-    before = {id(one): ops.stop_gradient(one) for one in layers_states}
-    logs = step(batch)
-    # Constants, which may be large, are not written.
-    written = maybe_assigned(layers_states)
-    if written:
+def _jax_step(
+    model: keras.Model, step: Callable[..., Any], state: tuple[TensorTree, ...], batch: TensorTree
+) -> Any:
+    optimizer, means = model.optimizer, _means(model)
+    kinds = model.non_trainable_variables, model.metrics_variables
+    states = {id(one) for one in (*_layers_states(model), *model.metrics_variables)}
+    trainable, *others = state
+    values = {id(one): value for one, value in _pairs(kinds, others[::2]) if id(one) in states}
+    before = _begun(means, values)
+    others[2] = _replaced(model.metrics_variables, others[2], before)
+    with _of_step(optimizer, others[1]):
+        is_skipped = watch_skips([optimizer] if isinstance(optimizer, LossScaleOptimizer) else [])
+    logs, (trainable, *after) = step((trainable, *others), batch)
+    with _of_step(optimizer, after[1]):
         skipped = is_skipped()
-        _assign(
-            written,
-            {id(v): ops.where(skipped, before[id(v)], ops.stop_gradient(v)) for v in written},
-        )
-    return logs
+    values = {id(one): value for one, value in _pairs(kinds, after[::2]) if id(one) in states}
+    kept = _kept(skipped, means, before, values)
+    after[::2] = [_replaced(*both, kept) for both in zip(kinds, after[::2], strict=True)]
+    mapping = list(zip(model.metrics_variables, after[2], strict=True))
+    with keras.StatelessScope(state_mapping=mapping):
+        logs = _anew(model, logs)
+    return logs, (trainable, *after)
+
+
+def _begun(means: Iterable[keras.metrics.Mean], values: _Values) -> _Values:
+    """The values before a step, with sums that are 0 where no step was applied yet."""
+    totals = {id(mean.total) for mean in means}
+    return {
+        key: ops.where(ops.isfinite(value), value, 0) if key in totals else value
+        for key, value in values.items()
+    }
+
+
+def _kept(
+    skipped: Tensor, means: Iterable[keras.metrics.Mean], before: _Values, after: _Values
+) -> _Values:
+    """The values after a step; those before it if it was skipped."""
+    kept = {
+        key: ops.where(skipped, before[key], value) if key in before else value
+        for key, value in after.items()
+    }
+    for mean in means:
+        if id(mean.count) in before:
+            is_empty = ops.logical_and(skipped, before[id(mean.count)] == 0)
+            total = kept[id(mean.total)]
+            kept[id(mean.total)] = ops.where(is_empty, float("nan"), total)
+    return kept
 
 
 def _layers_states(model: keras.Model) -> list[keras.Variable]:
@@ -119,122 +153,12 @@ def _layers_states(model: keras.Model) -> list[keras.Variable]:
     ]
 
 
-def _build_metrics(model: keras.Model, batch: TensorTree) -> None:
-    """Makes the metrics' variables, which Keras may leave to the step that is being traced."""
-    metrics = model._compile_metrics
-    if metrics is None or metrics.built:
-        return
-    # Code of the user's own that takes no symbolic tensors makes them within the step.
-    with suppress(Exception):
-        model._symbolic_build(data_batch=batch)
+def _metrics_variables(model: keras.Model) -> list[keras.Variable]:
+    return [variable for metric in _leaves(model.metrics) for variable in metric.variables]
 
 
-def _jax_step(
-    model: keras.Model, step: Callable[..., Any], state: tuple[TensorTree, ...], batch: TensorTree
-) -> Any:
-    variables = model.metrics_variables
-    states = _States(model, set(map(id, variables)))
-
-    def with_values(old: Iterable[Tensor], new: _Values) -> list[Tensor]:
-        pairs = zip(variables, old, strict=True)
-        return [ops.cast(new.get(id(one), value), one.dtype) for one, value in pairs]
-
-    *before, values = state
-    begun = states.begin_anew(dict(zip(map(id, variables), values, strict=True)))
-    logs, (*others, after) = step((*before, with_values(values, begun)), batch)
-    others = _with_states_before(model, before, others)
-    kept = states.finite_ones(begun, dict(zip(map(id, variables), after, strict=True)))
-    after = with_values(after, kept)
-    with keras.StatelessScope(state_mapping=list(zip(variables, after, strict=True))):
-        logs = _anew(model, logs)
-    return logs, (*others, after)
-
-
-def _with_states_before(
-    model: keras.Model, before: list[TensorTree], after: list[TensorTree]
-) -> list[TensorTree]:
-    """The variables after a step, with the layers' states before it if the step was skipped."""
-    optimizer = model.optimizer
-    names = set(map(id, _layers_states(model)))
-    if not names or not isinstance(optimizer, LossScaleOptimizer):
-        return after
-    trainable, new, own = after
-
-    def of_step(values: TensorTree) -> keras.StatelessScope:
-        return keras.StatelessScope(
-            state_mapping=list(zip(optimizer.variables, values, strict=True))
-        )
-
-    with of_step(before[2]):
-        is_skipped = watch_skips([optimizer])
-    with of_step(own):
-        skipped = is_skipped()
-    kept = [
-        ops.where(skipped, old, value) if id(variable) in names else value
-        for variable, old, value in zip(model.non_trainable_variables, before[1], new, strict=True)
-    ]
-    return [trainable, kept, own]
-
-
-class _States:
-    """The states of a model's metrics, around a step that may spoil them.
-
-    Attributes:
-        variables: the variables of all metrics that can be spoiled.
-        means_variables: those of the means among them.
-    """
-
-    def __init__(self, model: keras.Model, known: set[int] | None = None) -> None:
-        every = [
-            metric
-            for metric in _leaves(model.metrics)
-            if known is None or known.issuperset(map(id, metric.variables))
-        ]
-        self._means = [metric for metric in every if isinstance(metric, keras.metrics.Mean)]
-        self._others = [metric for metric in every if not isinstance(metric, keras.metrics.Mean)]
-        self._loss = getattr(model, "_loss_tracker", None)
-        self.means_variables = [v for mean in self._means for v in (mean.total, mean.count)]
-        others = [variable for metric in self._others for variable in metric.variables]
-        self.variables = [*self.means_variables, *others]
-
-    def begin_anew(self, now: _Values) -> _Values:
-        """The values before a step: means without values if there was no finite one."""
-        begun = dict(now)
-        for mean in self._means:
-            finite = ops.isfinite(now[id(mean.total)])
-            for variable in (mean.total, mean.count):
-                begun[id(variable)] = ops.where(finite, now[id(variable)], 0)
-        return begun
-
-    def finite_ones(self, before: _Values, after: _Values) -> _Values:
-        """The values after a step: those before it, of metrics that the step spoils.
-
-        A loss that is not finite spoils all metrics: their values come from the same outputs. A
-        mean that has had no finite value yet stays spoiled, so that nobody takes it for a 0.
-        """
-        bad_loss: Tensor | bool = False
-        if self._loss is not None and id(self._loss.total) in before:
-            bad_loss = ops.logical_not(ops.isfinite(after[id(self._loss.total)]))
-        kept = dict(after)
-
-        def put_back(metric: keras.metrics.Metric, spoiled: Tensor | bool) -> None:
-            for variable in metric.variables:
-                key = id(variable)
-                if key in before:
-                    kept[key] = ops.where(spoiled, before[key], after[key])
-
-        for mean in self._means:
-            finite = ops.isfinite(after[id(mean.total)])
-            put_back(mean, ops.where(finite, bad_loss, before[id(mean.count)] > 0))
-        for metric in self._others:
-            spoiled = bad_loss
-            for variable in metric.variables:
-                if "float" in variable.dtype:
-                    old, new = before[id(variable)], after[id(variable)]
-                    odd = ops.logical_and(ops.logical_not(ops.isfinite(new)), new != old)
-                    spoiled = ops.logical_or(spoiled, ops.any(odd))
-            put_back(metric, spoiled)
-        return kept
+def _means(model: keras.Model) -> list[keras.metrics.Mean]:
+    return [one for one in _leaves(model.metrics) if isinstance(one, keras.metrics.Mean)]
 
 
 def _leaves(metrics: Iterable[keras.metrics.Metric]) -> Iterator[keras.metrics.Metric]:
@@ -247,9 +171,35 @@ def _leaves(metrics: Iterable[keras.metrics.Metric]) -> Iterator[keras.metrics.M
             yield from _leaves(inner)
 
 
-def _assign(variables: Iterable[keras.Variable], values: _Values) -> None:
-    for variable in variables:
-        variable.assign(ops.cast(values[id(variable)], variable.dtype))
+def _build_metrics(model: keras.Model, batch: TensorTree) -> None:
+    """Makes the metrics' variables, which Keras may leave to the step that is being traced."""
+    metrics = model._compile_metrics
+    if metrics is None or metrics.built:
+        return
+    # Code of the user's own that takes no symbolic tensors makes them within the step.
+    with suppress(Exception):
+        model._symbolic_build(data_batch=batch)
+
+
+def _values(variables: Iterable[keras.Variable]) -> _Values:
+    # Not `convert_to_tensor`, which would return the TensorFlow variable itself.
+    return {id(one): ops.stop_gradient(one) for one in variables}
+
+
+def _pairs(
+    kinds: Iterable[list[keras.Variable]], values: Iterable[list[Tensor]]
+) -> Iterator[tuple[keras.Variable, Tensor]]:
+    for variables, of_kind in zip(kinds, values, strict=True):
+        yield from zip(variables, of_kind, strict=True)
+
+
+def _replaced(variables: list[keras.Variable], old: list[Tensor], new: _Values) -> list[Tensor]:
+    pairs = zip(variables, old, strict=True)
+    return [ops.cast(new.get(id(one), value), one.dtype) for one, value in pairs]
+
+
+def _of_step(optimizer: keras.optimizers.Optimizer, values: list[Tensor]) -> keras.StatelessScope:
+    return keras.StatelessScope(state_mapping=list(zip(optimizer.variables, values, strict=True)))
 
 
 def _anew(model: keras.Model, logs: TensorTree) -> TensorTree:

@@ -1,17 +1,17 @@
 """Wraps a compiled model's optimizers in loss-scale optimizers, and unwraps them."""
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
 
 import keras
 
 from tfmp.loss_scaling import wrapping
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.optimizers_of import (
-    MAIN,
+    Compiled,
     Place,
     held_optimizers,
     is_idle,
+    main_place,
     scaled_optimizers,
 )
 from tfmp.loss_scaling.strategies import (
@@ -23,9 +23,6 @@ from tfmp.loss_scaling.strategies import (
 from tfmp.precision import reverting, switch_graph_rewrite
 
 _KEY = "optimizer"
-
-# An optimizer as users give it to `compile`.
-Compiled: TypeAlias = keras.optimizers.Optimizer | str | None
 
 
 def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -> None:
@@ -52,12 +49,12 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
             "scale. Compile it with one: model.compile(optimizer='adam', loss=...)."
         )
     if not is_idle(model):
-        _attach_to_main(model, loss_scale)
+        _attach(model, main_place(model), loss_scale)
     places = held_optimizers(model)
     for place in places:
-        _attach_to_place(model, place, loss_scale)
+        _attach(model, place, loss_scale)
     every = scaled_optimizers(model)
-    names = {id(place.optimizer): place.name for place in places}
+    names = {id(place.optimizer): place.name for place in (*places, main_place(model))}
     for optimizer in every:
         if not optimizer.enabled:
             raise ValueError(
@@ -65,7 +62,7 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
                 "LossScaleOptimizer with enabled=False. Compile with its inner_optimizer, or leave "
                 "enabled out; loss_scale=1.0 scales nothing."
             )
-        optimizer.stands_beside(every, names.get(id(optimizer), f"self.{MAIN}"))
+        optimizer.stands_beside(every, names[id(optimizer)])
 
 
 def enable_mixed_precision_graph_rewrite(
@@ -103,51 +100,39 @@ def disable_mixed_precision_graph_rewrite() -> None:
     switch_graph_rewrite("off")
 
 
-def _attach_to_place(model: keras.Model, place: Place, loss_scale: LossScale | float | str) -> None:
-    """Wraps an optimizer that a `train_step` of the user's own uses; it is built by its first step.
+def _attach(model: keras.Model, place: Place, loss_scale: LossScale | float | str) -> None:
+    """Wraps an optimizer; one that is at several places gets one wrapper.
 
-    An optimizer that is at several places gets one wrapper.
+    The model's own is built for all its weights, the others by their first step.
     """
     before = place.optimizer
     key = f"{_KEY} {id(place.holder)} {place.name}"
-    known = _record_of(model, key, before)
+    record = _record_of(model, key, before)
     strategy = _strategy_for(before, loss_scale)
     is_ours = isinstance(before, LossScaleOptimizer)
-    if is_ours and (before.loss_scale == strategy or (known is None and loss_scale == "dynamic")):
-        return
-    inner = before.inner_optimizer if is_ours else before
-    wrapped = wrapping.wrapper_of(inner)
-    if wrapped is before or not isinstance(wrapped, LossScaleOptimizer):
-        inner = _inner_of(before)
-        wrapped = LossScaleOptimizer(inner, strategy)
-        if inner.built:
-            wrapped.build(inner._trainable_variables)
-    original = known.before if known else before
-    reverting.on_revert(model, key, _Restore(place, original, wrapped))
-    place.put(wrapped)
-
-
-def _attach_to_main(model: keras.Model, loss_scale: LossScale | float | str) -> None:
-    before = model.optimizer
-    record = _record_of(model, _KEY, before)
-    strategy = _strategy_for(before, loss_scale)
-    is_ours = isinstance(before, LossScaleOptimizer)
-    inner = before.inner_optimizer if is_ours else before
-    if inner.built:
+    inner = before
+    if isinstance(before, keras.optimizers.LossScaleOptimizer):
+        inner = before.inner_optimizer
+    if place.is_main and inner.built:
         wrapping.check_known(inner, model.trainable_variables)
     if is_ours and (before.loss_scale == strategy or (record is None and loss_scale == "dynamic")):
-        before.build(model.trainable_variables)
+        if place.is_main:
+            before.build(model.trainable_variables)
         return
-    wrapped = LossScaleOptimizer(_inner_of(before), strategy)
-    wrapped.build(model.trainable_variables)
+    wrapped = None if place.is_main else wrapping.wrapper_of(inner)
+    if wrapped is before or not isinstance(wrapped, LossScaleOptimizer):
+        if is_ours:
+            before.unwrap()
+        wrapped = LossScaleOptimizer(inner, strategy)
+    if place.is_main:
+        wrapped.build(model.trainable_variables)
+    elif inner.built:
+        wrapped.build(inner._trainable_variables)
     if loss_scale == "dynamic" and not is_ours:
         _take_over_scale(before, wrapped)
-    if record is None:
-        in_config = model._compile_config.config.get("optimizer")
-        record = _Restore(None, before, wrapped, in_config)
-        reverting.on_revert(model, _KEY, record)
-    record.ours = wrapped
-    _set_optimizer(model, wrapped, in_config=wrapped)
+    record = record or _Restore(place, before, wrapped, place.in_config)
+    reverting.on_revert(model, key, replace(record, ours=wrapped))
+    place.put(wrapped, in_config=wrapped)
 
 
 def detach_loss_scale(model: keras.Model) -> None:
@@ -155,32 +140,29 @@ def detach_loss_scale(model: keras.Model) -> None:
     reverting.undo_steps(model)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Restore:
     """Gives a model back an optimizer.
 
     Attributes:
-        place: where the model holds it; None for `model.optimizer`.
+        place: where the model holds it.
         before: the optimizer before the first wrapping.
         ours: the latest wrapper that this package put in its place.
         in_config: the optimizer in the model's compile config, as it was.
     """
 
-    place: Place | None
+    place: Place
     before: keras.optimizers.Optimizer
     ours: LossScaleOptimizer
-    in_config: Compiled = None
+    in_config: Compiled
 
     def __call__(self, model: keras.Model) -> None:
-        if (self.place.optimizer if self.place else model.optimizer) is not self.ours:
+        if self.place.optimizer is not self.ours:
             return  # replaced since: that optimizer is the user's choice
         inner = self.ours.unwrap()
         if isinstance(self.before, LossScaleOptimizer):
             wrapping.claim(inner, self.before)
-        if self.place:
-            self.place.put(self.before)
-        else:
-            _set_optimizer(model, self.before, in_config=self.in_config)
+        self.place.put(self.before, in_config=self.in_config)
 
 
 def _record_of(model: keras.Model, key: str, ours: keras.optimizers.Optimizer) -> _Restore | None:
@@ -205,25 +187,8 @@ def _strategy_for(
     return strategy
 
 
-def _inner_of(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    if isinstance(optimizer, LossScaleOptimizer):
-        return optimizer.unwrap()
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        return optimizer.inner_optimizer
-    return optimizer
-
-
 def _take_over_scale(before: keras.optimizers.Optimizer, wrapped: LossScaleOptimizer) -> None:
     if isinstance(before, keras.optimizers.LossScaleOptimizer) and before.built:
         saved = float(keras.ops.convert_to_numpy(before.dynamic_scale))
         wrapped.scale_variable.assign(wrapped.loss_scale.restore(saved))
         wrapped.step_counter.assign(before.step_counter)
-
-
-def _set_optimizer(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer, in_config: Compiled
-) -> None:
-    model.optimizer = optimizer
-    # Saving writes the compile config, not `model.optimizer`: without the wrapper in it, a reload
-    # would drop the scale, the counters and `iterations`.
-    model._compile_config.config["optimizer"] = in_config

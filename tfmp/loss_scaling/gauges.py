@@ -248,9 +248,9 @@ def _norm(values: Tensor) -> Tensor:
 def _some(weight: Tensor) -> Tensor:
     """Up to `SAMPLE` weights from all over a variable, and zeros."""
     flat = ops.reshape(weight, (-1,))
-    length = int(flat.shape[0])
-    taken = flat[:: max(1, length // SAMPLE)][:SAMPLE]
-    return ops.pad(ops.cast(taken, "float32"), (0, SAMPLE - int(taken.shape[0])))
+    step = max(1, int(flat.shape[0]) // SAMPLE)
+    taken = ops.cast(flat[: step * SAMPLE : step], "float32")
+    return _padded(taken, (SAMPLE,))
 
 
 def _update_ratio(before: Gauges, sample: Tensor, now: Tensor) -> Tensor:

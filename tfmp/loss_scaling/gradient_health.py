@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -74,6 +74,12 @@ class GradientHealth:
     def largest(self) -> float:
         """The largest magnitude of all, multiplied by the loss scale."""
         return max((row.largest for row in self.variables), default=0.0)
+
+    @property
+    def in_range(self) -> "GradientHealth":
+        """The same with nothing lost: bfloat16 has the range of float32."""
+        kept = tuple(replace(row, underflow=0.0) for row in self.variables)
+        return replace(self, underflow=0.0, headroom_bits=math.inf, variables=kept)
 
     def scalars(self) -> dict[str, float]:
         """The numbers that are worth a curve over time, by name."""

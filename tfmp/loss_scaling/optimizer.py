@@ -10,7 +10,6 @@ import numpy as np
 from keras import backend, ops
 
 from tfmp.loss_scaling import gauges, gradients, migration, wrapping
-from tfmp.loss_scaling.counters import packed_size
 from tfmp.loss_scaling.steps import Gradients, ScaledSteps
 from tfmp.loss_scaling.strategies import (
     DynamicLossScale,
@@ -20,6 +19,7 @@ from tfmp.loss_scaling.strategies import (
     StaticLossScale,
 )
 from tfmp.loss_scaling.tracing import assigned_from, replica_index, without_autograph
+from tfmp.loss_scaling.transitions import packed_size
 from tfmp.shared.arguments import check_flag
 from tfmp.shared.backend import Tensor
 
@@ -62,7 +62,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         loss_scale: the strategy object.
         dynamic_scale: float32 variable with the current scale; code that reads it may scale by it.
         step_counter: integer variable with the finite steps since the last growth or skip.
-        counters: integer variable with all other counters; see `tfmp.loss_scaling.counters`.
+        counters: integer variable with all other counters; see `tfmp.loss_scaling.transitions`.
         gauges: float32 variable with measurements of gradients; see `tfmp.loss_scaling.gauges`.
         loss_was_scaled: None until gradients arrive; then whether `scale_loss` had been called or
             `dynamic_scale` read.

@@ -4,12 +4,12 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 from keras import ops
 
-from tfmp.loss_scaling import counters as counting
+from tfmp.loss_scaling import transitions
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.strategies import StaticLossScale
 from tfmp.loss_scaling.tracing import read
@@ -20,6 +20,10 @@ _OF_TENSORFLOW = "_self_"
 
 # The attribute that `compile` sets.
 MAIN = "optimizer"
+
+
+# An optimizer as users give it to `compile`.
+Compiled: TypeAlias = keras.optimizers.Optimizer | str | None
 
 
 @dataclass(frozen=True)
@@ -49,16 +53,37 @@ class Place:
         """The layer, dict or list, whatever tuples lie between."""
         return self.owner.holder if isinstance(self.owner, Place) else self.owner
 
-    def put(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Puts another optimizer there."""
+    @property
+    def is_main(self) -> bool:
+        """Whether `compile` put it there."""
+        return isinstance(self.owner, keras.Model) and self.key == MAIN
+
+    @property
+    def in_config(self) -> Compiled:
+        """The model's optimizer in its compile config; None for another."""
+        return self.owner._compile_config.config.get(MAIN) if self.is_main else None
+
+    def put(self, optimizer: keras.optimizers.Optimizer, in_config: Compiled = None) -> None:
+        """Puts another optimizer there.
+
+        Saving writes the compile config, not `model.optimizer`: without a wrapper in it, a reload
+        would drop the scale, the counters and `iterations`.
+        """
         if isinstance(self.owner, keras.layers.Layer):
             setattr(self.owner, self.key, optimizer)
+            if self.is_main:
+                self.owner._compile_config.config[MAIN] = in_config
         elif isinstance(self.owner, Place):
             items: list[Any] = list(self.owner.optimizer)
             items[self.key] = optimizer
             self.owner.put(tuple(items))
         else:
             self.owner[self.key] = optimizer
+
+
+def main_place(model: keras.Model) -> Place:
+    """The place of `model.optimizer`."""
+    return Place(model, MAIN, f"self.{MAIN}")
 
 
 def held_optimizers(model: keras.Model) -> list[Place]:
@@ -126,7 +151,7 @@ def watch_skips(optimizers: Iterable[LossScaleOptimizer]) -> Callable[[], Tensor
 
 def _skips(optimizer: LossScaleOptimizer) -> tuple[Tensor, Tensor]:
     """The skipped steps, and those since the last applied one."""
-    counters = counting.unpack(read(optimizer.counters))
+    counters = transitions.unpack(read(optimizer.counters))
     iterations = read(optimizer.inner_optimizer._iterations)
     return counters.skipped_steps, counters.consecutive_skips(iterations)
 

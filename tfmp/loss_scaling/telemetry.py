@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import keras
@@ -11,10 +11,10 @@ import numpy as np
 from keras import backend
 
 from tfmp.loss_scaling import gauges
-from tfmp.loss_scaling.counters import Counters, packed_size, unpack
 from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.optimizers_of import scaled_optimizers
+from tfmp.loss_scaling.transitions import Counters, packed_size, unpack
 from tfmp.shared.atomic_file import naming
 from tfmp.shared.report_files import JsonObject, check_folder, json_number
 from tfmp.shared.wording import shown
@@ -43,6 +43,19 @@ class Offender:
         """Name of the layer that owns the variable, for `keep_float32`."""
         return self.variable.rsplit("/", 2)[-2] if "/" in self.variable else self.variable
 
+    def since(self, before: "Offender | None") -> "Offender":
+        """The same for the steps after another snapshot."""
+        if before is None:
+            return self
+        nonfinite = self.nonfinite_steps - before.nonfinite_steps
+        return Offender(self.variable, nonfinite, self.first_steps - before.first_steps)
+
+
+def _ranked(offenders: Iterable[Offender]) -> tuple[Offender, ...]:
+    """Those with a step that was not finite, the one that was first most often first."""
+    guilty = [one for one in offenders if one.nonfinite_steps]
+    return tuple(sorted(guilty, key=lambda o: (-o.first_steps, -o.nonfinite_steps)))
+
 
 @dataclass(frozen=True)
 class StepCounters:
@@ -69,18 +82,37 @@ class StepCounters:
 
     loss_scale: float
     steps: int
-    skipped_steps: int
-    consecutive_skips: int
-    longest_skip_run: int
-    growths: int
-    backoffs: int
-    finite_streak: int
-    variables: int
-    offenders: tuple[Offender, ...]
-    last_first_offender: Offender | None
-    last_began_at_loss: bool
-    loss_was_scaled: bool | None
+    skipped_steps: int = 0
+    consecutive_skips: int = 0
+    longest_skip_run: int = 0
+    growths: int = 0
+    backoffs: int = 0
+    finite_streak: int = 0
+    variables: int = 0
+    offenders: tuple[Offender, ...] = ()
+    last_first_offender: Offender | None = None
+    last_began_at_loss: bool = False
+    loss_was_scaled: bool | None = None
     gradients: GradientHealth | None = None
+
+    def since(self, before: "StepCounters") -> "StepCounters":
+        """The counters of the steps after another snapshot; gradients, if measured in one."""
+        skipped = self.skipped_steps - before.skipped_steps
+        known = {one.variable: one for one in before.offenders}
+        changed = [one.since(known.get(one.variable)) for one in self.offenders]
+        measured = self.gradients
+        if measured is not None and measured.step < before.steps - before.skipped_steps:
+            measured = None
+        return replace(
+            self,
+            steps=self.steps - before.steps,
+            skipped_steps=skipped,
+            consecutive_skips=min(skipped, self.consecutive_skips),
+            growths=self.growths - before.growths,
+            backoffs=self.backoffs - before.backoffs,
+            offenders=_ranked(changed),
+            gradients=measured,
+        )
 
     def scalars(self) -> dict[str, float]:
         """The numbers that are worth a curve over time, by name."""
@@ -149,7 +181,6 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
     ]
     guilty = np.flatnonzero(counters.last_nonfinite)
     running = counters.skip_run_at == int(iterations)
-    ranked = sorted(offenders, key=lambda o: (o.first_steps, o.nonfinite_steps), reverse=True)
     return StepCounters(
         loss_scale=float(scale),
         steps=int(iterations) + int(counters.skipped_steps),
@@ -160,7 +191,7 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         backoffs=int(counters.backoffs),
         finite_streak=int(streak),
         variables=len(offenders),
-        offenders=tuple(offender for offender in ranked if offender.nonfinite_steps),
+        offenders=_ranked(offenders),
         # Backpropagation runs from the last variable to the first.
         last_first_offender=offenders[guilty[-1]] if guilty.size else None,
         last_began_at_loss=bool(guilty.size and guilty[-1] == len(offenders) - 1),
@@ -181,28 +212,14 @@ def read_model_counters(model: keras.Model) -> StepCounters | None:
         return readings[0] if readings else None
     worst = max(readings, key=lambda one: one.consecutive_skips)
     healths = [one.gradients for one in readings if one.gradients is not None]
-    ranked = sorted(
-        (offender for one in readings for offender in one.offenders),
-        key=lambda o: (o.first_steps, o.nonfinite_steps),
-        reverse=True,
-    )
-
-    def total(name: str) -> int:
-        return sum(getattr(one, name) for one in readings)
-
-    return StepCounters(
+    added = ("steps", "skipped_steps", "growths", "backoffs", "variables")
+    return replace(
+        worst,
+        **{name: sum(getattr(one, name) for one in readings) for name in added},
         loss_scale=min(one.loss_scale for one in readings),
-        steps=total("steps"),
-        skipped_steps=total("skipped_steps"),
-        consecutive_skips=worst.consecutive_skips,
         longest_skip_run=max(one.longest_skip_run for one in readings),
-        growths=total("growths"),
-        backoffs=total("backoffs"),
         finite_streak=min(one.finite_streak for one in readings),
-        variables=total("variables"),
-        offenders=tuple(ranked),
-        last_first_offender=worst.last_first_offender,
-        last_began_at_loss=worst.last_began_at_loss,
+        offenders=_ranked(offender for one in readings for offender in one.offenders),
         loss_was_scaled=all(one.loss_was_scaled for one in readings),
         gradients=max(healths, key=lambda h: (h.underflow, -h.headroom_bits), default=None),
     )

@@ -18,4 +18,8 @@ from .value_range import (
     range_of as range_of,
     stored_values as stored_values,
 )
-from .vanishing import Vanished as Vanished, vanished_gradients as vanished_gradients
+from .vanishing import (
+    LostGradient as LostGradient,
+    first_wrong_layer as first_wrong_layer,
+    lost_gradients as lost_gradients,
+)

@@ -56,23 +56,14 @@ def _named_leaves(name: str, value: TensorTree) -> Iterator[tuple[str, Tensor]]:
 
 def search_weights(step: ReplayedStep) -> NonFinite | None:
     """The first of the model's weights that is not finite before the step."""
-    state = _state(step)
-    for variable in step.model.variables:
-        if id(variable) in state or not replay.is_float(variable.value):
-            continue
-        values = range_of(variable.value)
-        if not values.finite:
-            return NonFinite(
-                stage="weights",
-                cause="weights",
-                what=f"The weight {variable.path} has {values.describe_bad()} before the step",
-                why="an earlier step broke it, so that all values after it are not finite either",
-                advice="Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no "
-                "step with non-finite gradients, so look for other code that assigns it.",
-                layer=path_of(replay.owners(step.root).get(id(variable))),
-                ranges=((variable.path, values),),
-            )
-    return None
+    return _search_variables(
+        step,
+        False,
+        "weight",
+        "an earlier step broke it, so that all values after it are not finite either",
+        "Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no step with "
+        "non-finite gradients, so look for other code that assigns it.",
+    )
 
 
 def search_state(step: ReplayedStep, path: str | None = None) -> NonFinite | None:
@@ -85,31 +76,38 @@ def search_state(step: ReplayedStep, path: str | None = None) -> NonFinite | Non
         step: the step to replay.
         path: of the layer whose state is searched; None for all layers.
     """
-    owners, state = replay.owners(step.root), _state(step)
+    return _search_variables(
+        step,
+        True,
+        "state",
+        "no optimizer changes it: its layer assigned it in an earlier step, from values that were "
+        "not finite",
+        "Go back to a checkpoint from before, or assign finite values to it.",
+        path,
+    )
+
+
+def _search_variables(
+    step: ReplayedStep, is_state: bool, kind: str, why: str, advice: str, path: str | None = None
+) -> NonFinite | None:
+    owners = replay.owners(step.root)
+    state = {id(one) for node in step.root.within() for one in node.layer._non_trainable_variables}
     for variable in step.model.variables:
         owner = path_of(owners.get(id(variable)))
-        if id(variable) not in state or path not in (None, owner):
+        if (id(variable) in state) is not is_state or path not in (None, owner):
             continue
-        if not replay.is_float(variable.value):
+        if not replay.is_float(variable.value) or (values := range_of(variable.value)).finite:
             continue
-        values = range_of(variable.value)
-        if not values.finite:
-            return NonFinite(
-                stage="weights",
-                cause="weights",
-                what=f"The state {variable.path} has {values.describe_bad()} before the step",
-                why="no optimizer changes it: its layer assigned it in an earlier step, from "
-                "values that were not finite",
-                advice="Go back to a checkpoint from before, or assign finite values to it.",
-                layer=owner,
-                ranges=((variable.path, values),),
-            )
+        return NonFinite(
+            stage="weights",
+            cause="weights",
+            what=f"The {kind} {variable.path} has {values.describe_bad()} before the step",
+            why=why,
+            advice=advice,
+            layer=owner,
+            ranges=((variable.path, values),),
+        )
     return None
-
-
-def _state(step: ReplayedStep) -> set[int]:
-    """The ids of the variables that layers keep for themselves: no optimizer ever changes them."""
-    return {id(one) for node in step.root.within() for one in node.layer._non_trainable_variables}
 
 
 class ForwardWatch:

@@ -1,9 +1,11 @@
-"""Gradients that are 0 in FP16 whatever the loss scale is, because a layer's result is wrong there.
+"""Gradients that are 0 in 16 bits but not in float32, and the layer that makes them so.
 
-A norm that overflows makes the quotient by it 0. No result is infinite or NaN then and no step is
-skipped, but the layers before it learn nothing.
+They may be too small for the loss scale. Or a layer's result is wrong: a norm that overflows makes
+the quotient by it 0. No result is infinite or NaN then and no step is skipped, but the layers
+before it learn nothing, whatever the scale is.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import keras
@@ -12,51 +14,57 @@ import numpy as np
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.replay import Call, CallKey, ReplayedStep
 from tfmp.shared.backend import TensorTree
-from tfmp.shared.numerics import FLOAT16
 
 # Rounding to 11 bits keeps the results of sound layers within a few percent.
 _WRONG = 0.5
 
 
 @dataclass(frozen=True)
-class Vanished:
-    """Weights without a gradient in FP16.
+class LostGradient:
+    """The gradient of a weight, in float32 and as the model computes.
 
     Attributes:
-        variables: their paths.
-        layer: path of the first layer whose result in FP16 is off by half and more.
+        variable: path of the weight.
+        values: how many of its values are not 0 in float32.
+        share: the share of these that is 0 as the model computes.
+        largest: the largest magnitude in float32, times the loss scale.
     """
 
-    variables: tuple[str, ...]
-    layer: str
+    variable: str
+    values: int
+    share: float
+    largest: float
 
 
-def vanished_gradients(
+def lost_gradients(
     model: keras.Model, x: TensorTree, y: TensorTree, sample_weight: TensorTree, scale: float
-) -> Vanished | None:
-    """The weights whose gradients are all 0 in FP16, though at this scale they would fit there.
+) -> list[LostGradient]:
+    """Compares the gradients of weights in float32 with those that the model computes.
 
     The batch is replayed in float32 and as it is; the model is not changed.
 
     Args:
-        model: compiled, with layers that compute in FP16.
+        model: compiled, with layers that compute in 16 bits.
         x, y, sample_weight: a batch.
         scale: the loss scale.
 
     Returns:
-        The weights; None if there are none, or if no layer's result is wrong.
+        A row for each weight with a gradient in float32.
     """
     step = replay.make_step(model, x, y, sample_weight)
     with replay.in_float32(list(step.root.within())):
         exact = magnitudes(step, scale)
     narrow = magnitudes(step, scale)
-    lost = tuple(
-        path
+    return [
+        LostGradient(
+            path,
+            int(np.count_nonzero(values)),
+            float(np.mean(narrow[path][values > 0] == 0)),
+            float(values.max()),
+        )
         for path, values in exact.items()
-        if not narrow[path].any() and values.max() >= FLOAT16.smallest_normal
-    )
-    layer = _first_wrong_layer(step) if lost else None
-    return Vanished(lost, layer) if layer else None
+        if values.any()
+    ]
 
 
 def magnitudes(step: ReplayedStep, scale: float) -> dict[str, np.ndarray]:
@@ -69,27 +77,30 @@ def magnitudes(step: ReplayedStep, scale: float) -> dict[str, np.ndarray]:
     }
 
 
-def _first_wrong_layer(step: ReplayedStep) -> str | None:
+def first_wrong_layer(
+    model: keras.Model, x: TensorTree, y: TensorTree, sample_weight: TensorTree
+) -> str | None:
+    """Path of the first layer whose result is off by half and more; None without one."""
+    step = replay.make_step(model, x, y, sample_weight)
     with replay.in_float32(list(step.root.within())):
-        exact = _results(step)
-    for key, (path, values) in _results(step).items():
-        _, right = exact.get(key, (path, values))
-        for one, other in zip(values, right, strict=True):
+        exact = {key: values for key, _, values in _results(step)}
+    for key, path, values in _results(step):
+        for one, other in zip(values, exact.get(key, values), strict=True):
             if not np.linalg.norm(one - other) <= _WRONG * np.linalg.norm(other):
                 return path
     return None
 
 
-def _results(step: ReplayedStep) -> dict[CallKey, tuple[str, list[np.ndarray]]]:
+def _results(step: ReplayedStep) -> Iterator[tuple[CallKey, str, list[np.ndarray]]]:
     """The path and the results of each call of a layer, in their order."""
-    found: dict[CallKey, tuple[str, list[np.ndarray]]] = {}
+    found: list[tuple[CallKey, str, list[np.ndarray]]] = []
 
     def record(call: Call) -> TensorTree:
         tensors = call.float_outputs()
         if all(map(replay.is_concrete, tensors)):
             values = [np.asarray(keras.ops.convert_to_numpy(t), np.float64) for t in tensors]
-            found[call.key] = (call.node.path, values)
+            found.append((call.key, call.node.path, values))
         return call.outputs
 
     replay.run(step, record)
-    return found
+    yield from found

@@ -17,15 +17,15 @@ Pattern = str | re.Pattern[str] | type[layers.Layer] | Callable[[layers.Layer], 
 
 
 def match_keep(
-    keep: Mapping[str, Pattern | Iterable[Pattern]] | None, tree: LayerNode, argument: str = "keep"
+    keep: Mapping[str, Pattern | Iterable[Pattern]], tree: LayerNode, argument: str
 ) -> dict[int, tuple[str, str]]:
     """Finds the layers that a user wants in certain dtypes.
 
     Args:
-        keep: by dtype, one pattern or several. A string is a layer's name or path, or a regular
-            expression that must match a whole path; a compiled regular expression is searched for
-            in paths; a layer class matches all its instances; any other callable is asked about
-            each layer.
+        keep: by dtype or policy, one pattern or several. A string is a layer's name or path, or a
+            regular expression that must match a whole path; a compiled regular expression is
+            searched for in paths; a layer class matches all its instances; any other callable is
+            asked about each layer.
         tree: the model's tree of layers, from `layer_tree.walk`.
         argument: the name of the user's argument, for messages.
 
@@ -35,27 +35,26 @@ def match_keep(
         nearest layer around it that is.
 
     Raises:
-        ValueError: a dtype is unknown, a pattern matches no layer or is no valid regular
-            expression, or a layer has two dtypes.
-        TypeError: `keep` is no mapping, or a pattern is of another kind.
+        ValueError: a pattern matches no layer or is no valid regular expression, or a layer has
+            two dtypes.
+        TypeError: a pattern is of another kind.
     """
-    check_keep(keep)
     named: dict[int, tuple[str, str]] = {}
     exact: set[int] = set()
-    for dtype, patterns in (keep or {}).items():
+    for dtype, patterns in keep.items():
         for pattern in _as_list(patterns):
             matched = _match(pattern, tree)
             if not matched:
                 raise ValueError(_nothing_matched(argument, pattern, tree))
             for node in matched:
-                key, by_name = id(node.layer), pattern in (node.layer.name, node.path)
+                key, by_name = id(node.layer), pattern in _names(node)
                 before = named.get(key)
                 if before is None or (by_name and key not in exact):
                     named[key] = (dtype, _text(pattern))
                 elif by_name == (key in exact) and before[0] != dtype:
                     raise ValueError(
-                        f"keep names {node.path} twice: {before[0]} by {before[1]!r} and {dtype} "
-                        f"by {_text(pattern)!r}. Make one of the patterns narrower."
+                        f"{argument} names {node.path} twice: {before[0]} by {before[1]!r} and "
+                        f"{dtype} by {_text(pattern)!r}. Make one of the patterns narrower."
                     )
                 exact |= {key} if by_name else set()
     return _with_layers_inside(tree, named, None)
@@ -113,7 +112,7 @@ def _match(pattern: Pattern, tree: LayerNode) -> list[LayerNode]:
 
 
 def _match_text(pattern: str, nodes: list[LayerNode]) -> list[LayerNode]:
-    exact = [node for node in nodes if pattern in (node.layer.name, node.path)]
+    exact = [node for node in nodes if pattern in _names(node)]
     if exact:
         return exact
     try:
@@ -123,7 +122,12 @@ def _match_text(pattern: str, nodes: list[LayerNode]) -> list[LayerNode]:
             f"keep_float32 expected a layer name or a regular expression over layer paths, "
             f"received {pattern!r}: {error}. Escape special characters with a backslash."
         ) from None
-    return [node for node in nodes if expression.fullmatch(node.path)]
+    return [node for node in nodes if any(map(expression.fullmatch, _names(node)[1:]))]
+
+
+def _names(node: LayerNode) -> tuple[str, ...]:
+    """A layer's name, and the paths that a plan and Keras have for it."""
+    return (node.layer.name, node.path, node.layer.path or node.path)
 
 
 def _text(pattern: Pattern) -> str:

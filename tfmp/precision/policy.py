@@ -1,6 +1,5 @@
 """Decides a model's precision plan, and sets Keras's global policy for a block."""
 
-import re
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from tfmp.precision.dtype_policies import (
     on_float32_weights,
     policy_named,
 )
-from tfmp.precision.keep_float32 import Pattern, match_keep
+from tfmp.precision.keep_float32 import Pattern, check_keep, match_keep
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring import Evidence, entry_points, gather
 from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
@@ -150,31 +149,19 @@ def _kept(
     keep: Mapping[str, Pattern | Iterable[Pattern]] | None,
 ) -> dict[int, Decision]:
     """The decisions of the user, by id of the layer; the most explicit argument wins."""
-    found: dict[int, Decision] = {}
+    check_keep(keep)
+    mapped: dict[str, list[Pattern]] = {}
     for path, name in by_path.items():
-        matched = [node for node in root.within() if path in _paths(node)]
-        matched = matched or [
-            node for node in root.within() if any(re.fullmatch(path, p) for p in _paths(node))
-        ]
-        if not matched:
-            raise ValueError(
-                f"The policy map's entry {path!r} matches no layer of the model. Its keys are "
-                "paths of layers, or regular expressions over whole paths; "
-                "print(tfmp.plan(model)) lists every path."
-            )
-        for node in matched:
-            found[id(node.layer)] = Decision(name, f"policy map: {path}")
+        mapped.setdefault(name, []).append(path)
+    found: dict[int, Decision] = {}
+    for key, (name, pattern) in match_keep(mapped, root, "policy").items():
+        found[key] = Decision(name, f"policy map: {pattern}")
     in_float32 = {"float32": keep_float32}
     for key, (_, pattern) in match_keep(in_float32, root, "keep_float32").items():
         found[key] = Decision("float32", f"keep_float32: {pattern}")
-    for key, (dtype, pattern) in match_keep(keep, root).items():
+    for key, (dtype, pattern) in match_keep(keep or {}, root, "keep").items():
         found[key] = Decision(KEPT_POLICIES[dtype], f"keep {dtype}: {pattern}")
     return found
-
-
-def _paths(node: LayerNode) -> tuple[str, ...]:
-    """The paths that a plan and Keras have for a layer."""
-    return (node.path, node.layer.path) if node.layer.path else (node.path,)
 
 
 @contextmanager

@@ -30,11 +30,8 @@ def copy_of(model: ModelOrBuilder, batch: TrainingBatch, policy: str) -> keras.M
         ValueError: the model cannot be made a second time, or is not compiled.
     """
     with policies.floatx_scope(policy):
-        return _copy_of(model, batch)
-
-
-def _copy_of(model: ModelOrBuilder, batch: TrainingBatch) -> keras.Model:
-    if not isinstance(model, keras.Model):
+        if isinstance(model, keras.Model):
+            return _second(model, batch)
         made = model()
         if not isinstance(made, keras.Model):
             raise TypeError(
@@ -42,9 +39,10 @@ def _copy_of(model: ModelOrBuilder, batch: TrainingBatch) -> keras.Model:
                 f"{type(made).__name__}."
             )
         check_compiled(made)
-        if not made.built:
-            made(batch.placed()[0])
-        return made
+        return _built(made, batch)
+
+
+def _second(model: keras.Model, batch: TrainingBatch) -> keras.Model:
     check_compiled(model)
     try:
         # The user's own functions, from memory: nothing here comes from a file.
@@ -62,17 +60,16 @@ def _copy_of(model: ModelOrBuilder, batch: TrainingBatch) -> keras.Model:
     return made
 
 
+def _built(model: keras.Model, batch: TrainingBatch) -> keras.Model:
+    if not model.built:
+        model(batch.placed()[0])
+    return model
+
+
 def _made_again(model: keras.Model, batch: TrainingBatch) -> keras.Model:
-    if isinstance(model, keras.Sequential) or _is_plain_functional(model):
+    if isinstance(model, keras.Sequential) or type(model) in (Functional, keras.Model):
         return keras.models.clone_model(model)
-    made = type(model).from_config(model.get_config())
-    if not made.built:
-        made(batch.placed()[0])
-    return made
-
-
-def _is_plain_functional(model: keras.Model) -> bool:
-    return type(model) in (Functional, keras.Model)
+    return _built(type(model).from_config(model.get_config()), batch)
 
 
 def _kept(model: keras.Model) -> list[keras.Variable]:

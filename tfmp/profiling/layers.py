@@ -94,6 +94,15 @@ class _Spent:
         )
 
 
+@dataclass
+class _Row:
+    """A layer so far: its node, and what its calls cost, by variant."""
+
+    nodes: dict[str, LayerNode]
+    spent: dict[str, _Spent]
+    calls: int = 0
+
+
 @dataclass(frozen=True)
 class _TimedCall:
     """A call to time: shapes in place of floating-point tensors, and all other values."""
@@ -116,40 +125,35 @@ def profile_layers(
     Returns:
         The layers in the order of their first call, and notes about layers without a measurement.
     """
-    calls = {name: _recorded_calls(run) for name, run in runs.items()}
     names = list(runs)
-    spent: dict[str, dict[str, _Spent]] = {}
-    counts: dict[str, int] = {}
-    nodes: dict[str, dict[str, LayerNode]] = {}
+    rows: dict[str, _Row] = {}
     notes: list[str] = []
-    measured: dict[tuple[str, ...], dict[str, _Spent] | str] = {}
-    for together in zip(*calls.values(), strict=True):
+    known: dict[tuple[str, ...], dict[str, _Spent] | str] = {}
+    for together in zip(*map(_recorded_calls, runs.values()), strict=True):
         by_name = dict(zip(names, together, strict=True))
-        path = together[0].node.path
-        key = tuple(_key(call) for call in together)
-        if key not in measured:
-            measured[key] = _measure(by_name, runs, mark, counted)
-        found = measured[key]
+        path, key = together[0].node.path, tuple(map(_key, together))
+        if key not in known:
+            known[key] = _measure(by_name, runs, mark, counted)
+        found = known[key]
         if isinstance(found, str):
             notes.append(f"layer {path} could not be measured: {found}")
             continue
-        nodes[path] = {name: call.node for name, call in by_name.items()}
-        counts[path] = counts.get(path, 0) + 1
-        row = spent.setdefault(path, dict.fromkeys(names, _Spent(0.0)))
-        for name in names:
-            row[name] = row[name] + found[name]
-    totals = {name: sum(row[name].seconds for row in spent.values()) or 1.0 for name in names}
+        nodes = {name: call.node for name, call in by_name.items()}
+        row = rows.setdefault(path, _Row(nodes, dict.fromkeys(names, _Spent(0.0))))
+        row.calls += 1
+        row.spent = {name: row.spent[name] + found[name] for name in names}
+    totals = {name: sum(row.spent[name].seconds for row in rows.values()) or 1.0 for name in names}
     return tuple(
         LayerProfile(
             path,
-            type(nodes[path][names[0]].layer).__name__,
-            counts[path],
+            type(row.nodes[names[0]].layer).__name__,
+            row.calls,
             {
-                name: _cost(nodes[path][name], runs[name].variant, row[name], totals[name])
+                name: _cost(row.nodes[name], runs[name].variant, row.spent[name], totals[name])
                 for name in names
             },
         )
-        for path, row in spent.items()
+        for path, row in rows.items()
     ), list(dict.fromkeys(notes))
 
 
@@ -232,7 +236,8 @@ def _measure(
     try:
         for name, call in calls.items():
             variant = runs[name].variant
-            for part, work in (("", _work(call, runs[name])), (" idle", _idle(call, runs[name]))):
+            idle = _compiled(lambda *_: ops.zeros((), "float32"), [], [], runs[name])
+            for part, work in (("", _work(call, runs[name])), (" idle", idle)):
                 with devices.tf32_switched(variant.tf32):
                     work()
                     once = timed(work)
@@ -308,17 +313,6 @@ def _work(call: _TimedCall, run: TrainingRun) -> Timed:
         return sum(sums, ops.zeros((), "float32"))
 
     return _compiled(objective, weights, floats, run)
-
-
-def _idle(call: _TimedCall, run: TrainingRun) -> Timed:
-    """A call that computes nothing: the cost of starting a compiled function."""
-    floats, _ = _tensors(call)
-
-    def objective(weights: Sequence[Tensor], floats: Sequence[Tensor]) -> Tensor:
-        first = [ops.sum(ops.cast(ops.ravel(value)[:1], "float32")) for value in floats[:1]]
-        return sum(first, ops.zeros((), "float32"))
-
-    return _compiled(objective, [], floats[:0], run)
 
 
 def _compiled(

@@ -36,8 +36,8 @@ WORTHWHILE_MEMORY = 0.8
 _MUCH = 0.3
 _MOST_NAMED = 3
 
-# More layers than these are not read at a glance.
-_MOST_BARS, _MOST_PRINTED, _MOST_ROWS = 15, 20, 200
+# More layers than these are not read at a glance, on a terminal and on a page.
+_MOST_PRINTED, _MOST_ROWS = 20, 200
 
 
 @dataclass(frozen=True)
@@ -292,34 +292,22 @@ class ProfileReport(StepReport):
         """The table of variants."""
         searched = any(row.largest_batch for row in self.variants)
         more = ("loss", *["largest batch"] * searched)
+        heading = ("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], *more)
         rows = []
         for row in self.variants:
+            if row.step is None:  # a note says why
+                rows.append((row.variant, "did not run", *[""] * (len(heading) - 2)))
+                continue
             cells = row.cells()
-            cells[2:2] = [f"{self.speedup(row) or 0:.2f}x" if row.step else ""]
+            cells[2:2] = [f"{self.speedup(row) or 0:.2f}x"]
             loss = "-" if row.loss is None else f"{row.loss:.4g}"
-            last = [loss, *[str(row.largest_batch or "-")] * searched]
-            rows.append((row.variant, *cells, *(last if row.step else [""] * len(more))))
-        heading = ("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], *more)
+            rows.append((row.variant, *cells, loss, *[str(row.largest_batch or "-")] * searched))
         return Table(heading, tuple(rows), words=("policy",))
 
     def _layers(self, most: int) -> Section:
-        main = self.main.variant if self.main else ""
-        cores = has_tensor_cores(self.device)
-        costs = [(layer.path, layer.costs[main]) for layer in self.layers if main in layer.costs]
-        costs.sort(key=lambda pair: pair[1].seconds, reverse=True)
-        bars = [
-            Bar(
-                path,
-                f"{cost.share:.0%}, {seconds_text(cost.seconds)} in {cost.dtype}",
-                cost.share,
-                verdict="PASS" if cores and cost.tensor_cores.at_speed else None,
-            )
-            for path, cost in costs[:_MOST_BARS]
-        ]
         return Section(
             "Layers",
             tables=(self.layer_table(most),),
-            pictures=(Picture(f"Share of the layers' time under {main}", tuple(bars)),),
             quiet=(
                 "The compiled forward and backward pass of each layer by itself, on the shapes "
                 "that it gets.",

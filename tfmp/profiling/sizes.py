@@ -168,7 +168,6 @@ class SweepReport(StepReport):
         bounded = self.largest or any(row.step is None for row in self.rows)
         return [
             Section("Conclusion", lines=tuple(map(str, self.crossovers)) or (nothing,)),
-            Section("Every size", tables=(self._rows(),)),
             Section(
                 "The largest that fit",
                 tables=(self._largest(),),
@@ -180,6 +179,7 @@ class SweepReport(StepReport):
                 * bool(self.largest),
             ),
             *(self._figures() if on_page else ()),
+            Section("Every size", tables=(self._rows(),)),
             self.evidence(map("note: {}".format, self.notes), {"Limit of memory": self.limit}),
         ]
 

@@ -320,12 +320,10 @@ def _check_model(model: ModelSource, sizes: Sequence[int], largest_model: bool) 
     if isinstance(model, keras.Model) and not sized:
         check_compiled(model)
     elif isinstance(model, keras.Model) or not callable(model):
-        kind = "a function that takes a size" if sized else "a compiled Keras model or a function"
-        raise TypeError(
-            f"profile_sweep expects {kind} and returns a compiled model, received {shown(model)}."
-            if sized
-            else f"profile_sweep expects {kind} that returns one, received {shown(model)}."
-        )
+        kind = "a function that takes a size and returns a compiled model"
+        if not sized:
+            kind = "a compiled Keras model or a function that returns one"
+        raise TypeError(f"profile_sweep expects {kind}, received {shown(model)}.")
     if largest_model and not sizes:
         raise ValueError(
             "largest_model expects model_sizes, whose first one is where the search begins; "

@@ -44,7 +44,9 @@ def roof_picture(peaks: Peaks, step: Placement | None, layers: Mapping[str, Plac
     slowest = max(points.keys() - {"the step"}, key=lambda name: points[name].seconds, default="")
     if slowest:
         at = (points[slowest].work.intensity, _speed(points[slowest]))
-        axes.annotate(slowest, at, (5, -9), textcoords="offset points", color=INK, fontsize="small")
+        side, away = ("left", 5) if at[0] < (low * high) ** 0.5 else ("right", -5)
+        text = axes.annotate(slowest, at, (away, -11), textcoords="offset points", ha=side)
+        text.set(color=INK, fontsize="small")
     axes.set_xlim(low, high)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_major_formatter(lambda value, _: count_text(value))

@@ -9,9 +9,8 @@ from tfmp.roofline.peaks import Peaks
 from tfmp.roofline.pipeline import InputPipeline
 from tfmp.roofline.verdict import LAUNCH_BOUND, Placement, share_text
 from tfmp.roofline.work import count_text
-from tfmp.shared.html_page import Bar, scaled
 from tfmp.shared.report_files import JsonObject
-from tfmp.shared.reporting import Drawing, Picture, Section, Table
+from tfmp.shared.reporting import Drawing, Section, Table
 
 _VERDICT = ("verdict", "change that would help most")
 
@@ -121,22 +120,16 @@ def _layers(variant: str, layers: Mapping[str, Placement], most: int) -> Table:
 
 
 def _pipeline(found: InputPipeline) -> Section:
-    seconds = {"data alone": found.data_s, "step alone": found.step_s, "both": found.together_s}
-    bars = [
-        Bar(name, seconds_text(each), each, verdict="FAIL" if bound else None)
-        for name, each in seconds.items()
-        for bound in [found.input_bound and name == "both"]
-    ]
     return Section(
         "Input pipeline",
         lines=(
             f"the input pipeline ({found.kind}): {found.text}",
             *(f"advice: {text}" for text in found.advice),
         ),
-        pictures=(Picture(f"Seconds of a batch in fit under {found.variant}", scaled(bars)),),
-        quiet=(
-            "The step waits for data in the part of “both” that it does not take by itself, with "
-            "a batch on the device.",
+        facts=(
+            ("Data alone", f"{seconds_text(found.data_s)} a batch"),
+            ("Step alone", f"{seconds_text(found.step_s)} with a batch on the device"),
+            ("Both", f"{seconds_text(found.together_s)} in fit, under {found.variant}"),
         ),
     )
 

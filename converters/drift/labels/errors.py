@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfmp.converters.drift import Expansion, total
+from tfmp.converters.drift import total
 from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
 from tfmp.converters.drift.labels.totals import LabelTotals
 
@@ -53,19 +53,12 @@ def mean_of_samples(
         standard_error=error,
         degrees=degrees,
         deviation=None if own else totals.spread.deviation,
-        rounded=None if own else _rounded(totals.rounded_error, totals),
     )
 
 
 def _without_each(values: np.ndarray) -> np.ndarray:
     """The mean of all samples but one, for each of them."""
     return (values.sum() - values) / max(1, len(values) - 1)
-
-
-def _rounded(sums: Expansion, totals: LabelTotals) -> float | None:
-    """The mean over samples; None where FP16 overflows."""
-    mean = total(sums) / max(1, totals.samples)
-    return mean if math.isfinite(mean) else None
 
 
 def root_mean_square(totals: LabelTotals) -> Metric | None:
@@ -79,7 +72,6 @@ def root_mean_square(totals: LabelTotals) -> Metric | None:
         return None
     one, other = (np.sqrt(np.maximum(0.0, _without_each(part))) for part in squares)
     error, degrees = jackknife(other - one)
-    rounded = _rounded(totals.rounded_sq, totals)
     return metric(
         ROOT_MEAN_SQUARE_ERROR,
         *roots,
@@ -90,5 +82,4 @@ def root_mean_square(totals: LabelTotals) -> Metric | None:
         standard_error=error,
         degrees=degrees,
         deviation=totals.spread.deviation,
-        rounded=None if rounded is None else math.sqrt(rounded),
     )

@@ -132,8 +132,7 @@ class Kept(Written):
         """See `Written`."""
         name = str(document["metric"])
         metric = CustomMetric(name, None, "") if name else None
-        # Earlier reports hold predictions, which nothing needs again but merging.
-        return cls(metric, (), int(document["left_out"]) or int("keys" in document))
+        return cls(metric, (), int(document["left_out"]))
 
 
 def keep(

@@ -241,7 +241,7 @@ def _numbers(
     with np.errstate(invalid="ignore", over="ignore"):
         errors = [
             np.where(known, np.abs(output.astype(np.float64).reshape(samples, -1) - target), 0)
-            for output in (reference, candidate, reference.astype(np.float16))
+            for output in (reference, candidate)
         ]
         absolute = [error.sum(axis=1) / counts for error in errors]
         squared = [(error * error).sum(axis=1) / counts for error in errors]
@@ -253,9 +253,7 @@ def _numbers(
         zeros_and_ones=bool((np.isin(target, answers) | ~known).all()),
         reference_error=fold(absolute[0].tolist()),
         candidate_error=fold(absolute[1].tolist()),
-        rounded_error=fold(absolute[2].tolist()),
-        rounded_sq=fold(squared[2].tolist()),
-        errors=Sketch.of(keys, [*absolute[:2], *squared[:2]]),
+        errors=Sketch.of(keys, [*absolute, *squared]),
         spread=Spread.of(whole[known.all(axis=1)]),
     )
 

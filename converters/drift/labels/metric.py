@@ -35,7 +35,6 @@ class Metric:
         error: reason why the candidate has no value; None if it has one.
         reach: how much worse a sample that was not seen can be, in units of the metric; 0 for a
             metric that only fails a candidate.
-        rounded: the metric of the reference's outputs rounded to FP16, for errors; None for others.
     """
 
     name: str
@@ -55,7 +54,6 @@ class Metric:
     resamples: int = 0
     error: str | None = None
     reach: float = 1.0
-    rounded: float | None = None
 
     @property
     def worse(self) -> float:

@@ -45,8 +45,6 @@ class LabelTotals:
         samples: number of labelled samples.
         reference_error: sum over samples of the reference's mean absolute error (regression).
         candidate_error: the same sum for the candidate.
-        rounded_error: the sum of `reference_error` for the reference's outputs rounded to FP16.
-        rounded_sq: the sum over samples of their mean squared errors.
         reading: way to read the labels, from their shape.
         zeros_and_ones: whether labels that may be numbers are all 0 or 1; of yes and no also -1.
         unit: whether all values of the reference lie in [0, 1].
@@ -63,8 +61,6 @@ class LabelTotals:
     samples: int = 0
     reference_error: Expansion = ()
     candidate_error: Expansion = ()
-    rounded_error: Expansion = ()
-    rounded_sq: Expansion = ()
     reading: Common = None
     zeros_and_ones: bool = True
     unit: bool = True

@@ -122,7 +122,6 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
     verdict = against(lower, upper, limit.worst)
     if verdict is Verdict.INCONCLUSIVE and not metric.primary:
         verdict = Verdict.PASS
-    rounding = verdict is Verdict.FAIL and budget.error_added is None and _rounds(metric, limit)
     text = f"{where}{metric.name} {_values(metric)}{_details(label, metric)}"
     # A secondary metric states nothing as long as it does not fail.
     if metric.primary or verdict is Verdict.FAIL:
@@ -138,14 +137,7 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text += f"; the true {limit.change} is not proven to be over the {limit.budget}"
     if verdict is Verdict.INCONCLUSIVE:
         text += _advice(metric, limit, budget.confidence)
-    if rounding:
-        verdict = Verdict.INCONCLUSIVE
-        text += (
-            f". The reference's own answers, rounded to FP16, have {metric.rounded:.4g}, so no "
-            "FP16 output keeps this limit. Keep the output in FP32, as --precision mixed does in "
-            f"ONNX files, or allow such an error with error_added={1.5 * metric.worse:.2g}"
-        )
-    elif verdict is Verdict.INCONCLUSIVE or (verdict is Verdict.FAIL and not metric.reference):
+    if verdict is Verdict.INCONCLUSIVE or (verdict is Verdict.FAIL and not metric.reference):
         text += _other_limit(metric, limit)
     return Check(
         name=limit.name,
@@ -158,21 +150,6 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
         text=text,
         p=metric.p_over(limit.worst),
     )
-
-
-# FP16 rounds inside of a model, too, and so moves its answers by some times their own rounding.
-_INSIDE = 3
-
-
-def _rounds(metric: Metric, limit: _Limit) -> bool:
-    """Whether no FP16 output keeps the limit, and this one is as near as FP16 may bring it.
-
-    Errors that are independent of each other add in squares.
-    """
-    if metric.rounded is None or metric.rounded - metric.reference <= limit.worst:
-        return False
-    grown, least = (value**2 - metric.reference**2 for value in (metric.candidate, metric.rounded))
-    return grown <= _INSIDE**2 * least
 
 
 def _other_limit(metric: Metric, limit: _Limit) -> str:

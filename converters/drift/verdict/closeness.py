@@ -13,7 +13,6 @@ from tfmp.converters.drift import (
     sample_errors,
     set_aside,
     tail_of,
-    usual_size,
 )
 from tfmp.converters.drift.verdict.check import (
     Check,
@@ -23,9 +22,6 @@ from tfmp.converters.drift.verdict.check import (
     bound_text,
     number_beside,
 )
-
-# Noise of logits that changes odds by 5 % is an error, however large other samples' logits are.
-_LOUD = 0.05
 
 
 def closeness_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
@@ -132,13 +128,12 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
 
 
 def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarray:
-    """Samples whose error is no larger than that of the samples that are right."""
+    """Samples whose error is no larger than that of the samples that are right; none of logits.
+
+    A softmax reads what logits differ by, however large other samples' logits are.
+    """
     absolute = output.totals.rows.values[:, 0]
     right = absolute[errors <= limit]
-    if len(right) < len(absolute) / 10:
-        return np.zeros(len(absolute), bool)
-    usual = float(usual_size(right))
-    each = output.totals.values / max(1, output.samples)
-    if output.task.kind is Kind.CLASSIFICATION and usual > _LOUD * each**0.5:
+    if len(right) < len(absolute) / 10 or output.task.kind is Kind.CLASSIFICATION:
         return np.zeros(len(absolute), bool)
     return np.asarray(absolute <= tail_of(right))

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from tfmp.converters.drift import (
     BETWEEN_OUTPUTS,
-    FEW_COLUMNS,
     NEAR,
     NEAR_END,
     WRONG,
@@ -30,9 +29,6 @@ _REMEDY = (
 
 # A step of FP16, in root mean squares of its rounding.
 _STEP = 12**0.5
-
-# Fewer lost samples are no share.
-_FEWEST = 3
 
 # Outputs of a model that are compared with one another.
 _MOST_OUTPUTS = 8
@@ -99,14 +95,12 @@ def _share(output: OutputDrift, view: View, limit: float, confidence: float) -> 
     wrong, samples = view.wrong or 0, view.samples
     # The worst of so many units: each of them has its part of the error rate.
     lower, upper = binomial_bounds(wrong, samples, 1 - (1 - confidence) / view.units)
-    if wrong < max(_FEWEST, limit * samples):
+    if wrong < limit * samples:
         return None
     text = (
         f"output {output.name!r}: {_told(view)}. The true share is at least {lower:.2%} "
         f"({confidence:.0%} confidence), limit {limit:.2%}"
     )
-    if lower <= limit and view.units > FEW_COLUMNS:  # the worst of many, by chance
-        return None
     read = view.view == WRONG_SAMPLES or (output.task.kind in _NUMBERS and not output.is_unknown)
     failed = lower > limit and read
     if not failed:

@@ -1,4 +1,4 @@
-"""Faults that no budget allows: values that are not finite, clamped, or the same throughout."""
+"""Faults that no budget allows: values that are not finite, clamped, or zero throughout."""
 
 from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict.check import Check, doubt, fault
@@ -30,9 +30,7 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
         ),
         "collapsed": (
             int(output.collapsed),
-            f"{where}: the candidate answers "
-            + ("0 " if output.totals.candidate_sq == () else "the same ")
-            + "to every sample, the reference does not",
+            f"{where}: the candidate answers 0 to every sample, the reference does not",
         ),
     }
     checks = [
@@ -50,8 +48,7 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
             "values, which nothing can be compared with; fix the model or its input first",
         ),
         "both_nan": (
-            # Reports of before count such values among all, too.
-            both if not values or (both == values and not any(output.totals.reference_sq)) else 0,
+            0 if values else both,
             f"{where}: each value is NaN on both sides, {nothing}",
         ),
         "both_infinite": (

@@ -10,7 +10,6 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from tfmp.converters.onnx.emulation.convolutions import sum_conv, sum_conv_transpose, sum_pool
-from tfmp.converters.onnx.emulation.einsum import sum_einsum
 from tfmp.converters.onnx.emulation.facts import Kind
 from tfmp.converters.onnx.emulation.fusions import kernel_of
 from tfmp.converters.onnx.emulation.profiles import Profile
@@ -36,7 +35,7 @@ from tfmp.converters.onnx.graph import (
 
 # They add up too, and are left with sums in FP32.
 UNMODELLED = frozenset(
-    """Attention GroupNormalization GRU LpNormalization LpPool LRN LSTM
+    """Attention Einsum GroupNormalization GRU LpNormalization LpPool LRN LSTM
     MeanVarianceNormalization ReduceLogSumExp RNN""".split()
 )
 
@@ -216,7 +215,6 @@ _BUILDERS: dict[str, Build] = {
     "CumSum": add_up,
     "Conv": sum_conv,
     "ConvTranspose": sum_conv_transpose,
-    "Einsum": sum_einsum,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
     **dict.fromkeys(

@@ -29,9 +29,6 @@ class OrderedSet(MutableSet[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({list(self._items)})"
-
     def add(self, item: Item) -> None:
         """Adds `item` behind the others."""
         self._items[item] = None
@@ -55,11 +52,6 @@ class OrderedSet(MutableSet[Item]):
         """A new set of the items that this set and all of `others` have."""
         shared = [OrderedSet(other) for other in others]
         return OrderedSet(item for item in self if all(item in other for other in shared))
-
-    def difference(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
-        """A new set of the items that none of `others` has."""
-        left = OrderedSet[Item]().union(*others)
-        return OrderedSet(item for item in self if item not in left)
 
     def issubset(self, other: Iterable[Item]) -> bool:
         """Whether `other` has all items of this set."""

@@ -205,29 +205,15 @@ def _before_products(graph: ir.Graph, past: Iterable[ir.Value] = ()) -> list[ir.
             found.append(node)
             continue
         for _, body in bodies_of(node) if ends else ():
-            slices = dict(_slices(node, body))
-            states = (one for one in body.inputs if is_float(one) and one not in slices)
-            inner = {value for value, outer in slices.items() if outer in made}
-            found += _before_products(body, {*made, *states, *inner})
+            # States are what a product made, and slices of a Scan have the type of its states.
+            found += _before_products(body, {*made, *filter(is_float, body.inputs)})
         made.update(node.outputs)
     return found
-
-
-def _slices(node: ir.Node, body: ir.Graph) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """The inputs of a Scan's body that are slices, each with the value that they are taken of."""
-    if node.op_type == "Scan":
-        count = node.attributes["num_scan_inputs"].as_int()
-        for inner, outer in zip(body.inputs[-count:], node.inputs[-count:], strict=True):
-            if outer is not None:
-                yield inner, outer
 
 
 def _front(nodes: Iterable[ir.Node], graph: ir.Graph) -> set[ir.Node]:
     """Those of the nodes before products that read a float input, or what is made of one."""
     raw = {value for value in graph.inputs if is_float(value)}
-    for node in nodes_of(graph):
-        for _, body in bodies_of(node):
-            raw.update(inner for inner, outer in _slices(node, body) if outer in raw)
     front: set[ir.Node] = set()
     for node in nodes:
         if not raw.isdisjoint(_reads(node)):

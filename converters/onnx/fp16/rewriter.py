@@ -335,12 +335,9 @@ class _Rewriter:
         body = node.attributes["body"].as_graph()
         states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
         for index in range(states, len(node.inputs)):
-            piece = body.inputs[index]
-            if is_float(piece):
-                readers = (self._decisions.get(reader) for reader in piece.consumers())
-                wide = any(one is not None and one.dtype == FP32 for one in readers)
-                self._read_as(node, index, FP32 if wide else dtype)
-                retype(piece, FP32 if wide else dtype)
+            if is_float(body.inputs[index]):
+                self._read_as(node, index, dtype)
+                retype(body.inputs[index], dtype)
         self._state(node, body, range(states), dtype, first_input=0, body_first_output=0)
         self._scan_outputs(node, body, states, body_first_output=0)
 

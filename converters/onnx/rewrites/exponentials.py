@@ -7,7 +7,7 @@ the largest number first; a sum of exponentials whose logarithm is taken can do 
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import Pattern, Reduction, integer, private, reduction_of
+from tfmp.converters.onnx.graph import Pattern, integer, private, reduction_of
 
 
 def rewrite_exponentials(pattern: Pattern) -> None:
@@ -33,25 +33,14 @@ def _softmax(pattern: Pattern, node: ir.Node) -> None:
         return
     if not private([powers, summed, total], node):
         return
-    value = _uncentred(pattern, powers.inputs[0], reduced)
     assert reduced.value.shape is not None
     axis = reduced.axes[0] - len(reduced.value.shape)
-    result = pattern.add(node, "Softmax", [value], "softmax", axis=axis)
+    result = pattern.add(node, "Softmax", [powers.inputs[0]], "softmax", axis=axis)
     pattern.replace(
         node.outputs[0],
         result,
         "exponentials over their sum became Softmax, which subtracts the maximum",
     )
-
-
-def _uncentred(pattern: Pattern, value: ir.Value | None, reduced: Reduction) -> ir.Value | None:
-    """x where `value` is x - max(x): Softmax subtracts it itself."""
-    node = pattern.made_by(value, "Sub")
-    largest = pattern.made_by(node.inputs[1], "ReduceMax") if node is not None else None
-    found = reduction_of(largest) if largest is not None else None
-    if node is None or found is None or found.value is not node.inputs[0]:
-        return value
-    return found.value if found.axes == reduced.axes and found.keepdims else value
 
 
 def _log_softmax(pattern: Pattern, node: ir.Node) -> None:

@@ -12,7 +12,6 @@ import onnx_ir as ir
 from tfmp.converters.onnx.graph import Pattern, node_matcher, remove_unused
 from tfmp.converters.onnx.rewrites.clips import rewrite_clips
 from tfmp.converters.onnx.rewrites.exponentials import rewrite_exponentials
-from tfmp.converters.onnx.rewrites.gelu import rewrite_gelu
 from tfmp.converters.onnx.rewrites.masks import rewrite_masks
 from tfmp.converters.onnx.rewrites.norms import rewrite_norms
 from tfmp.converters.onnx.rewrites.scales import fold_scales, scale_before
@@ -26,7 +25,6 @@ STAGES = (
     rewrite_masks,
     rewrite_norms,  # before exponentials: it turns products with 1 / x into divisions
     rewrite_exponentials,
-    rewrite_gelu,
     move_transposes,
     scale_before,
     fold_scales,  # into the normalizations that came before

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.drift.budget import VIEWS, DriftBudget
 from tfmp.converters.shared.errors import InputError
 
 
@@ -51,22 +51,7 @@ def test_an_output_has_its_own_limits_and_the_common_rest() -> None:
     assert budget.for_output("b") == DriftBudget(max_abs=3.0)
 
 
-VIEWS = ("between_samples", "between_columns", "between_places")
-
-
-@pytest.mark.parametrize("value", [0.3, None])
-def test_the_limit_of_earlier_versions_sets_those_that_took_its_place(value: float | None) -> None:
-    views = dict.fromkeys((*VIEWS, "between_outputs"), value)
-    text = "none" if value is None else str(value)
-    assert DriftBudget.parse(f"slice_rel_l2={text}") == DriftBudget(**views)
-    assert DriftBudget(slice_rel_l2=value) == DriftBudget(**views)
-    assert DriftBudget.parse(f"y.slice_rel_l2={text}").overrides == {"y": views}
-    assert DriftBudget(overrides={"y": {"slice_rel_l2": value}}).overrides == {"y": views}
-    later = DriftBudget.parse(["near_end=0.5", "rel_l2=0.2"], DriftBudget(slice_rel_l2=value))
-    assert (later.between_places, later.near_end, later.wrong_samples) == (value, 0.5, 0.01)
-
-
-@pytest.mark.parametrize("name", [*VIEWS, "between_outputs", "wrong_samples", "near_end"])
+@pytest.mark.parametrize("name", VIEWS)
 def test_a_view_has_a_limit_of_its_own(name: str) -> None:
     budget = DriftBudget.parse(f"y.{name}=none")
     assert budget.for_output("y") == DriftBudget(**{name: None})
@@ -101,7 +86,6 @@ def test_a_view_has_a_limit_of_its_own(name: str) -> None:
         ),
         ("accuracy_ratio=0", "accuracy_ratio is a ratio of the candidate's value"),
         ("rel_l2=inf", "rel_l2 must be a finite number of at least 0"),
-        ("slice_rel_l2=-1", "between_samples must be a finite number of at least 0"),
         ("confidence=1", "confidence must lie between 0.5 and 1, received 1.0. Use 0.95"),
         ("min_samples=0", "min_samples must be a whole number of at least 1, received 0."),
     ],

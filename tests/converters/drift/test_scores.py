@@ -4,17 +4,10 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.metrics import OutputAccumulator
-from tfmp.converters.drift.scores import is_forbidding, without_masks, without_nan
+from tfmp.converters.drift.scores import without_masks, without_nan
 from tfmp.converters.drift.tasks import Kind, Task
 
 SCORES = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
-
-
-def test_numbers_that_forbid():
-    most = np.finfo(np.float32).max
-    forbidding = np.array([-1e9, 1e9, -1e30, most, -most, -0.7 * most, most / 2, 9.96921e36])
-    assert is_forbidding(forbidding).all()
-    assert not is_forbidding(np.array([0, -1, 65504, 1e5, -1e8, 1.1e9, np.inf, np.nan])).any()
 
 
 @pytest.mark.parametrize("gone", [-65504, -np.inf])
@@ -27,7 +20,8 @@ def test_rows_that_are_forbidden_throughout(mask, gone):
     assert (never == (exact < -1e8)).all()
     assert (one == other).all()
     assert without_masks(exact, np.where(exact < -1e8, 0, SCORES), -1)[2] is None
-    assert np.isinf(mask) or without_masks(exact * 1.1, received, -1)[2] is None
+    lost = np.float32(-1e6) + SCORES  # scores that FP16 has one number for
+    assert without_masks(lost, np.full_like(lost, -65504), -1)[2] is None
 
 
 def test_nan_on_both_sides_is_never_the_best():

@@ -52,7 +52,7 @@ def test_integers_that_are_amounts_are_measured_as_numbers():
     assert measure(grey, grey[::-1], None, KEYS).error_sq == ()
 
 
-@pytest.mark.parametrize("mask", [-30.0, -100.0, -1e9, -np.inf])
+@pytest.mark.parametrize("mask", [-1e4, -1e9, -np.inf])
 def test_masked_classes_are_no_part_of_a_distance(mask):
     task = Task(Kind.CLASSIFICATION)
     reference = GENERATOR.standard_normal((60, 40)).astype(np.float32)

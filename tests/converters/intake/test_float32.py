@@ -26,18 +26,17 @@ def small(dtype: str = "float32") -> keras.Model:
     return keras.Model(x, layers.Dense(2, name="y")(h))
 
 
-@pytest.mark.parametrize("policy", ["bfloat16", "float64"], indirect=True)
-def test_a_model_without_float32_weights_is_widened(policy):
-    model = small(dtype=policy)
+@pytest.mark.parametrize("policy", ["bfloat16", "float64", "mixed_float16"], indirect=True)
+def test_a_model_of_other_floats_is_widened(policy):
+    model = small(dtype=policy.removeprefix("mixed_"))
     keras.config.set_dtype_policy("float32")
     wide = small()
     wide.set_weights([weight.astype(np.float32) for weight in model.get_weights()])
     source = open_source(model)
-    assert source.origin.notes == (
-        f"trained under {policy}: converted in float32 from its "
-        f"{64 if policy == 'float64' else 16}-bit weights, the only "
-        "ones it has",
-    )
+    weights = f"its {64 if policy == 'float64' else 16}-bit weights, the only ones it has"
+    weights = "its master weights" if policy.startswith("mixed_") else weights
+    told = f"trained under {policy}: converted in float32 from {weights}"
+    assert source.origin.notes == (told,)
     assert {spec.dtype for spec in (*source.inputs, *source.outputs)} == {"float32"}
     batch = synthetic_batch(source.inputs, samples=2, seed=1)
     np.testing.assert_allclose(source.forward(batch)["y"], wide(batch["x"]), rtol=1e-5, atol=1e-6)

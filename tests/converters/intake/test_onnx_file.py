@@ -15,20 +15,10 @@ from tfmp.converters.shared.errors import InputError
 
 def test_sizes_of_minus_one_vary(tmp_path: Path):
     """PaddlePaddle writes open sizes as -1."""
-
-    def value(name: str) -> onnx.ValueInfoProto:
-        return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [-1, 3])
-
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Neg", ["x"], ["h"]), onnx.helper.make_node("Neg", ["h"], ["y"])],
-        "paddle",
-        [value("x")],
-        [value("y")],
-        value_info=[value("h")],
-    )
-    model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9
-    )
+    model = parse("agraph (float[N, 3] x) => (float[N, 3] y) { h = Neg(x)\n y = Neg(h) }")
+    model.graph.value_info.append(helper.make_tensor_value_info("h", 1, ["N", 3]))
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        value.type.tensor_type.shape.dim[0].dim_value = -1
     onnx.save(model, tmp_path / "paddle.onnx")
     source = open_source(tmp_path / "paddle.onnx")
     assert [spec.shape for spec in (*source.inputs, *source.outputs)] == [(None, 3), (None, 3)]

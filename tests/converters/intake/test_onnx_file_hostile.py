@@ -120,16 +120,6 @@ def test_weights_outside_of_the_folder_are_not_read(place: str, inside: bool, tm
         open_source(path)
 
 
-def test_weights_in_the_folder_are_read(tmp_path: Path):
-    (tmp_path / "weights").write_bytes(np.ones(3, np.float32).tobytes())
-    weight = TensorProto(name="weight", data_type=1, dims=[3], data_location=1)
-    weight.external_data.add(key="location", value="weights")
-    path = save(
-        tmp_path / "model.onnx", [helper.make_node("Add", ["x", "weight"], ["y"])], [weight]
-    )
-    np.testing.assert_array_equal(open_source(path).forward(X)["y"], X["x"] + 1)
-
-
 def test_weights_behind_links_are_told(tmp_path: Path):
     sound = tmp_path / "sound"
     sound.mkdir()

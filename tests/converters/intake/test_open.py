@@ -1,6 +1,5 @@
 """Models in: signatures, names, policies, old files, and what is refused."""
 
-import json
 import os
 import zipfile
 
@@ -40,23 +39,6 @@ def test_forward_equals_the_model(name: str):
     received = source.forward(batch)
     for output, value in expected.items():
         np.testing.assert_allclose(received[output], value, rtol=1e-5, atol=1e-6)
-
-
-def test_a_mixed_precision_model_is_converted_from_its_float32_masters():
-    with_policy = keras.DTypePolicy("mixed_float16")
-    model = keras.Sequential(
-        [keras.Input((4,)), keras.layers.Dense(3, dtype=with_policy, name="half")]
-    )
-    source = open_source(model)
-    assert source.origin.notes == (
-        "trained under mixed_float16: converted in float32 from its master weights",
-    )
-    x = np.random.default_rng(0).standard_normal((5, 4), dtype=np.float32)
-    kernel, bias = model.layers[0].get_weights()
-    received = source.forward({source.inputs[0].name: x})["half"]
-    assert received.dtype == np.float32
-    np.testing.assert_allclose(received, x @ kernel + bias, rtol=1e-6)
-    assert model.layers[0].dtype_policy.name == "mixed_float16"
 
 
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])
@@ -122,13 +104,6 @@ def test_files_of_other_kinds_are_refused_with_a_next_step(tmp_path, name: str, 
     (tmp_path / name).write_bytes(b"any")
     with pytest.raises(InputError, match=message):
         open_source(tmp_path / name)
-
-
-def test_an_architecture_without_weights_is_refused_with_its_use(tmp_path):
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps(keras.Sequential([keras.Input((2,))]).to_json()))
-    with pytest.raises(InputError, match=rf"name their file, and this with --architecture {path}"):
-        open_source(path)
 
 
 def test_an_argument_of_a_newer_keras_is_named(tmp_path):

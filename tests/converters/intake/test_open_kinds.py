@@ -30,14 +30,6 @@ def saved(tmp_path_factory):
     return folder
 
 
-def test_a_keras_3_export(saved):
-    source = open_source(saved)
-    assert source.inputs == (TensorSpec("features", (None, 6), "float32"),)
-    assert source.origin.format == "savedmodel"
-    assert source.origin.size_bytes > 1000
-    assert_exports(source)
-
-
 def test_a_keras_2_saved_model_with_optimizer_slots(zoo):
     source = open_source(zoo / "keyword_spotting_savedmodel")
     assert source.inputs == (TensorSpec("input_1", (None, 49, 10, 1), "float32"),)
@@ -223,14 +215,6 @@ def test_an_onnx_file_is_never_written_over_itself_nor_becomes_tflite(fp32):
         convert(fp32, to="tflite")
 
 
-@pytest.mark.parametrize("content", [b"junk", b"\x08\x09\x12\x00"])
-def test_a_corrupt_onnx_file(tmp_path, content):
-    path = tmp_path / "broken.onnx"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"broken.onnx: not a usable ONNX model"):
-        open_source(path)
-
-
 def test_a_reader_that_fails_without_a_word_is_named(tmp_path, monkeypatch):
     path = tmp_path / "odd.onnx"
     path.write_bytes(b"\x08\x07")
@@ -273,12 +257,6 @@ def test_batch_and_shapes_are_pinned_in_the_file(tmp_path):
     path = convert(source, output=tmp_path / "pinned.onnx").path
     (value,) = onnx.load(path).graph.input
     assert [dim.dim_value for dim in value.type.tensor_type.shape.dim] == [1, 8, 16]
-
-
-def test_shapes_of_onnx_files_are_pinned(fp32, tmp_path):
-    pinned = convert(open_source(fp32, batch_size=4), output=tmp_path / "pinned.onnx")
-    (value,) = onnx.load(pinned.path).graph.input
-    assert [dim.dim_value for dim in value.type.tensor_type.shape.dim] == [4, 6]
 
 
 @pytest.mark.parametrize(

@@ -55,19 +55,14 @@ def read(path: Path) -> int:
 
 HEADERS = {
     "negative": (described("(8, -3)"), "its shape (8, -3) is none"),
-    "negative rows": (described("(-8, 3)"), "its shape (-8, 3) is none"),
     "a flag": (described("(True, 3)"), "its shape (True, 3) is none"),
-    "no integers": (described("(8.0, 3)"), "the header of an array is damaged"),
     "endless rows of nothing": (described(f"({10**18}, 0)"), "leave no value for a sample"),
-    "past any file": (described(f"(8, 3, {2**62})"), "is larger than any file"),
     "past 64 bits": (described(f"(8, {10**30})"), "is larger than any file"),
     "code": (described("(8, 3)", "'|O'"), "pickled objects, which could run code"),
-    "no dtype": (described("(8, 3)", "','"), "the header of an array is damaged"),
     "an odd key": (
         "{'descr': '<f4', 1: False, 'shape': (8, 3)}",
         "the header of an array is damag",
     ),
-    "cut off": ("{'descr': '<f4', 'fortran_order'", "the header of an array is damaged"),
     "an expression": ("__import__('os')", "the header of an array is damaged"),
     "too short": (described("(80, 3)"), ""),
 }

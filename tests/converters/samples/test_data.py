@@ -270,16 +270,6 @@ class TestRefusals:
     def test_message(self, data: Any, message: str) -> None:
         assert message in refusal(data, [IMAGE])
 
-    def test_a_wrong_name_in_a_file_is_told_with_the_one_that_was_expected(
-        self, folder: Path
-    ) -> None:
-        np.savez("pixels.npz", pixels=X, y=Y)
-        assert (
-            "data pixels.npz: its arrays do not have the names of the model's inputs. Expected "
-            "image: float32[?, 4, 4, 1]; received 'pixels', 'y'; missing 'image'; unknown "
-            "'pixels', 'y'. Name the arrays after the inputs, and labels 'labels'."
-        ) in refusal("pixels.npz", [IMAGE])
-
     @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
     def test_what_does_not_fit_is_said_before_anything_is_read(self, folder: Path, save) -> None:
         save("x.npz", image=X[:, :2])
@@ -293,10 +283,7 @@ class TestRefusals:
         ("name", "message"),
         [
             ("own:leaves", " raised SystemExit: 7 at {folder}/own.py, line 2. Fix the function"),
-            (
-                "own:takes",
-                " raised TypeError: takes() missing 1 required positional argument: 'x'. ",
-            ),
+            ("own:takes", " raised TypeError: takes() missing 1 required positional argument: "),
             ("own:number", " raised TypeError: 'int' object is not callable. Fix the function; it"),
             ("odd:f", ": its module raised SyntaxError when it was imported: invalid syntax (odd"),
         ],
@@ -366,40 +353,19 @@ class TestRefusals:
             open_data(X, [IMAGE], batch_size=0)
 
 
-class TestFilesThatCannotBeRead:
-    def test_damaged_files(self, folder: Path) -> None:
-        Path("broken.npz").write_bytes(b"nonsense")
-        Path("broken.npy").write_bytes(b"nonsense")
-        assert (
-            "cannot read data file 'broken.npz': File is not a zip file. Write it with np.savez"
-            in (refusal("broken.npz", [IMAGE]))
-        )
-        assert "cannot read data file 'broken.npy'" in refusal("broken.npy", [IMAGE])
-        np.savez_compressed("damaged.npz", image=np.random.default_rng(0).random((70, 4, 4, 1)))
-        content = bytearray(Path("damaged.npz").read_bytes())
-        content[4000:4100] = bytes(100)
-        Path("damaged.npz").write_bytes(content)
-        assert "cannot read data file 'damaged.npz'" in refusal("damaged.npz", [IMAGE])
-
-
 class TestFunctionsThatFail:
     @pytest.fixture
     def module(self, folder: Path) -> Iterator[str]:
         Path("failing_data.py").write_text(
-            "def at_once():\n    raise KeyError('gone')\n"
-            "def later():\n    yield from ()\n    1 / 0\n"
-            "def text():\n    return 'data.npz'\n"
+            "def later():\n    yield from ()\n    1 / 0\ndef text():\n    return 'data.npz'\n"
         )
         yield "failing_data"
         sys.modules.pop("failing_data", None)
 
     def test_say_where_and_return_batches(self, module: str) -> None:
-        assert "data 'failing_data:at_once' raised KeyError: 'gone' at " in refusal(
-            f"{module}:at_once", [IMAGE]
-        )
         message = refusal(f"{module}:later", [IMAGE])
         assert "raised ZeroDivisionError: division by zero at " in message
-        assert "failing_data.py, line 5. Fix the function" in message
+        assert "failing_data.py, line 3. Fix the function" in message
         assert "returned the text 'data.npz'; expected an iterable of batches" in refusal(
             f"{module}:text", [IMAGE]
         )
@@ -417,8 +383,6 @@ class TestFunctionsThatFail:
             InputError, match="returned the same list_iterator again, which is used"
         ):
             read(dataset)
-        assert "raised ZeroDivisionError: division by zero at " in refusal(lambda: 1 / 0, [IMAGE])
-        assert "missing 1 required positional argument" in refusal(lambda x: x, [IMAGE])
 
 
 TRIPS = TensorSpec("trips", (), "int64")

@@ -94,22 +94,3 @@ def test_channels_batch_and_vocabulary_are_sizes_too():
     assert "words vocabulary 1001 (padded: 1008), words features 12 (padded: 16)" in (
         diagnosis.message
     )
-
-
-class Scaled(layers.Layer):
-    """Divides by the peak and an epsilon that is 0 before an operation sees it."""
-
-    def __init__(self, epsilon, **kwargs):
-        super().__init__(**kwargs)
-        self.epsilon = epsilon
-
-    def call(self, x):
-        peak = keras.ops.max(keras.ops.abs(x), axis=-1, keepdims=True)
-        return x / (peak + float(np.float16(self.epsilon)))
-
-
-def test_an_epsilon_that_vanishes():
-    (diagnosis,) = found(sequential(Scaled(1e-8, name="scaled"), layers.Dense(8)), "epsilon")
-    assert diagnosis.status == "problem"
-    assert diagnosis.message.startswith("scaled.epsilon = 1e-08 is 0 in float16")
-    assert found(sequential(Scaled(1e-3), layers.Dense(8)), "epsilon") == []

@@ -36,40 +36,26 @@ def test_one_seed_proves_nothing():
     assert paired_difference([0.9] * 3, [0.9] * 3, 0.1, 0.009).finding is Finding.AS_GOOD
 
 
-@pytest.mark.parametrize(
-    ("seeds", "deviation"),
-    [
-        (3, 0.02),
-        pytest.param(8, 0.003, marks=pytest.mark.slow),
-        pytest.param(3, 0.003, marks=pytest.mark.slow),
-        pytest.param(8, 0.02, marks=pytest.mark.slow),
-    ],
-)
-def test_an_arm_at_the_margin_passes_at_most_as_often_as_told(seeds: int, deviation: float):
+def test_an_arm_at_the_margin_passes_at_most_as_often_as_told():
     """An arm that is worse by the margin exactly is called as good in at most 5 % of experiments.
 
     Of 2,000 experiments that is 100; with probability 1e-4 it is more than 137.
     """
-    random = np.random.default_rng(seeds)
+    seeds, random = 3, np.random.default_rng(3)
     wrong = 0
     for _ in range(2000):
         base = random.normal(0.9, 0.02, seeds)
-        arm = base - 0.01 + random.normal(0, deviation, seeds)
+        arm = base - 0.01 + random.normal(0, 0.02, seeds)
         found = paired_difference(arm.tolist(), base.tolist(), 0.01, 0.0)
         wrong += found.finding in (Finding.AS_GOOD, Finding.BETTER)
     assert 60 <= wrong <= 137
 
 
-@pytest.mark.parametrize(
-    ("mean", "deviation"),
-    [
-        (0.0, 0.02),
-        (-0.02, 0.02),
-    ],
-)
-def test_the_seeds_that_are_asked_for_decide(mean: float, deviation: float):
+@pytest.mark.parametrize("mean", [0.0, -0.02])
+def test_the_seeds_that_are_asked_for_decide(mean: float):
     """Of arms whose true difference and spread are those that were seen, 4 of 5 are decided."""
     random = np.random.default_rng(0)
+    deviation = 0.02
     half = deviation / math.sqrt(2)
     seeds = paired_difference([mean - half, mean + half], [0.0, 0.0], 0.01, 0.0).enough
     assert seeds is not None

@@ -67,15 +67,6 @@ def test_auto_leaves_a_model_alone_on_a_cpu_and_still_logs():
 
 
 @pytest.mark.slow
-def test_bfloat16_needs_no_scale():
-    net = model()
-    fit(net, MixedPrecision("mixed_bfloat16"), *data())
-    assert net.optimizer.loss_scale == StaticLossScale(1.0)
-    fit(net, MixedPrecision("mixed_bfloat16", loss_scale=8.0), *data())
-    assert net.optimizer.loss_scale == StaticLossScale(8.0)
-
-
-@pytest.mark.slow
 def test_policies_may_change_from_fit_to_fit():
     net = model(Probe())
     adam, variables = net.optimizer, net.variables
@@ -89,24 +80,13 @@ def test_policies_may_change_from_fit_to_fit():
         fit(net, MixedPrecision(policy), *data())
         assert Probe.seen[-1] == dtype
         assert isinstance(net.optimizer, tfmp.LossScaleOptimizer) is wrapped
+        if policy == "mixed_bfloat16":
+            assert net.optimizer.loss_scale == StaticLossScale(1.0)
         assert (net.optimizer.inner_optimizer if wrapped else net.optimizer) is adam
     tfmp.revert(net)
     assert net.optimizer is adam
     assert int(ops.convert_to_numpy(adam.iterations)) == 4 * 6
     assert all(now is old for now, old in zip(net.variables, variables, strict=True))
-
-
-@pytest.mark.slow
-def test_the_model_can_be_used_as_it_is_afterwards(tmp_path):
-    net = model()
-    x, y = data()
-    fit(net, MixedPrecision("mixed_float16"), x, y)
-    loss = net.evaluate(x, y, verbose=0)
-    assert net.predict(x, verbose=0).dtype == np.float32
-    net.save(tmp_path / "net.keras")
-    loaded = keras.models.load_model(tmp_path / "net.keras")
-    assert loaded.evaluate(x, y, verbose=0) == pytest.approx(loss, rel=1e-6)
-    assert isinstance(loaded.optimizer, tfmp.LossScaleOptimizer)
 
 
 class Subclassed(keras.Model):
@@ -121,38 +101,23 @@ class Subclassed(keras.Model):
         return self.out(self.hidden(x["values"]))
 
 
-def unbuilt_sequential() -> keras.Model:
-    return keras.Sequential(
-        [layers.Dense(8, name="hidden"), layers.Dropout(0.1), layers.Dense(CLASSES, name="out")]
-    )
-
-
-@pytest.mark.parametrize(
-    ("make", "steps_per_execution", "peak", "hidden"),
-    [
-        (Subclassed, 4, 7e4, "float32"),
-        pytest.param(unbuilt_sequential, 1, 1.0, "float16", marks=pytest.mark.slow),
-    ],
-)
-def test_a_model_without_weights_is_built_from_the_first_batch(
-    make, steps_per_execution, peak, hidden
-):
+def test_a_model_without_weights_is_built_from_the_first_batch():
     x, y = data()
-    x[9] = peak  # 7e4 is infinite in float16: what the first batches hold is looked at, too
-    net = make()
+    x[9] = 7e4  # infinite in float16: what the first batches hold is looked at, too
+    net = Subclassed()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    net.compile("adam", loss, steps_per_execution=steps_per_execution)
+    net.compile("adam", loss, steps_per_execution=4)
     callback = MixedPrecision("mixed_float16")
-    x = {"values": x} if make is Subclassed else x
+    x = {"values": x}
     history = fit(net, callback, x, y, batch_size=16, epochs=2)
     dtypes = {layer.name: layer.compute_dtype for layer in net.layers}
-    assert (dtypes["hidden"], dtypes["out"]) == (hidden, "float32")
+    assert (dtypes["hidden"], dtypes["out"]) == ("float32", "float32")
     assert {variable.dtype for variable in net.trainable_variables} == {"float32"}
     report = callback.report
     assert report.steps == 6
     assert len(history.history["loss_scale"]) == 2
     assert len(report.loss_scales) == 2
-    assert any("past 65504" in event.text for event in report.events) == (peak > 65504)
+    assert any("past 65504" in event.text for event in report.events)
     net.predict(x, batch_size=5, verbose=0)  # not tied to the size of that batch
 
 
@@ -233,13 +198,10 @@ def test_it_can_be_pickled_after_use(tmp_path):
     ("arguments", "error", "text"),
     [
         ({"policy": "fp16"}, ValueError, "policy expects one of 'auto'"),
-        ({"policy": 16}, TypeError, "received 16 of type int"),
         ({"loss_scale": "dynamc"}, ValueError, "Did you mean 'dynamic'?"),
         ({"log_every": 0}, ValueError, "log_every expects a whole number, 1 or more"),
-        ({"log_every": "step"}, ValueError, "'epoch' reads them once an epoch"),
         ({"on_nonfinite": "stop"}, ValueError, "'report', 'raise', 'keep_float32'"),
         ({"max_consecutive_skips": 0}, ValueError, "max_consecutive_skips expects a whole number"),
-        ({"max_consecutive_skips": True}, ValueError, "received True of type bool"),
     ],
 )
 def test_a_bad_argument_is_refused_when_it_is_given(arguments, error, text):
@@ -253,15 +215,3 @@ def test_a_pattern_that_matches_nothing_stops_the_fit_before_it_begins():
         fit(net, MixedPrecision("mixed_float16", keep_float32="hiden"), *data())
     assert isinstance(net.optimizer, keras.optimizers.Adam)
     assert net.get_layer("hidden").compute_dtype == "float32"
-
-
-def test_a_model_that_is_not_compiled_is_refused_by_keras():
-    net = keras.Sequential([layers.Input((4,)), layers.Dense(1)])
-    with pytest.raises(ValueError, match=re.escape("You must call `compile()`")):
-        fit(net, MixedPrecision("mixed_float16"), *data())
-
-
-def test_a_log_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(ValueError, match="log_dir expects a folder"):
-        fit(model(), MixedPrecision("mixed_float16", log_dir=tmp_path / "taken"), *data())

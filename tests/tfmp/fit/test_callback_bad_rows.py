@@ -7,7 +7,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from keras import layers, ops
+from keras import layers
 from probed_fits import EAGER
 
 from tfmp import DynamicLossScale, MixedPrecision, revert
@@ -93,43 +93,12 @@ def test_a_fit_without_a_step_at_scale_1_names_the_layer_or_the_way_to_it(epochs
 
 def test_an_epoch_that_begins_with_bad_rows_has_the_loss_of_the_others():
     net, (x, y) = model(), data(bad_rows=[1])
-    net.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mae"])
+    # R2Score is no mean, and makes its variables in its first update.
+    net.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mae", keras.metrics.R2Score()])
     exact = net.evaluate(x[8:], y[8:], verbose=0, return_dict=True)
     _, history = fit(net, x, y, scale=1.0)
-    assert history["loss"][0] == pytest.approx(exact["loss"], rel=1e-2)
-    assert history["mae"][0] == pytest.approx(exact["mae"], rel=1e-2)
-
-
-class LargestError(keras.metrics.Metric):
-    """A metric that is no mean, and makes its variable when it is made."""
-
-    def __init__(self):
-        super().__init__(name="largest_error")
-        self.largest = self.add_variable((), "zeros")
-
-    def update_state(self, y_true, y_pred, sample_weight=None):
-        largest = ops.max(ops.abs(ops.cast(y_true, y_pred.dtype) - y_pred))
-        self.largest.assign(ops.maximum(self.largest.value, largest))
-
-    def result(self):
-        return self.largest.value + 0
-
-
-@pytest.mark.slow
-def test_a_bad_row_is_left_out_of_metrics_that_are_no_means():
-    net, (x, y) = model(), data(bad_rows=[12])
-    good = np.r_[0:8, 16:32]
-    net.compile(keras.optimizers.SGD(0.0), "mse", metrics=[LargestError()])
-    largest = net.evaluate(x[good], y[good], verbose=0, return_dict=True)["largest_error"]
-    assert fit(net, x, y)[1]["largest_error"] == pytest.approx([largest], rel=1e-2)
-    revert(net)
-    # R2Score makes its variables in its first update; AUC counts a NaN as a wrong answer.
-    net.compile(keras.optimizers.SGD(0.0), "mse", metrics=[keras.metrics.R2Score(), "auc"])
-    y = (y > 0).astype("float32")
-    exact = net.evaluate(x[good], y[good], verbose=0, return_dict=True)
-    _, history = fit(net, x, y)
-    for name in ("r2_score", "auc"):
-        assert history[name] == pytest.approx([exact[name]], rel=1e-2)
+    for name in ("loss", "mae", "r2_score"):
+        assert history[name][0] == pytest.approx(exact[name], rel=1e-2)
 
 
 @pytest.mark.slow
@@ -171,17 +140,6 @@ def test_one_bad_row_in_short_epochs_is_explained_and_saved(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "NaN" in done.stdout
-
-
-@pytest.mark.slow
-def test_a_scale_that_finds_its_place_is_not_searched_for():
-    net, (x, y) = model(), data()
-    net.optimizer.learning_rate = 1e-6
-    scale = DynamicLossScale(initial=2.0**20, max_scale=2.0**20)
-    report, history = fit(net, x, y, epochs=8, scale=scale)
-    assert history["skipped_steps"][0] > 0
-    assert history["skipped_steps"][-1] == 0
-    assert report.events == ()
 
 
 @pytest.mark.slow

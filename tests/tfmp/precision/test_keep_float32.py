@@ -6,7 +6,7 @@ import keras
 import pytest
 from keras import layers
 
-from tfmp.precision.keep_float32 import match_keep
+from tfmp.precision.keep_float32 import check_keep, match_keep
 from tfmp.precision.layer_tree import walk
 
 
@@ -81,7 +81,7 @@ def test_what_matches_nothing_is_an_error_with_what_is_close(tree, pattern, text
 
 def test_a_pattern_in_keep_that_matches_nothing_is_said_to_be_there(tree):
     with pytest.raises(ValueError, match="keep 'heads' matches no layer of the model"):
-        match_keep({"float32": ["heads"]}, tree)
+        match_keep({"float32": ["heads"]}, tree, "keep")
 
 
 def test_an_invalid_regular_expression_is_explained(tree):
@@ -101,7 +101,7 @@ def test_the_nearest_and_the_most_exact_name_decides_the_dtype(tree, wide):
         {"bfloat16": wide, "float32": ["encoder/norm", "head"]},
         {"float32": ["encoder/norm", "head"], "bfloat16": wide},
     ):
-        matched = match_keep(keep, tree)
+        matched = match_keep(keep, tree, "keep")
         paths = {node.path: matched.get(id(node.layer), ("",))[0] for node in tree.within()}
         assert paths["encoder/dense"] == "bfloat16"
         assert paths["encoder/norm"] == paths["head"] == "float32"
@@ -113,15 +113,16 @@ def test_the_nearest_and_the_most_exact_name_decides_the_dtype(tree, wide):
     [
         ({"float32": "head", "bfloat16": "head"}, "keep names head twice: float32 by 'head'"),
         ({"float32": "he.d", "bfloat16": "h.*"}, "Make one of the patterns narrower"),
-        ({"float8": "head"}, "a dtype in keep expects one of 'float32', 'float64'"),
         ({"float32": "nobody"}, "'nobody' matches no layer"),
     ],
 )
 def test_what_cannot_be_kept(tree, keep, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        match_keep(keep, tree)
+        match_keep(keep, tree, "keep")
 
 
-def test_keep_is_a_mapping(tree):
+def test_keep_is_a_mapping_from_dtypes():
     with pytest.raises(TypeError, match="keep expects a mapping from dtypes to layers"):
-        match_keep(["head"], tree)
+        check_keep(["head"])
+    with pytest.raises(ValueError, match="a dtype in keep expects one of 'float32', 'float64'"):
+        check_keep({"float8": "head"})

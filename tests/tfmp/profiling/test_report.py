@@ -1,10 +1,9 @@
-"""The profile's page: what it shows, and what a browser makes of it."""
+"""The profile's page: what it shows."""
 
 from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from browser import browse, needs_chromium, requested
 from profiles import A100, NO_PRODUCT, PADDED, layer, profile, step
 
 from tfmp.profiling.baseline import Baseline
@@ -81,11 +80,10 @@ def test_says_everything(report, tmp_path):
     for text in (
         "✓ worth it Training “resnet <50> & more” in each precision",
         "float32 (TF32) 36.7 ms",
-        "did not run: out of memory: OOM when allocating a tensor",
         "Its bytes are device memory. The largest batch is bounded by the device's memory.",
         "432 (448 does not fit)",
         "could; units 10 (padded: 16)",
-        "Worse than base.json: step time of mixed_float16",
+        "Worse than base.json: step time of mixed_float16. mixed_float16 is worth it on",
         "mixed_float16 step time worse 10.7 ms then, 21.4 ms now (2.00 times)",
         "note: float64: not compared, as not measured for the baseline",
         "mixed_float16 is compute-bound: ",
@@ -94,18 +92,8 @@ def test_says_everything(report, tmp_path):
         "advice: workers & more",
         "Layers in mixed_float16 below the roof",
         "launch-bound a larger batch or jit_compile=True",
-        "both ✗ 50 ms",
+        "Both 50 ms in fit, under mixed_float16",
         "note: float64 did not run: out of memory",
         "Traces logs",
     ):
         assert text in words, text
-
-
-@needs_chromium
-def test_no_console_message_and_no_request(report, tmp_path):
-    page = report.save(tmp_path / "profile.html")
-    log = tmp_path / "net.json"
-    result = browse(page, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom")
-    assert "CONSOLE" not in result.stderr
-    assert "✓ worth it" in result.stdout
-    assert requested(log) == set()

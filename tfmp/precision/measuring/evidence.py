@@ -2,13 +2,12 @@
 
 import keras
 
-from tfmp.precision import is_narrow, layer_tree, policy_named
+from tfmp.precision import layer_tree, policy_named
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring.facts import FAILED_DRY_RUN, Evidence, Wanted
 from tfmp.precision.measuring.needs import Needs
 from tfmp.precision.measuring.recording import NotRunError, Recording
 from tfmp.precision.measuring.watched_calls import has_own_code, is_custom
-from tfmp.precision.policy_names import PURE_POLICIES
 from tfmp.shared.backend import TensorTree
 
 
@@ -39,8 +38,8 @@ def gather(root: LayerNode, wanted: Wanted, base: str, data: TensorTree = None) 
             continue
         measured.append(model)
         pending += _not_called(node, frozenset(model.calls))
-        found.outputs |= model.ends(model.call)
-        if is_narrow(base) and base not in PURE_POLICIES:
+        found.outputs |= model.outputs()
+        if base.startswith("mixed_"):
             dtype = policy_named(base).compute_dtype
             for key, name in model.states().items():
                 reason = f"updates its own {name!r}: {dtype} rounds small changes off"

@@ -122,6 +122,15 @@ class Recording:
                 found += [call for call in both if call.is_concrete]
         return found
 
+    def outputs(self) -> set[int]:
+        """Ids of the layers that compute the model's results, and a loss in a layer at its end."""
+        found = self.ends(self.call)
+        for call in self.call.within():
+            is_end = not call.inner and id(call.node.layer) in found
+            if is_end and is_custom(call.node.layer) and self._run(call).losses:
+                found |= self.feeders(call)
+        return found
+
     def states(self) -> dict[int, str]:
         """Layers whose own code moves a weight's value by small steps: its name, by id.
 

@@ -30,7 +30,7 @@ class Report:
 
     @property
     def conclusion(self) -> str:
-        """Stands first in every form; empty if the first section says it."""
+        """Stands first in every form, a line for each sentence; empty if a section says it."""
         return ""
 
     @property
@@ -63,11 +63,14 @@ class Report:
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
         _, told = self.signal
-        conclusion = self.conclusion or self.heading
-        return framed(f"{told}. {conclusion}" if told else conclusion, self._page())
+        said = [told] if told else []
+        return framed(". ".join([*said, self._paragraph() or self.heading]), self._page())
 
     def _page(self) -> str:
-        return page(self.title, self.heading, self.conclusion, self.sections(), *self.signal)
+        return page(self.title, self.heading, self._paragraph(), self.sections(), *self.signal)
+
+    def _paragraph(self) -> str:
+        return ". ".join(self.conclusion.splitlines())
 
     def _markdown(self) -> str:
         _, told = self.signal

@@ -3,7 +3,6 @@
 from onnx import TensorProto
 from tf2onnx.graph import Graph, Node
 from tf2onnx.handler import tf_op
-from tf2onnx.onnx_opset.controlflow import Select as TensorSelect
 from tf2onnx.onnx_opset.math import FloorDiv as TensorFloorDiv
 
 from tfmp.converters.onnx.export.handlers.building import Builder, handler
@@ -78,16 +77,6 @@ class FloorDiv(TensorFloorDiv):
             return
         b = Builder(ctx, node)
         b.finish("Div", b.op("Sub", x, b.op("Mod", x, y)), y)
-
-
-@tf_op(["Select", "SelectV2"])
-class Select(TensorSelect):
-    """A Where. tf2onnx adds products with the condition, in which what is infinite makes NaN."""
-
-    @classmethod
-    def version_9(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
-        node.set_attr("handles_nan", True)
-        super().version_9(ctx, node, **kwargs)
 
 
 @handler("RightShift", opset=13)

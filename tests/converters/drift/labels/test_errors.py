@@ -27,17 +27,6 @@ def test_errors_equal_scikit_learn() -> None:
         assert getattr(found["root mean square error"], name) == pytest.approx(rmse)
 
 
-def test_errors_of_the_rounded_reference() -> None:
-    truth, *outputs = regression()
-    found, rounded = metrics_of(truth, *outputs), outputs[0].astype(np.float16).astype(np.float64)
-    expected = sklearn.mean_absolute_error(truth, rounded)
-    assert found["mean absolute error"].rounded == pytest.approx(expected)
-    expected = sklearn.root_mean_squared_error(truth.ravel(), rounded.ravel())
-    assert found["root mean square error"].rounded == pytest.approx(expected)
-    far = metrics_of(truth * 1e6, *(output * np.float32(1e6) for output in outputs))
-    assert [metric.rounded for metric in far.values()] == [None, None]
-
-
 def test_the_lower_bound_on_mean_absolute_error_is_a_paired_t_interval_s() -> None:
     truth, *outputs = regression()
     found = metrics_of(truth, *outputs)["mean absolute error"]

@@ -220,25 +220,3 @@ def test_a_candidate_without_a_value_fails() -> None:
 def test_copies_are_told() -> None:
     found = score(0.9, 0.9, reach=1.0, samples=10)
     assert "(10 distinct samples)" in check(found).text
-
-
-@pytest.mark.parametrize(
-    ("candidate", "rounded", "budget", "verdict"),
-    [
-        (0.030, 0.020, DriftBudget(), "INCONCLUSIVE"),
-        (0.059, 0.020, DriftBudget(), "FAIL"),  # past three times the rounding of answers
-        (0.030, 0.0101, DriftBudget(), "FAIL"),  # FP16 answers could be better
-        (0.030, None, DriftBudget(), "FAIL"),
-        (0.030, 0.020, DriftBudget(error_added=0.005), "FAIL"),
-        (0.030, 0.020, DriftBudget(error_added=0.03), "PASS"),
-    ],
-)
-def test_an_error_that_the_rounding_of_answers_adds_is_no_failure(
-    candidate: float, rounded: float | None, budget: DriftBudget, verdict: str
-) -> None:
-    found = check(growth(0.01, candidate, spread=0.0001, rounded=rounded), budget)
-    assert found.verdict == verdict
-    assert ("rounded to FP16, have 0.02, so no FP16 output" in found.text) is (
-        verdict == "INCONCLUSIVE"
-    )
-    assert ("error_added=0.03" in found.text) is (verdict == "INCONCLUSIVE")

@@ -82,13 +82,12 @@ class TestSamples:
         assert found.rel_l2 < 0.01
         assert check("sample_share", found).verdict is not Verdict.PASS
 
-    @pytest.mark.parametrize(("noise", "verdict"), [(0.14, "FAIL"), (0.03, "INCONCLUSIVE")])
-    def test_noise_of_logits_that_changes_probabilities_is_no_excuse(self, noise, verdict):
+    def test_noise_of_logits_is_no_excuse(self):
         logits = GENERATOR.standard_normal((600, 6))
-        logits[::5] *= noise * 4
-        noisy = logits + noise * GENERATOR.standard_normal(logits.shape)
+        logits[::5] *= 0.6
+        noisy = logits + 0.14 * GENERATOR.standard_normal(logits.shape)
         found = check("sample_share", drift(1000 + logits, 1000 + noisy, "classification"))
-        assert found.verdict == verdict
+        assert found.verdict is Verdict.FAIL
 
     def test_switched_off(self):
         assert (

@@ -8,7 +8,7 @@ import pytest
 from label_runs import compared
 
 from tfmp.converters.drift import with_metrics
-from tfmp.converters.drift.budget import DriftBudget
+from tfmp.converters.drift.budget import VIEWS, DriftBudget
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.verdict.check import Verdict
@@ -37,7 +37,7 @@ def regression(samples: int = 100, noise: float = 0.0, bad: float | None = None)
     return accumulator.result()
 
 
-LOOSE = DriftBudget(rel_l2=None, sample_rel_l2=None, slice_rel_l2=None, class_flip_rate=None)
+LOOSE = DriftBudget(**dict.fromkeys(("rel_l2", "sample_rel_l2", "class_flip_rate", *VIEWS)))
 
 
 def reason(found: Judgement) -> str:

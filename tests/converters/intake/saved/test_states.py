@@ -11,7 +11,6 @@ import tf_keras
 
 from tfmp.converters import convert
 from tfmp.converters.intake import open_source
-from tfmp.converters.intake.saved import inlined
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.tflite.file import TFLiteModel
 
@@ -177,16 +176,6 @@ def test_scalar_states_and_states_of_other_sizes_fit_tflite(tmp_path: Path):
     file = convert(tmp_path / "deep", "tflite", tmp_path / "deep.tflite", precision="fp32")
     (signature,) = TFLiteModel(file.path).signatures.values()
     assert sorted(spec.shape for spec in signature.inputs) == [(), (1, 4), (2, 1, 4)]
-
-
-def test_a_function_that_only_reads_has_no_states():
-    scale = tf.Variable(2.0)
-
-    @tf.function(input_signature=[tf.TensorSpec((2,))])
-    def double(x):
-        return x * scale
-
-    assert inlined(double.get_concrete_function()).states == ()
 
 
 @pytest.mark.slow

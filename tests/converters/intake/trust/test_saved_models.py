@@ -104,17 +104,9 @@ def test_layers_that_were_adapted_are_opened(tmp_path: Path):
     np.testing.assert_allclose(received, model(X["x"]), rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "op",
-    [
-        *("Iterator", "IteratorV2", "OneShotIterator", "AnonymousIteratorV3", "MakeIterator"),
-        *("IteratorFromStringHandleV2", "DeserializeIterator", "IteratorGetNextFromShard"),
-        *("SaveV2", "DatasetFromGraph"),
-    ],
-)
-def test_an_iterator_can_be_read_and_not_made(op: str):
-    assert "IteratorGetNext" in OPERATIONS
-    assert op not in OPERATIONS
+def test_an_iterator_can_be_read_and_not_made():
+    assert {one for one in OPERATIONS if "Iterator" in one} == {"IteratorGetNext"}
+    assert OPERATIONS.isdisjoint(("SaveV2", "DatasetFromGraph"))
 
 
 def test_who_trusts_a_model_may_run_it(tmp_path: Path):

@@ -98,43 +98,6 @@ def test_gemm_scales_and_adds_once_the_sum_is_there():
     )
 
 
-EINSUMS = {
-    "abc,cd->abd": ((2, 3, 60), (60, 5)),
-    "aecd,abcd->acbe": ((2, 5, 3, 40), (2, 4, 3, 40)),
-    "acbe,aecd->abcd": ((2, 3, 4, 40), (2, 40, 3, 5)),
-    "abc,cbd->ad": ((4, 6, 10), (10, 6, 3)),
-    "abc,abc->b": ((40, 6, 10), (40, 6, 10)),
-    "kn,mk->nm": ((50, 3), (4, 50)),
-}
-
-
-@pytest.mark.parametrize("equation", EINSUMS)
-def test_einsums(equation: str):
-    """Summed in the order of the first operand's axes."""
-    x, w = (sixteenths(*shape) for shape in EINSUMS[equation])
-    first, second, result = equation.replace("->", ",").split(",")
-    inner = [label for label in first if label not in result]
-    sizes = [x.shape[first.index(label)] for label in inner]
-    given = ",".join(map(str, x.shape))
-    gives = ",".join(str(size) for size in np.einsum(equation, x, w).shape)
-
-    def expected(block: int) -> np.ndarray:
-        kept = np.arange(np.prod(sizes)).reshape(sizes) // block
-        labels = "".join(inner)
-        return held_in_fp16(
-            np.einsum(f"{first},{second},{labels}->{result}", x, w, (kept == part).astype("f"))
-            for part in range(kept.max() + 1)
-        )
-
-    assert_sums(
-        f"agraph (float[{given}] x) => (float[{gives}] y)"
-        f' {{ y = Einsum <equation = "{equation}"> (x, w) }}',
-        {"x": x},
-        expected,
-        w=w,
-    )
-
-
 def masked_weights(weights: np.ndarray, places: list[tuple], block: int) -> Iterable[np.ndarray]:
     """The weights with all but one block of terms at zero; `places` in the order of the sum."""
     for start in range(0, len(places), block):
@@ -288,15 +251,6 @@ def test_average_pools(attributes: str, pads: int):
     )
 
 
-def test_reductions_over_all_axes():
-    x = sixteenths(40, 90)
-    assert_sums(
-        "agraph (float[N, 90] x) => (float[a, b] y) { y = ReduceSum (x) }",
-        {"x": x},
-        lambda block: held_in_fp16(blocks(x.reshape(1, 1, -1), block)),
-    )
-
-
 def test_global_average_pooling():
     x = sixteenths(2, 3, 8, 7) + 4
     assert_sums(
@@ -397,16 +351,6 @@ def test_products_inside_loops():
     converted, _ = half(parse(text, w=w))
     received = run_emulated(converted, batch, "pessimistic:16")["y"]
     np.testing.assert_array_equal(received, product(product(x, w, 16), w, 16))
-
-
-def test_nodes_kept_in_fp32_sum_in_fp32():
-    w = sixteenths(100, 7)
-    model = parse(
-        "agraph (float[N, 100] x) => (float[N, 7] y) { h = MatMul(x, w) y = Exp(h) }", w=w
-    )
-    converted, _ = half(model, keep_fp32=["MatMul"])
-    names = [op_types(wide(converted, profile)[0]) for profile in ("gpu", "pessimistic:1")]
-    assert names[0] == names[1]
 
 
 def wide(model: onnx.ModelProto, profile: str) -> tuple[onnx.ModelProto, str]:

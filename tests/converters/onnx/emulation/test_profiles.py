@@ -92,20 +92,6 @@ def test_the_runner_names_what_it_could_not_look_into(tmp_path):
             assert runner.info.details.get("in FP32 inside") == expected
 
 
-def test_the_command_line_takes_a_profile(wide, tmp_path):
-    model, half = wide
-    np.savez(tmp_path / "data.npz", features=np.ones((2, 6), np.float32))
-    arguments = ["validate", str(model), str(half), "--data", str(tmp_path / "data.npz"), "--json"]
-
-    def run(profile: str) -> click.testing.Result:
-        return click.testing.CliRunner().invoke(main, [*arguments, "--emulate", profile])
-
-    assert "pessimistic:2: as gpu" in run("pessimistic:2").stdout
-    refused = run("optimistic")
-    assert refused.exit_code == 2
-    assert "expected 'gpu', 'pessimistic[:BLOCK]', 'ort-cuda[:VERSION]'" in refused.stderr
-
-
 SUM = """
 agraph (float[N, 4096] x) => (float[N, 1] y) <int64[1] last = {1}> { y = ReduceMean(x, last) }
 """

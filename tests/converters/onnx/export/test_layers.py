@@ -38,16 +38,6 @@ def test_names_that_look_like_tensorflows_numbering_are_told_apart():
     assert found["Sigmoid"] == {"dense_1"}
 
 
-def test_nested_models_give_paths():
-    inner_in = keras.Input((3,))
-    inner = keras.Model(inner_in, keras.layers.Dense(2, activation="tanh", name="deep")(inner_in),
-                        name="inner")  # fmt: skip
-    x = keras.Input((3,), name="x")
-    found = layers_by_op(export_onnx(open_source(keras.Model(x, inner(x), name="outer"))))
-    (path,) = found["Tanh"]
-    assert path.endswith("inner/deep")
-
-
 def test_the_layers_keep_their_names_at_another_opset():
     exported = export_onnx(open_source(keras_models.dense()), opset=21)
     assert layers_by_op(exported)["Softmax"] == {"scores"}
@@ -78,13 +68,6 @@ def test_calls_of_keras_ops_are_layers_of_a_functional_model():
     assert found["Exp"] == {names["Exp"]}
     (path,) = found["Tanh"]
     assert path.startswith("inner/tanh")
-
-
-def test_errors_name_calls_of_keras_ops():
-    x = keras.Input((3, 3), name="x")
-    inverse = keras.ops.inv(x)
-    with pytest.raises(ConversionError, match="no ONNX form for: MatrixInverse in inv"):
-        export_onnx(open_source(keras.Model(x, inverse)))
 
 
 def test_marks_of_layers_are_in_no_name_of_a_file():

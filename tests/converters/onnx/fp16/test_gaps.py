@@ -3,11 +3,8 @@
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 from onnx_graphs import half, parse, run, run_emulated
 
-from tfmp.converters import convert
-from tfmp.converters.commands.cli import main
 from tfmp.converters.onnx.fp16.gaps import (
     ANY,
     CPU,
@@ -20,7 +17,6 @@ from tfmp.converters.onnx.fp16.gaps import (
     gap_of,
 )
 from tfmp.converters.onnx.graph.schema import BF16
-from tfmp.converters.shared.errors import InputError
 
 SAMPLING = """
 agraph (float[1, 2, 8, 8] x, float[1, 4, 4, 2] where) => (float[1, 2, 4, 4] y) {
@@ -143,24 +139,3 @@ def test_every_gap_is_an_exception_to_a_schema_that_allows_fp16(gap):
     assert "tensor(float16)" in allowed
     assert gap.runtime in RUNTIMES
     assert len(gap.source) > 40
-
-
-def test_a_target_is_about_fp16(tmp_path):
-    path = tmp_path / "model.onnx"
-    onnx.save(parse(SAMPLING), path)
-    with pytest.raises(InputError, match="target is about FP16 files, received precision='fp32'"):
-        convert(path, precision="fp32", target="ort-cuda", output=tmp_path / "out.onnx")
-
-
-def test_the_command_line_takes_a_target(tmp_path):
-    path = tmp_path / "model.onnx"
-    onnx.save(parse(SAMPLING), path)
-    result = CliRunner().invoke(main, ["onnx", str(path), "--target", "ort-cuda"])
-    assert result.exit_code == 0, result.output
-    assert REASON in " ".join(result.output.split())
-    refused = CliRunner().invoke(main, ["onnx", str(path), "--target", "rocm"])
-    assert refused.exit_code == 2
-    assert (
-        "target: expected one of any, ort-cpu, ort-cuda, tensorrt, webgpu, all, received 'rocm'."
-        in " ".join(refused.stderr.split())
-    )

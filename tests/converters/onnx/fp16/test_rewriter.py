@@ -463,22 +463,3 @@ def test_a_loop_that_counts_past_2048_in_floats_makes_every_trip():
     batch = X | {"n": np.array(2049, np.int64)}
     for received in (run(converted, batch), run_emulated(converted, batch)):
         assert received["trips"] == 2049
-
-
-def test_picking_in_a_body_stays_in_the_precision_of_its_loop():
-    model = parse("""
-    agraph (float[N, 4] x, bool[N, 1] keep) => (float[N, 4] y)
-    <bool go = {1}, int64 three = {3}> {
-        start = Exp(x)
-        end = Loop (three, go, start) <
-            body = once (int64 i, bool c, float[N, 4] s) => (bool d, float[N, 4] n) {
-                d = Identity(c)
-                t = Tanh(s)
-                n = Where(keep, t, s)
-            }
-        >
-        y = Neg(end)
-    }
-    """)
-    _, report = half(model)
-    assert report.casts == 2

@@ -48,17 +48,6 @@ def test_bodies_have_types_of_their_own_though_they_share_names():
     assert node.outputs[0].dtype == ir.DataType.FLOAT
 
 
-def test_what_is_known_is_kept_as_it_is():
-    model = unchecked("agraph (float[4] x) => (float[4] y) { h = Neg(x)  y = Exp(h) }")
-    infer_types(model)
-    hidden = model.graph[0].outputs[0]
-    known = hidden.type, hidden.shape
-    assert known == (ir.TensorType(ir.DataType.FLOAT), ir.Shape([4]))
-    infer_types(model)
-    assert hidden.type is known[0]
-    assert hidden.shape is known[1]
-
-
 def test_types_that_contradict_each_other_cannot_be_inferred():
     with pytest.raises(ConversionError, match="the graph's types cannot be inferred"):
         infer_types(unchecked(CONTRADICTIONS["operand types"]))

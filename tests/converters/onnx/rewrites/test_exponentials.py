@@ -8,9 +8,6 @@ from onnx_graphs import half, op_types, parse, rewritten, run, run_emulated
 HEAD = "agraph (float[N, 6, 5] x) => (float{shape} y) <int64[1] axis = {{{axis}}}> "
 DIVIDED = "{ e = Exp(x)  s = ReduceSum(e, axis)  y = Div(e, s) }"
 TWICE = "{ e = Exp(x)  f = Exp(x)  s = ReduceSum(f, axis)  y = Div(e, s) }"
-CENTRED = (
-    "{ m = ReduceMax(x, axis)  z = Sub(x, m)  e = Exp(z)  s = ReduceSum(e, axis)  y = Div(e, s) }"
-)
 INVERTED = "{ e = Exp(x)  s = ReduceSum(e, axis)  i = Reciprocal(s)  y = Mul(e, i) }"
 LOG_SUM = "{ e = Exp(x)  s = ReduceSum(e, axis)  y = Log(s) }"
 LOG_SUM_SQUEEZED = "{ e = Exp(x)  s = ReduceSum <keepdims = 0> (e, axis)  y = Log(s) }"
@@ -25,9 +22,7 @@ def scores(seed: int, scale: float) -> np.ndarray:
     return x.astype(np.float32)
 
 
-@pytest.mark.parametrize(
-    ("body", "axis"), [(DIVIDED, 1), (DIVIDED, -1), (TWICE, 2), (CENTRED, 2), (INVERTED, 2)]
-)
+@pytest.mark.parametrize(("body", "axis"), [(DIVIDED, 1), (DIVIDED, -1), (TWICE, 2), (INVERTED, 2)])
 def test_softmax_is_one_node_however_it_is_written(body: str, axis: int):
     model = graph(body, axis)
     changed, done = rewritten(model)
@@ -76,13 +71,6 @@ def test_a_log_sum_exp_of_everything_is_a_number():
     np.testing.assert_allclose(
         run_emulated(converted, {"x": x})["y"], run(model, {"x": x})["y"], rtol=2e-3
     )
-
-
-def test_a_log_sum_exp_past_what_float32_can_hold_becomes_finite_only():
-    """exp(89) is infinite in float32 too; what was finite stays."""
-    model = graph(LOG_SUM, shape="[N, 6, 1]")
-    received = run(rewritten(model)[0], {"x": scores(0, 0.0) + 200})["y"]
-    np.testing.assert_allclose(received, 200 + np.log(5), rtol=1e-6)
 
 
 def test_the_logarithm_of_a_softmax_keeps_small_probabilities():

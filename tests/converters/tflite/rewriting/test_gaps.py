@@ -118,6 +118,9 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     "argmax": lambda: model(lambda x: keras.ops.argmax(x, axis=-1), 7),
     "argmin": lambda: model(lambda x: keras.ops.argmin(x, axis=-1), 7),
     "erf": lambda: model(keras.ops.erf, 9),
+    "residual of one feature": lambda: model(
+        lambda x: x + layers.MultiHeadAttention(2, 3)(x, x), 6, 1
+    ),
     **{
         name: lambda name=name: model(
             lambda x: getattr(keras.ops, name)(
@@ -181,6 +184,7 @@ QUICK = (
     "list without a loop",
     "marks",
     "patches, same",
+    "residual of one feature",
     "saturation",
 )
 
@@ -237,17 +241,6 @@ def test_the_numbers_stay_the_same(names: list[str], export: Callable, tmp_path:
     for name, (key, right) in zip(names, sorted(expected.items()), strict=True):
         assert received[key].dtype == right.dtype, name
         np.testing.assert_allclose(received[key], right, atol=5e-6, rtol=1e-5, err_msg=name)
-
-
-def test_attention_over_one_feature_with_a_residual(export: Callable, tmp_path: Path) -> None:
-    """By itself, the converter makes a BiasAdd of a wrong rank of it."""
-    attention = layers.MultiHeadAttention(2, 3)
-    source = open_source(model(lambda x: x + attention(x, x), 6, 1))
-    export(source, tmp_path / "model.tflite", precision="fp32")
-    x = np.random.default_rng(0).normal(size=(1, 6, 1)).astype(np.float32)
-    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
-        received = runner.run({"x": x})["y"]
-    np.testing.assert_allclose(received, source.forward({"x": x})["y"], atol=1e-5)
 
 
 def test_a_model_without_gaps_is_left_alone() -> None:

@@ -44,14 +44,6 @@ def test_a_resizing_between_transposes_loads(opset):
     onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
-@pytest.mark.parametrize("size", [(5, 4), (13, 20)])
-def test_the_nearest_pixel_in_words_of_todays_onnx(size):
-    source = source_of(lambda images: ops.image.resize(images, size, "nearest"), IMAGES)
-    (node,) = [node for node in export_onnx(source).graph if node.op_type == "Resize"]
-    mode = node.attributes.get_string("coordinate_transformation_mode")
-    assert mode == "half_pixel"
-
-
 def test_a_filter_needs_images_of_a_fixed_size():
     @tf.function(input_signature=[tf.TensorSpec((None, None, 8, 3), name="images")])
     def resize(images):
@@ -129,36 +121,4 @@ def test_boxes_are_cut_out_of_images(method, size):
 
     np.testing.assert_allclose(
         *run_both(cut, IMAGES, boxes.astype(np.float32)), rtol=1e-5, atol=1e-5
-    )
-
-
-@pytest.mark.parametrize(
-    ("padding", "size", "step", "rate"),
-    [
-        ("VALID", (4, 4), 4, 1),
-        ("VALID", (3, 2), 2, 1),
-        ("SAME", (3, 2), 2, 1),
-        ("SAME", (3, 3), 2, 2),
-    ],
-)
-def test_patches(padding, size, step, rate):
-    def cut(images):
-        steps, rates = [1, step, step, 1], [1, rate, rate, 1]
-        return tf.image.extract_patches(images, [1, *size, 1], steps, rates, padding)
-
-    np.testing.assert_array_equal(*run_both(cut, IMAGES))
-
-
-@pytest.mark.parametrize("factor", [0.0, 0.5, 3.0])
-def test_saturation(factor):
-    np.testing.assert_allclose(
-        *run_both(lambda x: tf.image.adjust_saturation(x, factor), COLOURS), rtol=1e-5, atol=1e-6
-    )
-
-
-def test_likeness_of_images():
-    """Through shapes that are taken of both images together."""
-    one, other = (np.abs(normal(2, 16, 16, 3, seed=seed)) for seed in (0, 1))
-    np.testing.assert_allclose(
-        *run_both(lambda x, y: tf.image.ssim(x, y, 1.0), one, other), rtol=1e-4, atol=1e-6
     )

@@ -57,17 +57,6 @@ def test_integers_are_looked_up_in_a_table(options, opset):
     np.testing.assert_array_equal(received, expected)
 
 
-def test_a_table_filled_from_data():
-    layer = keras.layers.IntegerLookup()
-    layer.adapt(np.array([[7], [7], [3]]))
-    ids = keras.Input((2,), dtype="int64", name="ids")
-    source = open_source(keras.Model(ids, layer(ids)))
-    (received,) = open_once(export_onnx(source))(
-        [source.outputs[0].name], {"ids": np.array([[3, 7], [7, 1]])}
-    )
-    np.testing.assert_array_equal(received, [[2, 1], [1, 0]])
-
-
 def test_a_table_of_strings_is_refused_by_the_name_of_its_layer():
     ids = keras.Input((1,), dtype="int64", name="ids")
     words = keras.layers.StringLookup(vocabulary=["a", "b"], invert=True, name="words")
@@ -95,22 +84,6 @@ def test_nothing_is_hot_at_a_negative_index(dtype, axis):
     expected, received = run_both(lambda i: ops.one_hot(i, 4, axis=axis, dtype=dtype), indices)
     np.testing.assert_array_equal(expected.astype(int).sum(axis), [[0, 1, 1], [1, 0, 0]])
     np.testing.assert_array_equal(received, expected)
-
-
-@pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_numbers_are_counted_row_by_row(binary, weighted):
-    numbers = np.array([[0, 2, 2, 9], [1, 1, 1, 0]], np.int32)
-    weights = normal(2, 4) if weighted and not binary else np.zeros((0,), np.float32)
-
-    def count(numbers):
-        return tf.raw_ops.DenseBincount(
-            input=numbers, size=5, weights=weights, binary_output=binary
-        )
-
-    source = source_of(count, numbers)
-    (received,) = open_once(export_onnx(source))([source.outputs[0].name], {"x0": numbers})
-    np.testing.assert_allclose(received, source.forward({"x0": numbers})["output_0"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
