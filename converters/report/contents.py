@@ -79,7 +79,7 @@ def verdict_table(report: DriftReport) -> Table:
 def latency_table(report: DriftReport) -> Table:
     """The calls that were timed, by number of samples and then by model; without rows if none."""
     found = []
-    for one in (report.reference, *report.candidates):
+    for one in report.models:
         for latency in one.latencies or filter(None, [one.latency]):
             policy = f", Keras {latency.policy}" if latency.policy else ""
             found.append((f"{one.name}{policy}", latency))

@@ -34,7 +34,7 @@ def to_card(report: DriftReport) -> str:
     Metrics against labels are also its metadata, `model-index` as the Hub documents it in
     https://huggingface.co/docs/hub/model-cards
     """
-    named = [(file.name, file.sha256) for file in (report.reference, *report.candidates)]
+    named = [(file.name, file.sha256) for file in report.models]
     columns = ("File", "SHA-256")
     files = Table(columns, tuple((name, sum) for name, sum in named if sum), words=columns)
     text = _markdown(report, Section("Files of this report", tables=(files,)))
