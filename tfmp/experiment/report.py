@@ -426,12 +426,3 @@ class ExperimentReport(Report):
         if best is None:
             return "INCONCLUSIVE", "? nothing to ship yet"
         return "PASS", f"✓ ship {best.arm.name}"
-
-    def _markdown(self) -> str:
-        shown = self.table()
-        rule = ("---",) * len(shown.heading)
-        lines = [f"# {self.title}", "", self.conclusion, ""]
-        lines += [f"| {' | '.join(row)} |" for row in (shown.heading, rule, *shown.rows)]
-        lines += ["", self._legend(), ""]
-        lines += [f"- {name}: {'; '.join(texts)}" for name, texts in self.remarks.items()]
-        return "\n".join([*lines, *(f"- {note}" for note in self.notes)])
