@@ -203,8 +203,10 @@ class TestActivation:
 
 
 class TestOnnx:
-    def hints(self, nodes: list[onnx.NodeProto], shape: list[Any], tmp_path: Path) -> Any:
-        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    def hints(
+        self, nodes: list[onnx.NodeProto], shape: list[Any], tmp_path: Path, given: Any = (2, 3)
+    ) -> Any:
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, given)
         y = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
         weights = numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")
         graph = helper.make_graph(nodes, "g", [x], [y], [weights])
@@ -240,30 +242,19 @@ class TestOnnx:
         biased = [product, bias, helper.make_node("Add", ["p", "b"], ["y"])]
         assert self.hints(biased, [2, 3], tmp_path) == {"y": OutputHint(activation="linear")}
 
-
-# Shapes of outputs by the axis of their classes.
-SHAPES = {-3: ["N", 5, 1, 1], -1: ["N", 1, 1, 5], None: ["N", 5]}
-
-
-@pytest.mark.parametrize(
-    ("behind", "axis"),
-    [
-        ([], -3),
-        ([helper.make_node("Transpose", ["a"], ["y"], perm=[0, 2, 3, 1])], -1),
-        ([helper.make_node("Flatten", ["a"], ["y"])], None),
-    ],
-    ids=["alone", "transposed", "flattened"],
-)
-def test_the_axis_of_a_softmax_follows_what_stands_behind(behind, axis, tmp_path):
-    """Scores of classes on axis 1 of [N, 5, 1, 1] are no labels of one class."""
-    softmax = helper.make_node("Softmax", ["x"], ["a" if behind else "y"], axis=1)
-    inputs, outputs = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("x", ["N", 5, 1, 1]), ("y", SHAPES[axis]))
+    @pytest.mark.parametrize(
+        ("behind", "axis", "shape"),
+        [
+            ([], -3, ["N", 5, 1, 1]),
+            ([helper.make_node("Transpose", ["a"], ["y"], perm=[0, 2, 3, 1])], -1, ["N", 1, 1, 5]),
+            ([helper.make_node("Flatten", ["a"], ["y"])], None, ["N", 5]),
+        ],
+        ids=["alone", "transposed", "flattened"],
     )
-    graph = helper.make_graph([softmax, *behind], "g", [inputs], [outputs])
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
-        tmp_path / "m.onnx",
-    )
-    assert open_source(tmp_path / "m.onnx").hints["y"].axis == axis
+    def test_the_axis_of_a_softmax_follows_what_stands_behind(
+        self, behind: list, axis: int | None, shape: list, tmp_path: Path
+    ) -> None:
+        """Scores of classes on axis 1 of [N, 5, 1, 1] are no labels of one class."""
+        softmax = helper.make_node("Softmax", ["x"], ["a" if behind else "y"], axis=1)
+        hints = self.hints([softmax, *behind], shape, tmp_path, ("N", 5, 1, 1))
+        assert hints["y"].axis == axis
