@@ -144,6 +144,7 @@ def of_function(function: Callable, *specs: tf.TensorSpec) -> Source:
 ROWS = tf.TensorSpec((3, 4), tf.int32)
 
 
+@pytest.mark.slow
 def test_models_that_divide_by_an_input_or_loop_over_it_run(
     tmp_path: Path, export: Callable
 ) -> None:
@@ -154,6 +155,7 @@ def test_models_that_divide_by_an_input_or_loop_over_it_run(
     export(of_function(quotients, ROWS, ROWS), tmp_path / "model.tflite")
 
 
+@pytest.mark.slow
 def test_inputs_that_fix_several_sizes_have_no_batch_to_choose(
     tmp_path: Path, export: Callable
 ) -> None:
@@ -233,6 +235,7 @@ def test_what_a_loop_gives_is_handed_out(export: Callable, tmp_path: Path) -> No
                 np.testing.assert_allclose(runner.run(batch)[name], expected, atol=5e-3)
 
 
+@pytest.mark.slow
 def test_arithmetic_in_16_bits_is_done_in_float32(tmp_path: Path, export: Callable) -> None:
     """A SavedModel keeps the casts of the policy that it was trained under."""
     model = keras.Sequential(
