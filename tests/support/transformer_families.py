@@ -39,15 +39,10 @@ class LayerNorm(layers.Layer):
 
 
 class LayerScale(layers.Layer):
-    """A factor for each channel; from zeros it is ReZero."""
-
-    def __init__(self, start=0.1):
-        super().__init__()
-        self.start = start
+    """A factor for each channel, which begins at 0."""
 
     def build(self, shape):
-        constant = keras.initializers.Constant(self.start)
-        self.factor = self.add_weight(shape=(shape[-1],), initializer=constant)
+        self.factor = self.add_weight(shape=(shape[-1],), initializer="zeros")
 
     def call(self, x):
         return x * self.factor
@@ -63,26 +58,12 @@ def rotated(x):
     return ops.reshape(turned, (-1, HEADS, LENGTH, SIZE))
 
 
-def wide_rotated(x):
-    """The same with sines in float32, which a product promotes."""
-    angles = ops.arange(LENGTH, dtype="float32")[:, None] * ops.ones((1, SIZE // 2)) / 10.0
-    half, other = ops.split(x, 2, axis=-1)
-    sine, cosine = ops.sin(angles), ops.cos(angles)
-    return ops.concatenate(
-        [
-            ops.subtract(ops.multiply(half, cosine), ops.multiply(other, sine)),
-            ops.add(ops.multiply(half, sine), ops.multiply(other, cosine)),
-        ],
-        axis=-1,
-    )
-
-
 class Attention(layers.Layer):
     """Several heads with a mask that hides later steps.
 
     Args:
-        mask: "added" or "chosen" (with ops.where), "wide" (added in float32), "constant" (a NumPy
-            array that is added), or None.
+        mask: "added" or "chosen" (with ops.where), "wide" (added in float32), or
+            None.
         turn: applied to queries and keys.
         alibi: whether distances are subtracted from the scores.
     """
@@ -99,7 +80,7 @@ class Attention(layers.Layer):
     def heads(self, x):
         return ops.transpose(ops.reshape(x, (-1, LENGTH, HEADS, SIZE)), (0, 2, 1, 3))
 
-    def call(self, x, memory=None, seen=None):
+    def call(self, x, memory=None):
         memory = x if memory is None else memory
         q, k, v = self.heads(self.q(x)), self.heads(self.k(memory)), self.heads(self.v(memory))
         if self.turn:
@@ -111,8 +92,6 @@ class Attention(layers.Layer):
             scores = scores - ops.cast(
                 slopes * ops.cast(ops.abs(distance), "float32"), scores.dtype
             )
-        if seen is not None:
-            scores = scores + (1.0 - ops.cast(seen[:, None], scores.dtype)) * -1e9
         past = np.tril(np.ones((LENGTH, LENGTH), "float32"))
         if self.mask == "chosen":
             scores = ops.where(ops.convert_to_tensor(past) > 0, scores, -1e9)
@@ -120,30 +99,25 @@ class Attention(layers.Layer):
             scores = scores + (1.0 - ops.cast(past, scores.dtype)) * -1e9
         elif self.mask == "wide":
             scores = scores + (1.0 - ops.convert_to_tensor(past)) * -1e9
-        elif self.mask == "constant":
-            scores = scores + (1 - past) * -1e9
         mixed = ops.transpose(ops.matmul(ops.softmax(scores), v), (0, 2, 1, 3))
         return self.o(ops.reshape(mixed, (-1, LENGTH, WIDTH)))
 
 
 class Feed(layers.Layer):
-    """Two products, with a gate beside the first one if asked for."""
+    """Two products, with a gate beside the first one."""
 
-    def __init__(self, activation="relu", gated=False):
+    def __init__(self):
         super().__init__()
-        self.activation, self.gated = keras.activations.get(activation), gated
         self.up, self.down = layers.Dense(2 * WIDTH), layers.Dense(WIDTH)
-        self.gate = layers.Dense(2 * WIDTH) if gated else None
+        self.gate = layers.Dense(2 * WIDTH)
 
     def build(self, shape):
         self.up.build(shape)
+        self.gate.build(shape)
         self.down.build((*shape[:-1], 2 * WIDTH))
-        if self.gate:
-            self.gate.build(shape)
 
     def call(self, x):
-        hidden = self.activation(self.up(x))
-        return self.down(hidden * self.gate(x) if self.gate else hidden)
+        return self.down(ops.gelu(self.up(x)) * self.gate(x))
 
 
 class Block(layers.Layer):
@@ -152,38 +126,33 @@ class Block(layers.Layer):
     Args:
         order: "pre", "post", "parallel" (as in GPT-J) or "rezero".
         norm: makes a normalization.
-        scaled: whether a `LayerScale` follows each of both.
-        attention, feed: arguments of both.
+        attention: its arguments.
     """
 
-    def __init__(self, order="pre", norm=RMSNorm, scaled=False, feed=None, attention=None):
+    def __init__(self, order="pre", norm=RMSNorm, attention=None):
         super().__init__()
         self.order = order
         self.norms = [norm() for _ in range({"rezero": 0, "parallel": 1}.get(order, 2))]
-        self.att, self.feed = Attention(**(attention or {})), Feed(**(feed or {}))
-        start = 0.0 if order == "rezero" else 0.1
-        self.scales = [LayerScale(start), LayerScale(start)] if scaled else None
+        self.att, self.feed = Attention(**(attention or {})), Feed()
+        self.scales = [LayerScale(), LayerScale()] if order == "rezero" else []
 
     def build(self, shape):
-        for part in (*self.norms, self.att, self.feed, *(self.scales or ())):
+        for part in (*self.norms, self.att, self.feed, *self.scales):
             part.build(shape)
-
-    def scale(self, index, x):
-        return self.scales[index](x) if self.scales else x
 
     def call(self, x):
         if self.order == "parallel":
             normed = self.norms[0](x)
             return x + self.att(normed) + self.feed(normed)
         if self.order == "rezero":
-            x = x + self.scale(0, self.att(x))
-            return x + self.scale(1, self.feed(x))
+            x = x + self.scales[0](self.att(x))
+            return x + self.scales[1](self.feed(x))
         one, other = self.norms
         if self.order == "post":
-            x = one(x + self.scale(0, self.att(x)))
-            return other(x + self.scale(1, self.feed(x)))
-        x = x + self.scale(0, self.att(one(x)))
-        return x + self.scale(1, self.feed(other(x)))
+            x = one(x + self.att(x))
+            return other(x + self.feed(x))
+        x = x + self.att(one(x))
+        return x + self.feed(other(x))
 
 
 class AroundKeras(layers.Layer):
@@ -280,15 +249,6 @@ def shared() -> keras.Model:
     return around(lambda x: block(norm(block(norm(x)))))
 
 
-def mask_as_input() -> keras.Model:
-    """The words that may be looked at are those that are not 0; the mask is made of them."""
-    x = keras.Input((LENGTH,), dtype="int32")
-    seen = layers.Lambda(lambda x: ops.not_equal(x, 0)[:, None] & ops.ones((LENGTH, 1), "bool"))(x)
-    hidden = Positions()(layers.Embedding(WORDS, WIDTH)(x))
-    hidden = hidden + Attention(mask="chosen")(RMSNorm()(hidden), seen=seen)
-    return keras.Model(x, layers.Dense(WORDS)(RMSNorm()(hidden)))
-
-
 def cross() -> keras.Model:
     x = keras.Input((LENGTH,), dtype="int32")
     hidden = Positions()(layers.Embedding(WORDS, WIDTH)(x))
@@ -308,24 +268,19 @@ FAMILIES: dict[str, Callable[[], keras.Model]] = {
     "pre-norm, masks chosen": functional,
     "post-norm, masks added": lambda: functional(order="post", attention={"mask": "added"}),
     "masks added in float32": lambda: functional(attention={"mask": "wide"}),
-    "masks as constants": lambda: functional(attention={"mask": "constant"}),
     "subclassed post-norm, masks added": lambda: subclassed(
         order="post", attention={"mask": "added"}
     ),
-    "subclassed gated": lambda: subclassed(feed={"activation": "gelu", "gated": True}),
     "own LayerNorm behind": lambda: functional(norm=LayerNorm, order="post"),
     "Keras's LayerNormalization": lambda: functional(norm=layers.LayerNormalization),
-    "LayerScale behind": lambda: functional(scaled=True, order="post"),
-    "ReZero": lambda: functional(scaled=True, order="rezero"),
+    "ReZero": lambda: functional(order="rezero"),
     "parallel, masks added": lambda: functional(order="parallel", attention={"mask": "added"}),
     "rotary": lambda: functional(attention={"turn": rotated}),
-    "rotary in float32": lambda: functional(attention={"turn": wide_rotated}),
     "ALiBi, masks added": lambda: functional(attention={"alibi": True, "mask": "added"}),
     "nested graphs": lambda: around(lambda x: nested_block()(nested_block(mask="added")(x))),
     "sums between layers, post-norm": between_layers,
     "around Keras's attention": lambda: around(lambda x: AroundKeras()(AroundKeras()(x))),
     "a shared block": shared,
-    "a mask as an input": mask_as_input,
     "cross attention": cross,
     "tied words": tied,
 }

@@ -54,14 +54,6 @@ def small(**options) -> keras.Model:
 # --- the histogram ---
 
 
-@pytest.mark.parametrize(
-    ("value", "exponent"),
-    [(1.0, 0), (1.5, 1), (-0.5, -1), (1.1 * 2.0**-25, -24)],
-)
-def test_a_value_is_counted_at_the_power_of_two_that_it_does_not_exceed(value, exponent):
-    assert histogram_of(np.array([value])).counts == {exponent: 1}
-
-
 def test_underflow_is_what_float16_rounds_to_zero():
     values = np.array([0.0, 2.0**-26, 2.0**-25, 1.01 * 2.0**-25, 2.0**-24, 1.0])
     for scale in (1.0, 2.0, 8.0):
@@ -93,14 +85,6 @@ def test_what_fits_at_the_recommended_scale_is_not_skipped_and_twice_margin_is()
         net.compile(optimizer, lambda y, predicted: keras.ops.sum(predicted), run_eagerly=True)
         net.fit(X, Y, batch_size=40, verbose=0)
         assert (int(optimizer.iterations) == 1) is finite
-
-
-def test_underflow_per_layer_at_both_scales():
-    report = calibrate(linear(2.0**-30), (X, Y), batch_size=40)
-    (row,) = report.layers
-    assert row.path == "only"
-    assert row.histogram.underflow(1.0) == pytest.approx(40 / 44, abs=0.1)  # outputs, and more
-    assert row.histogram.underflow(report.recommended_scale) == 0.0
 
 
 def test_a_float32_model_is_measured_as_its_plan_would_have_it():
@@ -151,50 +135,16 @@ def test_the_measurement_is_of_float32_and_changes_nothing():
     assert calibrate(net, (X, Y)).to_dict() == in_half.to_dict()
 
 
-class Words(keras.Model):
-    """Hands its mask on as an attribute of the tensor; in a graph of layers it is an argument."""
-
-    def __init__(self):
-        super().__init__()
-        self.words = layers.Embedding(10, 3, mask_zero=True, dtype=HALF, name="words")
-        self.pool = layers.GlobalAveragePooling1D(dtype=HALF)
-        self.out = layers.Dense(1)
-
-    def call(self, x):
-        return self.out(self.pool(self.words(x)))
-
-
-def test_masked_steps_have_no_gradient():
-    words = np.random.default_rng(0).integers(1, 10, (40, 5))
-    words[:, 3:] = 0
-    net = Words()
-    net.compile("sgd", "mse")
-    net(words)
-    rows = {row.path: row for row in calibrate(net, (words, Y), batch_size=40).layers}
-    assert rows["words"].histogram.zeros >= 40 * 2 * 3
-
-
 # --- data ---
 
 
-class Batches(keras.utils.PyDataset):
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, index):
-        rows = slice(10 * index, 10 * index + 10)
-        return X[rows], Y[rows]
-
-
 def batches():
-    for index in range(4):
-        yield Batches()[index]
+    for first in range(0, 40, 10):
+        yield X[first : first + 10], Y[first : first + 10]
 
 
 @pytest.mark.parametrize(
-    "data",
-    [lambda: (X, Y, np.ones(40)), batches, lambda: list(batches()), Batches],
-    ids=["weighted", "generator", "list", "PyDataset"],
+    "data", [lambda: (X, Y, np.ones(40)), batches], ids=["weighted", "generator"]
 )
 def test_every_form_of_data_gives_the_same_report(data):
     net = small()
@@ -273,17 +223,6 @@ def test_the_legend_lies_below_the_name_of_the_axis():
     assert legend.y1 < figure.axes[0].xaxis.label.get_window_extent().y0
 
 
-def test_files_that_cannot_be_written_are_refused(tmp_path):
-    row = LayerGradients("a", "float16", histogram_of(np.ones(1)))
-    report = GradientReport(1.0, 8.0, 1, 1, (row,))
-    with pytest.raises(ValueError, match=r"suffixes \.json, .*; received '.*r\.txt'"):
-        report.save(tmp_path / "r.txt")
-    with pytest.raises(
-        ValueError, match=r"received '.*/missing/r\.json'\. Create '.*missing' first"
-    ):
-        report.save(tmp_path / "missing" / "r.json")
-
-
 # --- refusals ---
 
 
@@ -294,12 +233,6 @@ def test_files_that_cannot_be_written_are_refused(tmp_path):
         (lambda: calibrate(small(), X), ValueError, r"received x alone\. Pass \(x, y\)"),
         (lambda: calibrate(small(), [(X,) * 4]), TypeError, "received tuple of length 4"),
         (lambda: calibrate(small(), (X, Y), margin=0.5), ValueError, "of at least 1; received 0.5"),
-        (
-            lambda: calibrate(small(), (X, Y), batches=0),
-            ValueError,
-            "batches expects a whole number, 1 or more; received 0",
-        ),
-        (lambda: calibrate("m.keras", (X, Y)), TypeError, "model expects a keras.Model"),
         (
             lambda: calibrate(linear(0.0), (X, Y)),
             ValueError,

@@ -1,7 +1,5 @@
 """graph_rewrite: a scope round grappler's mixed precision, and what it changed, read back."""
 
-import threading
-
 import keras
 import numpy as np
 import pytest
@@ -77,26 +75,6 @@ def test_a_function_runs_rewritten_inside_and_as_written_outside():
     np.testing.assert_array_equal(function(X).numpy(), before)
     # bfloat16 has 8 bits; sums of 128 products of numbers around 8 and 1
     assert 0.01 < np.abs(inside - before).max() < 4
-
-
-def test_a_thread_that_called_functions_before_keeps_its_option():
-    function = tf.function(forward)
-    began, inside = threading.Event(), threading.Event()
-    found = []
-
-    def work():
-        found.append(function(X).numpy())
-        began.set()
-        inside.wait(60)
-        found.append(function(X).numpy())
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    began.wait(60)
-    with tfmp.graph_rewrite("bfloat16"):
-        inside.set()
-        thread.join()
-    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_operations_are_counted_for_a_card_that_is_not_here():

@@ -23,13 +23,6 @@ def test_paths_go_through_nested_models_and_leave_inputs_out():
     assert paths(model) == [ROOT, "inner", "inner/a", "b"]
 
 
-def test_a_shared_layer_stands_once():
-    shared = layers.Dense(4, name="shared")
-    inputs = keras.Input((4,))
-    model = keras.Model(inputs, shared(shared(inputs)))
-    assert paths(model) == [ROOT, "shared"]
-
-
 def test_layers_of_one_name_get_paths_of_their_own():
     class Twins(keras.Model):
         def __init__(self):
@@ -85,13 +78,6 @@ def test_outputs_are_found_through_layers_that_merge_values(merge):
     assert output_paths(model) == {"left", "right", "merged"}
 
 
-def test_an_output_in_the_middle_of_a_model_is_one():
-    inputs = keras.Input((4,))
-    middle = layers.Dense(4, name="middle")(inputs)
-    end = layers.Dense(2, name="end")(layers.Dense(4, name="hidden")(middle))
-    assert output_paths(keras.Model(inputs, {"m": middle, "e": end})) == {"middle", "end"}
-
-
 def test_the_outputs_of_a_nested_model_at_the_end_are_the_models():
     head = keras.Sequential(
         [layers.Input((4,)), layers.Dense(4, name="a"), layers.Dense(2, name="b")], name="head"
@@ -110,7 +96,3 @@ def test_a_subclass_with_a_call_of_its_own_is_no_graph():
     assert is_graph(plain)
     assert not is_graph(doubled)
     assert not is_graph(layers.Dense(2))
-
-
-def test_an_unbuilt_sequential_is_no_graph_yet():
-    assert not is_graph(keras.Sequential([layers.Dense(2)]))

@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 
 import keras
 import numpy as np
@@ -94,14 +93,6 @@ def test_a_plan_read_from_json_needs_its_model():
     read = PrecisionPlan.from_dict(made.to_dict())
     with pytest.raises(ValueError, match=re.escape("Pass one: plan.apply(model).")):
         read.apply()
-
-
-def test_auto_explains_its_choice():
-    made = plan(small_model())
-    assert (made.policy, made.reason) == (
-        "float32",
-        "CPU only: no Tensor Cores, so 16 bits would be slower",
-    )
 
 
 # --- apply ---
@@ -272,27 +263,6 @@ def test_policy_scopes_nest():
             assert name == "float32"
             assert keras.config.dtype_policy().name == "float32"
         assert keras.config.dtype_policy().name == "mixed_float16"
-
-
-def test_policy_scope_restores_in_threads():
-    seen = {}
-    inside, leave = threading.Event(), threading.Event()
-
-    def work():
-        seen["before"] = keras.config.dtype_policy().name
-        with policy_scope("mixed_bfloat16"):
-            seen["inside"] = layers.Dense(2).dtype_policy.name
-            inside.set()
-            leave.wait(30)
-        seen["after"] = keras.config.dtype_policy().name
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    assert inside.wait(30)
-    assert keras.config.dtype_policy().name == "float32"  # of this thread
-    leave.set()
-    thread.join()
-    assert seen == {"before": "float32", "inside": "mixed_bfloat16", "after": "float32"}
 
 
 # --- bad input ---

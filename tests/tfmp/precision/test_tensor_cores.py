@@ -6,7 +6,7 @@ from keras import layers
 
 from tfmp.machine.devices import CPU, Device
 from tfmp.precision import layer_tree
-from tfmp.precision.tensor_cores import Size, has_tensor_cores, sizes_of, tensor_core_path
+from tfmp.precision.tensor_cores import has_tensor_cores, sizes_of, tensor_core_path
 
 
 def node_of(layer, shape=(8,), dtype=None):
@@ -84,11 +84,6 @@ def test_attention_has_the_sizes_of_its_heads():
     model = keras.Model(x, layer(x, x))
     node = next(node for node in layer_tree.walk(model).within() if node.layer is layer)
     assert "key_dim 6 (padded: 8)" in map(str, sizes_of(node))
-
-
-def test_a_size_and_its_padding():
-    assert [Size("n", n).padded for n in (1, 8, 9, 1001)] == [8, 8, 16, 1008]
-    assert Size("n", 16).fits
 
 
 @pytest.mark.parametrize(

@@ -165,66 +165,20 @@ def test_layers_of_keras_keep_their_plan():
         def __init__(self, **options):
             super().__init__(**options)
             self.norm = layers.BatchNormalization(name="norm")
-            self.drop = layers.Dropout(0.1, seed=3, name="drop")
-            self.frozen = layers.Dense(8, trainable=False, name="frozen")
             self.memory = layers.LSTM(8, stateful=True, name="memory")
 
         def build(self, shape):
-            for layer in (self.norm, self.drop, self.frozen):
-                layer.build(shape)
+            self.norm.build(shape)
             self.memory.build((shape[0], 1, 8))
 
         def call(self, x):
-            return self.memory(self.frozen(self.drop(self.norm(x)))[:, None])
+            return self.memory(self.norm(x)[:, None])
 
     inputs = keras.Input((8,), batch_size=2)
     model = keras.Model(inputs, layers.Dense(2, name="out")(Trainable(name="own")(inputs)))
     found = dtypes(model)
     assert found.pop("out") == "float32"
     assert set(found.values()) == {"float16"}
-
-
-class Block(layers.Layer):
-    """Layers with kernels, and a count of its own."""
-
-    def __init__(self, inner=None, **options):
-        super().__init__(**options)
-        self.inner = inner or layers.Dense(8, name="inner")
-        self.outer = layers.Dense(8, name="outer")
-
-    def build(self, shape):
-        self.inner.build(shape)
-        self.outer.build(shape)
-        self.count = self.add_weight(initializer="zeros", trainable=False, name="count")
-
-    def call(self, x):
-        self.count.assign_add(1.0)
-        return self.outer(self.inner(x))
-
-
-def test_layers_within_a_layer_with_a_state_stay_in_16_bits():
-    assert dtypes(model_of(Block(name="block"))) == {
-        "/": "float16",
-        "before": "float16",
-        "block": "float32",
-        "block/inner": "float16",
-        "block/outer": "float16",
-        "out": "float32",
-    }
-
-
-@TENSORFLOW
-def test_a_layer_whose_result_operators_add_to_float32_goes_with_the_state():
-    class Residual(Block):
-        def call(self, x):
-            return x + super().call(x)
-
-    model = model_of(Residual(name="block"))
-    found = dtypes(model)
-    assert (found["block"], found["block/inner"]) == ("float32", "float16")
-    assert found["block/outer"] == "float32"
-    plan(model, "mixed_float16").apply()
-    model.predict(np.ones((2, 8)), verbose=0)
 
 
 def test_a_model_that_keeps_a_state_in_call_moves_alone():
