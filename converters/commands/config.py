@@ -86,7 +86,7 @@ def read_config(path: str, context: click.Context) -> dict[str, Any]:
     }
 
 
-def _commands(context: click.Context) -> dict[str, click.Command]:
+def _commands(context: click.Context) -> Mapping[str, click.Command]:
     """All commands beside the one that is being read."""
     assert context.parent is not None
     group = context.parent.command
