@@ -77,11 +77,6 @@ def _from_keras(model: Any, path: Path, case: FieldCase) -> None:
     tf2onnx.convert.from_keras(model, output_path=str(path))
 
 
-def _keras_export(model: Any, path: Path, case: FieldCase) -> None:
-    model(list(case.batch().values()))  # it refuses models that were never called
-    model.export(path, format="onnx", verbose=False)
-
-
 # What shows the trouble of a report whose own tool cannot be run here.
 CONTROL = "plain rounding"
 TOOLS: Mapping[str, Tool] = {
@@ -92,7 +87,6 @@ TOOLS: Mapping[str, Tool] = {
     "OnnxModel.convert_float_to_float16": _onnx_model,
     "TFLiteConverter, float16": _tflite_converter,
     "tf2onnx.convert.from_keras": _from_keras,
-    "keras.Model.export": _keras_export,
 }
 
 

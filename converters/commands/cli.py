@@ -122,8 +122,7 @@ def validate_command(
         from tfmp.converters.validation import validate_files
 
         found = validate_files(request, list(candidates), asked.data, asked.labels, plan, progress)
-        report = with_own_options(found, click.get_current_context())
-        _save_reports(report, asked)
+        report = _saved(with_own_options(found, click.get_current_context()), asked)
     print_results(report, [], asked, shown)
     sys.exit(report.verdict.exit_status)
 
@@ -149,7 +148,7 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
         report = merge_reports([load(path) for path in documents])
         if asked.budget:
             report = report.judged_by(DriftBudget.parse(asked.budget, report.budget))
-        _save_reports(report, asked)
+        _saved(report, asked)
     print_results(report, [], asked, shown)
     sys.exit(report.verdict.exit_status)
 
@@ -239,12 +238,12 @@ def _convert(
         converted = convert_files(request, targets, asked.data, asked.labels, plan, progress)
         report = converted.report
         if report is not None:
-            report = with_own_options(report, click.get_current_context())
-            _save_reports(report, asked)
+            report = _saved(with_own_options(report, click.get_current_context()), asked)
     print_results(report, converted.artifacts, asked, shown)
     sys.exit(report.verdict.exit_status if report else 0)
 
 
-def _save_reports(report: "DriftReport", asked: Asked) -> None:
+def _saved(report: "DriftReport", asked: Asked) -> "DriftReport":
     for path in asked.reports:
         report.save(path)
+    return report

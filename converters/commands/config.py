@@ -56,22 +56,13 @@ def read_config(path: str, context: click.Context) -> dict[str, Any]:
     """
     try:
         document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
+    except (OSError, ValueError, RecursionError) as error:  # bad UTF-8 is a ValueError, too
+        why = (error.strerror or error) if isinstance(error, OSError) else error
         raise InputError(
-            f"--config {path}: cannot be read ({error.strerror or error}). Name a TOML file, such "
-            "as --save-config writes."
+            f"--config {path}: cannot be read as TOML ({why}). --save-config writes a file as an "
+            "example."
         ) from error
-    except ValueError as error:  # bad UTF-8 is one too
-        raise InputError(
-            f"--config {path}: is not TOML: {error}. Correct that line; --save-config "
-            "writes a file as an example."
-        ) from error
-    except RecursionError as error:
-        raise InputError(f"--config {path}: its lists or tables are nested too deeply.") from error
-    assert context.parent is not None
-    group = context.parent.command
-    assert isinstance(group, click.Group)
-    commands = {name: _options(command) for name, command in group.commands.items()}
+    commands = {name: _options(command) for name, command in _commands(context).items()}
     known: dict[str, click.Option] = {}
     for options in commands.values():
         known |= options
@@ -93,6 +84,14 @@ def read_config(path: str, context: click.Context) -> dict[str, Any]:
         for name, value in merged.items()
         if name in own
     }
+
+
+def _commands(context: click.Context) -> dict[str, click.Command]:
+    """All commands beside the one that is being read."""
+    assert context.parent is not None
+    group = context.parent.command
+    assert isinstance(group, click.Group)
+    return group.commands
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
@@ -154,15 +153,13 @@ def given_options(context: click.Context) -> dict[str, Any]:
 
 def with_own_options(report: "DriftReport", context: click.Context) -> "DriftReport":
     """The report with the options of this run in the command of every remedy, where they hold."""
-    assert context.parent is not None
-    group = context.parent.command
-    assert isinstance(group, click.Group)
+    commands = _commands(context)
 
     def asked(candidate: "CandidateReport") -> "CandidateReport":
         if candidate.remedy_flags is None:
             return candidate
         way = shlex.split(candidate.remedy_flags)
-        known = _options(group.commands[candidate.format])
+        known = _options(commands[candidate.format])
         words = []
         for name, value in given_options(context).items():
             if name in known and name not in _OF_ONE_RUN and f"--{name}" not in way:

@@ -55,8 +55,8 @@ class Intake:
     unsafe_load: bool = option(False, "Run Lambda layers and other code of a file that you trust.")
     architecture: str | None = option(
         None,
-        "For a MODEL of weights alone: JSON of model.to_json(), or FILE.py:function that returns "
-        "the model.",
+        "Builds the model whose weights MODEL holds: JSON of model.to_json(), or FILE.py:function "
+        "that returns it.",
         metavar="FILE|FUNCTION",
     )
     max_memory: str | None = option(

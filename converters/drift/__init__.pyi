@@ -70,7 +70,6 @@ from .totals import (
     is_floating as is_floating,
 )
 from .views.tables import (
-    FEW_COLUMNS as FEW_COLUMNS,
     Table as Table,
     difference as difference,
     tables_of as tables_of,

@@ -44,7 +44,7 @@ class DriftBudget:
             are proof enough.
         between_samples: error of what differs between samples, of all columns together and of each,
             over its own size: root mean squares both.
-        between_columns: the same of the difference between two columns side by side.
+        between_columns: the same of the difference between two columns.
         between_places: the same of the difference between two neighbouring places of a sample.
         between_outputs: the same of the difference between two outputs of one shape.
         wrong_samples: share of samples of which a column may be off by 0.3 of what it varies by.

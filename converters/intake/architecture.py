@@ -1,6 +1,5 @@
 """The architecture for a file of weights, or in place of the one that a file has."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.converters.shared.user_functions import import_function
+from tfmp.shared.arguments import is_keras2
 from tfmp.shared.report_files import read_json
 from tfmp.shared.wording import one_line
 
@@ -119,16 +119,11 @@ def _built(architecture: Any) -> KerasModel:
             f"{what}: failed ({type(error).__name__}: {one_line(error)[:500]})",
             "It is called without arguments and returns the built model",
         ) from error
-    if not any(isinstance(model, kind) for kind in _kinds()):
+    import keras
+
+    if not (isinstance(model, keras.Model) or is_keras2(model)):
         raise InputError(
             f"{what}: returned {type(model).__name__}, expected a built model of Keras 3 or of "
             "tf_keras."
         )
     return model
-
-
-def _kinds() -> list[type]:
-    import keras
-
-    old = sys.modules.get("tf_keras")
-    return [keras.Model] if old is None else [keras.Model, old.Model]

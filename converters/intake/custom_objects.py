@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from tfmp.converters.intake.keras2 import gallery
 from tfmp.converters.shared.errors import InputError
 
 # Classes and functions by the names that a Keras file uses for them.
@@ -39,10 +40,8 @@ def objects_in(modules: Sequence[str]) -> CustomObjects:
 
 
 def own_classes() -> CustomObjects:
-    """Layer classes of Keras's own gallery of models, and of Keras 2's H5 files: it reads neither
-    without being given them."""
+    """Classes of Keras 3 for its own files and for those of Keras 2, which it does not find."""
     import keras
-    from keras.src.applications import convnext, inception_resnet_v2
 
     class DepthwiseConv2D(keras.layers.DepthwiseConv2D):
         def __init__(self, *args: object, groups: int = 1, **kwargs: object) -> None:
@@ -51,12 +50,7 @@ def own_classes() -> CustomObjects:
                 raise ValueError(f"DepthwiseConv2D with groups={groups} is not a Keras layer")
             super().__init__(*args, **kwargs)
 
-    return {
-        "CustomScaleLayer": inception_resnet_v2.CustomScaleLayer,
-        "DepthwiseConv2D": DepthwiseConv2D,
-        "LayerScale": convnext.LayerScale,
-        "StochasticDepth": convnext.StochasticDepth,
-    }
+    return {**gallery("keras"), "DepthwiseConv2D": DepthwiseConv2D}
 
 
 def operations() -> CustomObjects:

@@ -102,7 +102,7 @@ class ModelRequest:
         weights = self.path is not None and self.path.suffix.lower() in KERAS_SUFFIXES
         if self.architecture is not None and not weights:
             raise InputError(
-                "an architecture was given, but only a file of weights (.h5, .hdf5) lacks one",
+                "an architecture was given, but only Keras files have one of their own",
                 "Leave --architecture out",
             )
 

@@ -63,21 +63,46 @@ def from_saved_model(
             f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
             "Copy the whole folder again, variables included, or save the model again",
         ) from error
-    functions = dict(sorted(loaded.signatures.items()))
+    signatures = dict(sorted(loaded.signatures.items()))
+    functions = signatures or callables_of(loaded)
     if not functions:
-        return _from_callable(path, loaded, signature)
-    name = _choose(path, signature, list(functions), all_signatures)
-    origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path))
+        raise InputError(
+            f"{path}: this SavedModel has no signatures, and no function that takes tensors of "
+            "known ranks",
+            "Save it with signatures=..., or with an input_signature on its function",
+        )
+    any_of_them = len(functions) == 1 or (all_signatures and bool(signatures))
+    name = _choose(
+        path, signature, functions, "signature" if signatures else "function", any_of_them
+    )
+    notes = () if signatures else (f"has no signatures: its function {name!r} was taken",)
+    origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path), notes)
 
     def opened(name: str) -> Source:
-        _require_features(path, name, functions)
-        _require_dense(path, functions[name])
-        return _in_line(replace(origin, signature=name), functions[name], loaded, signature=True)
+        if signatures:
+            _require_features(path, name, functions)
+            _require_dense(path, functions[name])
+        return _in_line(replace(origin, signature=name), functions[name], loaded, bool(signatures))
 
-    others = [key for key in functions if key != name and not {key, name} <= set(USUAL_SIGNATURES)]
+    usual = set(USUAL_SIGNATURES)  # Keras 3 writes one under two names
+    others = [key for key in signatures if key != name and not {key, name} <= usual]
     if signature is not None or not others:
         return opened(name)
     return replace(opened(name), siblings={key: partial(opened, key) for key in others})
+
+
+def _choose(
+    path: Path, asked: str | None, functions: Mapping[str, TfFunction], kind: str, first: bool
+) -> str:
+    """The function that was asked for, the usual one, or the first if any will do."""
+    usual = [name for name in USUAL_SIGNATURES if name in functions] or [*functions][:first]
+    if asked in functions or (asked is None and usual):
+        return asked or usual[0]
+    lacks = f"no usual {kind}" if asked is None else f"no {kind} {asked!r}"
+    raise InputError(
+        f"{path}: this SavedModel has {lacks}; its {kind}s: {signatures_of(functions)}",
+        "Choose one with --signature",
+    )
 
 
 def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]) -> None:
@@ -146,54 +171,6 @@ def _kinds_taken(path: Path) -> set[str]:
         for function in graph.object_graph_def.concrete_functions.values()
     )
     return {kind for kind in _MAKERS if f"{kind.upper()}_TENSOR_SPEC" in written}
-
-
-def _from_callable(path: Path, loaded: Any, name: str | None) -> Source:
-    """A function of a SavedModel without signatures."""
-    functions = callables_of(loaded)
-    if not functions:
-        raise InputError(
-            f"{path}: this SavedModel has no signatures, and no function that takes tensors of "
-            "known ranks",
-            "Save it with signatures=..., or with an input_signature on its function",
-        )
-    if name is None and len(functions) == 1:
-        (name,) = functions
-    if name is None or name not in functions:
-        asked = "no signatures" if name is None else f"no signatures and no function {name!r}"
-        raise InputError(
-            f"{path}: this SavedModel has {asked}; its functions: {signatures_of(functions)}",
-            "Choose one with --signature",
-        )
-    function = functions[name]
-    note = f"has no signatures: its function {name!r} was taken"
-    origin = Origin(
-        path.name, "savedmodel", path, path_sha256(path), path_size(path), (note,), signature=name
-    )
-    return _in_line(origin, function, loaded)
-
-
-def _choose(path: Path, asked: str | None, names: list[str], all_signatures: bool) -> str:
-    if asked is not None and asked in names:
-        return asked
-    listed = ", ".join(map(repr, names)) or "none"
-    if asked is not None:
-        raise InputError(
-            f"{path}: no signature {asked!r}; this SavedModel has: {listed}",
-            "Choose one with --signature",
-        )
-    if len(names) == 1:
-        return names[0]
-    usual = [name for name in USUAL_SIGNATURES if name in names]
-    if not usual and all_signatures and names:
-        return names[0]
-    if not usual:
-        raise InputError(
-            f"{path}: this SavedModel has the signatures {listed}, but not the usual "
-            "'serving_default'",
-            "Choose one with --signature",
-        )
-    return usual[0]
 
 
 @contextmanager

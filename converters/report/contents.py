@@ -79,7 +79,7 @@ def verdict_table(report: DriftReport) -> Table:
 def latency_table(report: DriftReport) -> Table:
     """The calls that were timed, by number of samples and then by model; without rows if none."""
     found = []
-    for one in (report.reference, *report.candidates):
+    for one in report.models:
         for latency in one.latencies or filter(None, [one.latency]):
             policy = f", Keras {latency.policy}" if latency.policy else ""
             found.append((f"{one.name}{policy}", latency))
@@ -119,7 +119,7 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
 
     Args:
         report: of a comparison.
-        short: leaves out what the verdicts hold for, notes, and the samples and limits.
+        short: leaves out what the verdicts hold for, and the samples and limits.
     """
     parts: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for one in report.candidates:
@@ -154,7 +154,7 @@ def candidate_section(candidate: CandidateReport) -> Section:
         pictures=() if found is None else (layer_picture(found, failed),),
         tables=tuple(tables if found is None else [*tables, layer_table(found)]),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),
-        quiet=tuple(_measured_on(found)),
+        quiet=(*(f"Note: {note}" for note in alike_once(candidate.notes)), *_measured_on(found)),
     )
 
 

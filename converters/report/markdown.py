@@ -7,9 +7,9 @@ from tfmp.converters.drift import Kind
 from tfmp.converters.report.contents import conclusion, latency_table
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.report.summary import headline
-from tfmp.shared import reporting
 from tfmp.shared.html_page import SIGNS, printable
-from tfmp.shared.reporting import Section, Table
+from tfmp.shared.reporting import Section, Table, to_markdown as written
+from tfmp.shared.wording import alike_once
 
 # The Hub's names of tasks, where they differ and the samples do not matter.
 _HUB_TASKS = {Kind.DETECTION: "object-detection"}
@@ -22,8 +22,10 @@ def to_markdown(report: DriftReport) -> str:
 
 def _markdown(report: DriftReport, *more: Section) -> str:
     heading = f"{SIGNS[report.verdict]} Drift report: {report.verdict}"
+    told = [(one.name, note) for one in report.candidates for note in alike_once(one.notes)]
+    notes = Section("Notes", facts=tuple(told))
     timed = Section("Latency", tables=(latency_table(report),))
-    return reporting.to_markdown(heading, headline(report), [conclusion(report), timed, *more])
+    return written(heading, headline(report), [conclusion(report), notes, timed, *more])
 
 
 def to_card(report: DriftReport) -> str:
@@ -32,7 +34,7 @@ def to_card(report: DriftReport) -> str:
     Metrics against labels are also its metadata, `model-index` as the Hub documents it in
     https://huggingface.co/docs/hub/model-cards
     """
-    named = [(file.name, file.sha256) for file in (report.reference, *report.candidates)]
+    named = [(file.name, file.sha256) for file in report.models]
     columns = ("File", "SHA-256")
     files = Table(columns, tuple((name, sum) for name, sum in named if sum), words=columns)
     text = _markdown(report, Section("Files of this report", tables=(files,)))

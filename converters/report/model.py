@@ -249,6 +249,11 @@ class DriftReport:
         )
 
     @property
+    def models(self) -> "tuple[ReferenceReport | CandidateReport, ...]":
+        """The reference and the candidates."""
+        return (self.reference, *self.candidates)
+
+    @property
     def evidence(self) -> Evidence:
         """The measurements without the verdicts."""
         candidates = tuple(candidate.evidence for candidate in self.candidates)

@@ -114,8 +114,8 @@ def asked_for(report: DriftReport, candidate: CandidateReport) -> list[tuple[str
 
 
 def scope(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
-    """The runtime and the open sizes that a verdict holds for, and notes, each with its name."""
-    found = [("note", note) for note in alike_once(candidate.notes)]
+    """The runtime and the open sizes that a verdict holds for, each with its name."""
+    found = []
     if runtime := candidate.runner.details.get(HOLDS_FOR, ""):
         judged = {item.runner.details.get(HOLDS_FOR, "") for item in report.candidates}
         text = runtime

@@ -67,39 +67,6 @@ def uniform_maps(generator: Generator, samples: int) -> Batch:
     return {"feature": (generator.random((samples, 64, 64, 4)) * level).astype(np.float32)}
 
 
-def squeeze_excite() -> keras.Model:
-    """Squeeze and excitation whose sums pass 65,504, as in EfficientNet-B0's first block."""
-    keras.utils.set_random_seed(4)
-    image = keras.Input((112, 112, 3), name="image")
-    x = layers.Conv2D(8, 3, padding="same", activation="relu")(image)
-    gate = ops.sum(x, axis=(1, 2), keepdims=True) / float(112 * 112)
-    gate = layers.Conv2D(4, 1, activation="swish")(gate)
-    gate = layers.Conv2D(8, 1, activation="sigmoid")(gate)
-    x = layers.GlobalAveragePooling2D()(x * gate)
-    return keras.Model(image, layers.Dense(10, name="logits")(x), name="squeeze_excite")
-
-
-def bright_images(generator: Generator, samples: int) -> Batch:
-    level = generator.uniform(2.0, 24.0, (samples, 1, 1, 3))
-    return {"image": (generator.random((samples, 112, 112, 3)) * level).astype(np.float32)}
-
-
-def lstm() -> keras.Model:
-    keras.utils.set_random_seed(5)
-    steps = keras.Input((10, 6), name="steps")
-    x = layers.LSTM(16, return_sequences=True)(steps)
-    return keras.Model(steps, layers.Dense(3, name="out")(layers.LSTM(8)(x)), name="lstm")
-
-
-def gru() -> keras.Model:
-    keras.utils.set_random_seed(6)
-    steps = keras.Input((10, 8), name="steps")
-    x = layers.Dense(24, activation="relu")(steps)
-    x = layers.GRU(12, return_sequences=True)(x)
-    out = layers.Dense(4, activation="softmax", name="tags")(x)
-    return keras.Model(steps, out, name="gru")
-
-
 def two_inputs() -> keras.Model:
     keras.utils.set_random_seed(11)
     first = keras.Input((128, 2), name="input_1")
@@ -113,21 +80,6 @@ def two_inputs() -> keras.Model:
 def two_series(generator: Generator, samples: int) -> Batch:
     return {**normal("input_1", 128, 2)(generator, samples),
             **normal("input_2", 64, 4)(generator, samples)}  # fmt: skip
-
-
-def gelu_block() -> keras.Model:
-    keras.utils.set_random_seed(9)
-    tokens = keras.Input((8, 16), name="tokens")
-    x = layers.LayerNormalization()(tokens)
-    x = layers.Dense(32, activation=keras.activations.gelu)(x)
-    return keras.Model(tokens, layers.Dense(16, name="out")(x) + tokens, name="gelu_block")
-
-
-def group_norm() -> keras.Model:
-    keras.utils.set_random_seed(10)
-    image = keras.Input((8, 8, 16), name="image")
-    x = layers.GroupNormalization(groups=4, epsilon=1e-7)(image)
-    return keras.Model(image, layers.Dense(5, name="out")(x), name="group_norm")
 
 
 _LITE = "TFLiteConverter, float16"
@@ -172,37 +124,11 @@ CASES = [
         slow=True,
     ),
     FieldCase(
-        "google-ai-edge/LiteRT#9249",
-        "SUM over 65,504 makes EfficientNet-B0 NaN",
-        _LITE,
-        squeeze_excite,
-        bright_images,
-        samples=320,
-        to="tflite",
-        slow=True,
-    ),
-    FieldCase(
-        "tensorflow/tensorflow#58668",
-        "LSTM layers need Flex operators",
-        _LITE,
-        lstm,
-        normal("steps", 10, 6),
-        to="tflite",
-        slow=True,
-    ),
-    FieldCase(
         "onnx/tensorflow-onnx#2329",
         "no support for Keras 3",
         "tf2onnx.convert.from_keras",
         two_inputs,
         two_series,
         samples=640,
-    ),
-    FieldCase(
-        "onnx/tensorflow-onnx#2347",
-        "exact GELU: 'erfc is not supported'",
-        "keras.Model.export",
-        gelu_block,
-        normal("tokens", 8, 16),
     ),
 ]

@@ -268,21 +268,6 @@ def large_attention() -> onnx.ModelProto:
     )
 
 
-def tiny_epsilon() -> onnx.ModelProto:
-    return parse(
-        f"""
-        agraph (float[N, 10, 256] x) => (float[N, 10, 32] y)
-        <{CONSTANTS}, float eps = {{1e-12}}> {{
-            {layer_norm("x", "n")}
-            m = MatMul(n, w)
-            y = Add(m, bias)
-        }}
-        """,
-        **weights(10, w=(256, 32)),
-        bias=np.linspace(-1, 1, 32, dtype=np.float32),
-    )
-
-
 def large_constants() -> onnx.ModelProto:
     return parse(
         """
@@ -389,13 +374,6 @@ CASES = [
         "onnxruntime.transformers",
         t5_feed_forward,
         normal("tokens", 8, 64),
-    ),
-    FieldCase(
-        "microsoft/onnxruntime#12726",
-        "rows of a linear layer are its bias alone",
-        _COMMON,
-        tiny_epsilon,
-        normal("x", 10, 256, scale=100.0),
     ),
     FieldCase(
         "microsoft/onnxconverter-common#295",

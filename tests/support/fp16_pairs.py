@@ -125,6 +125,12 @@ def _channels_first(product: type, rest: type) -> Outputs:
     return {"y": fields * scale + offset}
 
 
+def _small_channel_first(product: type, rest: type) -> Outputs:
+    """Fields in units of their own; the last one is below FP16's smallest number."""
+    scale = np.array([100, 1, 2e-8], np.float32)[:, None, None]
+    return {"y": _scores(product, 3, 8, 8).astype(rest) * scale.astype(rest)}
+
+
 def _variance(product: type, rest: type) -> Outputs:
     """A mean of squares less the square of a mean."""
     values = np.float32(12) + _scores(np.float32, 32) * np.float32(0.3)
@@ -231,6 +237,7 @@ PAIRS = (
     Pair("a number that froze", "between_samples", _likelihood),
     Pair("columns down to 2e-8", "between_samples", _columns),
     Pair("channels first, one beside an offset", "between_samples", _channels_first),
+    Pair("channels first, a small one", "between_samples", _small_channel_first),
     Pair("maps beside an offset", "between_places", _beside(0.15, 290, 12, 12, 1)),
     Pair("a forecast beside an offset", "between_places", _beside(0.5, 1500, 48)),
     Pair("waves beside a level of their own", "between_places", _levels, _NUMBERS),

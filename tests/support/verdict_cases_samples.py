@@ -115,15 +115,6 @@ def state(rng: np.random.Generator) -> list[np.ndarray]:
     return [fields(rng, 400, 10, scale, offset) for scale, offset in units]
 
 
-@harmful("temperatures flat on one map in 16, channels first, undeclared", DOUBT)
-def _(rng):
-    """No front on these maps; pressure in pascals hides it from the size of a sample."""
-    wind, heat, pressure = state(rng)
-    lost = flat(heat, some(rng, 400, 1 / 16))
-    exact, received = (np.stack([wind, each, pressure], axis=1) for each in (heat, lost))
-    return one("y", exact, half(received))
-
-
 @harmful("a coefficient of 3e-9 beside a modulus of 10, zero for all", DOUBT)
 def _(rng):
     """A quantity in SI units is 0."""

@@ -150,8 +150,8 @@ class ExperimentReport(Report):
         best = self.shipped
         if best is None:
             return (
-                "No file can be shipped on this evidence: none is proven to be as good as float32 "
-                f"within {self.number(self.task['margin'])} without a FAIL of its drift report."
+                "No file can be shipped yet: it has to be proven as good as float32 within "
+                f"{self.number(self.task['margin'])}, and its drift report must not FAIL."
             )
         assert best.difference is not None
         interval = self._interval(best.difference)
@@ -426,12 +426,3 @@ class ExperimentReport(Report):
         if best is None:
             return "INCONCLUSIVE", "? nothing to ship yet"
         return "PASS", f"✓ ship {best.arm.name}"
-
-    def _markdown(self) -> str:
-        shown = self.table()
-        rule = ("---",) * len(shown.heading)
-        lines = [f"# {self.title}", "", self.conclusion, ""]
-        lines += [f"| {' | '.join(row)} |" for row in (shown.heading, rule, *shown.rows)]
-        lines += ["", self._legend(), ""]
-        lines += [f"- {name}: {'; '.join(texts)}" for name, texts in self.remarks.items()]
-        return "\n".join([*lines, *(f"- {note}" for note in self.notes)])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfmp.fit.report import SUFFIXES
+from tfmp.fit.report import TrainingReport
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.report_files import check_is_path, check_report_path
 
@@ -36,4 +36,4 @@ class FitOptions:
             if getattr(self, name) is not None:
                 check_is_path(name, getattr(self, name))
         if self.report is not None:
-            check_report_path(self.report, SUFFIXES)
+            check_report_path(self.report, TrainingReport.SUFFIXES)

@@ -2,20 +2,19 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from typing import ClassVar
 
 from tfmp.loss_scaling import ODD_JUMP, GradientHealth, Offender
 from tfmp.precision import LayerPrecision
 from tfmp.shared.findings import Finding
-from tfmp.shared.html_page import SIGNS, Bar, framed
-from tfmp.shared.report_files import JsonObject, json_number, json_text, save_report
-from tfmp.shared.reporting import Drawing, Picture, Section, Table, page
+from tfmp.shared.html_page import SIGNS, Bar
+from tfmp.shared.report_files import JsonObject, json_number
+from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
 from tfmp.shared.wording import listed
 
 SCHEMA = "tfmp.training/1"
-SUFFIXES = (".html", ".json", ".md")
 
 # Findings that call for a change, for a look, and others, the worst first.
 _STATUSES = {"problem": "FAIL", "warning": "INCONCLUSIVE", "note": "PASS", "ok": "PASS"}
@@ -84,7 +83,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class TrainingReport:
+class TrainingReport(Report):
     """The course of a `fit` with `MixedPrecision`.
 
     Attributes:
@@ -108,6 +107,8 @@ class TrainingReport:
         environment: versions by package, and the backend of Keras.
         first_loss_scale: the scale of the first step; None without one.
     """
+
+    SUFFIXES: ClassVar[tuple[str, ...]] = (".html", ".json", ".md")
 
     policy: str
     reason: str
@@ -193,134 +194,103 @@ class TrainingReport:
             **{name: _finite_json(value) for name, value in asdict(self).items()},
         }
 
-    def _repr_html_(self) -> str:
-        """The page, in a notebook."""
-        return framed(f"{SIGNS[self.verdict]} {self.conclusion}", self.to_html())
+    @property
+    def heading(self) -> str:
+        return f"Training of “{self.model or 'a model'}” in {self.policy}"
 
-    def save(self, path: str | Path) -> Path:
-        """Writes the report: `.html` as a self-contained page, `.json` as data, `.md` as Markdown.
+    @property
+    def signal(self) -> tuple[str, str]:
+        return self.verdict, _TITLES[self.verdict]
 
-        Raises:
-            ValueError: the path has another suffix, or the file cannot be written.
-        """
-        renderers = {
-            ".html": self.to_html,
-            ".json": lambda: json_text(self.to_dict()),
-            ".md": self.to_markdown,
-        }
-        return save_report(path, renderers)
-
-    # --- the page and Markdown ---
-
-    def to_html(self) -> str:
-        """A page with inline style and pictures, without scripts or external resources."""
-        title = f"Training of “{self.model}” in {self.policy}"
-        told = _TITLES[self.verdict]
-        return page(title, title, self.conclusion, self.sections(), self.verdict, told)
-
-    def sections(self) -> list[Section]:
-        """The parts of the page."""
-        from tfmp.fit import figures
-
-        readings = self.loss_scales
-        is_half = self.layer_dtype == "float16"
-        curves = figures.metric_curves(self.curves, self.first_epoch)
-        measured = [one for one in readings if one.largest_gradient]
+    def sections(self, on_page: bool = True) -> list[Section]:
+        names = ("epoch", *self.curves)
+        length = max(map(len, self.curves.values()), default=0)
+        epochs = Table(
+            names,
+            tuple(
+                (
+                    f"{self.first_epoch + place + 1}",
+                    *(f"{curve[place]:.5g}" for curve in self.curves.values()),
+                )
+                for place in range(length)
+            ),
+            "The logs of each epoch" if on_page else "",
+            folded=on_page,
+        )
         heading = ("layer", "class", "computes in", "weights", "because")
-        more = len(self.layers) - _MOST_LAYERS
-        in_range = (
-            "The largest scaled gradient value of each variable lies in the band."
-            + " Values between the lowest two lines lose precision, values below the lowest line "
-            "are 0, and one value above the highest skips a step." * is_half
+        most = _MOST_LAYERS if on_page else len(self.layers)
+        more = len(self.layers) - most
+        # Keras averages over all steps; a gap says that there was none to average.
+        gap = (
+            "Training values are means over the steps that were applied; a gap is an epoch in "
+            "which the value was not finite."
         )
         return [
-            Section("Findings", lines=(*self._events_told(), *self._findings_told())),
+            Section("Findings", lines=(*self._findings_told(), *self._events_told())),
             Section(
                 "Loss and metrics",
-                drawings=tuple(Drawing(f"{name} by epoch", svg) for name, svg in curves),
-                quiet=(
-                    "Each curve has one point for each epoch. Training values are means over the "
-                    "steps that were applied; a gap is an epoch in which the value was not finite.",
-                )
-                if curves
-                else (),
+                drawings=self._metric_drawings() if on_page else (),
+                tables=(epochs,),
+                quiet=(gap,) if self.curves else (),
             ),
-            Section(
-                "Loss scale and skipped steps",
-                drawings=(
-                    Drawing(
-                        "The loss scale at each reading, and the steps that were skipped since the "
-                        "reading before. A dynamic scale skips a few steps at the start and one "
-                        "now and then after it has grown.",
-                        figures.scale_and_skips(
-                            [one.step for one in readings],
-                            [one.loss_scale for one in readings],
-                            [one.skipped_steps for one in readings],
-                            readings[-1].step - self.steps if readings else 0,
-                        ),
-                    ),
-                ),
-                pictures=(
-                    Picture(
-                        "Variables whose gradients were not finite, the first offender first",
-                        self._offender_bars(),
-                    ),
-                ),
-            ),
-            Section(
-                "Gradients" + " against the range of FP16" * is_half,
-                drawings=(
-                    Drawing(
-                        in_range,
-                        figures.gradient_range(
-                            [one.step for one in measured],
-                            [one.largest_gradient for one in measured],
-                            [one.smallest_gradient for one in measured],
-                            is_half,
-                        ),
-                    ),
-                ),
-                pictures=(
-                    Picture(
-                        "Values that FP16 makes 0 though float32 does not, as a share of the "
-                        "variable's gradient in the latest measured step",
-                        self._underflow_bars(),
-                    ),
-                ),
-            ),
+            *(self._measured() if on_page else ()),
             Section(
                 "Plan",
-                tables=(Table(heading, self._layer_rows()[:_MOST_LAYERS], words=heading),),
+                tables=(Table(heading, self._layer_rows()[:most], words=heading),),
                 quiet=(f"{more} more layers are in the JSON report.",) if more > 0 else (),
             ),
             Section("Evidence", facts=tuple(self._evidence().items())),
         ]
 
-    def to_markdown(self) -> str:
-        """The conclusion, the findings, the losses and the plan, as Markdown."""
-        parts = [
-            f"# Training of {self.model or 'a model'}: {_TITLES[self.verdict]}",
-            self.conclusion,
+    def _metric_drawings(self) -> tuple[Drawing, ...]:
+        from tfmp.fit import figures
+
+        curves = figures.metric_curves(self.curves, self.first_epoch)
+        return tuple(Drawing(f"{name} by epoch", svg) for name, svg in curves)
+
+    def _measured(self) -> list[Section]:
+        """The loss scale, the skipped steps and the gradients over the steps."""
+        from tfmp.fit import figures
+
+        readings = self.loss_scales
+        is_half = self.layer_dtype == "float16"
+        measured = [one for one in readings if one.largest_gradient]
+        in_range = (
+            "The largest scaled gradient value of each variable lies in the band."
+            + " Values between the lowest two lines lose precision, values below the lowest line "
+            "are 0, and one value above the highest skips a step." * is_half
+        )
+        scale = Drawing(
+            "The loss scale at each reading, and the steps that were skipped since the reading "
+            "before. A dynamic scale skips a few steps at the start and one now and then after it "
+            "has grown.",
+            figures.scale_and_skips(
+                [one.step for one in readings],
+                [one.loss_scale for one in readings],
+                [one.skipped_steps for one in readings],
+                readings[-1].step - self.steps if readings else 0,
+            ),
+        )
+        gradients = figures.gradient_range(
+            [one.step for one in measured],
+            [one.largest_gradient for one in measured],
+            [one.smallest_gradient for one in measured],
+            is_half,
+        )
+        offenders = Picture(
+            "Variables whose gradients were not finite, the first offender first",
+            self._offender_bars(),
+        )
+        lost = Picture(
+            "Values that FP16 makes 0 though float32 does not, as a share of the variable's "
+            "gradient in the latest measured step",
+            self._underflow_bars(),
+        )
+        title = "Gradients" + " against the range of FP16" * is_half
+        return [
+            Section("Loss scale and skipped steps", drawings=(scale,), pictures=(offenders,)),
+            Section(title, drawings=(Drawing(in_range, gradients),), pictures=(lost,)),
         ]
-        told = (*self._findings_told(), *self._events_told())
-        if told:
-            parts += ["## Findings", "\n".join(f"- {line}" for line in told)]
-        names = list(self.curves)
-        if names:
-            length = max(map(len, self.curves.values()))
-            rows = [
-                (
-                    f"{self.first_epoch + place + 1}",
-                    *(f"{self.curves[n][place]:.5g}" for n in names),
-                )
-                for place in range(length)
-            ]
-            parts += ["## Epochs", _table(("epoch", *names), rows, "---:")]
-        if self.layers:
-            rows = [(path, kind, dtype, why) for path, kind, dtype, _, why in self._layer_rows()]
-            parts += ["## Plan", _table(("layer", "class", "computes in", "because"), rows, "---")]
-        parts.append("\n".join(f"- {name}: {value}" for name, value in self._evidence().items()))
-        return "\n\n".join(parts)
 
     def _events_told(self) -> tuple[str, ...]:
         return tuple(f"? step {event.step:,}: {event.text}" for event in self.events)
@@ -422,10 +392,3 @@ def median_seconds_per_step(epochs: list[float]) -> float | None:
 
 def _steps(count: int) -> str:
     return f"{count:,} step{'' if count == 1 else 's'}"
-
-
-def _table(heading: Sequence[str], rows: Iterable[Sequence[str]], line: str) -> str:
-    """A table of Markdown."""
-    cells = [heading, [line] * len(heading), *rows]
-    escaped = ([cell.replace("|", "\\|") for cell in row] for row in cells)
-    return "\n".join(f"| {' | '.join(row)} |" for row in escaped)

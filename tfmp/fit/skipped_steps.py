@@ -75,8 +75,8 @@ def _tensorflow_step(model: keras.Model, step: Callable[..., Any], batch: Tensor
     layers_states, means = _layers_states(model), _means(model)
     is_skipped = watch_skips(scaled_optimizers(model))
     before = _begun(means, _values([*layers_states, *_metrics_variables(model)]))
-    for mean in means:
-        mean.total.assign(before[id(mean.total)])
+    for variable in (variable for mean in means for variable in (mean.total, mean.count)):
+        variable.assign(before[id(variable)])
     logs = step(batch)
     # Constants, which may be large, are not written.
     written = [*maybe_assigned(layers_states), *_metrics_variables(model)]
@@ -111,12 +111,14 @@ def _jax_step(
 
 
 def _begun(means: Iterable[keras.metrics.Mean], values: _Values) -> _Values:
-    """The values before a step, with sums that are 0 where no step was applied yet."""
-    totals = {id(mean.total) for mean in means}
-    return {
-        key: ops.where(ops.isfinite(value), value, 0) if key in totals else value
-        for key, value in values.items()
-    }
+    """The values before a step, with means without values where no step was applied yet."""
+    begun = dict(values)
+    for mean in means:
+        if id(mean.total) in values:
+            finite = ops.isfinite(values[id(mean.total)])
+            for variable in (mean.total, mean.count):
+                begun[id(variable)] = ops.where(finite, values[id(variable)], 0)
+    return begun
 
 
 def _kept(
@@ -129,9 +131,10 @@ def _kept(
     }
     for mean in means:
         if id(mean.count) in before:
+            # Keras divides by a count of 0 as by an infinity.
             is_empty = ops.logical_and(skipped, before[id(mean.count)] == 0)
-            total = kept[id(mean.total)]
-            kept[id(mean.total)] = ops.where(is_empty, float("nan"), total)
+            for variable, value in ((mean.total, float("nan")), (mean.count, 1.0)):
+                kept[id(variable)] = ops.where(is_empty, value, kept[id(variable)])
     return kept
 
 

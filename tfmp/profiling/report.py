@@ -136,10 +136,9 @@ class ProfileReport(StepReport):
         saved = "" if memory is None else f" and {memory:.2g} times the memory"
         if between is None:
             n = self.rounds
-            rounds = "1 round, which gives" if n == 1 else f"{n} rounds, which give"
             return (
-                f"Whether {best.variant} is worth it on {self.device.name} is open: {speedup:.2f} "
-                f"times the speed{saved} of {base.variant} in {rounds} no interval: measure "
+                f"Too few rounds to say whether {best.variant} is worth it on {self.device.name}: "
+                f"{speedup:.2f} times the speed{saved} of {base.variant} in {n}; measure "
                 f"{FEWEST_FOR_INTERVAL} or more"
             )
         is_it = "is worth it" if self.worth_it else "is not worth it"

@@ -7,6 +7,7 @@ from .archive import (
 )
 from .reader import (
     ModelFile as ModelFile,
+    gallery as gallery,
     hints_hidden as hints_hidden,
     load_weights as load_weights,
     model_file as model_file,

@@ -1,5 +1,6 @@
 """A file of Keras 1 or 2 as a model of Keras 2."""
 
+import importlib
 import json
 import logging
 import shutil
@@ -68,7 +69,10 @@ def read_model(
     foreign = None if unsafe_load else code_in_architecture(config, custom_objects)
     if foreign is not None:
         raise InputError(foreign)
-    known = {**_gallery(), **custom_objects}
+    import tensorflow as tf
+
+    # MobileNets name this function without a module.
+    known = {**gallery("tf_keras"), "relu6": tf.nn.relu6, **custom_objects}
     with hints_hidden():
         if archive.zipped:
             with _rewritten(archive.path, config) as path:
@@ -157,16 +161,15 @@ def _imported(archive: Archive) -> Any:
     return tf_keras
 
 
-def _gallery() -> dict[str, Any]:
-    """Objects that Keras's own gallery of models defines, and does not know in files."""
-    import tensorflow as tf
-    from tf_keras.src.applications import convnext, inception_resnet_v2
-
+def gallery(library: str) -> dict[str, Any]:
+    """Layer classes that the gallery of models of "keras" or "tf_keras" holds, and its files do not
+    find."""
+    convnext = importlib.import_module(f"{library}.src.applications.convnext")
+    inception = importlib.import_module(f"{library}.src.applications.inception_resnet_v2")
     return {
-        "CustomScaleLayer": inception_resnet_v2.CustomScaleLayer,
+        "CustomScaleLayer": inception.CustomScaleLayer,
         "LayerScale": convnext.LayerScale,
         "StochasticDepth": convnext.StochasticDepth,
-        "relu6": tf.nn.relu6,
     }
 
 

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfmp.converters.shared.frameworks import TfFunction
+from tfmp.converters.shared.tensors import TensorSpec
 
 
 def signatures_of(functions: Mapping[str, TfFunction]) -> str:
     """Each function with its inputs, for a message."""
     texts = []
     for name, function in functions.items():
-        specs = ", ".join(f"{spec.dtype.name}[{_sizes(spec)}]" for spec in _tensors(function))
-        texts.append(f"{name!r} ({specs})")
+        specs = [TensorSpec("", tuple(one.shape), one.dtype.name) for one in _tensors(function)]
+        texts.append(f"{name!r} ({', '.join(f'{spec.dtype}{spec.sizes}' for spec in specs)})")
     return ", ".join(texts)
 
 
@@ -51,7 +52,3 @@ def _tensors(function: TfFunction) -> list[Any]:
 
     leaves = tf.nest.flatten(function.structured_input_signature)
     return [leaf for leaf in leaves if isinstance(leaf, tf.TensorSpec)]
-
-
-def _sizes(spec: Any) -> str:
-    return ", ".join("?" if size is None else str(size) for size in spec.shape)

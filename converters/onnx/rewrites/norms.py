@@ -19,7 +19,7 @@ from tfmp.converters.onnx.graph import (
     with_constant,
 )
 from tfmp.converters.onnx.rewrites.fused_norms import fuse
-from tfmp.converters.onnx.rewrites.roots import Root, lower_bound, root_of, square_of
+from tfmp.converters.onnx.rewrites.roots import Root, root_of, square_of
 
 # A mean over more elements than this is taken of scaled ones, lest their length overflow: it is
 # the square root of this, 64, times the root mean square, which then may reach 1023.
@@ -40,8 +40,6 @@ def rewrite_norms(pattern: Pattern) -> None:
         _sum_of_squares(pattern, node)
     for node in pattern.nodes("Reciprocal"):
         _divide_instead(pattern, node)
-    for node in pattern.nodes("Max", "Clip"):
-        _visible_floor(pattern, node)
 
 
 def _average(pattern: Pattern, node: ir.Node) -> None:
@@ -157,7 +155,7 @@ def _divide_instead(pattern: Pattern, node: ir.Node) -> None:
     if not products or any(product.inputs[0] is product.inputs[1] for product in products):
         return
     if bound is not None:
-        # min(1 / length, c) is 1 / max(length, 1 / c); see `_visible_floor` for the smallest one.
+        # min(1 / length, c) is 1 / max(length, 1 / c); some hardware flushes smaller ones to zero.
         assert found is not None
         floor = max(1 / found[1], pattern.numbers.smallest_normal)
         constant = pattern.scalar(floor, f"{output.name}_floor")
@@ -172,25 +170,3 @@ def _divide_instead(pattern: Pattern, node: ir.Node) -> None:
 def _is_length(pattern: Pattern, value: ir.Value | None) -> bool:
     """Whether a value cannot be negative because it is a length or a root."""
     return pattern.made_by(value, "ReduceL2", "ReduceL1", "Sqrt", "Abs") is not None
-
-
-def _visible_floor(pattern: Pattern, node: ir.Node) -> None:
-    """A floor under a length that every FP16 hardware sees.
-
-    Some flush subnormal numbers to zero, and a floor that is one. Shorter vectors than the new
-    floor have subnormal elements only, of which FP16 holds a few digits at best.
-    """
-    found = lower_bound(node) if len(node.inputs) > 1 else None
-    if found is None or not 0 < found[1] < pattern.numbers.smallest_normal:
-        return
-    value, _ = found
-    if pattern.made_by(value, "ReduceL2", "ReduceL1", "Sqrt") is None:
-        return
-    name = node.outputs[0].name
-    floor = pattern.scalar(pattern.numbers.smallest_normal, f"{name}_floor")
-    result = pattern.add(node, "Max", [value, floor], "visible")
-    pattern.replace(
-        node.outputs[0],
-        result,
-        f"the floor {found[1]:.3g} became {pattern.numbers.title}'s smallest normal number",
-    )

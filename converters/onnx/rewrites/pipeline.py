@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph import Pattern, node_matcher, remove_unused
-from tfmp.converters.onnx.rewrites.clips import rewrite_clips
 from tfmp.converters.onnx.rewrites.exponentials import rewrite_exponentials
 from tfmp.converters.onnx.rewrites.masks import rewrite_masks
 from tfmp.converters.onnx.rewrites.norms import rewrite_norms
@@ -28,7 +27,6 @@ STAGES = (
     move_transposes,
     scale_before,
     fold_scales,  # into the normalizations that came before
-    rewrite_clips,  # last: others make a Clip
 )
 
 

@@ -1,7 +1,5 @@
 """Transposes in front of products, which ONNX Runtime's optimizer does not survive in FP16."""
 
-import onnx_ir as ir
-
 from tfmp.converters.onnx.graph import Pattern, integers, moves_first_axis, rank_of
 
 
@@ -19,7 +17,7 @@ def move_transposes(pattern: Pattern) -> None:
         # A product with a matrix keeps all axes but the last one in their places.
         if value is None or matrix is None or rank_of(matrix) != 2 or order[-1] != len(order) - 1:
             continue
-        product = pattern.add(node, "MatMul", [value, matrix], "before", _shape(value, matrix))
+        product = pattern.add(node, "MatMul", [value, matrix], "before", None)
         turned = pattern.add(node, "Transpose", [product], "behind", None, perm=order)
         pattern.replace(
             node.outputs[0],
@@ -27,9 +25,3 @@ def move_transposes(pattern: Pattern) -> None:
             "the Transpose before it moved behind it: ONNX Runtime crashes on the other order in "
             "FP16",
         )
-
-
-def _shape(value: ir.Value, matrix: ir.Value) -> ir.Shape | None:
-    if value.shape is None or matrix.shape is None:
-        return None
-    return ir.Shape([*value.shape[:-1], matrix.shape[-1]])

@@ -140,7 +140,8 @@ def audit_model(
     if not isinstance(source, Source):
         raise InputError(
             f"model {source.name!r} is an ONNX graph; the audit follows the operations of a Keras "
-            "or TensorFlow model. Inspect the model that it was exported from."
+            "or TensorFlow model",
+            "Inspect the model that it was exported from, or convert it with --data and --explain",
         )
     model = without_gaps(source)[0]
     graph = Graph(model.graph, len(model.inputs))

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfmp.converters.intake import Source, probe
-from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import PLAIN
-from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, relative_l2
+from tfmp.converters.shared.tensors import Batch, TensorSpec, relative_l2
 
 # Rows of the batch whose answers are compared with those of each row by itself.
 _ROWS = 3
@@ -24,9 +23,6 @@ def batch_size(source: Source, asked: int | None) -> int | None:
 
     Returns:
         None where the first axis stays open, as does one that holds no samples.
-
-    Raises:
-        InputError: the model fixes another batch size.
     """
     # States and scalars may have sizes of their own.
     given = [spec for spec in source.inputs if spec.shape and spec.name not in source.layout.states]
@@ -36,18 +32,8 @@ def batch_size(source: Source, asked: int | None) -> int | None:
         return None
     by_keras = source.origin.format == "keras"
     if len(fixed) == 1 and (by_keras or None not in sizes):
-        if asked not in (1, *fixed):
-            raise InputError(
-                f"batch_size: the model's inputs fix the batch at {fixed.pop()}, received {asked}. "
-                "Leave the batch size out, or build the model with a free batch axis."
-            )
         return fixed.pop()
     if fixed:
-        if asked not in (None, 1):
-            raise InputError(
-                f"batch_size: the model's inputs begin with different sizes, received {asked}: "
-                f"{describe(source.inputs)}. Fix each of them with --input-shape."
-            )
         return None
     is_batch = asked != 1 or by_keras or source.layout != PLAIN or _rows_are_samples(source)
     return asked if is_batch else None

@@ -102,7 +102,7 @@ def export_tflite(
         scaling: what the host does to outputs of the only source, by name, for the metadata.
 
     Raises:
-        InputError: the model fixes another batch size, or the folder cannot be written.
+        InputError: the folder cannot be written.
         ConversionError: the model cannot become such a file; the text names the ops and layers.
     """
     signatures = {SIGNATURE: source} if isinstance(source, Source) else dict(source)
@@ -237,7 +237,9 @@ def _check_runs(draft: Path, source: Source, file: TFLiteFile) -> Iterable[str]:
         # Some models divide by ones of their inputs, and some do not know ids past zero.
         failure = None
         for fill in (np.ones, np.zeros):
-            batch = {spec.name: fill(spec.shape, spec.dtype) for spec in signature.inputs}
+            sizes = ([size or 0 for size in spec.shape] for spec in signature.inputs)
+            pairs = zip(signature.inputs, sizes, strict=True)
+            batch = {spec.name: fill(size, spec.dtype) for spec, size in pairs}
             try:
                 worker.call("run", batch)
                 break

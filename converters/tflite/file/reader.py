@@ -182,7 +182,7 @@ class TFLiteModel:
         shape = [size or 0 for size in tensor.spec.shape]
         try:
             data = self.content.buffers[tensor.buffer].data
-            return data.view(tensor.spec.dtype).reshape(shape)  # type: ignore[no-any-return]
+            return data.view(tensor.spec.dtype).reshape(shape)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{self.path}: the value of {tensor.spec} has {tensor.nbytes:,} bytes, which do "
@@ -214,8 +214,11 @@ class TFLiteModel:
         number = max(code.builtinCode, code.deprecatedBuiltinCode)
         custom = number == _CUSTOM
         name = code.customCode.decode() if custom else _OPERATOR_NAMES[number]
-        ends = ([] if one is None else one.tolist() for one in (operator.inputs, operator.outputs))
-        return Operator(subgraph, index, name, *map(tuple, ends), custom)
+        inputs, outputs = (
+            () if one is None else tuple(one.tolist())
+            for one in (operator.inputs, operator.outputs)
+        )
+        return Operator(subgraph, index, name, inputs, outputs, custom)
 
     def _signature(self, definition: schema.SignatureDefT) -> Signature:
         tensors = self.tensors[definition.subgraphIndex]

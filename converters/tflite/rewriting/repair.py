@@ -166,13 +166,13 @@ def _lost_angles(source: Source, seen: Magnitudes) -> dict[str, None]:
 def _lost_values(source: Source, seen: Magnitudes) -> dict[str, None]:
     """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
     graph = Graph(source.graph, len(source.inputs))
-    told = {}
+    told: dict[str, None] = {}
     for name, spec in zip(graph.inputs, source.inputs, strict=True):
         one = seen.get(name)
         if one is not None and one.vanished > _VANISHING * one.nonzero:
             told[
-                f"input {spec.name}: FP16 makes numbers from {one.smallest:.3g} on zero. Scale "
-                "them before the model"
+                f"input {spec.name}: FP16 makes zero of small numbers, such as {one.smallest:.3g}. "
+                "Scale them before the model"
             ] = None
     for node in graph.nodes:
         if node.op == "Sub" and seen.keys() >= {*node.inputs, *node.outputs}:

@@ -224,10 +224,6 @@ def test_files_of_the_same_name_are_told_apart(folder):
             "--task 'y=other': 'y' has a task already. Give one.",
         ),
         ("onnx dense.keras --state h=a --state h=b", "'h=b': 'h' was given already. Give it once."),
-        (
-            "onnx dense.keras --input-shape features=1,6 --input-shape features=2,6",
-            "--input-shape 'features=2,6': 'features' has a shape already. Give one.",
-        ),
         ("validate dense.keras . --data good.npz", "received suffix ''. Name the"),
         ("report drift.json --report drift.json", "drift.json: already exists"),
         ("report drift.json --report ./drift.json --force", "this command reads this file. Name"),

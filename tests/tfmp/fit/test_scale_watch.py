@@ -67,7 +67,7 @@ def test_bfloat16_loses_no_gradient_that_fp16_would(tmp_path):
     assert all(row.underflow == 0.0 for row in callback.report.gradients.variables)
     assert "gradients: norm" in str(callback.report)
     assert "65504" not in str(callback.report)
-    assert "65504" not in callback.report.to_html()
+    assert "65504" not in callback.report._repr_html_()
     (record,) = map(json.loads, (tmp_path / "tfmp.jsonl").read_text().splitlines())
     assert record["underflow"] == 0.0
     assert "headroom_bits" not in record

@@ -42,7 +42,7 @@ def test_a_table_shows_every_cell_as_text():
 def test_every_figure_of_a_page_has_a_name_for_those_who_do_not_see_it():
     pages = [page for wing in ("tfmp", "converters") for page in (ROOT / wing).rglob("*.j2")]
     figures = {page.name: re.findall(r"<figure[^>]*>", page.read_text()) for page in pages}
-    assert sum(map(len, figures.values())) >= 7
+    assert sum(map(len, figures.values())) >= 1
     nameless = {
         name: figure
         for name, found in figures.items()

@@ -1,4 +1,3 @@
-from .markdown import to_markdown as to_markdown
 from .report import Report as Report
 from .sections import (
     Command as Command,

@@ -75,7 +75,7 @@ class Report:
     def _markdown(self) -> str:
         _, told = self.signal
         heading = f"{self.heading}: {told}" if told else self.heading
-        return to_markdown(heading, self.conclusion, self.sections(on_page=False))
+        return to_markdown(heading, self._paragraph(), self.sections(on_page=False))
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.json` as data, `.html` as a self-contained page, `.md` as Markdown.

@@ -6,23 +6,8 @@ from onnx import TensorProto
 from tf2onnx.graph import Graph, Node
 from tf2onnx.handler import tf_op
 from tf2onnx.onnx_opset.controlflow import Select as TensorSelect
-from tf2onnx.onnx_opset.nn import ConvOp
 
 from tfmp.converters.onnx.export.handlers.building import Builder, handler, shape_of
-
-
-@tf_op("Conv3D")
-class GroupedConv3D(ConvOp):
-    """3-D convolutions with groups, for which tf2onnx takes one group."""
-
-    @classmethod
-    def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
-        channels_last = node.get_attr_str("data_format") == "NDHWC"
-        channels = shape_of(ctx, node.input[0])[-1 if channels_last else 1]
-        per_group = shape_of(ctx, node.input[1])[-2]
-        super().version_13(ctx, node, **kwargs)
-        if channels > 0 and per_group > 0:
-            node.set_attr("group", channels // per_group)
 
 
 @tf_op(["Select", "SelectV2"])

@@ -49,12 +49,12 @@ def test_the_only_function_is_taken_as_it_infers(tmp_path: Path):
 
 def test_one_of_several_is_chosen_by_name(tmp_path: Path):
     path = saved(Pair(), tmp_path / "m")
-    message = r"has no signatures; its functions: '__call__' \(float32\[\?, 3\]\), 'encode' .*"
+    message = r"has no usual function; its functions: '__call__' \(float32\[\?, 3\]\), 'encode' .*"
     with pytest.raises(InputError, match=message + r"Choose one with --signature"):
         open_source(path)
     (received,) = open_source(path, signature="encode").forward({"x": X}).values()
     np.testing.assert_array_equal(received, X + 3)
-    with pytest.raises(InputError, match="no signatures and no function 'decode'"):
+    with pytest.raises(InputError, match="has no function 'decode'; its"):
         open_source(path, signature="decode")
 
 

@@ -154,11 +154,9 @@ def test_over_several_axes_the_epsilon_counts_once():
             "m = Min(i, far)  y = Mul(x, m)",
             ["ReduceL2", "Max", "Div"],
         ),
-        ("r = ReduceL2(x, axis)  m = Clip(r, tiny)  y = Div(x, m)", ["ReduceL2", "Max", "Div"]),
         (
-            "sq = Pow(x, two)  s = ReduceSum(sq, axis)  r = Pow(s, half)  m = Clip(r, tiny)  "
-            "y = Div(x, m)",
-            ["ReduceL2", "Max", "Div"],
+            "sq = Pow(x, two)  s = ReduceSum(sq, axis)  r = Pow(s, half)  y = Div(x, r)",
+            ["ReduceL2", "Div"],
         ),
         (
             "sq = Mul(x, x)  s = ReduceSum(sq, axis)  r = Pow(s, minus)  y = Mul(x, r)",
@@ -166,10 +164,10 @@ def test_over_several_axes_the_epsilon_counts_once():
         ),
         ("sq = Mul(x, x)  s = ReduceSum(sq, axis)  y = Div(x, s)", ["ReduceSumSquare", "Div"]),
     ],
-    ids=["bare", "tensorflow", "keras", "torch", "power", "inverse power", "squared"],
+    ids=["bare", "tensorflow", "keras", "power", "inverse power", "squared"],
 )
 def test_lengths_are_not_squared_in_fp16(body: str, kinds: list[str]):
-    numbers = ", float far = {1e12}, float tiny = {1e-12}, float half = {0.5}, float minus = {-0.5}"
+    numbers = ", float far = {1e12}, float half = {0.5}, float minus = {-0.5}"
     model = graph(body, numbers)
     changed, _ = rewritten(model)
     assert op_types(changed) == kinds
@@ -311,12 +309,11 @@ def test_a_rewrite_in_a_body_reads_the_outer_graph():
         "sq = Mul(x, x)  s = ReduceSum(sq, axis)  m = Max(s, low)  r = Sqrt(m)  y = Div(x, r)",
         "sq = Mul(x, x)  s = ReduceSum(sq, axis)  r = Sqrt(s)  i = Reciprocal(r)  "
         "m = Min(i, far)  y = Mul(x, m)",
-        "r = ReduceL2(x, axis)  m = Clip(r, tiny)  y = Div(x, m)",
     ],
-    ids=["floor", "lowest floor", "ceiling", "clip"],
+    ids=["floor", "lowest floor", "ceiling"],
 )
 def test_a_dead_row_has_a_length_that_every_hardware_divides_by(body: str):
-    model = graph(body, ", float far = {1e12}, float tiny = {1e-12}, float low = {1e-30}")
+    model = graph(body, ", float far = {1e12}, float low = {1e-30}")
     x = sample(0)
     x[1] = 0
     converted, report = half(model)

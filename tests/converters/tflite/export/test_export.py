@@ -134,8 +134,6 @@ def test_a_batch_size_that_the_model_fixes_is_kept(
 ) -> None:
     fixed = replace(source, inputs=tuple(replace(s, shape=(3, 4)) for s in source.inputs))
     assert TFLiteModel(export(fixed, tmp_path / "model.tflite").path).batch_size == 3
-    with pytest.raises(InputError, match="inputs fix the batch at 3, received 2"):
-        export_tflite(fixed, tmp_path / "model.tflite", batch_size=2)
 
 
 def of_function(function: Callable, *specs: tf.TensorSpec) -> Source:
