@@ -181,15 +181,6 @@ def test_no_more_batches_are_taken_than_asked_for():
 # --- table, dict, picture ---
 
 
-def test_the_table_names_scale_margin_and_layers():
-    lines = str(calibrate(linear(2.0**-30), (X, Y), batch_size=40)).splitlines()
-    assert lines[0].startswith("Recommended static loss scale: ")
-    assert "8 times that still fits below 65504" in lines[1]
-    assert lines[3].split()[:3] == ["layer", "dtype", "largest"]
-    assert lines[5].split()[:2] == ["only", "float16"]
-    assert lines[5].split()[-1] == "0.00%"
-
-
 def test_a_notebook_shows_picture_and_table():
     report = calibrate(small(), (X, Y))
     headline, page = headline_and_page(report._repr_html_())

@@ -10,7 +10,6 @@ from keras import layers, ops
 from notebook_cells import headline_and_page
 from probe_layer import Probe
 
-import tfmp
 from tfmp import PrecisionPlan, plan, policy_scope, revert
 from tfmp.precision.plan_table import LayerPrecision
 
@@ -225,33 +224,6 @@ def test_the_second_plan_sees_the_model_as_it_was_before_the_first():
 
 
 # --- saving ---
-
-
-@pytest.mark.slow
-def test_a_run_continued_from_a_file_is_the_run_that_was_not_interrupted(tmp_path):
-    x, y = data()
-
-    def train(model):
-        callback = tfmp.MixedPrecision("mixed_float16")
-        model.fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[callback])
-
-    model = small_model()
-    train(model)
-    model.save(tmp_path / "model.keras")
-    train(model)
-    with policy_scope("mixed_bfloat16"):
-        loaded = keras.models.load_model(tmp_path / "model.keras")
-        train(loaded)
-    assert [layer.compute_dtype for layer in loaded.layers] == [
-        layer.compute_dtype for layer in model.layers
-    ]
-    # The counters of what was measured may differ: a loaded model's function is traced anew.
-    trained = [
-        [*each.variables, *each.optimizer.inner_optimizer.variables, each.optimizer.dynamic_scale]
-        for each in (model, loaded)
-    ]
-    for ours, theirs in zip(*map(as_arrays, trained), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
 
 
 # --- policy_scope ---

@@ -81,16 +81,6 @@ FAMILIES = {
             luong(layers.AdditiveAttention()),
         ],
     ),
-    "activations": (
-        SEQUENCE,
-        lambda: [
-            layers.PReLU(),
-            layers.LeakyReLU(),
-            layers.ELU(),
-            layers.Softmax(),
-            *map(layers.Activation, ("selu", "mish", "softplus", "sigmoid", "log_softmax")),
-        ],
-    ),
     "preprocessing": (
         VECTOR,
         lambda: [

@@ -134,7 +134,8 @@ class Measurement:
         if any(self.setting.lookups) and self._fails(self._parts()):
             self._let_lookups_follow()
         self._widen(self._fails)
-        if adds_float32:
+        added = {_dtype(one) for one in self._first.outcome.losses}
+        if adds_float32 and added == {"float32"}:  # others were cast by the code
             self._widen(self._adds_16_bits)
         outcome = self._run_once(self._parts())
         made = zip(outcome.made, outcome.places, strict=True)
@@ -173,7 +174,7 @@ class Measurement:
     def _widen(self, problem: "_Problem", on: _Baseline | None = None) -> None:
         """Makes parts float32, the one called last first, until there is no problem.
 
-        Those that it does without are taken out again; all of them if they do not mend it.
+        Those that it does without are taken out again.
 
         Args:
             problem: tells of one.
@@ -187,7 +188,7 @@ class Measurement:
             before = [one for one in reversed(calls) if one < told[1]]
             left = [one for one in (OWN, *before, *calls) if one not in parts]
             if not left:
-                return  # float32 of all parts does not mend it
+                break
             added.append(left[0])
             parts |= {left[0]}
         for one in added[:-1]:
@@ -233,8 +234,8 @@ class Measurement:
         end, count = len(self.piece.call.inner), len(self._places)
         try:
             found = self._settled(on, parts)
-        except Exception as failure:  # some of the parts alone make dtypes that do not meet
-            return self._failure(failure)
+        except Exception as raised:  # some of the parts alone make dtypes that do not meet
+            return self._failure(raised)
         lost = errors(self._numbers(found), on.exact, on.least)
         places = [end if p is None else p for p in self._places] + [end] * (len(lost) - count)
         for place, index in sorted((place, index) for index, place in enumerate(places)):

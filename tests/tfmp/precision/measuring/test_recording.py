@@ -136,26 +136,6 @@ def test_a_model_whose_own_code_fails_has_the_layer_before_it_switched():
     assert rows["second"].reason.endswith(f", at test_recording.py:{line}")
 
 
-def test_the_layer_that_makes_a_custom_layers_output_is_found_inside_it():
-    class Tower(layers.Layer):
-        def __init__(self, **options):
-            super().__init__(**options)
-            self.hidden = layers.Dense(8, name="hidden")
-            self.out = layers.Dense(2, name="out")
-
-        def build(self, shape):
-            self.hidden.build(shape)
-            self.out.build((*shape[:-1], 8))
-
-        def call(self, x):
-            return self.out(self.hidden(x))
-
-    rows = rows_of(model_of(layers.Dense(8), Tower(name="tower")))
-    assert rows["tower/hidden"].compute_dtype == "float16"
-    assert rows["tower/out"].reason == "output: the loss sees it"
-    assert rows["tower"].compute_dtype == "float16"
-
-
 @pytest.mark.skipif(not hasattr(keras, "remat"), reason="this Keras has none")
 def test_layers_whose_results_are_computed_again_are_no_outputs():
     class Remat(Block):

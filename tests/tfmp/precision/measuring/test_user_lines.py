@@ -108,29 +108,11 @@ def test_a_teachers_logits_stay_in_float32():
     assert dense == ["mixed_float16", "float32"] * 2
 
 
-class Endpoint(layers.Layer):
-    """Compares logits with targets, and returns predictions."""
+class Passing(layers.Layer):
+    """Compares logits with targets, and returns them as they are."""
 
     def call(self, logits, targets):
         self.add_loss(ops.mean(ops.square(logits - targets)))
-        return ops.sigmoid(logits)
-
-
-class Passing(Endpoint):
-    """Returns the logits as they are."""
-
-    def call(self, logits, targets):
-        super().call(logits, targets)
-        return logits
-
-
-class Transcription(layers.Layer):
-    """The same with the loss of a transcription, which has loops."""
-
-    def call(self, logits, targets):
-        one = ops.ones((ops.shape(logits)[0],), dtype="int32")
-        lengths = [one * part.shape[1] for part in (targets, logits)]
-        self.add_loss(ops.mean(ops.ctc_loss(ops.cast(targets, "int32"), logits, *lengths)))
         return logits
 
 
@@ -142,12 +124,11 @@ class Sparse(layers.Layer):
         return x
 
 
-@pytest.mark.parametrize("end", [Passing, pytest.param(Transcription, marks=pytest.mark.slow)])
-def test_the_logits_of_an_endpoint_layer_stay_in_float32(end):
-    inputs, targets = keras.Input((6, 8)), keras.Input((2,) if end is Transcription else (6, 2))
+def test_the_logits_of_an_endpoint_layer_stay_in_float32():
+    inputs, targets = keras.Input((6, 8)), keras.Input((6, 2))
     x = Sparse(name="sparse")(layers.Dense(8, name="hidden")(inputs))
     logits = layers.Dense(2, name="logits")(x)
-    model = keras.Model([inputs, targets], end(name="end")(logits, targets))
+    model = keras.Model([inputs, targets], Passing(name="end")(logits, targets))
     rows = {row.path: row for row in plan(model, "mixed_float16").rows}
     assert rows["logits"].policy == rows["end"].policy == "float32"
     assert rows["hidden"].policy == "mixed_float16"
