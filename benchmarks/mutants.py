@@ -109,7 +109,8 @@ def changed(path: Path, line: int, seed: str) -> tuple[ast.Module, str]:
     )
     node = random.Random(seed).choice(list(places(function)))
     place = getattr(node, "lineno", line)
-    return ast.fix_missing_locations(tree), f"line {place}: {mutate(node)}"
+    what = f"line {place}: {mutate(node)}"
+    return ast.fix_missing_locations(tree), what
 
 
 def mirrors(path: Path, tests: Path) -> list[str]:
