@@ -15,6 +15,7 @@ from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
 from tfmp.converters.onnx.export.tensor_lists import (
     turn_backward_stacks,
     unwrap_single_lists,
+    write_firsts_apart,
 )
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
@@ -86,6 +87,7 @@ def freeze(source: Source) -> FrozenGraph:
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
     plain_forms(graph_def)
     unwrap_single_lists(graph_def)
+    write_firsts_apart(graph_def)
     turn_backward_stacks(graph_def)
     mend_returns(graph_def)
     captures = {inside.op.name: outside for outside, inside in traced.graph.captures}

@@ -102,6 +102,50 @@ def _constant(node: NodeDef | None) -> int | None:
     return int(tf.make_ndarray(node.attr["value"].tensor))
 
 
+def write_firsts_apart(graph_def: GraphDef) -> None:
+    """Changes a TensorFlow graph: a list with one element before a loop fills it gets it behind.
+
+    `tf.scan` without an initializer writes its first element so; backwards, that is the last one.
+    """
+    nodes = {node.name: node for node in graph_def.node}
+    for loop in _loops(graph_def):
+        for index, name in enumerate(loop.input):
+            writer = nodes.get(_node(name))
+            if writer is None or writer.op != _WRITE:
+                continue
+            made, place = nodes[_node(writer.input[0])], _constant(nodes[_node(writer.input[1])])
+            stacks = [
+                node
+                for node in graph_def.node
+                if node.op == _STACK and node.input[0] == f"{loop.name}:{index}"
+            ]
+            if made.op != _MAKE or place is None or not stacks:
+                continue
+            loop.input[index] = writer.input[0]
+            for stack in stacks:
+                _add_row(graph_def, stack, writer.input[2], behind=place > 0)
+
+
+def _add_row(graph_def: GraphDef, stack: NodeDef, value: str, behind: bool) -> None:
+    """Lets the readers of a stack read it with one more row."""
+    import tensorflow as tf
+
+    name, stack.name = stack.name, f"{stack.name}_of_loop"
+    stack.attr["num_elements"].i = -1
+    dtype = stack.attr["element_dtype"].type
+    axis = graph_def.node.add(name=f"{name}_first_axis", op="Const")
+    axis.attr["dtype"].type = tf.int32.as_datatype_enum
+    axis.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(0, tf.int32))
+    row = graph_def.node.add(name=f"{name}_row", op="ExpandDims")
+    row.input.extend([value, axis.name])
+    row.attr["T"].type, row.attr["Tdim"].type = dtype, tf.int32.as_datatype_enum
+    whole = graph_def.node.add(name=name, op="ConcatV2")
+    whole.input.extend([stack.name, row.name] if behind else [row.name, stack.name])
+    whole.input.append(axis.name)
+    whole.attr["N"].i = 2
+    whole.attr["T"].type, whole.attr["Tidx"].type = dtype, tf.int32.as_datatype_enum
+
+
 def _turn_round(graph_def: GraphDef, stack: NodeDef) -> None:
     """Lets the readers of a stack read it from its end."""
     import tensorflow as tf

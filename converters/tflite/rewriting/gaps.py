@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from tfmp.converters.intake import (
     FILLINGS,
     Edits,
@@ -27,6 +25,7 @@ from tfmp.converters.intake import (
     segments,
 )
 from tfmp.converters.tflite.file import layer_of
+from tfmp.converters.tflite.rewriting.integers import INTEGERS
 from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
 from tfmp.converters.tflite.rewriting.spectra import SPECTRA
 from tfmp.shared.backend import Tensor
@@ -300,20 +299,6 @@ def _one_bias(node: Node, graph: Graph) -> Filling | None:
     return lambda x, bias: x + tf.reshape(bias, ())
 
 
-_SIGN = np.int32(-(2**31))
-
-
-def _sign_bit(node: Node, graph: Graph) -> Filling | None:
-    """Keras asks for the sign bit of floats, to tell -0.0 from 0.0, before it looks for maxima."""
-    import tensorflow as tf
-
-    masks = [graph.static(name) for name in node.inputs]
-    places = [i for i, mask in enumerate(masks) if mask is None or mask.size > 1 or mask != _SIGN]
-    if len(places) > 1:
-        return None
-    return lambda *operands: tf.where(operands[places[0]] < 0, _SIGN, np.int32(0))
-
-
 def _absolute_values(node: Node, graph: Graph) -> Filling | None:
     """Those of a transform that LiteRT has are its own operator's, too."""
     maker = graph.makers[node.inputs[0]]
@@ -323,6 +308,7 @@ def _absolute_values(node: Node, graph: Graph) -> Filling | None:
 
 GAPS: dict[str, Gap] = {
     **FILLINGS,
+    **INTEGERS,
     "ComplexAbs": _absolute_values,
     **SPECTRA,
     **dict.fromkeys(
@@ -331,7 +317,6 @@ GAPS: dict[str, Gap] = {
     "AddV2": _one_bias,
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BiasAdd": _bias_in_front,
-    "BitwiseAnd": _sign_bit,
     "Conv2DBackpropInput": _dilated_transpose,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),

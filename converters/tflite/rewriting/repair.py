@@ -15,6 +15,7 @@ from tfmp.converters.intake import Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
+from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 from tfmp.converters.tflite.rewriting.masks import finite_masks
@@ -125,6 +126,7 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
             source, seen = changed, after
     for what, rewrite in (
         ("mask kept finite", lambda seen: finite_masks),
+        ("largest exponent taken out", lambda seen: tame_exponentials),
         ("scaled by powers of two", lambda seen: partial(rescale, seen=seen)),
     ):
         if not overflow:

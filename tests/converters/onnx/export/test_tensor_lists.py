@@ -1,6 +1,7 @@
 """Scans: what a loop carries, collects, and in which order."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from exported_functions import normal, run_both
 from keras import ops
@@ -35,6 +36,14 @@ def test_any_number_of_steps_backwards():
         x = normal(2, length, 3, seed=length)
         (expected,) = source.forward({"x": x}).values()
         np.testing.assert_allclose(run(["output_0"], {"x": x})[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_first_element_may_be_written_before_the_loop(reverse):
+    def scan(x):
+        return tf.scan(lambda a, r: 0.5 * a + r, steps(x), reverse=reverse)
+
+    np.testing.assert_allclose(*run_both(scan, X), rtol=1e-5, atol=1e-6)
 
 
 def test_a_list_that_a_loop_fills_from_its_end():

@@ -65,6 +65,12 @@ def listed(x):
     return tf.transpose(rows.stack(), (1, 0, 2))
 
 
+def bits(x):
+    one, other = x * 715827883 - 7, 1431655765 - x
+    parts = tf.bitwise.bitwise_and(one, other), tf.bitwise.bitwise_or(one, other)
+    return tf.concat([*parts, tf.bitwise.invert(one), tf.bitwise.left_shift(other, x)], -1)
+
+
 def there_and_back(x):
     turned = tf.transpose(x, (0, 3, 1, 2))
     return tf.signal.irfft2d(tf.signal.rfft2d(turned) * tf.complex(0.5, 1.0))
@@ -148,6 +154,7 @@ CASES: dict[str, Callable[[], keras.Model]] = {
         name: lambda function=function: model(layers.Lambda(function), 4, 6, 3)
         for name, function in FUNCTIONS.items()
     },
+    "bits": lambda: model(layers.Lambda(bits, output_shape=(12,)), 3, dtype="int32"),
     "list without a loop": lambda: model(layers.Lambda(listed), 3, 4),
     "dilated transpose, 1-D": lambda: model(transposed(1), 6, 3),
     "dilated, open length": lambda: model(dilated("Conv1D", filters=2), None, 3),
@@ -179,6 +186,7 @@ QUICK = (
     "Lanczos",
     "complex numbers",
     "cosine transform",
+    "bits",
     "hue",
     "in a loop",
     "list without a loop",

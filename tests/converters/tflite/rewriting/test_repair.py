@@ -98,6 +98,9 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
     "concatenate": lambda: on(
         (8,), lambda x: keras.ops.concatenate([x * 1e6, x], axis=-1), scale(1e-3)
     ),
+    "log of a sum": lambda: on(
+        (4, 8), scale(10.0), lambda x: keras.ops.log(keras.ops.sum(keras.ops.exp(x), axis=(1, 2)))
+    ),
     "product of data": lambda: on((8,), lambda x: (x * 500) * (x * 400), scale(1e-3)),
 }
 
