@@ -200,7 +200,7 @@ class TestBudgetsOfOutputs:
         assert ("rel_l2", "boxes_1") not in limited
         page = (tmp_path / "drift.html").read_text()
         assert "<dt>rel_l2 of scores</dt><dd>1e-09</dd>" in page
-        assert "<dt>rel_l2 of boxes_1</dt><dd>not limited</dd>" in page
+        assert "<dt>rel_l2 of boxes_1</dt><dd>none</dd>" in page
         told = to_markdown(report)
         assert "rel_l2 of scores 1e-09, flip_rate of scores 0.5, rel_l2 of boxes_1 none" in told
 

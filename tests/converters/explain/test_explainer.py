@@ -177,9 +177,9 @@ def test_the_one_bad_layer_among_good_ones_is_named(tmp_path: Path) -> None:
     assert layers["rough"].jump > 0.5 * layers["rough"].cumulative
     assert all(sample.thumbnail for sample in found.worst)
     page = render(report, ".html")
-    assert "Most of the drift comes from layer &#39;rough&#39;" in page
+    assert "most of the drift comes from layer &#39;rough&#39;" in page
     assert page.count("data:image/png;base64,") == 10
-    assert "Most of the drift comes from layer 'rough'" in render(report, ".md")
+    assert "most of the drift comes from layer 'rough'" in render(report, ".md")
 
 
 def test_layers_that_only_move_or_pick_values_add_nothing(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_failure_costs_the_layers_not_the_report(dense, monkeypatch) -> None:
     found = report.candidates[0].explanation
     assert found.error == "ONNX Runtime cannot load the model: too large"
     assert len(found.worst) == 10
-    assert "Layers not measured: ONNX Runtime cannot load" in render(report, ".html")
+    assert "layers not measured: ONNX Runtime cannot load" in render(report, ".html")
 
 
 def test_convert_explains_too(tmp_path: Path) -> None:
