@@ -10,7 +10,15 @@ from typing import Any
 from tfmp.converters.comparison import Plan, candidate_files
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.formats import PRECISIONS, Format, Target, all_formats, format_named
-from tfmp.converters.intake import AnySource, file_sha256, is_open, name_of, path_of, request_of
+from tfmp.converters.intake import (
+    AnySource,
+    file_sha256,
+    is_open,
+    name_of,
+    path_of,
+    request_of,
+    with_loading,
+)
 from tfmp.converters.report import Artifact, DriftReport
 from tfmp.converters.samples import Samples
 from tfmp.converters.shared.errors import ConversionError, InputError
@@ -69,7 +77,8 @@ def convert(
             count: of that validation, see `validate`.
         force: replace an existing output.
         progress: called with a short text when a stage begins.
-        **options: the fields of `OnnxOptions` or `TFLiteOptions`.
+        **options: the fields of `OnnxOptions` or `TFLiteOptions`, and the arguments of
+            `open_source`, such as `input_shapes`.
 
     Returns:
         The file that was written; its `report` where data was given.
@@ -78,6 +87,7 @@ def convert(
         InputError: the model, an option or the output path cannot be used.
         ConversionError: the model has a part that the format cannot express.
     """
+    model, options = with_loading(model, options)
     plan = Plan.of(
         budget=budget,
         device=device,
@@ -353,6 +363,6 @@ def _is_part_of(path: Path, original: Path) -> bool:
 
 def _default_output(model: Any, original: Path | None, format: Format, narrow: str) -> Path:
     if original is None:
-        return Path(name_of(model)).with_suffix(format.suffix)
+        return Path(name_of(request_of(model).model)).with_suffix(format.suffix)
     same = original.suffix == format.suffix
     return original.with_suffix(f".{narrow}{format.suffix}" if same else format.suffix)

@@ -21,7 +21,7 @@ from tfmp.converters.comparison import (
 from tfmp.converters.drift import Comparison, DriftBudget
 from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
-from tfmp.converters.intake import AnySource, Source, is_open, request_of
+from tfmp.converters.intake import AnySource, Source, is_open, request_of, with_loading
 from tfmp.converters.report import DriftReport, Evidence
 from tfmp.converters.samples import (
     Samples,
@@ -56,6 +56,7 @@ def validate(
     sizes: Any = None,
     progress: Callable[[str], None] = ignore_stage,
     count: Callable[[int, int | None], None] = ignore_count,
+    **loading: Any,
 ) -> DriftReport:
     """Measures how far candidates are from the float32 original, and judges them.
 
@@ -98,6 +99,7 @@ def validate(
         progress: called with a short text when a stage begins. In a notebook, a bar shows progress
             unless `progress` or `count` is given.
         count: called with the number of samples done and, where it is known, of all samples.
+        **loading: the arguments of `open_source` for the reference, such as `input_shapes`.
 
     Returns:
         The report; `report.verdict` is PASS, FAIL or INCONCLUSIVE.
@@ -120,6 +122,9 @@ def validate(
         metric=metric,
         sizes=sizes,
     )
+    reference, unknown = with_loading(reference, loading)
+    if unknown:
+        raise InputError(f"{', '.join(unknown)}: no option of validate.")
     with listening(progress, count) as told:
         return validate_files(reference, candidates, data, labels, plan, told)
 

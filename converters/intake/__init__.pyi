@@ -8,6 +8,7 @@ from .open import (
     open_source as open_source,
     path_of as path_of,
     request_of as request_of,
+    with_loading as with_loading,
 )
 from .probing import probe as probe
 from .saved.branches import mend_returns as mend_returns

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 from zipfile import is_zipfile
@@ -160,6 +160,14 @@ class ModelRequest:
         return pin(typed, None, self.input_shapes or {}, PLAIN)
 
 
+# The arguments for opening a model that users give.
+LOADING = tuple(
+    item.name
+    for item in fields(ModelRequest)
+    if item.name not in ("model", "all_signatures", "lean", "whole_numbers")
+)
+
+
 def open_source(model: Model, **options: Any) -> AnySource:
     """Opens a model.
 
@@ -191,6 +199,21 @@ def path_of(model: Model) -> Path | None:
 def request_of(model: Model) -> ModelRequest:
     """A model as a request for it."""
     return model if isinstance(model, ModelRequest) else ModelRequest(model)
+
+
+def with_loading(model: Model, options: Mapping[str, Any]) -> tuple[Model, dict[str, Any]]:
+    """A model with those keywords that say how it is loaded, and the rest of the keywords.
+
+    Raises:
+        InputError: the model is open already.
+    """
+    loading = {name: value for name, value in options.items() if name in LOADING}
+    if loading and is_open(model):
+        raise InputError(
+            f"{', '.join(loading)}: the model is open already", "Pass them to open_source"
+        )
+    rest = {name: value for name, value in options.items() if name not in LOADING}
+    return replace(request_of(model), **loading) if loading else model, rest
 
 
 def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:

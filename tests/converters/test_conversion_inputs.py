@@ -74,6 +74,21 @@ def test_input_shapes_hold_from_the_first_trace_on():
     assert source.inputs[0].shape == (None, 5, 3)
 
 
+def test_convert_and_validate_take_what_says_how_a_model_is_loaded(tmp_path: Path):
+    model, data = OverTime(), np.ones((8, 5, 3), np.float32)
+    model(data)
+    shapes = {"input": (None, 5, 3)}
+    file = convert(model, output=tmp_path, input_shapes=shapes).path
+    assert file == tmp_path / f"{model.name}.onnx"
+    assert validate(model, file, data, input_shapes=shapes).candidates[0].outputs[0].samples == 8
+    with pytest.raises(InputError, match="open already"):
+        convert(
+            open_source(model, input_shapes=shapes), output=tmp_path / "o.onnx", input_shapes=shapes
+        )
+    with pytest.raises(InputError, match="shapes: no option of validate"):
+        validate(model, file, data, shapes=shapes)
+
+
 @pytest.fixture(scope="module")
 def towers() -> keras.Model:
     inputs = [keras.Input((4,)), keras.Input((2,))]
