@@ -78,7 +78,7 @@ CORE = (
 # data files that find themselves by their place.
 NEWEST = (
     "tfmp/commands/test_cli.py tfmp/fit/test_callback.py tfmp/precision/test_policy.py "
-    "tfmp/profiling/test_page.py converters/commands/test_cli.py converters/distributed "
+    "tfmp/profiling/test_report.py converters/commands/test_cli.py converters/distributed "
     "converters/explain/test_explainer.py converters/onnx/graph converters/report "
     "converters/runners/test_litert.py converters/shared"
 ).split()

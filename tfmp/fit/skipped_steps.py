@@ -31,8 +31,9 @@ _Values = dict[int, Tensor]
 def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
     """Lets training steps that are traced from now on keep nothing of a step that is skipped.
 
-    Metrics and states of layers are after a skipped step what they were before it. The means of an
-    epoch are NaN until its first step that is applied, so that nobody takes them for a 0.
+    States of layers are after a skipped step what they were before it; so are metrics, where the
+    step made one of them NaN or infinite. The means of an epoch are NaN until its first step with
+    finite ones, so that nobody takes them for a 0.
 
     Args:
         model: compiled, with the training function not made yet.
@@ -80,7 +81,7 @@ def _tensorflow_step(model: keras.Model, step: Callable[..., Any], batch: Tensor
     logs = step(batch)
     # Constants, which may be large, are not written.
     written = [*maybe_assigned(layers_states), *_metrics_variables(model)]
-    kept = _kept(is_skipped(), means, before, _values(written))
+    kept = _kept(is_skipped(), model, before, _values(written))
     for variable in written:
         variable.assign(ops.cast(kept[id(variable)], variable.dtype))
     return _anew(model, logs)
@@ -102,7 +103,7 @@ def _jax_step(
     with _of_step(optimizer, after[1]):
         skipped = is_skipped()
     values = {id(one): value for one, value in _pairs(kinds, after[::2]) if id(one) in states}
-    kept = _kept(skipped, means, before, values)
+    kept = _kept(skipped, model, before, values)
     after[::2] = [_replaced(*both, kept) for both in zip(kinds, after[::2], strict=True)]
     mapping = list(zip(model.metrics_variables, after[2], strict=True))
     with keras.StatelessScope(state_mapping=mapping):
@@ -121,18 +122,23 @@ def _begun(means: Iterable[keras.metrics.Mean], values: _Values) -> _Values:
     return begun
 
 
-def _kept(
-    skipped: Tensor, means: Iterable[keras.metrics.Mean], before: _Values, after: _Values
-) -> _Values:
-    """The values after a step; those before it if it was skipped."""
+def _kept(skipped: Tensor, model: keras.Model, before: _Values, after: _Values) -> _Values:
+    """The values after a step; those before it of what it spoiled, if it was skipped."""
+    metrics = {id(one) for one in _metrics_variables(model) if id(one) in before}
+    spoiled: Tensor | bool = False
+    for key in metrics:  # the loss may be finite where a gradient is not
+        spoiled = ops.logical_or(spoiled, ops.any(ops.logical_not(ops.isfinite(after[key]))))
+    spoiled = ops.logical_and(skipped, spoiled)
     kept = {
-        key: ops.where(skipped, before[key], value) if key in before else value
+        key: ops.where(spoiled if key in metrics else skipped, before[key], value)
+        if key in before
+        else value
         for key, value in after.items()
     }
-    for mean in means:
+    for mean in _means(model):
         if id(mean.count) in before:
             # Keras divides by a count of 0 as by an infinity.
-            is_empty = ops.logical_and(skipped, before[id(mean.count)] == 0)
+            is_empty = ops.logical_and(spoiled, before[id(mean.count)] == 0)
             for variable, value in ((mean.total, float("nan")), (mean.count, 1.0)):
                 kept[id(variable)] = ops.where(is_empty, value, kept[id(variable)])
     return kept

@@ -65,32 +65,38 @@ def leave_scaling(
     graph = Graph(source.graph, len(source.inputs))
     tails = _tails(source, graph, batches)
     moments = _moments(source, {one.base for one in tails.values()} | set(graph.outputs), batches)
-    chosen: dict[int, tuple[int, np.ndarray, np.ndarray]] = {}
+    chosen: dict[int, tuple[int, bool, np.ndarray, np.ndarray]] = {}
     scaling = {}
     for place, output in enumerate(graph.outputs):
         tail = tails.get(output)
         if tail is None or not _is_worth_it(moments[output]):
             continue
         mean, deviation = np.zeros(1), np.ones(1)
-        if _is_product(tail.base, graph):
+        product = _is_product(tail.base, graph)
+        if product:
             mean, deviation = moments[tail.base].of(tail.whole)
         elif moments[tail.base].peak >= FLOAT16.overflow_threshold:
             deviation = np.array([moments[tail.base].peak / _LARGEST])
         elif (tail.scale == 1).all() and not tail.offset.any():
             continue
         deviation = 2.0 ** np.ceil(np.log2(np.where(deviation > 0, deviation, 1.0)))
-        chosen[place] = tail.length, 1 / deviation, -mean / deviation
+        chosen[place] = tail.length, product, 1 / deviation, -mean / deviation
         scale, offset = np.broadcast_arrays(tail.scale * deviation, tail.scale * mean + tail.offset)
         scaling[source.outputs[place].name] = HostScaling(scale.copy(), offset.copy())
 
     def leave(graph: Graph, edits: Edits) -> None:
         # By places, because nodes have other names in other traces.
-        for place, (length, factor, summand) in chosen.items():
+        for place, (length, product, factor, summand) in chosen.items():
             tensor, passed = graph.outputs[place], []
             for _ in range(length):
                 node = graph.makers[tensor]
                 tensor = next(name for name in node.inputs if name not in graph.constants)
                 passed.append((node, tensor))
+            maker = graph.makers[tensor]
+            if product and _has_columns(maker, graph):
+                weights = edits.affine(maker.inputs[1], factor, np.zeros(1))
+                edits.set_input(maker.name, 1, weights)
+                factor = np.ones(1)
             base = edits.affine(tensor, factor, summand)
             for node, data in passed:
                 given = base if data == tensor else data
@@ -116,6 +122,12 @@ def _is_product(tensor: str, graph: Graph) -> bool:
         data = [name for name in node.inputs if name not in graph.constants]
         return len(data) == 1 and _is_product(data[0], graph)
     return node.op in _PRODUCTS
+
+
+def _has_columns(node: Node, graph: Graph) -> bool:
+    """Whether the last axis of a node's weights is that of its result."""
+    turned = node.op == "MatMul" and node.attributes["transpose_b"].b
+    return node.op in ("MatMul", "Conv2D") and node.inputs[1] in graph.constants and not turned
 
 
 def _tails(

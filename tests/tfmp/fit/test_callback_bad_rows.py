@@ -61,7 +61,7 @@ def test_a_fit_without_a_step_says_so(scale, fix):
     (x, y), net = data(), model()
     callback = MixedPrecision("mixed_float16", loss_scale=scale)
     history = net.fit(x[:16], y[:16], batch_size=16, verbose=0, callbacks=[callback])
-    assert np.isnan(history.history["loss"]).all()  # not 0, the mean of nothing
+    assert history.history["loss"][0] > 0  # it was finite
     (finding,) = callback.report.findings
     assert finding.message == "No step of 1 was applied: no weight has changed"
     assert fix in finding.fix

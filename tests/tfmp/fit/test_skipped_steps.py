@@ -75,6 +75,15 @@ def test_a_skipped_step_leaves_no_trace_in_the_states_of_layers():
     check_no_trace(states, states_after(network(), [GOOD, GOOD]))
 
 
+def test_a_skipped_step_with_a_finite_loss_ends_no_training():
+    model, x = network(), np.ones((12, 3, 2), "float32")
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    ends = [MixedPrecision("mixed_float16", loss_scale=65536.0), keras.callbacks.TerminateOnNaN()]
+    curve = model.fit(x, np.full((12, 2, 1), 9.0), batch_size=4, verbose=0, callbacks=ends).history
+    assert ends[0].report.skipped_steps == ends[0].report.steps == 3
+    assert np.isfinite(curve["loss"]).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
