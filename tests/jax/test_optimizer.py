@@ -11,8 +11,8 @@ from tfmp.loss_scaling.optimizer import (
     StaticLossScale,
     UnscaledLossWarning,
 )
+from tfmp.loss_scaling.rare_sums import rarely_all, rarely_summed
 from tfmp.loss_scaling.telemetry import read_counters
-from tfmp.loss_scaling.tracing import rarely_all, rarely_summed
 
 INVALID = float("nan")
 

@@ -17,7 +17,7 @@ from tfmp.calibration.report import (
 from tfmp.nonfinite import Call, CallKey, Gradients, ReplayedStep, replay
 from tfmp.precision import LayerNode, describe, policy as policies
 from tfmp.shared.arguments import check_count, check_number
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingData, labelled_batches, readable
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import ignore_count
@@ -115,7 +115,7 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
 
     def record(call: Call) -> TensorTree:
         # A layer that contains others returns the result of one of them.
-        if call.inner == 0 and all(map(replay.is_concrete, call.float_outputs())):
+        if call.inner == 0 and all(map(current_backend().is_concrete, call.float_outputs())):
             calls.append(call)
         return call.outputs
 

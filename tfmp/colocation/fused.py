@@ -3,10 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import keras
-
 from tfmp.colocation.training import Training
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import TensorTree, current_backend
 
 # The logs of a training's step, or its error.
 Outcome: TypeAlias = TensorTree | Exception
@@ -32,7 +30,7 @@ class FusedStep:
 
     def __init__(self, trainings: Sequence[Training]) -> None:
         self._trainings = list(trainings)
-        make = _on_jax if keras.backend.backend() == "jax" else _on_tensorflow
+        make = _stateless if current_backend().is_stateless else _in_place
         self._save, self._step = make(self._trainings)
         self._fits = True
 
@@ -62,7 +60,7 @@ class FusedStep:
         return outcomes
 
 
-def _on_tensorflow(trainings: list[Training]) -> SaveAndStep:
+def _in_place(trainings: list[Training]) -> SaveAndStep:
     import tensorflow as tf
 
     def steps_of(some: list[Training]) -> Callable[[Sequence[TensorTree]], list[TensorTree]]:
@@ -97,7 +95,7 @@ def _on_tensorflow(trainings: list[Training]) -> SaveAndStep:
     )
 
 
-def _on_jax(trainings: list[Training]) -> SaveAndStep:
+def _stateless(trainings: list[Training]) -> SaveAndStep:
     import jax
 
     steps = [training.model.train_function for training in trainings if training.model is not None]
@@ -114,13 +112,13 @@ def _on_jax(trainings: list[Training]) -> SaveAndStep:
     compiled = jax.jit(pure)  # donates nothing, so that the states before a failure stay
 
     def save() -> list[TensorTree]:
-        states = [training.jax_state() for training in trainings]
+        states = [training.state() for training in trainings]
         for training, state in zip(trainings, states, strict=True):
             training.restore(state)
         return states
 
     def step(batches: Sequence[TensorTree]) -> list[TensorTree]:
-        results = compiled([list(t.jax_state()) for t in trainings], list(batches))
+        results = compiled([list(t.state()) for t in trainings], list(batches))
         for training, (_, state) in zip(trainings, results, strict=True):
             training.restore(state)
         return [logs for logs, _ in results]

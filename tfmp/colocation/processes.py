@@ -23,6 +23,7 @@ from tfmp.machine import (
     why_it_ended,
 )
 from tfmp.shared.atomic_file import remove_abandoned
+from tfmp.shared.backend import current_backend
 from tfmp.shared.framework_start import held_back
 from tfmp.shared.progress import SILENT, Progress, Told
 from tfmp.shared.wording import first_line, joined
@@ -44,16 +45,12 @@ class Settings:
     """Settings of this process that a child needs to compute the same numbers.
 
     Attributes:
-        deterministic: TensorFlow's op determinism.
-        tf32: TensorFlow's use of TF32.
-        x64: JAX's 64-bit types.
+        numerics: of the backend; see `Backend.numerics`.
         memory_limit: bytes that the child may use; None for no limit.
         tell: whether the child reports its steps.
     """
 
-    deterministic: bool = False
-    tf32: bool = True
-    x64: bool = False
+    numerics: dict[str, bool]
     memory_limit: int | None = None
     tell: bool = False
 
@@ -123,7 +120,7 @@ def run_in_processes(
     for job in jobs:
         check_can_travel(job)
     began = time.perf_counter()
-    settings = replace(_settings(memory_limit), tell=bool(progress))
+    settings = Settings(current_backend().numerics(), memory_limit, tell=bool(progress))
     children: list[_Child] = []
     try:
         for job in jobs:
@@ -227,13 +224,9 @@ def _listen(children: list[_Child], until: str) -> None:
 @contextmanager
 def _environment(settings: Settings, device: str) -> Iterator[None]:
     """Sets the environment variables that a child reads before it imports a framework."""
-    import keras
-
     from tfmp.machine import mps_memory_limit, mps_runs
 
-    changed = {"KERAS_BACKEND": keras.backend.backend()}
-    if settings.x64:
-        changed["JAX_ENABLE_X64"] = "1"
+    changed = dict(current_backend().environment())
     if device:
         # The driver's numbers, as Job(device=...) has them.
         changed |= {"CUDA_VISIBLE_DEVICES": device, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -262,23 +255,6 @@ def _why_it_ended(code: int | None, memory_limit: int | None) -> str:
     if memory_limit is None or code is None or code >= 0:
         return why
     return f"{why}; it may use {bytes_text(memory_limit)}: pass a higher memory_limit"
-
-
-def _settings(memory_limit: int | None) -> Settings:
-    import keras
-
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return Settings(x64=bool(jax.config.jax_enable_x64), memory_limit=memory_limit)
-    import tensorflow as tf
-    from tensorflow.python.framework import config
-
-    return Settings(
-        deterministic=bool(config.is_op_determinism_enabled()),
-        tf32=bool(tf.config.experimental.tensor_float_32_execution_enabled()),
-        memory_limit=memory_limit,
-    )
 
 
 class _Parent:
@@ -310,7 +286,7 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     end_with_parent()
     parent = _Parent(pipe)
     with held_back():
-        _prepare(settings)
+        current_backend().begin(settings.numerics, settings.memory_limit)
     from tfmp.colocation.modes import JobRun, describe
     from tfmp.colocation.report import JobResult
     from tfmp.machine import PeakMemory
@@ -338,22 +314,6 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     if keep and result.model is not None:
         result = replace(result, values=tuple(result.model.get_weights()))
     parent.tell(_DONE, (replace(result, model=None), meter.read()))
-
-
-def _prepare(settings: Settings) -> None:
-    import keras
-
-    if keras.backend.backend() == "jax":
-        return
-    import tensorflow as tf
-
-    if settings.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
-    cards = tf.config.list_physical_devices("GPU")
-    if cards and settings.memory_limit is not None:
-        share = tf.config.LogicalDeviceConfiguration(memory_limit=settings.memory_limit // 2**20)
-        tf.config.set_logical_device_configuration(cards[0], [share])
 
 
 def _limit_host_memory(limit: int | None) -> None:

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import keras
-
 from tfmp.colocation.choice import compare, measure, recommend, weights_differ
 from tfmp.colocation.job import Job, checked_jobs
 from tfmp.colocation.mode_names import AUTO, IN_ROUNDS, MODES, PROCESSES, STREAMS
@@ -17,7 +15,12 @@ from tfmp.colocation.report import ColocateReport, ModeResult
 from tfmp.colocation.streams import stream_devices
 from tfmp.machine import devices, mps_runs
 from tfmp.shared.arguments import check_choice, check_count, is_whole_number
-from tfmp.shared.backend import check_64_bits, check_backend, without_retracing_advice
+from tfmp.shared.backend import (
+    check_64_bits,
+    check_backend,
+    current_backend,
+    without_retracing_advice,
+)
 from tfmp.shared.progress import SILENT, Progress, Told, ignore_count, ignore_stage, listening
 from tfmp.shared.wording import shown
 
@@ -99,7 +102,7 @@ def colocate(
         notes += _limits(device, to_choose) if len(found) > 1 else []
     return ColocateReport(
         device=device,
-        backend=keras.backend.backend(),
+        backend=current_backend().name,
         mode=mode,
         reason=reason,
         measured=tuple(measured),
@@ -124,7 +127,7 @@ def _limits(device: devices.Device, to_choose: bool) -> list[str]:
     """What the measurement cannot say."""
     if device.kind == "cpu":
         return ["measured on a CPU: on a GPU another mode may be the fastest"]
-    if to_choose and keras.backend.backend() == "tensorflow":
+    if to_choose and current_backend().streams_need_a_start:
         return ["streams was not measured: it has to begin in a new process, by its name"]
     return []
 

@@ -21,7 +21,7 @@ from tfmp.loss_scaling import LossScaleOptimizer, StaticLossScale, attach_loss_s
 from tfmp.machine import measuring
 from tfmp.precision import is_narrow, policy as policies
 from tfmp.shared.arguments import check_compiled
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.progress import SILENT, Progress
 
@@ -102,7 +102,7 @@ class Training:
             if self.steps_taken % self._epoch_steps == 0:
                 self._model.reset_metrics()
                 self._callbacks.on_epoch_begin(self._epoch)
-                if _on_jax():
+                if current_backend().is_stateless:
                     self._model._jax_state_synced = True
             self._callbacks.on_train_batch_begin(self.steps_taken % self._epoch_steps)
         self.samples += len(tree.flatten(batch[0])[0])
@@ -110,9 +110,9 @@ class Training:
 
     def compute(self, batch: tuple[TensorTree, ...]) -> TensorTree:
         """Computes the step: forward, backward, update; returns its logs."""
-        if not _on_jax():
-            return self._model.train_function(iter([batch]))
-        logs, state = self._model.train_function(self.jax_state(), iter([batch]))
+        if not current_backend().is_stateless:
+            return self._model.train_function(current_backend().feed([batch]))
+        logs, state = self._model.train_function(self.state(), iter([batch]))
         self.restore(state)
         return logs
 
@@ -137,7 +137,7 @@ class Training:
             if isinstance(optimizer, keras.optimizers.Optimizer):
                 optimizer.finalize_variable_values(self._model.trainable_weights)
             self._callbacks.on_train_end(self._epoch_logs)
-            if _on_jax():
+            if current_backend().is_stateless:
                 self._model._jax_state = None
 
     def abandon(self) -> None:
@@ -149,13 +149,12 @@ class Training:
 
     def sync(self) -> None:
         """Puts the values that steps on JAX return into the model."""
-        if _on_jax():
+        if current_backend().is_stateless:
             self._model.jax_state_sync()
 
     def wait(self) -> None:
         """Waits until the device has done the steps that were taken."""
-        state = self._model._jax_state if self.model is not None and _on_jax() else None
-        measuring.synchronize(state)
+        measuring.synchronize(getattr(self.model, "_jax_state", None))
 
     def history(self) -> dict[str, list[float]]:
         """By metric, one value for each epoch."""
@@ -184,15 +183,15 @@ class Training:
         return [[keras.ops.convert_to_tensor(v.value) for v in group] for group in self._groups()]
 
     def restore(self, values: Sequence[list[Tensor]]) -> None:
-        """Goes on from `values()`, or from a `jax_state()`."""
-        if _on_jax():
+        """Goes on from `values()`, or from a `state()`."""
+        if current_backend().is_stateless:
             self._model._jax_state = dict(zip(_STATE, values, strict=True))
             return
         for group, group_values in zip(self._groups(), values, strict=True):
             for variable, value in zip(group, group_values, strict=True):
                 variable.assign(value)
 
-    def jax_state(self) -> tuple[list[Tensor], ...]:
+    def state(self) -> tuple[list[Tensor], ...]:
         """The values that a step on JAX takes and returns."""
         model = self._model
         if model._jax_state_synced:  # by a callback, or by the beginning of an epoch
@@ -252,10 +251,10 @@ class Training:
         model._initial_epoch = None
         model.make_train_function(force=True)
         model.stop_training = False
-        if _on_jax():
+        if current_backend().is_stateless:
             model._jax_state, model._jax_state_synced = None, True
         self._callbacks.on_train_begin()
-        if _on_jax():
+        if current_backend().is_stateless:
             model._jax_state_synced = True
         # The checkpoint knows the epoch in which the job was interrupted.
         self.steps_taken = min(job.steps, (model._initial_epoch or 0) * self._epoch_steps)
@@ -301,21 +300,13 @@ class Training:
         global_state.set_global_attribute(_SEED_GENERATOR, self._seeds)
         try:
             floatx = policies.floatx_scope(self.policy) if tracing else nullcontext()
-            with floatx, _on_device(self._device):
+            with floatx, current_backend().on_device(self._device):
                 yield
         finally:
             self._inside = False
             self._seeds = global_state.get_global_attribute(_SEED_GENERATOR)
             global_state.set_global_attribute(_SEED_GENERATOR, seeds)
             keras.config.set_dtype_policy(policy)
-
-
-def _on_device(name: str) -> AbstractContextManager[None]:
-    if not name:
-        return nullcontext()
-    import tensorflow as tf
-
-    return tf.device(name)
 
 
 @contextmanager
@@ -329,7 +320,3 @@ def _random_state_kept() -> Iterator[None]:
         random.setstate(python)
         np.random.set_state(numpy)
         global_state.set_global_attribute(_SEED, seed)
-
-
-def _on_jax() -> bool:
-    return keras.backend.backend() == "jax"

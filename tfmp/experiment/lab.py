@@ -24,6 +24,7 @@ from tfmp.loss_scaling import LossScale, ScheduledLossScale, attach_loss_scale, 
 from tfmp.machine import PeakMemory, devices
 from tfmp.precision import policy_scope, revert
 from tfmp.shared.atomic_file import replacing
+from tfmp.shared.backend import current_backend
 from tfmp.shared.wording import first_line
 
 # Samples of the gradients that are looked at in float32.
@@ -62,7 +63,7 @@ class Lab:
             "optimizer": type(model.optimizer).__name__,
             "epsilon": getattr(model.optimizer, "epsilon", None),
             "fingerprint": fingerprint(task, model),
-            "backend": keras.backend.backend(),
+            "backend": current_backend().name,
             "device": str(devices.visible_devices()[0]),
         }
 

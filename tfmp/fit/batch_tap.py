@@ -7,13 +7,12 @@ and hand them on.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import keras
 from keras import tree
 
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import TensorTree, current_backend
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -45,22 +44,22 @@ def tap_next_execution(model: keras.Model, look: Look) -> bool:
     strategy = _strategy_of(model)
     if strategy is not None and not _is_on_one_machine(strategy):
         return False
-    function = model.train_function
+    own, function = current_backend(), model.train_function
 
     def tapped(*arguments: TensorTree) -> TensorTree:
         *state, iterator = arguments
         if model.train_function is tapped:
             model.train_function = function
-        if not _can_be_handed_on(iterator):
+        if not own.can_be_fed_again(iterator):
             return function(*arguments)
-        batches = list(islice(iterator, model.steps_per_execution))
+        batches = own.fed(iterator, model.steps_per_execution)
         if not batches:
             raise StopIteration
         with _state_in_variables(model, state):
             look(batches if strategy is None else _of_replicas(batches, strategy))
         state = _state_again(model, state)
         # `look` may have put another one there: a function traced anew, or another tap.
-        return model.train_function(*state, _iterator_over(batches, like=iterator))
+        return model.train_function(*state, own.feed(batches, like=iterator))
 
     model.train_function = tapped
     return True
@@ -96,7 +95,7 @@ def explain_next_failure(model: keras.Model, explain: Callable[[Exception], str 
 @contextmanager
 def _state_in_variables(model: keras.Model, state: list[TensorTree]) -> Iterator[None]:
     """Gives the variables their values, which Keras takes out of them while `fit` runs on JAX."""
-    if keras.backend.backend() != "jax":
+    if not current_backend().is_stateless:
         yield
         return
     model._jax_state = dict(zip(_JAX_STATE, state[0], strict=True))
@@ -106,7 +105,7 @@ def _state_in_variables(model: keras.Model, state: list[TensorTree]) -> Iterator
 
 def _state_again(model: keras.Model, state: list[TensorTree]) -> list[TensorTree]:
     """The state that `fit` is to go on with: the model may have another loss scale."""
-    if keras.backend.backend() != "jax":
+    if not current_backend().is_stateless:
         return state
     model._jax_state_synced = False
     return [model._get_jax_state(**dict.fromkeys((*_JAX_STATE, "purge_model_variables"), True))]
@@ -114,7 +113,7 @@ def _state_again(model: keras.Model, state: list[TensorTree]) -> list[TensorTree
 
 def _hand_state_back(model: keras.Model, arguments: tuple[TensorTree, ...]) -> None:
     """Lets `fit` put the state of a failed step into the variables, as it does when it ends."""
-    if keras.backend.backend() != "jax":
+    if not current_backend().is_stateless:
         return
     state, _ = arguments
     if not any(value.is_deleted() for value in tree.flatten(state)):
@@ -142,30 +141,3 @@ def _of_replicas(batches: list[TensorTree], strategy: "tf.distribute.Strategy") 
             if of_replica[0].shape[0]:
                 parts.append(tree.pack_sequence_as(batch, of_replica))
     return parts
-
-
-def _can_be_handed_on(iterator: Iterator[TensorTree]) -> bool:
-    if keras.backend.backend() != "tensorflow":
-        return True
-    import tensorflow as tf
-
-    if isinstance(iterator, tf.distribute.DistributedIterator):
-        return True
-    specs = tree.flatten(getattr(iterator, "element_spec", None))
-    return isinstance(iterator, tf.data.Iterator) and all(
-        isinstance(spec, tf.TensorSpec | tf.SparseTensorSpec | tf.RaggedTensorSpec)
-        for spec in specs
-    )
-
-
-def _iterator_over(batches: list[TensorTree], like: "tf.data.Iterator") -> Iterator[TensorTree]:
-    if keras.backend.backend() != "tensorflow":
-        return iter(batches)
-    import tensorflow as tf
-
-    if isinstance(like, tf.distribute.DistributedIterator):
-        return iter(batches)  # Keras takes them step by step
-    # The very same element spec, or the train function would be traced, and compiled, twice.
-    return iter(
-        tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=like.element_spec)
-    )

@@ -36,7 +36,7 @@ from tfmp.precision import (
     policy as policies,
 )
 from tfmp.shared.arguments import OF_KERAS_2
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.findings import Finding
 
 # Numbers by name, which Keras hands from callback to callback.
@@ -391,10 +391,8 @@ def _build_from(model: keras.Model, batch: TensorTree) -> None:
         with suppress(Exception):
             if has_call(model):
                 model(x)
-        if not policies.is_built(model) and keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
-
+        if not policies.is_built(model) and not current_backend().is_stateless:
             with suppress(Exception):
-                tf.function(model.train_step).get_concrete_function(batch)
+                current_backend().trace_step(model, batch)
         if not policies.is_built(model):
             raise

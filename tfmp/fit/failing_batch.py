@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfmp.shared.atomic_file import naming
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 _SCRIPT = '''"""Replays the step that was not finite: python {name}
 
@@ -62,7 +62,7 @@ def save_failing_batch(
         model.save(folder / "model.keras")
     script = folder / "replay.py"
     text = _SCRIPT.format(
-        name=script.name, backend=keras.backend.backend(), scale=float(loss_scale), **written
+        name=script.name, backend=current_backend().name, scale=float(loss_scale), **written
     )
     script.write_text(text, encoding="utf-8")
     return script

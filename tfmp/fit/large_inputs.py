@@ -23,7 +23,7 @@ from tfmp.precision import (
     layer_tree,
     reverting,
 )
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.numerics import BFLOAT16, FLOAT16
 from tfmp.shared.wording import listed
 
@@ -215,7 +215,7 @@ class _DataWatch:
         raw = [one for one in call.float_inputs() if self._is_raw(one)]
         if id(call.node.layer) in self.pending:
             self.pending.discard(id(call.node.layer))
-            results = filter(replay.is_concrete, call.float_outputs())
+            results = filter(current_backend().is_concrete, call.float_outputs())
             self.is_suspicious |= any(map(self._judge, results))
         elif not raw:
             self._settled |= {id(one): one for one in call.float_outputs()}
@@ -228,7 +228,7 @@ class _DataWatch:
 
     def _is_raw(self, tensor: Tensor) -> bool:
         is_wide = keras.backend.standardize_dtype(tensor.dtype) not in NARROW_DTYPES
-        is_concrete = replay.is_concrete(stored_values(tensor))
+        is_concrete = current_backend().is_concrete(stored_values(tensor))
         return is_wide and is_concrete and id(tensor) not in self._settled
 
     def _reads(self, call: Call, values: np.ndarray) -> bool:

@@ -30,7 +30,7 @@ from tfmp.precision import (
     reverting,
 )
 from tfmp.precision.measuring import FAILED_DRY_RUN
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.shared.wording import joined, listed
@@ -187,17 +187,7 @@ def trace_unknown_step(model: keras.Model, batch: TensorTree) -> None:
         return
     with suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `fit` gives the step its scale
-        if keras.backend.backend() == "jax":
-            import jax
-
-            optimizer, metrics = model.optimizer.variables, model.metrics_variables
-            kinds = (model.trainable_variables, model.non_trainable_variables, optimizer, metrics)
-            state = tuple([variable.value for variable in kind] for kind in kinds)
-            jax.eval_shape(model.train_step, state, batch)
-        else:
-            import tensorflow as tf
-
-            tf.function(model.train_step, autograph=False).get_concrete_function(batch)
+        current_backend().trace_step(model, batch)
 
 
 def _leaves_scaling_to_keras(model: keras.Model, step: str, helpers: str) -> bool:
@@ -238,7 +228,8 @@ def _with_functions(kinds: list[type]) -> str:
 
 
 def _is_users(named: FunctionType | type) -> bool:
-    return (named.__module__ or "").split(".")[0] not in ("keras", "tensorflow", "jax", "numpy")
+    libraries = ("keras", "tensorflow", "jax", "torch", "numpy")
+    return (named.__module__ or "").split(".")[0] not in libraries
 
 
 def unscaled_step(model: keras.Model) -> Finding:
@@ -246,7 +237,7 @@ def unscaled_step(model: keras.Model) -> Finding:
     names = [place.name for place in held_optimizers(model)] or ["self.optimizer"]
     each = " the optimizer that applies them:" if len(names) > 1 else ""
     scope = ""
-    if keras.backend.backend() == "jax":
+    if current_backend().is_stateless:
         mapping = f"zip({names[0]}.variables, optimizer_variables)"
         scope = f" within keras.StatelessScope(state_mapping={mapping})"
     return Finding(
@@ -264,7 +255,7 @@ def separate_states(planned: PlannedModel) -> Iterable[Finding]:
     """On JAX a step hands on the state of `model.optimizer`; Keras knows no other one."""
     step = type(planned.model).train_step
     names = [place.name for place in held_optimizers(planned.model)]
-    if keras.backend.backend() == "jax" and names and not step.__module__.startswith("keras."):
+    if current_backend().is_stateless and names and not step.__module__.startswith("keras."):
         yield Finding(
             SEPARATE_STATES,
             "problem",

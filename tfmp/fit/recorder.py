@@ -12,6 +12,7 @@ import numpy as np
 from tfmp.fit.report import Event, Reading, TrainingReport, median_seconds_per_step
 from tfmp.loss_scaling import GradientHealth, StepCounters, read_model_counters
 from tfmp.precision import PrecisionPlan
+from tfmp.shared.backend import current_backend
 from tfmp.shared.findings import Finding
 from tfmp.shared.packages import installed_versions
 
@@ -229,7 +230,7 @@ class FitRecorder:
             curves={name: tuple(curve) for name, curve in self._curves.items()},
             environment={
                 **installed_versions(_PACKAGES),
-                "Keras backend": keras.backend.backend(),
+                "Keras backend": current_backend().name,
             },
         )
 

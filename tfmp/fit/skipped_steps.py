@@ -16,11 +16,10 @@ from keras import ops
 
 from tfmp.loss_scaling import (
     LossScaleOptimizer,
-    maybe_assigned,
     scaled_optimizers,
     watch_skips,
 )
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 _STEP = "train_step"
 
@@ -51,7 +50,7 @@ def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
     def train_step(*arguments: TensorTree) -> Any:
         if not scaled_optimizers(model):
             return step(*arguments)  # a `fit` was interrupted, and the model reverted
-        run = _jax_step if keras.backend.backend() == "jax" else _tensorflow_step
+        run = _stateless_step if current_backend().is_stateless else _step_in_place
         return run(model, step, *arguments)
 
     train_step.instead_of = before  # type: ignore[attr-defined]
@@ -71,7 +70,7 @@ def _put(model: keras.Model, step: Callable[..., Any] | None) -> None:
         vars(model)[_STEP] = step
 
 
-def _tensorflow_step(model: keras.Model, step: Callable[..., Any], batch: TensorTree) -> Any:
+def _step_in_place(model: keras.Model, step: Callable[..., Any], batch: TensorTree) -> Any:
     _build_metrics(model, batch)
     layers_states, means = _layers_states(model), _means(model)
     is_skipped = watch_skips(scaled_optimizers(model))
@@ -80,14 +79,14 @@ def _tensorflow_step(model: keras.Model, step: Callable[..., Any], batch: Tensor
         variable.assign(before[id(variable)])
     logs = step(batch)
     # Constants, which may be large, are not written.
-    written = [*maybe_assigned(layers_states), *_metrics_variables(model)]
+    written = [*current_backend().maybe_assigned(layers_states), *_metrics_variables(model)]
     kept = _kept(is_skipped(), model, before, _values(written))
     for variable in written:
         variable.assign(ops.cast(kept[id(variable)], variable.dtype))
     return _anew(model, logs)
 
 
-def _jax_step(
+def _stateless_step(
     model: keras.Model, step: Callable[..., Any], state: tuple[TensorTree, ...], batch: TensorTree
 ) -> Any:
     optimizer, means = model.optimizer, _means(model)
@@ -191,8 +190,7 @@ def _build_metrics(model: keras.Model, batch: TensorTree) -> None:
 
 
 def _values(variables: Iterable[keras.Variable]) -> _Values:
-    # Not `convert_to_tensor`, which would return the TensorFlow variable itself.
-    return {id(one): ops.stop_gradient(one) for one in variables}
+    return {id(one): current_backend().read(one) for one in variables}
 
 
 def _pairs(

@@ -32,4 +32,3 @@ from .telemetry import (
     read_counters as read_counters,
     read_model_counters as read_model_counters,
 )
-from .tracing import maybe_assigned as maybe_assigned

@@ -21,6 +21,7 @@ from tfmp.loss_scaling.strategies import (
     without_bound,
 )
 from tfmp.precision import reverting, switch_graph_rewrite
+from tfmp.shared.backend import current_backend
 
 _KEY = "optimizer"
 
@@ -84,10 +85,10 @@ def enable_mixed_precision_graph_rewrite(
     Raises:
         ValueError: Keras runs on another backend, or the optimizer cannot be wrapped.
     """
-    if keras.backend.backend() != "tensorflow":
+    if not current_backend().rewrites_graphs:
         raise ValueError(
             "enable_mixed_precision_graph_rewrite expects Keras on TensorFlow, whose graphs it "
-            f"rewrites, received the backend {keras.backend.backend()!r}. Use "
+            f"rewrites, received the backend {current_backend().name!r}. Use "
             "tfmp.MixedPrecision() or tfmp.plan(model).apply(), which work on any backend of tfmp."
         )
     wrapped = LossScaleOptimizer(optimizer, loss_scale)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from tfmp.loss_scaling.tracing import is_small, rarely_summed
-from tfmp.shared.backend import Tensor
+from tfmp.loss_scaling.rare_sums import is_small, rarely_summed
+from tfmp.shared.backend import Tensor, current_backend
 from tfmp.shared.numerics import FLOAT16
 
 # Applied steps from one measurement to the next. A measured step of a tiny model takes twice the
@@ -235,7 +235,7 @@ def _padded(value: Tensor, shape: Sequence[int]) -> Tensor:
 
 def _dense(grad: Tensor) -> Tensor:
     """The gradient; of a sparse one, its rows."""
-    return getattr(grad, "values", grad)
+    return current_backend().rows(grad)
 
 
 def _norm(values: Tensor) -> Tensor:

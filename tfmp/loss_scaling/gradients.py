@@ -1,21 +1,19 @@
 """Gradients in the loss-scale optimizer: divided by the scale, and checked for being finite."""
 
-from collections.abc import Callable
-
 import ml_dtypes
 from keras import backend, ops
 
-from tfmp.shared.backend import Tensor
+from tfmp.shared.backend import Tensor, current_backend
 
 
 def unscale(grad: Tensor, scale: Tensor) -> Tensor:
     """The gradient divided by `scale`, at least in float32; a sparse one stays sparse."""
-    return _with_values(grad, lambda values: ops.divide(values, scale))
+    return current_backend().with_rows(grad, lambda values: ops.divide(values, scale))
 
 
 def rescale(grad: Tensor, scale: Tensor) -> Tensor:
     """The inverse of `unscale`."""
-    return _with_values(grad, lambda values: ops.multiply(values, scale))
+    return current_backend().with_rows(grad, lambda values: ops.multiply(values, scale))
 
 
 def not_finite_as_nan(grad: Tensor) -> Tensor:
@@ -24,7 +22,7 @@ def not_finite_as_nan(grad: Tensor) -> Tensor:
     def changed(values: Tensor) -> Tensor:
         return ops.where(ops.isfinite(_real(values)), values, float("nan"))
 
-    return _with_values(grad, changed)
+    return current_backend().with_rows(grad, changed)
 
 
 def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int) -> Tensor:
@@ -46,7 +44,7 @@ def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int
     """
     # Twice an equal share, so that rounding in the sum cannot push it over either.
     safe_scale = 1.0 if replicas == 1 else 2.0 * replicas
-    values = _real(grad.values if _is_sparse(grad) else grad)
+    values = _real(current_backend().rows(grad))
     if scale_floor >= safe_scale:
         return ops.isfinite(values)
     largest = float(ml_dtypes.finfo(backend.standardize_dtype(values.dtype)).max)
@@ -57,14 +55,3 @@ def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int
 def _real(values: Tensor) -> Tensor:
     """The values, and for complex ones their magnitudes: operations of Keras take no others."""
     return ops.abs(values) if "complex" in backend.standardize_dtype(values.dtype) else values
-
-
-def _with_values(grad: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
-    if _is_sparse(grad):
-        return type(grad)(change(grad.values), grad.indices, grad.dense_shape)
-    return change(grad)
-
-
-def _is_sparse(grad: Tensor) -> bool:
-    # tf.IndexedSlices, recognized without importing TensorFlow under JAX.
-    return hasattr(grad, "indices") and hasattr(grad, "dense_shape") and hasattr(grad, "values")

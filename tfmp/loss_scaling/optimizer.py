@@ -18,10 +18,9 @@ from tfmp.loss_scaling.strategies import (
     ScheduledLossScale,
     StaticLossScale,
 )
-from tfmp.loss_scaling.tracing import assigned_from, replica_index, without_autograph
 from tfmp.loss_scaling.transitions import packed_size
 from tfmp.shared.arguments import check_flag
-from tfmp.shared.backend import Tensor
+from tfmp.shared.backend import Tensor, current_backend
 
 __all__ = [
     "DynamicLossScale",
@@ -104,7 +103,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         strategy = migration.strategy_of(loss_scale, kwargs)
         check_flag("LossScaleOptimizer(enabled=...)", enabled)
         wrapping.check_inner(inner_optimizer)
-        with wrapping.creation_scope(inner_optimizer):
+        with current_backend().creation_scope(inner_optimizer):
             super().__init__(inner_optimizer, initial_scale=strategy.initial, name=name)
         # Keras's attribute: no other strategy has such a number.
         self.dynamic_growth_steps = getattr(strategy, "growth_interval", None)
@@ -129,7 +128,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             wrapping.check_known(inner, var_list)
             # Layers may have been frozen since; their moments stay, so their places stay too.
             var_list = list(inner._trainable_variables)
-        with wrapping.creation_scope(inner):
+        with current_backend().creation_scope(inner):
             self._add_state("step_counter", dtype="int")
             self._add_state("dynamic_scale", dtype="float32", value=self.loss_scale.initial)
             self._add_state("counters", dtype="int", shape=(packed_size(len(var_list)),))
@@ -168,7 +167,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         wrapping.release(self.inner_optimizer)
         return self.inner_optimizer
 
-    @without_autograph
+    @current_backend().without_autograph
     def scale_loss(self, loss: Tensor) -> Tensor:
         """The loss times the current scale; take the gradients of this result.
 
@@ -179,7 +178,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             Same shape, at least float32: the scale itself may not fit into FP16.
         """
         self._scale_is_known = self.loss_waits = True
-        self._given_to_unscale.pop(replica_index(), None)
+        self._given_to_unscale.pop(current_backend().replica_index(), None)
         if not self.enabled:
             return loss
         scale = self._scale_now()
@@ -187,7 +186,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             loss = ops.cast(loss, backend.result_type(getattr(loss, "dtype", float), "float32"))
         return ops.multiply(loss, scale)
 
-    @without_autograph
+    @current_backend().without_autograph
     def unscale(
         self,
         grads: Iterable[Tensor | None],
@@ -204,7 +203,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         also takes the gradients that were given to this method, and divides them as ever.
 
         Args:
-            grads: gradients of the scaled loss, each a tensor, None or a sparse `tf.IndexedSlices`.
+            grads: gradients of the scaled loss, each a tensor, None or a sparse gradient.
             trainable_variables: their variables; by default those that the optimizer was built
                 with.
 
@@ -217,7 +216,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         grads = list(grads)
         if not self.enabled:
             return grads
-        replica = replica_index()
+        replica = current_backend().replica_index()
         if replica in self._given_to_unscale:
             raise ValueError(
                 "LossScaleOptimizer.unscale expects one call between scale_loss and apply, received"
@@ -238,7 +237,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
 
     def _scaled_again(self, grads: Gradients) -> Gradients:
         """The gradients as `apply` is to divide them, if some have been divided already."""
-        given = self._given_to_unscale.pop(replica_index(), None)
+        given = self._given_to_unscale.pop(current_backend().replica_index(), None)
         if given is None:
             return grads
         scale = self._scale_now()
@@ -267,7 +266,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         self.held_as = held_as
         self._others = tuple(weakref.ref(other) for other in others if other is not self)
 
-    @without_autograph
+    @current_backend().without_autograph
     def apply(
         self,
         grads: Iterable[Tensor | None],
@@ -276,7 +275,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         """Unscales and applies gradients of the scaled loss, or skips the step.
 
         Args:
-            grads: one gradient (or None, or a sparse `tf.IndexedSlices`) for each variable.
+            grads: one gradient (or None, or a sparse one) for each variable.
             trainable_variables: the variables; by default those that the optimizer was built with.
         """
         grads = list(grads)
@@ -288,13 +287,13 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             return
         self._note_whether_scaled()
         if isinstance(self.loss_scale, DynamicLossScale):
-            moved = assigned_from(self.scale_variable, self._trainable_variables)
+            moved = current_backend().assigned_from(self.scale_variable, self._trainable_variables)
             wrapping.check_not_moved(moved, self.held_as)
         grads = self._scaled_again(grads)
-        if backend.backend() == "tensorflow":
-            self._apply_on_tensorflow(grads, variables)
-        else:
+        if current_backend().is_stateless:
             self._apply_statelessly(grads, variables)
+        else:
+            self._apply_in_place(grads, variables)
 
     def _variables_for(
         self, grads: Gradients, variables: Iterable[keras.Variable] | None
@@ -364,8 +363,8 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         Returns:
             The new values of the trainable and of the optimizer variables.
         """
-        if backend.backend() == "tensorflow":
-            # Raises, with Keras's explanation.
+        if not current_backend().is_stateless:
+            # Raises, with Keras's explanation, on TensorFlow.
             return super(keras.optimizers.LossScaleOptimizer, self).stateless_apply(
                 optimizer_variables, grads, trainable_variables
             )

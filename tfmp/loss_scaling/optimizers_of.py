@@ -12,8 +12,7 @@ from keras import ops
 from tfmp.loss_scaling import transitions
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.strategies import StaticLossScale
-from tfmp.loss_scaling.tracing import read
-from tfmp.shared.backend import Tensor
+from tfmp.shared.backend import Tensor, current_backend
 
 # Attributes in which TensorFlow notes a model's other attributes for its checkpoints.
 _OF_TENSORFLOW = "_self_"
@@ -151,8 +150,8 @@ def watch_skips(optimizers: Iterable[LossScaleOptimizer]) -> Callable[[], Tensor
 
 def _skips(optimizer: LossScaleOptimizer) -> tuple[Tensor, Tensor]:
     """The skipped steps, and those since the last applied one."""
-    counters = transitions.unpack(read(optimizer.counters))
-    iterations = read(optimizer.inner_optimizer._iterations)
+    counters = transitions.unpack(current_backend().read(optimizer.counters))
+    iterations = current_backend().read(optimizer.inner_optimizer._iterations)
     return counters.skipped_steps, counters.consecutive_skips(iterations)
 
 
@@ -178,7 +177,7 @@ def is_idle(model: keras.Model) -> bool:
     `compile` makes one even if it is given none. On JAX `fit` needs it anyway.
     """
     step = type(model).train_step
-    if step.__module__.startswith("keras.") or keras.backend.backend() == "jax":
+    if step.__module__.startswith("keras.") or current_backend().is_stateless:
         return False
     if not held_optimizers(model):
         return False

@@ -1,19 +1,16 @@
-"""The step of a loss-scale optimizer: in place with TensorFlow, as a pure function with JAX."""
+"""The step of a loss-scale optimizer: in place, or as a pure function with JAX."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import keras
 from keras import ops
 
 from tfmp.loss_scaling import gauges, gradients, transitions
+from tfmp.loss_scaling.rare_sums import rarely_all
 from tfmp.loss_scaling.strategies import LossScale
-from tfmp.loss_scaling.tracing import branch, rarely_all, rarely_run, read
 from tfmp.loss_scaling.transitions import Snapshot, Transition
-from tfmp.shared.backend import Tensor
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from tfmp.shared.backend import Tensor, current_backend
 
 # One for each variable; None for a variable without a gradient.
 Gradients: TypeAlias = list[Tensor | None]
@@ -35,58 +32,21 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
     _measure_every: int
     _measure_first: int
 
-    # --- TensorFlow: variables are updated in place, replicas need to agree first ---
+    # --- TensorFlow and PyTorch: variables are updated in place, replicas need to agree first ---
 
-    def _apply_on_tensorflow(self, grads: Gradients, variables: list[keras.Variable]) -> None:
-        import tensorflow as tf
-
-        replica = tf.distribute.get_replica_context()
-        if replica is None:
-            raise ValueError(
-                "LossScaleOptimizer.apply expects to run on one replica, received a call from the "
-                "cross-replica context. Call it inside the function given to strategy.run()."
-            )
-        # A `tf.py_function` forgets shapes, which the measurements need.
-        grads = [
-            tf.ensure_shape(grad, variable.shape)
-            if isinstance(grad, tf.Tensor) and not grad.shape.is_fully_defined()
-            else grad
-            for grad, variable in zip(grads, variables, strict=True)
-        ]
-        replicas = replica.num_replicas_in_sync
+    def _apply_in_place(self, grads: Gradients, variables: list[keras.Variable]) -> None:
+        own = current_backend()
+        grads = own.with_known_shapes(grads, variables)
+        replicas = own.replicas()
         finite = self._finite_flags(grads, variables, replicas)
-        if replicas > 1:
-            # Replicas hold the gradients of their own data until the inner optimizer reduces them.
-            # In float32, because not every collective and device reduces integers.
-            guilty = ops.cast(ops.logical_not(finite), "float32")
-            finite = replica.all_reduce(tf.distribute.ReduceOp.SUM, guilty) == 0
 
         def update(grads: Gradients, scale: Tensor) -> None:
             self._apply_inner(self._unscale(grads, variables, scale), variables)
 
-        if tf.__internal__.distribute.strategy_supports_no_merge_call():
-            self._apply_or_skip(
-                finite, lambda scale: update(grads, scale), grads, variables, replicas
-            )
-            return
+        def step(finite: Tensor, update: Callable[[Tensor], object], grads: Gradients) -> None:
+            self._apply_or_skip(finite, update, grads, variables, replicas)
 
-        # A branch that merges replicas, as the inner optimizer's update does, is only allowed
-        # when the condition itself is evaluated across replicas.
-        def across_replicas(
-            strategy: "tf.distribute.Strategy", finite: Tensor, grads: Gradients
-        ) -> None:
-            def first(value: Tensor | None) -> Tensor | None:
-                return None if value is None else strategy.experimental_local_results(value)[0]
-
-            self._apply_or_skip(
-                first(finite),
-                lambda scale: strategy.extended.call_for_each_replica(update, args=(grads, scale)),
-                [first(grad) for grad in grads],
-                variables,
-                replicas,
-            )
-
-        replica.merge_call(across_replicas, args=(finite, grads))
+        own.on_replicas(finite, grads, update, step)
 
     def _apply_inner(self, grads: Gradients, variables: list[keras.Variable]) -> None:
         inner = self.inner_optimizer
@@ -105,14 +65,15 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         replicas: int,
     ) -> None:
         everything, now = self._all_of(grads, variables), self._snapshot()
+        own = current_backend()
         applied = ops.all(finite)
-        rare = ops.logical_and(applied, self._is_rare(now))
+        applied, rare = own.decided(applied, ops.logical_and(applied, self._is_rare(now)))
 
         def measure_and_move(grads: Gradients) -> None:
             # Not `read`, which would copy each of them whole.
             weights = [variable.value for variable in self._trainable_variables]
             after, measured = self._after_rare_step(
-                self._snapshot(), read(self.gauges), grads, weights
+                self._snapshot(), own.read(self.gauges), grads, weights
             )
             self._assign(after)
             self.gauges.assign(measured)
@@ -129,14 +90,16 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
         # Before the update, which writes weights that this reads, and not within that condition:
         # XLA takes longer for one within another. It may move the scale that these gradients have.
-        ops.cond(rare, lambda: rarely_run(measure_and_move)(everything), lambda: None)
+        own.branch(rare, lambda: own.rarely_run(measure_and_move)(everything), lambda: None)
         # Alone, a replica looks again at what is not finite: flags that left the check for here
         # would keep XLA from fusing it.
         alone = replicas == 1
-        ops.cond(
+        own.branch(
             applied,
             commit,
-            lambda: rarely_run(look_and_skip)(everything) if alone else rarely_run(skip)(finite),
+            lambda: (
+                own.rarely_run(look_and_skip)(everything) if alone else own.rarely_run(skip)(finite)
+            ),
         )
 
     def _assign(self, after: Transition) -> None:
@@ -149,7 +112,8 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
     def _snapshot(self) -> Snapshot:
         # The bare counter, not `iterations`, which gradient accumulation divides.
-        return Snapshot(*map(read, (*self._scale_variables, self.inner_optimizer._iterations)))
+        variables = (*self._scale_variables, self.inner_optimizer._iterations)
+        return Snapshot(*map(current_backend().read, variables))
 
     # --- JAX: the whole step is a function from old values to new ones ---
 
@@ -172,12 +136,12 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
 
         def update() -> tuple[list[Tensor], list[Tensor]]:
             with keras.StatelessScope(state_mapping=mapping):
-                now, gauges_before = self._snapshot(), read(self.gauges)
+                now, gauges_before = self._snapshot(), current_backend().read(self.gauges)
                 unscaled = self._unscale(grads, self._trainable_variables, now.scale)
             trainable, inner = self.inner_optimizer.stateless_apply(
                 list(optimizer_variables[own_count:]), unscaled, list(trainable_variables)
             )
-            after, measured = branch(
+            after, measured = current_backend().branch(
                 self._is_rare(now),
                 # The new weights: with a branch that reads the old ones, XLA's steps take longer.
                 lambda: self._after_rare_step(now, gauges_before, grads, trainable),
@@ -191,11 +155,12 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
                 flags = self._finite_flags(grads, self._trainable_variables, 1, rarely_all)
                 after = transitions.after_skip(self.loss_scale, self._snapshot(), flags)
                 inner = list(optimizer_variables[own_count:])
-                return list(trainable_variables), own_after(after, read(self.gauges)) + inner
+                own = own_after(after, current_backend().read(self.gauges))
+                return list(trainable_variables), own + inner
 
         with keras.StatelessScope(state_mapping=mapping):
             finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
-        return branch(ops.all(finite), update, skip)
+        return current_backend().branch(ops.all(finite), update, skip)
 
     def _apply_statelessly(self, grads: Gradients, variables: list[keras.Variable]) -> None:
         everything = self._trainable_variables
@@ -241,7 +206,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             grads: the scaled gradients, one for each built variable.
             weights: the values of these variables; see `gauges.measure`.
         """
-        measured = branch(
+        measured = current_backend().branch(
             self._is_measured(now),
             lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
             lambda: gauges_before,
@@ -252,7 +217,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         if not self.built:
             return self.loss_scale.initial
         try:
-            return read(self.scale_variable)
+            return current_backend().read(self.scale_variable)
         except TypeError:
             if self.scale_variable._value is not None:
                 raise
@@ -282,7 +247,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
     ) -> Tensor:
         """A boolean for each built variable; a missing gradient counts as finite."""
         flags: list[Tensor] = [True] * len(self._trainable_variables)
-        scale = read(self.scale_variable)
+        scale = current_backend().read(self.scale_variable)
         for grad, variable in zip(grads, variables, strict=True):
             if grad is not None:
                 finite = gradients.finite_values(grad, scale, self.loss_scale.floor, replicas)

@@ -1,14 +1,12 @@
 """The counters of the loss-scale optimizer: read from the device at once, and written to logs."""
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import keras
 import numpy as np
-from keras import backend
 
 from tfmp.loss_scaling import gauges
 from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
@@ -16,6 +14,7 @@ from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.optimizers_of import scaled_optimizers
 from tfmp.loss_scaling.transitions import Counters, packed_size, unpack
 from tfmp.shared.atomic_file import naming
+from tfmp.shared.backend import current_backend
 from tfmp.shared.report_files import JsonObject, check_folder, json_number
 from tfmp.shared.wording import shown
 
@@ -234,7 +233,7 @@ def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
             np.zeros(packed_size(0), dtype=np.int64),
             np.zeros(gauges.packed_size(0)),
         ]
-    return _fetch(
+    return current_backend().fetch(
         [
             optimizer.scale_variable,
             optimizer.step_counter,
@@ -243,21 +242,6 @@ def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
             optimizer.gauges,
         ]
     )
-
-
-def _fetch(variables: list[keras.Variable]) -> list[np.ndarray]:
-    if backend.backend() != "tensorflow":
-        import jax
-
-        return jax.device_get([variable.value for variable in variables])
-    import tensorflow as tf
-
-    # float64 holds every float32 scale and every count below 2**53.
-    flat = [tf.cast(tf.reshape(variable.value, [-1]), tf.float64) for variable in variables]
-    packed = tf.concat(flat, axis=0).numpy()
-    ends = np.cumsum([max(1, math.prod(variable.shape)) for variable in variables])
-    parts = np.split(packed, ends[:-1])
-    return [part.reshape(v.shape) for part, v in zip(parts, variables, strict=True)]
 
 
 def _path(variable: keras.Variable) -> str:

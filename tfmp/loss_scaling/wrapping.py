@@ -2,10 +2,8 @@
 
 import gc
 import weakref
-from contextlib import AbstractContextManager, nullcontext
 
 import keras
-from keras import backend
 from keras.optimizers import Optimizer
 
 from tfmp.shared.backend import Tensor, check_backend
@@ -30,20 +28,6 @@ def wrapper_of(inner: Optimizer) -> Optimizer | None:
     """The wrapper that drives `inner`, or None."""
     reference = _WRAPPER_OF.get(inner)
     return None if reference is None else reference()
-
-
-def creation_scope(inner: Optimizer) -> AbstractContextManager[object]:
-    """The scope to create variables in: the distribution strategy of the inner optimizer."""
-    strategy = getattr(inner, "_distribution_strategy", None)
-    if strategy is None or backend.backend() != "tensorflow":
-        return nullcontext()
-    import tensorflow as tf
-
-    if tf.distribute.has_strategy():
-        return nullcontext()
-    with strategy.scope():
-        is_default = not tf.distribute.has_strategy()
-    return nullcontext() if is_default else strategy.scope()
 
 
 def check_inner(inner: Optimizer) -> None:

@@ -5,11 +5,10 @@ and works on a machine that has none.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from tfmp.shared.backend import current_backend
 from tfmp.shared.report_files import JsonObject
 
 # CUDA C++ Programming Guide, "Compute Capabilities": Tensor Cores came with 7.0 (Volta); TF32 and
@@ -99,32 +98,10 @@ class Device:
 CPU = Device("cpu", "CPU")
 
 
-def parse_tensorflow(device_type: str, details: Mapping[str, Any]) -> Device:
-    """Reads the result of `tf.config.experimental.get_device_details` for one physical device."""
-    capability = details.get("compute_capability")
-    name = str(details.get("device_name", device_type))
-    kind = {"CPU": "cpu", "GPU": "gpu", "TPU": "tpu"}.get(device_type, "other")
-    return CPU if kind == "cpu" else Device(kind, name, tuple(capability) if capability else None)
-
-
-def parse_jax(platform: str, device_kind: str, compute_capability: str | None) -> Device:
-    """Reads the attributes of one `jax.Device`: platform "cpu", "gpu" or "tpu", and the rest."""
-    if platform == "cpu":
-        return CPU
-    capability = None
-    if compute_capability and re.fullmatch(r"\d+\.\d+", compute_capability):
-        major, minor = compute_capability.split(".")
-        capability = (int(major), int(minor))
-    kind = {"gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "tpu": "tpu"}.get(platform, "other")
-    return Device(kind, device_kind, capability)
-
-
 def visible_devices() -> tuple[Device, ...]:
     """The devices that the current Keras backend would train on, accelerators before the CPU."""
-    from keras import backend
-
-    found = {"tensorflow": tensorflow_devices, "jax": jax_devices}.get(backend.backend())
-    return (*(d for d in (found() if found else ()) if d.kind != "cpu"), CPU)
+    found = (Device(*facts) for facts in current_backend().devices())
+    return (*(device for device in found if device.kind != "cpu"), CPU)
 
 
 def accelerators() -> tuple[Device, ...]:
@@ -134,65 +111,13 @@ def accelerators() -> tuple[Device, ...]:
 
 def tf32_in_use(device: Device) -> bool | None:
     """Whether float32 products on this device run as TF32 now; None if the backend cannot say."""
-    from keras import backend
-
-    if not device.tf32:
-        return False
-    if backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        return bool(tf.config.experimental.tensor_float_32_execution_enabled())
-    if backend.backend() == "jax":
-        import jax
-
-        precision = jax.config.jax_default_matmul_precision
-        return precision not in ("float32", "highest", "F32_F32_F32")
-    return None
+    return current_backend().tf32() if device.tf32 else False
 
 
-@contextmanager
-def tf32_switched(on: bool | None) -> Iterator[None]:
+def tf32_switched(on: bool | None) -> AbstractContextManager[object]:
     """Switches TF32 for float32 products on or off in this block; None leaves it as it is.
 
     On JAX the switch holds for functions that are traced in the block, and for functions that were
     traced in an equal block before.
     """
-    from keras import backend
-
-    if on is None or backend.backend() not in ("tensorflow", "jax"):
-        yield
-    elif backend.backend() == "jax":
-        import jax
-
-        with jax.default_matmul_precision("tensorfloat32" if on else "float32"):
-            yield
-    else:
-        import tensorflow as tf
-
-        before = tf.config.experimental.tensor_float_32_execution_enabled()
-        tf.config.experimental.enable_tensor_float_32_execution(on)
-        try:
-            yield
-        finally:
-            tf.config.experimental.enable_tensor_float_32_execution(before)
-
-
-def tensorflow_devices() -> tuple[Device, ...]:
-    """The devices that TensorFlow may use: a user can hide a card with set_visible_devices."""
-    import tensorflow as tf
-
-    asked = tf.config.experimental.get_device_details
-    return tuple(
-        parse_tensorflow(d.device_type, asked(d) if d.device_type == "GPU" else {})
-        for d in tf.config.get_visible_devices()
-    )
-
-
-def jax_devices() -> tuple[Device, ...]:
-    """The devices of this process on JAX."""
-    import jax
-
-    return tuple(
-        parse_jax(d.platform, d.device_kind, getattr(d, "compute_capability", None))
-        for d in jax.local_devices()
-    )
+    return nullcontext() if on is None else current_backend().tf32_switched(on)

@@ -10,6 +10,7 @@ from tfmp.machine.cuda_versions import CudaVersions, installed_cuda
 from tfmp.machine.devices import CPU, Device, tf32_in_use, visible_devices
 from tfmp.machine.nvidia import NvidiaFacts, read_nvidia
 from tfmp.machine.onnx_providers import read_providers
+from tfmp.shared.backend import current_backend
 from tfmp.shared.report_files import JsonObject
 
 
@@ -84,34 +85,13 @@ def read_machine() -> Machine:
         nvidia=nvidia,
         cuda=installed_cuda(packages),
         providers=read_providers(),
-        memory_growth=_memory_growth(),
-        jit=_global_jit(),
+        memory_growth=current_backend().memory_growth(),
+        jit=current_backend().jit_everywhere(),
         environment=dict(os.environ),
-        backend=keras.backend.backend(),
+        backend=current_backend().name,
         floatx=keras.config.floatx(),
         dtype_policy=keras.config.dtype_policy().name,
     )
-
-
-def _memory_growth() -> bool | None:
-    from keras import backend
-
-    if backend.backend() != "tensorflow":
-        return None
-    import tensorflow as tf
-
-    cards = tf.config.list_physical_devices("GPU")
-    return bool(tf.config.experimental.get_memory_growth(cards[0])) if cards else None
-
-
-def _global_jit() -> bool:
-    from keras import backend
-
-    if backend.backend() != "tensorflow":
-        return False
-    import tensorflow as tf
-
-    return bool(tf.config.optimizer.get_jit())
 
 
 def _packages() -> dict[str, str]:

@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.framework_start import tensorflow_uses_onednn
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.watched import forget_peak, own_memory
 
 if TYPE_CHECKING:
-    import jax
+    pass
 
 # Where a number of bytes comes from.
 DEVICE_MEMORY = "device memory"  # handed out by the backend's allocator on the accelerator
@@ -157,15 +156,7 @@ def synchronize(values: TensorTree = None) -> None:
     Args:
         values: the last results of that work. JAX cannot wait for a device; it waits for these.
     """
-    if _backend() == "jax":
-        import jax
-
-        jax.block_until_ready(values)
-        jax.effects_barrier()
-    elif _backend() == "tensorflow":
-        import tensorflow as tf
-
-        tf.test.experimental.sync_devices()
+    current_backend().synchronize(values)
 
 
 @dataclass(frozen=True)
@@ -236,25 +227,9 @@ class PeakMemory:
 
 def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
     """(source, bytes now, highest bytes since this call)."""
-    gpu = _tensorflow_gpu()
-    if gpu is not None:
-        import tensorflow as tf
-
-        tf.config.experimental.reset_memory_stats(gpu)
-        info = tf.config.experimental.get_memory_info
-        return DEVICE_MEMORY, lambda: info(gpu)["current"], lambda: info(gpu)["peak"]
-    device = _jax_accelerator()
-    if device is not None:
-        # JAX cannot reset its peak: an earlier peak counts as the state before.
-        start = device.memory_stats()
-        before = start.get("peak_bytes_in_use", 0)
-
-        def peak() -> int:
-            stats = device.memory_stats()
-            highest = stats.get("peak_bytes_in_use", 0)
-            return highest if highest > before else stats["bytes_in_use"]
-
-        return DEVICE_MEMORY, lambda: device.memory_stats()["bytes_in_use"], peak
+    of_accelerator = current_backend().meter()
+    if of_accelerator is not None:
+        return DEVICE_MEMORY, *of_accelerator
     return _process_meter()
 
 
@@ -266,11 +241,8 @@ def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
 
 
 def keeps_freed_memory() -> bool:
-    """Whether the backend's CPU allocator is a pool, so that the system sees only its growth.
-
-    TensorFlow has one where it uses oneDNN (tensorflow/core/common_runtime/mkl_cpu_allocator.h).
-    """
-    return _backend() == "tensorflow" and tensorflow_uses_onednn()
+    """Whether the backend's CPU allocator is a pool, so that the system sees only its growth."""
+    return current_backend().pools_memory()
 
 
 def _lifetime_peak() -> int:
@@ -298,29 +270,6 @@ def _tune_allocator(from_system: int, keep: int) -> None:
         library = ctypes.CDLL(None)
         library.mallopt(_M_MMAP_THRESHOLD, from_system)
         library.mallopt(_M_TRIM_THRESHOLD, keep)
-
-
-def _tensorflow_gpu() -> str | None:
-    if _backend() != "tensorflow":
-        return None
-    import tensorflow as tf
-
-    return "GPU:0" if tf.config.list_logical_devices("GPU") else None
-
-
-def _jax_accelerator() -> "jax.Device | None":
-    if _backend() != "jax":
-        return None
-    import jax
-
-    device = jax.local_devices()[0]
-    return device if device.platform != "cpu" and device.memory_stats() else None
-
-
-def _backend() -> str:
-    from keras import backend
-
-    return backend.backend()
 
 
 def size_in_bytes(tensor: Tensor) -> int:

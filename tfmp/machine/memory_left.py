@@ -7,6 +7,7 @@ from typing import Any
 
 from tfmp.machine.devices import accelerators
 from tfmp.machine.nvml import NoNvml, opened_nvml, told, visible_cards
+from tfmp.shared.backend import current_backend
 
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -24,7 +25,7 @@ def free_memory(in_this_process: bool = False) -> int | None:
     """
     if not accelerators():
         return free_host_memory()
-    left = _left_in_allocator() if in_this_process else None
+    left = current_backend().memory_left() if in_this_process else None
     if left is not None:
         return left
     memory = _on_card(os.environ)
@@ -79,24 +80,3 @@ def _on_card(environment: Mapping[str, str]) -> Any:
             return None if card is None else told(nvml.nvmlDeviceGetMemoryInfo, card)
     except NoNvml:
         return None
-
-
-def _left_in_allocator() -> int | None:
-    """Bytes that the backend's allocator on the first card may still hand out."""
-    from keras import backend
-
-    if backend.backend() == "jax":
-        import jax
-
-        stats = jax.local_devices()[0].memory_stats() or {}
-        if "bytes_limit" not in stats:
-            return None
-        return max(0, int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0)))
-    import tensorflow as tf
-    from tensorflow.python.client import device_lib
-
-    cards = [device for device in device_lib.list_local_devices() if device.device_type == "GPU"]
-    if not cards:
-        return None
-    used = tf.config.experimental.get_memory_info("GPU:0")["current"]
-    return max(0, int(cards[0].memory_limit) - int(used))

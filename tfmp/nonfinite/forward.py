@@ -11,7 +11,7 @@ from tfmp.nonfinite.replay import Call, ReplayedStep
 from tfmp.nonfinite.value_range import range_of
 from tfmp.precision import NARROW_DTYPES, LayerNode
 from tfmp.precision.measuring import FirstOp, first_nonfinite_op
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.numerics import FLOAT16
 
 
@@ -120,7 +120,7 @@ class ForwardWatch:
     def see(self, call: Call) -> TensorTree:
         """Notes a call whose outputs are finite; raises `FoundInForward` on another one."""
         outputs = call.float_outputs()
-        if self._explaining or not all(map(replay.is_concrete, outputs)):
+        if self._explaining or not all(map(current_backend().is_concrete, outputs)):
             return call.outputs
         self.calls.append(call)
         if not all(range_of(tensor).finite for tensor in outputs):
@@ -265,7 +265,7 @@ def _bad_added_loss(step: ReplayedStep) -> LayerNode | None:
 
     def see(call: Call) -> TensorTree:
         losses = call.node.layer._get_own_losses()
-        if not all(range_of(loss).finite for loss in losses if replay.is_concrete(loss)):
+        if not all(range_of(loss).finite for loss in losses if current_backend().is_concrete(loss)):
             bad.append(call.node)
         return call.outputs
 

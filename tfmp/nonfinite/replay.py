@@ -27,7 +27,7 @@ from tfmp.precision import (
 )
 from tfmp.precision.measuring import losses_kept, policies_kept
 from tfmp.shared.arguments import check_compiled, check_model
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import as_tensor
 from tfmp.shared.wording import first_line, joined
 
@@ -290,7 +290,8 @@ def gradients(
         _, loss = run(step, add_probe, weights)
         return ops.multiply(ops.cast(loss, "float32"), scale)
 
-    for_weights, for_probes = _differentiate(objective, weights, probes)
+    _, found = current_backend().gradients(objective, (weights, probes))
+    for_weights, for_probes = found
     return Gradients(for_weights, dict(zip(keys, for_probes, strict=True)))
 
 
@@ -307,24 +308,6 @@ def _plus(outputs: TensorTree, probes: list[Tensor]) -> TensorTree:
         return added
 
     return tree.map_structure(add, outputs)
-
-
-def _differentiate(
-    objective: Callable[[list[Tensor], list[list[Tensor]]], Tensor],
-    weights: list[Tensor],
-    probes: list[list[Tensor]],
-) -> tuple[list[Tensor | None], list[list[Tensor | None]]]:
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.grad(objective, argnums=(0, 1))(weights, probes)
-    import tensorflow as tf
-
-    with tf.GradientTape() as tape:
-        for tensor in tree.flatten((weights, probes)):
-            tape.watch(tensor)
-        loss = objective(weights, probes)
-    return tape.gradient(loss, (weights, probes))
 
 
 def owners(root: LayerNode) -> dict[int, LayerNode]:
@@ -344,15 +327,6 @@ def floats(structure_of_tensors: TensorTree) -> list[Tensor]:
 def is_float(value: object) -> bool:
     """Whether a value is a floating-point tensor."""
     return ops.is_tensor(value) and keras.backend.is_float_dtype(getattr(value, "dtype", None))
-
-
-def is_concrete(tensor: Tensor) -> bool:
-    """Whether a tensor has values; inside a function that is being traced it has not."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return not isinstance(tensor, jax.core.Tracer)
-    return hasattr(tensor, "numpy")
 
 
 @contextmanager
@@ -387,7 +361,7 @@ def _watched_calls(root: LayerNode, on_call: OnCall | None) -> Iterator[None]:
         before = total
         outputs = original(layer, *args, **kwargs)
         inner = total - before
-        total += all(map(is_concrete, floats(outputs)))
+        total += all(map(current_backend().is_concrete, floats(outputs)))
         return on_call(Call(node, key, args, kwargs, outputs, inner))
 
     keras.layers.Layer.__call__ = watched

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.replay import Call, CallKey, ReplayedStep
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import TensorTree, current_backend
 
 # Rounding to 11 bits keeps the results of sound layers within a few percent.
 _WRONG = 0.5
@@ -97,7 +97,7 @@ def _results(step: ReplayedStep) -> Iterator[tuple[CallKey, str, list[np.ndarray
 
     def record(call: Call) -> TensorTree:
         tensors = call.float_outputs()
-        if all(map(replay.is_concrete, tensors)):
+        if all(map(current_backend().is_concrete, tensors)):
             values = [np.asarray(keras.ops.convert_to_numpy(t), np.float64) for t in tensors]
             found.append((call.key, call.node.path, values))
         return call.outputs

@@ -236,7 +236,7 @@ def _device_for(dtype: str) -> tuple[devices.Device, bool]:
         return devices.CPU, False
     here = [
         device
-        for device in devices.tensorflow_devices()
+        for device in devices.visible_devices()
         if device.kind == "gpu" and device.compute_capability
     ]
     if here:

@@ -26,7 +26,7 @@ from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
 from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, FLOAT8, check_policy
 from tfmp.precision.rules import Decision, Facts, decide
 from tfmp.shared.arguments import check_model
-from tfmp.shared.backend import TensorTree, check_64_bits, check_backend
+from tfmp.shared.backend import TensorTree, check_64_bits, check_backend, current_backend
 
 _MULTIPLIES_IN_FLOAT8 = (keras.layers.Dense, keras.layers.EinsumDense)
 _LIMITS_OF_FLOAT8 = (
@@ -105,7 +105,7 @@ def _decide(
         kept=kept,
         overflowed=reverting.overflowed_layers(root.layer),
         original=reverting.original_policies(root),
-        cpu_backend=None if devices.accelerators() else keras.backend.backend(),
+        cpu_backend=None if devices.accelerators() else current_backend().name,
     )
     if base == "float32" and not kept:
         return _apply_rules(root, facts), (), {}

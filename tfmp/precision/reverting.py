@@ -12,7 +12,7 @@ from tfmp.precision import layer_tree, loss_dtype, variable_dtypes
 from tfmp.precision.dtype_policies import FLOAT8_PRODUCTS, NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.arguments import check_model
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 _UNDO = "_tfmp_undo"
 _ADD_LOSS = "add_loss"
@@ -305,7 +305,7 @@ def _switch(layer: layers.Layer, policy: keras.DTypePolicy) -> None:
     if before != layer.variable_dtype:
         for variable in (*layer._trainable_variables, *layer._non_trainable_variables):
             if variable.dtype == before:
-                variable_dtypes.convert(variable, layer.variable_dtype)
+                current_backend().give_dtype(variable, layer.variable_dtype)
 
 
 def _set_policy(layer: layers.Layer, policy: keras.DTypePolicy) -> None:

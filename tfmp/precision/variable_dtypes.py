@@ -3,26 +3,8 @@
 from collections.abc import Iterator
 
 import keras
-from keras import ops
 
-
-def convert(variable: keras.Variable, dtype: str) -> None:
-    """Rounds the values of a variable to a dtype that it has from now on.
-
-    Functions that were traced with it before have to be traced anew.
-    """
-    value = ops.cast(ops.convert_to_tensor(variable.value), dtype)
-    variable._dtype = dtype
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        before = variable._value
-        with tf.init_scope():
-            variable._initialize(value)
-        # Optimizers find a weight's place by it.
-        variable._value._unique_id = before._unique_id
-    else:
-        variable._initialize(value)
+from tfmp.shared.backend import current_backend
 
 
 def check_convertible(model: keras.Model) -> None:
@@ -31,11 +13,7 @@ def check_convertible(model: keras.Model) -> None:
     Raises:
         ValueError: the variables are mirrored on several devices.
     """
-    if keras.backend.backend() != "tensorflow":
-        return
-    import tensorflow as tf
-
-    if any(isinstance(v._value, tf.distribute.DistributedValues) for v in model.variables):
+    if current_backend().mirrored(model.variables):
         raise ValueError(
             "A plan with weights in another dtype expects variables on one device; those of model "
             f"{model.name!r} are mirrored. Make the model in the strategy's scope under "
@@ -54,7 +32,7 @@ def let_optimizer_follow(model: keras.Model) -> None:
     for moments in _lists_of_moments(optimizer, len(weights)):
         for weight, moment in zip(weights, moments, strict=True):
             if _is_float(moment) and moment.dtype != weight.dtype:
-                convert(moment, weight.dtype)
+                current_backend().give_dtype(moment, weight.dtype)
 
 
 def _is_float(entry: object) -> bool:

@@ -15,6 +15,7 @@ from tfmp.machine import Memory, Timing, bytes_text, devices, seconds_text
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.steps import StepProfile
 from tfmp.shared.arguments import check_number
+from tfmp.shared.backend import current_backend
 from tfmp.shared.packages import processor_name
 from tfmp.shared.report_files import JsonObject, read_json
 from tfmp.shared.reporting import Section, Table
@@ -311,11 +312,10 @@ def check_run(baseline: Baseline, policies: int, rounds: int, tolerance: float) 
         ValueError: it is on another device or backend, or has too few rounds, or the tolerance is
             no share.
     """
-    import keras
 
     check_number("tolerance", tolerance, least=0, hint=_A_SHARE)
     device = devices.visible_devices()[0].name
-    baseline.check_place(device, keras.backend.backend(), processor_name())
+    baseline.check_place(device, current_backend().name, processor_name())
     _check_rounds(rounds, rounds_needed(WRONG_ALARMS / policies), "this run")
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from tfmp.shared.backend import current_backend
+
 # XProf 2.24 knows the kernels of Volta and Turing by name, but does not take the kernels of later
 # cards for Tensor Core kernels. Libraries name kernels by the matrix instruction (m8n8k4: 884,
 # m16n8k8: 1688, m16n8k16: 16816) or by the generator: cuDNN's xmma on 16 bits or TF32, CUTLASS's
@@ -32,6 +34,8 @@ _PRODUCT = re.compile(
 _READ = """
 import sys
 from xprof.convert import raw_to_tool_data
+
+from tfmp.shared.backend import current_backend
 data, _ = raw_to_tool_data.xspace_to_tool_data([sys.argv[1]], "kernel_stats", {})
 sys.stdout.buffer.write(data if isinstance(data, bytes) else (data or "").encode())
 """
@@ -179,22 +183,9 @@ def layer_of(operation: str, paths: Sequence[str]) -> str | None:
 
 def trace(work: Callable[[], object], folder: Path) -> None:
     """Runs some steps under the backend's profiler, which writes a trace into a folder."""
-    from keras import backend
-
     folder.mkdir(parents=True, exist_ok=True)
-    if backend.backend() == "jax":
-        import jax
-
-        with jax.profiler.trace(str(folder)):
-            work()
-        return
-    import tensorflow as tf
-
-    tf.profiler.experimental.start(str(folder))
-    try:
+    with current_backend().profiler(folder):
         work()
-    finally:
-        tf.profiler.experimental.stop()
 
 
 def read_kernels(folder: Path) -> tuple[Kernel, ...] | None:

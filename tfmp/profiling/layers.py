@@ -23,7 +23,7 @@ from tfmp.nonfinite import replay
 from tfmp.precision import LayerNode, TensorCorePath, layer_tree, tensor_core_path
 from tfmp.profiling.runs import TrainingRun, Variant
 from tfmp.roofline import Work, layer_work, without_cudnn
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.wording import first_line
 
 # A call to time; it returns its last results.
@@ -174,7 +174,7 @@ def _recorded_calls(run: TrainingRun) -> list[_TimedCall]:
     found: list[_TimedCall] = []
 
     def record(call: replay.Call) -> TensorTree:
-        if _is_row(call.node) and all(map(replay.is_concrete, call.float_inputs())):
+        if _is_row(call.node) and all(map(current_backend().is_concrete, call.float_inputs())):
             args, kwargs = tree.map_structure(_described, (call.args, call.kwargs))
             found.append(_TimedCall(call.node, args, kwargs))
         return call.outputs
@@ -318,21 +318,13 @@ def _work(call: _TimedCall, run: TrainingRun) -> Timed:
 def _compiled(
     objective: Callable[..., Tensor], weights: list[Tensor], floats: list[Tensor], run: TrainingRun
 ) -> Timed:
-    if keras.backend.backend() == "jax":
-        import jax
+    own = current_backend()
 
-        gradients = jax.jit(jax.value_and_grad(objective, argnums=(0, 1)))
-        return lambda: gradients(weights, floats)
-    import tensorflow as tf
-
-    @tf.function(jit_compile=bool(run.model.jit_compile), autograph=False)
     def both(weights: list[Tensor], floats: list[Tensor]) -> TensorTree:
-        with tf.GradientTape() as tape:
-            tape.watch([*weights, *floats])
-            total = objective(weights, floats)
-        return total, tape.gradient(total, (weights, floats))
+        return own.gradients(objective, (weights, floats))
 
-    return lambda: both(weights, floats)
+    program = own.compiled(both, jit=bool(run.model.jit_compile))
+    return lambda: program(weights, floats)
 
 
 def _tensors(

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from functools import cache
 
-import keras
-
 from tfmp.machine import Device, devices
 from tfmp.precision import has_tensor_cores
 from tfmp.profiling.layers import LayerProfile
@@ -20,6 +18,7 @@ from tfmp.roofline import (
     find_peaks,
     measure_pipeline,
 )
+from tfmp.shared.backend import current_backend
 from tfmp.shared.batches import TrainingBatch, TrainingData
 from tfmp.shared.wording import first_line
 
@@ -81,7 +80,7 @@ def _peaks(device: Device, dtypes: tuple[str, ...], jit: bool) -> Peaks:
 
 
 def _setting(run: TrainingRun) -> Setting:
-    jit = keras.backend.backend() == "jax" or bool(run.model.jit_compile)
+    jit = current_backend().always_jits or bool(run.model.jit_compile)
     return Setting(run.variant.policy, run.variant.uses_tf32, jit)
 
 

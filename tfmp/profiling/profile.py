@@ -24,7 +24,7 @@ from tfmp.profiling.runs import TrainingRun, Variant, variants_of
 from tfmp.roofline import Roofline
 from tfmp.shared.arguments import OF_KERAS_2, check_compiled, check_count, is_keras2
 from tfmp.shared.atomic_file import temporary_folder
-from tfmp.shared.backend import check_backend, without_retracing_advice
+from tfmp.shared.backend import check_backend, current_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import Progress, listening
@@ -273,7 +273,7 @@ class ProfilingBench(Bench[TrainingRun]):
         return ProfileReport(
             model=self.name or name_of(self.job.model),
             device=self._device,
-            backend=keras.backend.backend(),
+            backend=current_backend().name,
             environment={**installed_versions(PACKAGES), "processor": processor_name()},
             rounds=self.job.rounds,
             steps_per_round=self.steps,

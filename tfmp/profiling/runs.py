@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import keras
 import numpy as np
-from keras import tree
+from keras import ops, tree
 
 from tfmp.fit import UNSCALED_STEP, preflight_findings
 from tfmp.loss_scaling import (
@@ -26,7 +26,7 @@ from tfmp.machine import Memory, PeakMemory, devices, measuring
 from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan, policy as policies
 from tfmp.profiling.copies import compile_arguments
 from tfmp.roofline import Work, count_work, program_text, without_cudnn
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch
 
 # Steps between the one that compiles and the first that counts: allocators and caches settle.
@@ -222,10 +222,11 @@ class TrainingRun(Run):
         return super().run(steps)
 
     def _step(self) -> TensorTree:
+        batches = current_backend().feed([next(self._batches)])
         if self._state is None:
-            self._logs = self.model.train_function(self._batches)
+            self._logs = self.model.train_function(batches)
         else:
-            self._logs, self._state = self.model.train_function(self._state, self._batches)
+            self._logs, self._state = self.model.train_function(self._state, batches)
         return None
 
     def _held(self) -> Sequence[Tensor]:
@@ -266,19 +267,17 @@ class TrainingRun(Run):
             return count_work(program_text(self.model.train_step, (*state, self.batch())))
 
     def _initial_state(self) -> tuple[list[Tensor], ...] | None:
-        if keras.backend.backend() == "jax":
+        if current_backend().is_stateless:
             # As `fit` does: metrics and optimizer have no variables before they see a batch.
             self.model._symbolic_build(data_batch=self._on_device[0])
         return _copies(_groups(self.model))
 
 
 def _copies(groups: Sequence[list[keras.Variable]]) -> tuple[list[Tensor], ...] | None:
-    """The state that a function of JAX takes and donates; None on TensorFlow."""
-    if keras.backend.backend() != "jax":
+    """The state that a stateless step takes and donates; None where steps are in place."""
+    if not current_backend().is_stateless:
         return None
-    import jax
-
-    return tuple([jax.numpy.array(v) for v in _values(group)] for group in groups)
+    return tuple([ops.copy(value) for value in _values(group)] for group in groups)
 
 
 def _fit_optimizer(model: keras.Model, name: str, unscaled: bool) -> None:

@@ -31,7 +31,7 @@ from tfmp.profiling.runs import Variant, variants_of
 from tfmp.profiling.sizes import Largest, SweepReport
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
-from tfmp.shared.backend import check_backend, without_retracing_advice
+from tfmp.shared.backend import check_backend, current_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import listening
@@ -179,8 +179,9 @@ class Sweep:
         found = variants_of(policies, self.device)
         if not xla:
             return found
-        if keras.backend.backend() == "jax":
-            self.notes.append("JAX always compiles with XLA: there is no step without it")
+        if current_backend().always_jits:
+            title = current_backend().title
+            self.notes.append(f"{title} always compiles with XLA: there is no step without it")
             return found
         return tuple(replace(variant, xla=on) for on in (False, True) for variant in found)
 
@@ -210,7 +211,7 @@ class Sweep:
         return SweepReport(
             model=self.model_name or name_of(self._job.model),
             device=self.device,
-            backend=keras.backend.backend(),
+            backend=current_backend().name,
             environment={**installed_versions(PACKAGES), "processor": processor_name()},
             rounds=self._job.rounds,
             rows=tuple(rows),
@@ -279,14 +280,10 @@ class Sweep:
 
     def _apart(self, function: Callable[..., object], *arguments: object) -> Any:
         variables = {
-            "KERAS_BACKEND": keras.backend.backend(),
+            **current_backend().environment(),
             "TF_CPP_MIN_LOG_LEVEL": "3",
             **_SHARED_CARD,
         }
-        if keras.backend.backend() == "jax":
-            import jax
-
-            variables["JAX_ENABLE_X64"] = str(int(jax.config.jax_enable_x64))
         if any(isinstance(each, Job) and not each.rounds for each in arguments):
             variables["TF_ENABLE_ONEDNN_OPTS"] = "0"  # its pool hides the memory of a step
         return call_apart(function, *arguments, memory_limit=self._host_limit, variables=variables)

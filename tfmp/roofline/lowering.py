@@ -1,13 +1,14 @@
-"""The work of functions and layers, from XLA programs that both backends show uncompiled."""
+"""The work of functions and layers, from XLA programs that backends show uncompiled."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import keras
+from keras import ops
 
 from tfmp.roofline.counts import count_work
 from tfmp.roofline.work import Work
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 
 def program_text(function: Callable[..., TensorTree], arguments: Sequence[TensorTree]) -> str:
@@ -17,15 +18,7 @@ def program_text(function: Callable[..., TensorTree], arguments: Sequence[Tensor
         function: a function on tensors, which may read and change variables on TensorFlow.
         arguments: tensors that it could be called with.
     """
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function).lower(*arguments).as_text(dialect="hlo")
-    import tensorflow as tf
-
-    # XLA's program shows the work of a model that runs without XLA, too.
-    compiled = tf.function(function, jit_compile=True, autograph=False)
-    return str(compiled.experimental_get_compiler_ir(*arguments)(stage="hlo"))
+    return current_backend().program_text(function, arguments)
 
 
 @contextmanager
@@ -54,40 +47,24 @@ def layer_work(
         weights: the trainable weights.
         inputs: the floating-point inputs.
     """
-    weights, inputs = list(weights), list(inputs)
-    both = _jax_both if keras.backend.backend() == "jax" else _tensorflow_both
-    once = count_work(program_text(forward, (weights, inputs)))
+    own, count = current_backend(), len(weights)
+    sources = [*weights, *inputs]
+    likes = [(tuple(one.shape), keras.backend.standardize_dtype(one.dtype)) for one in sources]
+    results: list[tuple[tuple[int, ...], str]] = []
+
+    def outputs(*sources: Tensor) -> list[Tensor]:
+        return list(forward(sources[:count], sources[count:]))
+
+    def note_results(*sources: Tensor) -> list[Tensor]:
+        found = outputs(*sources)
+        results.extend((one.shape, keras.backend.standardize_dtype(one.dtype)) for one in found)
+        return found
+
+    def both(sources: list[Tensor], seeds: list[Tensor]) -> TensorTree:
+        return own.pulled_back(lambda some: outputs(*some), sources, lambda _: seeds)
+
+    once = count_work(program_text(outputs, sources))
+    own.trace(note_results, likes)
     # The gradient of the outputs exists only after them.
-    text, outputs = both(forward, weights, inputs)
-    return once, count_work(text, first_results=outputs) - once
-
-
-def _jax_both(
-    forward: Callable[..., TensorTree], weights: TensorTree, inputs: TensorTree
-) -> tuple[str, int]:
-    import jax
-
-    def both(weights: TensorTree, inputs: TensorTree, seeds: TensorTree) -> TensorTree:
-        outputs, pull_back = jax.vjp(forward, weights, inputs)
-        return outputs, pull_back(seeds)
-
-    shapes = jax.eval_shape(forward, weights, inputs)
-    seeds = [jax.numpy.ones(shape.shape, shape.dtype) for shape in shapes]
-    return program_text(both, (weights, inputs, seeds)), len(seeds)
-
-
-def _tensorflow_both(
-    forward: Callable[..., TensorTree], weights: TensorTree, inputs: TensorTree
-) -> tuple[str, int]:
-    import tensorflow as tf
-
-    def both(weights: TensorTree, inputs: TensorTree, seeds: TensorTree) -> TensorTree:
-        with tf.GradientTape() as tape:
-            tape.watch([*weights, *inputs])
-            outputs = forward(weights, inputs)
-        gradients = tape.gradient(outputs, (weights, inputs), output_gradients=seeds)
-        return outputs, gradients
-
-    traced = tf.function(forward, autograph=False).get_concrete_function(weights, inputs)
-    seeds = [tf.ones(output.shape, output.dtype) for output in traced.outputs]
-    return program_text(both, (weights, inputs, seeds)), len(seeds)
+    text = program_text(both, (sources, [ops.ones(*result) for result in results]))
+    return once, count_work(text, first_results=len(results)) - once

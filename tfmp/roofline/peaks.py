@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-import keras
 import numpy as np
 from keras import ops
 
 from tfmp.machine import Device, devices, timed
 from tfmp.roofline.work import Work
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 FLOAT32, TF32 = "float32", "tf32"
 
@@ -93,7 +92,7 @@ def _product_rate(dtype: str) -> float | None:
     while True:
         try:
             square = _random(size, dtype)
-            seconds = _fastest(_compiled(ops.matmul, jit=False), square, square)
+            seconds = _fastest(current_backend().compiled(ops.matmul, jit=False), square, square)
         except Exception:  # a backend may raise any error for a dtype that it cannot multiply in
             return None
         if seconds >= _LONG_ENOUGH_S or size >= _LAST_SIZE:
@@ -103,7 +102,8 @@ def _product_rate(dtype: str) -> float | None:
 
 def _copy_rate() -> float:
     numbers = ops.zeros((_COPIED_BYTES // 4,), "float32")
-    seconds = _fastest(_compiled(lambda values: ops.add(values, 1.0), jit=False), numbers)
+    add = current_backend().compiled(lambda values: ops.add(values, 1.0), jit=False)
+    seconds = _fastest(add, numbers)
     return 2 * _COPIED_BYTES / seconds
 
 
@@ -130,24 +130,15 @@ def _overhead(jit: bool) -> tuple[float, float]:
             values = ops.matmul(values, tiny)
         return values
 
-    empty = _fastest(_compiled(lambda values: ops.add(values, 1.0), jit), tiny, repeats=50)
-    long = _fastest(_compiled(chain, jit), tiny, repeats=20)
+    compiled = current_backend().compiled
+    empty = _fastest(compiled(lambda values: ops.add(values, 1.0), jit), tiny, repeats=50)
+    long = _fastest(compiled(chain, jit), tiny, repeats=20)
     return empty, max(0.0, long - empty) / _CHAIN
 
 
 def _random(size: int, dtype: str) -> Tensor:
     values = np.random.default_rng(0).standard_normal((size, size), np.float32)
     return ops.cast(ops.convert_to_tensor(values / size), dtype)
-
-
-def _compiled(function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function)
-    import tensorflow as tf
-
-    return tf.function(function, jit_compile=jit, autograph=False)
 
 
 def _fastest(function: Callable[..., TensorTree], *arguments: Tensor, repeats: int = 1) -> float:

@@ -3,7 +3,17 @@
 import pytest
 
 from tfmp.machine import devices
-from tfmp.machine.devices import CPU, Device, parse_jax, parse_tensorflow
+from tfmp.machine.devices import CPU, Device
+from tfmp.shared.backend import of_jax, of_tensorflow
+
+
+def parse_tensorflow(*facts) -> Device:
+    return Device(*of_tensorflow.facts_of(*facts))
+
+
+def parse_jax(*facts) -> Device:
+    return Device(*of_jax.facts_of(*facts))
+
 
 # name and compute capability as TensorFlow and JAX report them for the card
 CARDS = [
@@ -61,7 +71,7 @@ def test_devices_that_are_no_nvidia_cards():
         assert device.architecture is None
     tpu = parse_jax("tpu", "TPU v4", None)
     assert (tpu.kind, tpu.bfloat16, tpu.tensor_cores) == ("tpu", True, False)
-    assert parse_tensorflow("CPU", {}) == parse_jax("cpu", "cpu", None) == CPU
+    assert parse_tensorflow("CPU", {}) == CPU
     assert not CPU.tensor_cores
     assert devices.tf32_in_use(CPU) is False
     assert parse_tensorflow("XPU", {"device_name": "Intel Arc"}).kind == "other"

@@ -6,6 +6,7 @@ import pytest
 from tfmp.machine import measuring
 from tfmp.machine.measuring import Memory, PeakMemory, Timing, bytes_text, interleaved, seconds_text
 from tfmp.shared import watched
+from tfmp.shared.backend import of_jax, of_tensorflow
 
 
 def test_every_round_begins_with_another():
@@ -85,13 +86,10 @@ def test_a_small_difference_of_process_memory_is_noise():
 
 
 def test_a_pool_shows_only_its_growth(monkeypatch):
-    monkeypatch.setattr(measuring, "_backend", lambda: "tensorflow")
     for used in (True, False):
-        monkeypatch.setattr(measuring, "tensorflow_uses_onednn", lambda used=used: used)
-        assert measuring.keeps_freed_memory() is used
-    monkeypatch.setattr(measuring, "_backend", lambda: "jax")
-    monkeypatch.setattr(measuring, "tensorflow_uses_onednn", lambda: True)
-    assert not measuring.keeps_freed_memory()
+        monkeypatch.setattr(of_tensorflow, "tensorflow_uses_onednn", lambda used=used: used)
+        assert of_tensorflow.TensorFlow().pools_memory() is used
+    assert not of_jax.Jax().pools_memory()
     least = Memory(2**30, measuring.POOLED_MEMORY)
     assert least.text == "≥ 1 GiB"
     assert least.share_of(Memory(2**33, measuring.POOLED_MEMORY)) is None

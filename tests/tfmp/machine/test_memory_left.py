@@ -6,6 +6,7 @@ from fake_nvml import NO_PERMISSION, FakeCard, FakeNvml
 from tfmp.machine import memory_left as module
 from tfmp.machine.devices import Device
 from tfmp.machine.memory_left import card_memory, free_host_memory, free_memory
+from tfmp.shared.backend import current_backend
 
 MEMINFO = "MemTotal:       8000 kB\nMemFree:  100 kB\nMemAvailable:   4000 kB\n"
 
@@ -37,7 +38,7 @@ def test_the_memory_of_this_process(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "free_host_memory", lambda: 77)
     assert free_memory() == 77
     monkeypatch.setattr(module, "accelerators", lambda: (Device("gpu", "T4", (7, 5)),))
-    monkeypatch.setattr(module, "_left_in_allocator", lambda: 5)
+    monkeypatch.setattr(type(current_backend()), "memory_left", lambda own: 5)
     assert free_memory(in_this_process=True) == 5
 
 

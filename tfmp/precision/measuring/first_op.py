@@ -1,26 +1,12 @@
-"""Finds the first operation that turns finite numbers into non-finite ones, on either backend."""
+"""Finds the first operation that turns finite numbers into non-finite ones."""
 
-import itertools
-import re
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-import keras
 import numpy as np
-from keras import tree
+from keras import ops, tree
 
-from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.packages import is_in, user_line
-
-if TYPE_CHECKING:
-    import tensorflow as tf
-    from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
-
-# JAX primitives whose equation is a call of one jaxpr with the same arguments.
-_WRAPPERS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call")
+from tfmp.shared.backend import TensorTree, current_backend
 
 
 @dataclass(frozen=True)
@@ -28,7 +14,7 @@ class FirstOp:
     """An operation whose result is infinite and its inputs finite, or NaN and none of these was.
 
     Attributes:
-        name: TensorFlow op type or JAX primitive, such as "Log" or "log".
+        name: TensorFlow op type, JAX primitive or operator of PyTorch, such as "Log" or "log".
         dtype: dtype of the result that is not finite.
         where: "file.py:12" in the user's code that called it; None inside a library.
         masks: it multiplies flags by a constant that is infinite in its dtype, such as -1e9.
@@ -54,8 +40,7 @@ def first_nonfinite_op(function: Callable[..., TensorTree], *args: TensorTree) -
         The operation; without one, the first that hands an infinite constant on, as masks do. None
         if there is none, or if it is part of a compiled function.
     """
-    first = _first_in_jax if keras.backend.backend() == "jax" else _first_in_tensorflow
-    return first(_is_bad, function, args) or first(_hands_constant_on, function, args)
+    return _first(_is_bad, function, args) or _first(_hands_constant_on, function, args)
 
 
 # Gets the floating-point inputs and outputs of an operation; whether it is the one.
@@ -86,108 +71,35 @@ def _is_bad(inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
     return False
 
 
-def _float_arrays(tensors: TensorTree) -> list[np.ndarray]:
-    arrays = []
-    for tensor in tree.flatten(tensors):
-        dtype = str(getattr(getattr(tensor, "dtype", None), "name", ""))
-        if dtype.startswith(("float", "bfloat")):
-            arrays.append(np.asarray(tensor).astype(np.float64))
-    return arrays
+def _is_float(value: object) -> bool:
+    return _dtype_name(value).startswith(("float", "bfloat"))
 
 
-def _first_in_tensorflow(
+def _dtype_name(value: object) -> str:
+    dtype = getattr(value, "dtype", "")
+    return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+
+
+def _float_arrays(values: TensorTree) -> list[np.ndarray]:
+    """The floats among the values, which may be constants of a program, too."""
+    floats = filter(_is_float, tree.flatten(values))
+    return [ops.convert_to_numpy(one).astype(np.float64) for one in floats]
+
+
+def _first(
     sought: _Sought, function: Callable[..., TensorTree], args: tuple[TensorTree, ...]
 ) -> FirstOp | None:
-    with _watched_tensorflow_ops(sought) as found:
-        function(*args)
-    return found[0] if found else None
-
-
-@contextmanager
-def _watched_tensorflow_ops(sought: _Sought) -> Iterator[list[FirstOp]]:
-    # The hook that tf.debugging is made of. Its own enable_check_numerics would stop at the first
-    # non-finite number of any kind, wanted ones included.
-    from tensorflow.python.framework import op_callbacks
-
     found: list[FirstOp] = []
 
     def look(
-        op_type: str | bytes,
-        inputs: "tuple[tf.Tensor, ...]",
-        attrs: object,
-        outputs: "tuple[tf.Tensor, ...]",
-        op_name: str | None = None,
-        graph: "tf.Graph | None" = None,
-    ) -> None:
-        if found or graph is not None:
-            return
+        name: str, inputs: TensorTree, outputs: TensorTree, where: Callable[[], str | None]
+    ) -> bool:
         results = _float_arrays(outputs)
-        if results and sought(given := _float_arrays(inputs), results):
-            dtype = next(t.dtype.name for t in outputs if "float" in t.dtype.name)
-            found.append(FirstOp(_name_of(op_type), dtype, _user_frame(), _masks(given)))
+        if not results or not sought(given := _float_arrays(inputs), results):
+            return False
+        dtype = _dtype_name(next(filter(_is_float, tree.flatten(outputs))))
+        found.append(FirstOp(name, dtype, where(), _masks(given)))
+        return True
 
-    op_callbacks.add_op_callback(look)
-    try:
-        yield found
-    finally:
-        op_callbacks.remove_op_callback(look)
-
-
-def _name_of(op_type: str | bytes) -> str:
-    """An operation's name; TensorFlow calls functions, as of Keras's convolutions, by bytes."""
-    name = op_type.decode() if isinstance(op_type, bytes) else op_type
-    return re.sub(r"^__inference_(\w+)_\d+$", r"\1", name)
-
-
-def _user_frame() -> str | None:
-    frames = ((frame.filename, frame.lineno) for frame in reversed(traceback.extract_stack()))
-    return user_line(itertools.dropwhile(lambda frame: is_in("tfmp", frame[0]), frames)) or None
-
-
-def _first_in_jax(
-    sought: _Sought, function: Callable[..., TensorTree], args: tuple[TensorTree, ...]
-) -> FirstOp | None:
-    import jax
-
-    closed = jax.make_jaxpr(function)(*args)
-    return _first_in_jaxpr(sought, closed.jaxpr, closed.consts, jax.tree.leaves(args))
-
-
-def _first_in_jaxpr(
-    sought: _Sought, jaxpr: "Jaxpr", consts: Sequence[Tensor], args: Sequence[Tensor]
-) -> FirstOp | None:
-    """Interprets a jaxpr equation by equation; enters equations that only wrap another jaxpr."""
-    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args], strict=True))
-
-    def read(atom: "Var | Literal") -> Tensor:
-        return atom.val if hasattr(atom, "val") else values[atom]
-
-    for equation in jaxpr.eqns:
-        inputs = [read(atom) for atom in equation.invars]
-        bound = equation.primitive.get_bind_params(equation.params)
-        # Earlier versions of JAX give a pair.
-        functions, params = bound if isinstance(bound, tuple) else ((), bound)
-        results = equation.primitive.bind(*functions, *inputs, **params)
-        results = results if equation.primitive.multiple_results else [results]
-        floats = _float_arrays(results)
-        if floats and sought(given := _float_arrays(inputs), floats):
-            name, dtype = equation.primitive.name, str(results[0].dtype)
-            own = FirstOp(name, dtype, _where(equation), _masks(given))
-            return _inside(sought, equation, inputs) or own
-        values.update(zip(equation.outvars, results, strict=True))
-    return None
-
-
-def _inside(sought: _Sought, equation: "JaxprEqn", inputs: list[Tensor]) -> FirstOp | None:
-    if equation.primitive.name not in _WRAPPERS:
-        return None
-    wrapped = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
-    if not hasattr(wrapped, "consts"):
-        return None
-    return _first_in_jaxpr(sought, wrapped.jaxpr, wrapped.consts, inputs)
-
-
-def _where(equation: "JaxprEqn") -> str | None:
-    traceback_of = equation.source_info.traceback
-    frames = traceback_of.frames if traceback_of is not None else ()
-    return user_line((frame.file_name, frame.line_num) for frame in frames) or None
+    current_backend().operations(function, args, look)
+    return found[-1] if found else None  # the innermost

@@ -15,7 +15,7 @@ from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring.made_inputs import Arguments
 from tfmp.precision.measuring.watched_calls import Handler, watched_calls
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 # Attributes that every layer has; those beyond them are a layer's settings.
 _COMMON, _OF_TENSORFLOW = frozenset(vars(keras.layers.Layer())), "_self_"
@@ -277,23 +277,13 @@ def floats(values: TensorTree) -> list[Tensor]:
 
 def is_float(value: Any) -> bool:
     """Whether a value is a dense floating-point tensor."""
-    if keras.backend.backend() == "jax":
-        import jax
-
-        is_dense = isinstance(value, jax.Array)
-    else:
-        import tensorflow as tf
-
-        is_dense = isinstance(value, tf.Tensor)
-    return is_dense and keras.backend.is_float_dtype(keras.backend.standardize_dtype(value.dtype))
+    if not current_backend().is_dense(value):
+        return False
+    return keras.backend.is_float_dtype(keras.backend.standardize_dtype(value.dtype))
 
 
 def _is_concrete(value: Any) -> bool:
     """Whether a tensor has values; inside a function that is being traced it has not."""
     if isinstance(value, keras.Variable):
         value = value.value
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return not isinstance(value, jax.core.Tracer)
-    return hasattr(value, "numpy")
+    return current_backend().is_concrete(value)

@@ -20,7 +20,7 @@ from tfmp.precision.measuring.watched_calls import (
     losses_kept,
     policies_kept,
 )
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 # Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
@@ -60,7 +60,7 @@ class Recording:
         self._unrolls_loops = False
         with self.in_float32():
             self.arguments, self.call = self._recorded(data)
-        if keras.backend.backend() == "jax" and not all(c.is_concrete for c in self.call.within()):
+        if current_backend().traces_loops and not all(c.is_concrete for c in self.call.within()):
             self._unrolls_loops = True
             with self.in_float32(), suppress(Exception):
                 self.call = recorded(self.root, self.arguments)
@@ -92,13 +92,12 @@ class Recording:
     def in_float32(self) -> ExitStack:
         """Lets the model compute in float32, and forget the losses that it adds, in a block.
 
-        JAX traces the body of a loop, in which no value is known, unless it runs step by step.
+        A backend may trace the body of a loop, in which no value is known, unless it runs step by
+        step.
         """
         stack = ExitStack()
         if self._unrolls_loops:
-            import jax
-
-            stack.enter_context(jax.disable_jit())
+            stack.enter_context(current_backend().loops_unrolled())
         stack.enter_context(policies_kept(self.root.within()))
         stack.enter_context(losses_kept(self.root))
         for node in self.root.within():

@@ -1,14 +1,13 @@
-"""Runs a piece of code on given numbers, forwards and backwards, on either backend."""
+"""Runs a piece of code on given numbers, forwards and backwards on any backend."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import keras
 import numpy as np
 from keras import ops
 
 from tfmp.precision.measuring.pieces import Outcome, Piece
-from tfmp.shared.backend import Tensor
+from tfmp.shared.backend import Tensor, current_backend
 
 # Takes an outcome; gives the tensors to differentiate.
 Chosen = Callable[[Outcome], Sequence[Tensor]]
@@ -79,22 +78,8 @@ def trace(piece: Piece, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]
 
     pairs = list(zip(shapes, dtypes, strict=True))
     with np.errstate(over="ignore"):  # constants past 65504 are no failures
-        _trace(function, pairs)
+        current_backend().trace(function, pairs)
     return outcomes[0]
-
-
-def _trace(function: Callable[..., list[Tensor]], pairs: list[tuple[tuple[int, ...], str]]) -> None:
-    if keras.backend.backend() == "jax":
-        import jax
-
-        with jax.disable_jit(False):
-            jax.eval_shape(function, *(jax.ShapeDtypeStruct(*pair) for pair in pairs))
-    else:
-        import tensorflow as tf
-
-        tf.function(function, autograph=False).get_concrete_function(
-            *(tf.TensorSpec(*pair) for pair in pairs)
-        )
 
 
 def slopes_of(function: "_Function", sources: list[Tensor], arriving: float) -> list[np.ndarray]:
@@ -112,38 +97,13 @@ def _run(
         pairs = zip(results, directions([one.shape for one in results]), strict=True)
         return [ops.cast(values * arriving, one.dtype) for one, values in pairs]
 
-    differentiate = _by_jax if keras.backend.backend() == "jax" else _by_tensorflow
-    return differentiate(function, sources, arrive)
+    return current_backend().pulled_back(function, sources, arrive)
 
 
 def directions(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     """The fixed random directions of gradients that arrive at results."""
     draw = np.random.default_rng(0)
     return [draw.standard_normal(shape) for shape in shapes]
-
-
-def _by_jax(
-    function: _Function, sources: list[Tensor], arrive: _Function
-) -> tuple[list[Tensor], list[Tensor]]:
-    import jax
-
-    results, pull = jax.vjp(function, sources)
-    return results, pull(arrive(results))[0]
-
-
-def _by_tensorflow(
-    function: _Function, sources: list[Tensor], arrive: _Function
-) -> tuple[list[Tensor], list[Tensor]]:
-    import tensorflow as tf
-
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        results = function(sources)
-    if not results:
-        return [], [tf.zeros_like(one) for one in sources]
-    none = tf.UnconnectedGradients.ZERO
-    slopes = tape.gradient(results, sources, arrive(results), unconnected_gradients=none)
-    return results, [tf.convert_to_tensor(one) for one in slopes]
 
 
 def _arrays(values: Sequence[Tensor]) -> list[np.ndarray]:

@@ -1,0 +1,212 @@
+"""Keras on PyTorch: eager steps, whose branches are Python's."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from keras import ops, tree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tfmp.shared.backend.interface import (
+    Backend,
+    DeviceFacts,
+    Look,
+    OnTensors,
+    Result,
+    Tensor,
+    TensorTree,
+    Variable,
+)
+
+
+class Torch(Backend):
+    """Keras on PyTorch."""
+
+    name, title = "torch", "PyTorch"
+    merges_jobs = False
+
+    def branch(
+        self, predicate: Tensor, if_true: Callable[[], Result], if_false: Callable[[], Result]
+    ) -> Result:
+        return if_true() if predicate else if_false()
+
+    def decided(self, *flags: Tensor) -> tuple[Tensor, ...]:
+        # One wait for the device, as in torch.amp.GradScaler.step.
+        return tuple(torch.stack([ops.cast(flag, "bool") for flag in flags]).tolist())
+
+    def is_concrete(self, tensor: Tensor) -> bool:
+        return not getattr(tensor, "is_meta", True)
+
+    def is_dense(self, value: object) -> bool:
+        return isinstance(value, torch.Tensor) and not value.is_sparse
+
+    def trace(
+        self, function: Callable[..., object], likes: Sequence[tuple[tuple[int, ...], str]]
+    ) -> None:
+        with torch.no_grad():
+            function(*(ops.ones(*like) for like in likes))
+
+    def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
+        return function
+
+    # --- gradients ---
+
+    def gradients(
+        self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]
+    ) -> tuple[Tensor, tuple[TensorTree, ...]]:
+        leaves = _leaves(tree.flatten(arguments))
+        with torch.enable_grad():
+            total = objective(*tree.pack_sequence_as(arguments, leaves))
+        found = [None] * len(leaves)
+        if total.requires_grad:
+            found = list(torch.autograd.grad(total, leaves, allow_unused=True))
+        # Not `pack_sequence_as`, which takes None for an empty structure.
+        remaining = iter(found)
+        return total.detach(), tree.map_structure(lambda _: next(remaining), arguments)
+
+    def pulled_back(
+        self, function: OnTensors, sources: list[Tensor], arrive: OnTensors
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        leaves = _leaves(sources)
+        with torch.enable_grad():
+            results = function(leaves)
+        pairs = [
+            pair for pair in zip(results, arrive(results), strict=True) if pair[0].requires_grad
+        ]
+        found: Sequence[Tensor | None] = [None] * len(leaves)
+        if pairs:
+            reached, arriving = zip(*pairs, strict=True)
+            found = torch.autograd.grad(reached, leaves, arriving, allow_unused=True)
+        slopes = [
+            torch.zeros_like(leaf) if slope is None else slope
+            for leaf, slope in zip(leaves, found, strict=True)
+        ]
+        return [one.detach() for one in results], slopes
+
+    def rows(self, gradient: Tensor) -> Tensor:
+        return gradient.coalesce().values() if gradient.is_sparse else gradient
+
+    def with_rows(self, gradient: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+        if not gradient.is_sparse:
+            return change(gradient)
+        whole = gradient.coalesce()
+        return torch.sparse_coo_tensor(whole.indices(), change(whole.values()), whole.shape)
+
+    def operations(
+        self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
+    ) -> None:
+        with _Watched(look, self.user_frame), torch.no_grad():
+            function(*arguments)
+
+    # --- variables ---
+
+    def read(self, variable: Variable) -> Tensor:
+        # A detached tensor would show what is assigned later.
+        return variable.value.detach().clone()
+
+    def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
+        # float64 holds every float32 scale and every count below 2**53.
+        values = [variable.value.detach() for variable in variables]
+        packed = torch.cat([value.reshape(-1).double() for value in values]).cpu()
+        parts = packed.split([value.numel() for value in values])
+        return [part.numpy().reshape(v.shape) for part, v in zip(parts, values, strict=True)]
+
+    def _initialize(self, variable: Variable, value: Tensor) -> None:
+        # The parameter stays the one that modules and optimizers of PyTorch hold.
+        variable._value.data = value.detach()
+        variable._value.grad = None
+
+    # --- fit ---
+
+    def feed(self, batches: Sequence[TensorTree], like: Any = None) -> Any:
+        return list(batches)
+
+    def fed(self, given: Any, count: int) -> list[TensorTree]:
+        return list(given)
+
+    # --- devices ---
+
+    def devices(self) -> list[DeviceFacts]:
+        cards = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+        found: list[DeviceFacts] = [("cpu", "CPU", None)]
+        for card in cards:
+            capability = None if torch.version.hip else torch.cuda.get_device_capability(card)
+            found.append(("gpu", torch.cuda.get_device_name(card), capability))
+        return found
+
+    def tf32(self) -> bool:
+        return torch.get_float32_matmul_precision() != "highest"
+
+    @contextmanager
+    def tf32_switched(self, on: bool) -> Iterator[None]:
+        before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        torch.set_float32_matmul_precision("high" if on else "highest")
+        torch.backends.cudnn.allow_tf32 = on
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before[0])
+            torch.backends.cudnn.allow_tf32 = before[1]
+
+    def numerics(self) -> dict[str, bool]:
+        return {
+            "deterministic": torch.are_deterministic_algorithms_enabled(),
+            "tf32": self.tf32(),
+            "cudnn_tf32": torch.backends.cudnn.allow_tf32,
+        }
+
+    def begin(self, numerics: Mapping[str, bool], memory_limit: int | None) -> None:
+        torch.use_deterministic_algorithms(numerics["deterministic"])
+        torch.set_float32_matmul_precision("high" if numerics["tf32"] else "highest")
+        torch.backends.cudnn.allow_tf32 = numerics["cudnn_tf32"]
+        if torch.cuda.is_available() and memory_limit is not None:
+            whole = torch.cuda.get_device_properties(0).total_memory
+            torch.cuda.set_per_process_memory_fraction(min(1.0, memory_limit / whole))
+
+    def synchronize(self, values: TensorTree = None) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    def meter(self) -> tuple[Callable[[], int], Callable[[], int]] | None:
+        if not torch.cuda.is_available():
+            return None
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated, torch.cuda.max_memory_allocated
+
+    def memory_left(self) -> int | None:
+        if not torch.cuda.is_available():
+            return None
+        free, _ = torch.cuda.mem_get_info()
+        kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return int(free) + int(kept)
+
+    def on_device(self, name: str) -> AbstractContextManager[object]:
+        return torch.cuda.stream(torch.cuda.Stream()) if name else nullcontext()
+
+
+def _leaves(tensors: Sequence[Tensor]) -> list[Tensor]:
+    return [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in tensors]
+
+
+class _Watched(TorchDispatchMode):
+    """Shows every operation that runs in its block."""
+
+    def __init__(self, look: Look, where: Callable[[], str | None]) -> None:
+        super().__init__()
+        self._look, self._where, self._ended = look, where, False
+
+    def __torch_dispatch__(
+        self,
+        function: Any,
+        types: object,
+        args: tuple[TensorTree, ...] = (),
+        kwargs: Mapping[str, TensorTree] | None = None,
+    ) -> TensorTree:
+        results = function(*args, **(kwargs or {}))
+        if not self._ended:
+            name = function.overloadpacket.__name__
+            given = tree.flatten((args, dict(kwargs or {})))
+            self._ended = self._look(name, given, tree.flatten(results), self._where)
+        return results
