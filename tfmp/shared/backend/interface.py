@@ -161,6 +161,17 @@ class Backend(ABC):
             The results, and a gradient for each source: zeros where none reaches it.
         """
 
+    def differentiated(self, step: Callable[[], object]) -> list[Tensor]:
+        """The losses that a training step takes the gradients of; it gets zeros, or none.
+
+        Empty where the backend cannot see them.
+        """
+        return []
+
+    def without_gradients(self) -> AbstractContextManager[object]:
+        """A block whose operations are not noted for gradients, where a backend notes them all."""
+        return nullcontext()
+
     def rows(self, gradient: Tensor) -> Tensor:
         """The gradient; of a sparse one, its rows."""
         return gradient

@@ -85,6 +85,22 @@ class Torch(Backend):
         ]
         return [one.detach() for one in results], slopes
 
+    def differentiated(self, step: Callable[[], object]) -> list[Tensor]:
+        taken, losses = torch.Tensor.backward, []
+
+        def backward(loss: Tensor, *args: Any, **kwargs: Any) -> None:
+            losses.append(loss)
+
+        torch.Tensor.backward = backward
+        try:
+            step()
+        finally:
+            torch.Tensor.backward = taken
+        return losses
+
+    def without_gradients(self) -> AbstractContextManager[object]:
+        return torch.no_grad()
+
     def rows(self, gradient: Tensor) -> Tensor:
         return gradient.coalesce().values() if gradient.is_sparse else gradient
 
@@ -103,7 +119,7 @@ class Torch(Backend):
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
     ) -> None:
-        with _Watched(look, self.user_frame), torch.no_grad():
+        with _Watched(look, self.user_frame), self.without_gradients():
             function(*arguments)
 
     # --- variables ---
