@@ -32,7 +32,7 @@ from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import shown
 
 # Versions that a report names.
-PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
+PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "torch", "numpy")
 
 _TRACED_STEPS = 5
 

@@ -25,7 +25,7 @@ from tfmp.loss_scaling import (
 from tfmp.machine import Memory, PeakMemory, devices, measuring
 from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan, policy as policies
 from tfmp.profiling.copies import compile_arguments
-from tfmp.roofline import Work, count_work, program_text, without_cudnn
+from tfmp.roofline import Work, without_cudnn, work_of
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch
 
@@ -93,8 +93,9 @@ class Run:
         self.plan: PrecisionPlan = plan(model, variant.policy, keep_float32)
         self._state: tuple[list[Tensor], ...] | None = None
 
-    def _prepare(self) -> None:
-        """Sets up how the model compiles its steps."""
+    def _prepare(self, training: bool) -> None:
+        """Sets up how the model takes and compiles its steps."""
+        current_backend().begin_steps(self.model, training)
         self.model.steps_per_execution = 1
         if self.variant.xla is not None:
             self.model.jit_compile = self.variant.xla
@@ -146,7 +147,7 @@ class PredictionRun(Run):
     ) -> None:
         super().__init__(model, variant, keep_float32)
         self.plan.apply()
-        self._prepare()
+        self._prepare(training=False)
         model.make_predict_function(force=True)
         self._x: TensorTree = batches[0].placed(policies.floatx_of(variant.policy))[0]
         self._state = _copies([model.trainable_variables, model.non_trainable_variables])
@@ -183,7 +184,7 @@ class TrainingRun(Run):
             self.unscaled = any(found.check == UNSCALED_STEP for found in findings)
             self.plan.apply()
             _fit_optimizer(model, variant.policy, self.unscaled)
-            self._prepare()
+            self._prepare(training=True)
             model.make_train_function(force=True)
             floatx = policies.floatx_of(variant.policy)
             self._on_device = [batch.placed(floatx) for batch in batches]
@@ -260,11 +261,11 @@ class TrainingRun(Run):
         return self._on_device[0]
 
     def work(self) -> Work:
-        """FLOPs and bytes of one step, as XLA gets it, on a model that runs without XLA, too."""
+        """FLOPs and bytes of one step; a backend without XLA takes the step to count them."""
         self.give_back()
         state = () if self._state is None else (self._state,)
         with without_cudnn(self.model):
-            return count_work(program_text(self.model.train_step, (*state, self.batch())))
+            return work_of(self.model.train_step, (*state, self.batch()))
 
     def _initial_state(self) -> tuple[list[Tensor], ...] | None:
         if current_backend().is_stateless:

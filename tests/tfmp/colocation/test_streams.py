@@ -9,7 +9,7 @@ import keras
 import pytest
 from repository import ROOT
 
-from tfmp.colocation.streams import stream_devices
+from tfmp.colocation.streams import streams_of
 
 ON_JAX = keras.backend.backend() == "jax"
 
@@ -49,4 +49,4 @@ def test_a_tensorflow_that_has_begun_cannot_be_split():
 @pytest.mark.skipif(not ON_JAX, reason="JAX only")
 def test_jax_has_one_stream():
     with pytest.raises(ValueError, match=r"expects the backend TensorFlow; jax has one stream"):
-        stream_devices(2)
+        streams_of(2)
