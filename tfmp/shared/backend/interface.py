@@ -207,6 +207,14 @@ class Backend(ABC):
         """The gradient with its values changed; a sparse one stays sparse."""
         return change(gradient)
 
+    def stored(self, tensor: Tensor) -> Tensor:
+        """The values that a tensor stores: of a sparse one the non-zero ones."""
+        return tensor
+
+    def stored_row(self, tensor: Tensor, place: int) -> int:
+        """The row of a tensor that one of its stored values, or rows of them, belongs to."""
+        return place
+
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
     ) -> None:

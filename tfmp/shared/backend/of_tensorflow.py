@@ -99,6 +99,19 @@ class TensorFlow(Backend):
             return tf.IndexedSlices(rows, gradient.indices, gradient.dense_shape)
         return change(gradient)
 
+    def stored(self, tensor: Tensor) -> Tensor:
+        if isinstance(tensor, tf.RaggedTensor):
+            return tensor.flat_values
+        is_sparse = isinstance(tensor, tf.SparseTensor | tf.IndexedSlices)
+        return tensor.values if is_sparse else tensor
+
+    def stored_row(self, tensor: Tensor, place: int) -> int:
+        if isinstance(tensor, tf.RaggedTensor) and tensor.ragged_rank == 1:
+            return int(tensor.value_rowids()[place])
+        if isinstance(tensor, tf.SparseTensor):
+            return int(tensor.indices[place, 0])
+        return int(tensor.indices[place]) if isinstance(tensor, tf.IndexedSlices) else place
+
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
     ) -> None:

@@ -122,6 +122,12 @@ class Torch(Backend):
         whole = gradient.coalesce()
         return torch.sparse_coo_tensor(whole.indices(), change(whole.values()), whole.shape)
 
+    def stored(self, tensor: Tensor) -> Tensor:
+        return self.rows(tensor) if isinstance(tensor, torch.Tensor) else tensor
+
+    def stored_row(self, tensor: Tensor, place: int) -> int:
+        return int(tensor.coalesce().indices()[0, place]) if tensor.is_sparse else place
+
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
     ) -> None:
@@ -271,7 +277,8 @@ class _Watched(TorchDispatchMode):
     ) -> TensorTree:
         results = function(*args, **(kwargs or {}))
         if not self._ended:
-            name = function.overloadpacket.__name__
+            # Keras computes products of 16 bits in float32 on a CPU, and rounds the result.
+            name = function.overloadpacket.__name__.replace("_to_copy", "cast")
             given = tree.flatten((args, dict(kwargs or {})))
             self._ended = self._look(name, given, tree.flatten(results), self._where)
         return results
