@@ -15,7 +15,7 @@ from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.streams import streams_of
 from tfmp.colocation.training import Training
 from tfmp.machine import GpuUse, GpuWatch, PeakMemory, devices, is_out_of_memory
-from tfmp.shared.backend import Stream
+from tfmp.shared.backend import Stream, current_backend
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line
 
@@ -307,6 +307,8 @@ class _Threads(_InTurns):
                 ended.put(None)
 
         threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in runs]
+        own = current_backend()
+        randomness = own.random_state()  # jobs whose threads overlap restore each other's
         try:
             for thread in threads:
                 thread.start()
@@ -326,6 +328,8 @@ class _Threads(_InTurns):
             while any(thread.is_alive() for thread in threads):
                 time.sleep(0.01)  # a thread that computes while Python ends takes it down
             raise
+        finally:
+            own.set_random_state(randomness)
 
 
 class _Fused(_InTurns):

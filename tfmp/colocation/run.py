@@ -50,9 +50,9 @@ def colocate(
     """Trains several models on one device, each in its own precision.
 
     Each job ends with the weights that it would have alone, in every mode: it has its own seeds,
-    policy, floatx, callbacks and checkpoints. On PyTorch, threads share a generator: dropout
-    without a seed differs in modes "threads" and "streams". If a job raises an error or runs out of memory, only
-    this job ends.
+    policy, floatx, callbacks and checkpoints. Only on PyTorch dropout without a seed differs in
+    modes "threads" and "streams": all threads share its generator. If a job raises an error or runs
+    out of memory, only this job ends.
 
     Args:
         jobs: the jobs to train.

@@ -102,7 +102,6 @@ class Training:
             batch = self._placed(next(self._batches))
             if self.steps_taken % self._epoch_steps == 0:
                 self._model.reset_metrics()
-                current_backend().begin_steps(self._model, training=True)
                 self._callbacks.on_epoch_begin(self._epoch)
                 if current_backend().is_stateless:
                     self._model._jax_state_synced = True

@@ -246,7 +246,8 @@ class ProfilingBench(Bench[TrainingRun]):
                     continue
                 if kernels:
                     self.rows[name] = replace(self.rows[name], kernels=kernel_use(kernels, paths))
-        if on_gpu and find_spec("xprof") is None:
+        known = all(self.rows[name].kernels for name in self.runs)
+        if on_gpu and not known and find_spec("xprof") is None:
             self.notes.append(
                 "whether kernels used Tensor Cores is unknown without xprof: "
                 'pip install "tfmp[profile]"'

@@ -93,9 +93,8 @@ class Run:
         self.plan: PrecisionPlan = plan(model, variant.policy, keep_float32)
         self._state: tuple[list[Tensor], ...] | None = None
 
-    def _prepare(self, training: bool) -> None:
-        """Sets up how the model takes and compiles its steps."""
-        current_backend().begin_steps(self.model, training)
+    def _prepare(self) -> None:
+        """Sets up how the model compiles its steps."""
         self.model.steps_per_execution = 1
         if self.variant.xla is not None:
             self.model.jit_compile = self.variant.xla
@@ -147,7 +146,7 @@ class PredictionRun(Run):
     ) -> None:
         super().__init__(model, variant, keep_float32)
         self.plan.apply()
-        self._prepare(training=False)
+        self._prepare()
         model.make_predict_function(force=True)
         self._x: TensorTree = batches[0].placed(policies.floatx_of(variant.policy))[0]
         self._state = _copies([model.trainable_variables, model.non_trainable_variables])
@@ -184,7 +183,7 @@ class TrainingRun(Run):
             self.unscaled = any(found.check == UNSCALED_STEP for found in findings)
             self.plan.apply()
             _fit_optimizer(model, variant.policy, self.unscaled)
-            self._prepare(training=True)
+            self._prepare()
             model.make_train_function(force=True)
             floatx = policies.floatx_of(variant.policy)
             self._on_device = [batch.placed(floatx) for batch in batches]

@@ -339,15 +339,6 @@ class Backend(ABC):
         """Whether batches that were taken from what `fit` gave can be handed on unchanged."""
         return True
 
-    def begin_steps(self, model: Any, training: bool) -> None:
-        """Sets what `fit` and `predict` set in a model before its steps.
-
-        Args:
-            model: a keras.Model.
-            training: whether the steps train it.
-        """
-        return
-
     def random_state(self) -> Any:
         """The state of the process's random generators that are not Keras's."""
         return None

@@ -160,10 +160,6 @@ class Torch(Backend):
     def fed(self, given: Any, count: int) -> list[TensorTree]:
         return list(given)
 
-    def begin_steps(self, model: Any, training: bool) -> None:
-        # Layers may hold modules of PyTorch, which do not know Keras's argument `training`.
-        model.train(training)
-
     def random_state(self) -> Any:
         cards = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
         return torch.get_rng_state(), cards
