@@ -19,6 +19,7 @@ from tfmp.shared.backend.interface import (
     Look,
     OnTensors,
     Optimizer,
+    Stream,
     Tensor,
     TensorTree,
     Variable,
@@ -33,7 +34,7 @@ class TensorFlow(Backend):
     """Keras on TensorFlow."""
 
     name, title = "tensorflow", "TensorFlow"
-    rewrites_graphs = streams_need_a_start = True
+    rewrites_graphs = makes_files = has_streams = softmax_is_narrow = True
 
     def without_autograph(self, function: Function) -> Function:
         return tf.autograph.experimental.do_not_convert(function)
@@ -61,7 +62,7 @@ class TensorFlow(Backend):
         tf.function(model.train_step, autograph=False).get_concrete_function(batch)
 
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
-        return tf.function(function, jit_compile=jit, autograph=False)
+        return tf.function(function, jit_compile=jit, autograph=False, reduce_retracing=True)
 
     def program_text(self, function: Callable[..., TensorTree], arguments: TensorTree) -> str:
         # XLA's program shows the work of a model that runs without XLA, too.
@@ -370,8 +371,26 @@ class TensorFlow(Backend):
         finally:
             tf.profiler.experimental.stop()
 
-    def on_device(self, name: str) -> AbstractContextManager[object]:
-        return tf.device(name) if name else nullcontext()
+    def streams(self, count: int, share: Callable[[], int]) -> list[Stream]:
+        # Each logical device has a stream. TensorFlow must be told before it first uses the card.
+        kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+        card = tf.config.list_physical_devices(kind)[0]
+        there = tf.config.get_logical_device_configuration(card) or []
+        if len(there) < count:
+            mebibytes = share() // 2**20 if kind == "GPU" else None
+            part = tf.config.LogicalDeviceConfiguration(memory_limit=mebibytes)
+            try:
+                tf.config.set_logical_device_configuration(card, [part] * count)
+            except RuntimeError as error:
+                raise ValueError(
+                    f"expects {count} logical devices, but TensorFlow has begun with "
+                    f"{max(1, len(there))}: begin with this mode in a new process, before any "
+                    "other use of TensorFlow"
+                ) from error
+        return [device.name for device in tf.config.list_logical_devices(kind)[:count]]
+
+    def on_stream(self, stream: Stream) -> AbstractContextManager[object]:
+        return nullcontext() if stream is None else tf.device(stream)
 
 
 def facts_of(device_type: str, details: Mapping[str, Any]) -> DeviceFacts:
