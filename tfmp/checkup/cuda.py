@@ -22,13 +22,14 @@ _CUDA_PROVIDER = "CUDAExecutionProvider"
 def check_cuda_generations(machine: Machine) -> Iterable[Finding]:
     """TensorFlow or PyTorch, and ONNX Runtime, need CUDA libraries of the same generation."""
     runtime = machine.packages.get("onnxruntime-gpu")
-    built = built_framework(machine)
+    there = framework_of(machine).built in machine.packages
     older = _numbers(machine.cuda.built or "12")[0] < 13
-    if runtime and built.package in machine.packages and older and _numbers(runtime) >= (1, 27):
+    if runtime and there and older and _numbers(runtime) >= (1, 27):
         yield Finding(
             "CUDA",
             "problem" if machine.gpu else "note",
-            f"onnxruntime-gpu {runtime} is built for CUDA 13, {built.title} for CUDA 12",
+            f"onnxruntime-gpu {runtime} is built for CUDA 13, {built_framework(machine).title} "
+            "for CUDA 12",
             'Run: pip install "onnxruntime-gpu<1.27"',
         )
     libraries = sorted(name for name in machine.packages if name.startswith("nvidia-cudnn-"))
