@@ -24,13 +24,10 @@ def away(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("to", ["onnx", pytest.param("tflite", marks=pytest.mark.slow)])
 def test_files_are_those_that_tensorflow_makes_of_its_own_model(to):
-    if to == "tflite":
-        worker.close_idle()
+    keras.backend.clear_session()  # numbers layers from the first on
     model = keras_models.conv()
     made = convert(model, to)
     assert made.path.name == f"conv.{to}"
-    if to == "tflite":  # TensorFlow numbers its functions: a first conversion equals a first one
-        worker.close_idle()
     own = converted_live(model, model.get_weights(), to=to, output=f"own.{to}")
     assert made.path.read_bytes() == own.path.read_bytes()
     assert (made.sha256, made.known) == (own.sha256, own.known)
@@ -61,7 +58,7 @@ def test_classes_of_the_users_own_go_along():
     assert convert(model).path.name == "custom.onnx"
     assert not is_kept()  # the class may be another one at the next call
     model.save("custom.keras")
-    with pytest.raises(InputError, match="no class 'Doubling'|'Doubling'"):
+    with pytest.raises(InputError, match="'Doubling'"):
         convert("custom.keras", output="again.onnx")
     assert is_kept()
 
