@@ -29,7 +29,7 @@ from tfmp.colocation.mode_names import IN_PROCESS, PROCESSES, STREAMS
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
-from tfmp.colocation.streams import stream_devices
+from tfmp.colocation.streams import streams_of
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
 from tfmp.shared.wording import table
@@ -211,7 +211,7 @@ def main() -> None:
     given.add_argument("--json", metavar="FILE")
     options = given.parse_args()
     if options.streams:
-        stream_devices(3)
+        streams_of(3)
     device = devices.visible_devices()[0]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"{device}, {cores} cores; {keras.backend.backend()}, Keras {keras.__version__}")

@@ -128,7 +128,7 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
     for path, gradient in _by_layer(step, calls, found):
         if gradient is None:
             continue
-        values = np.asarray(keras.ops.convert_to_numpy(getattr(gradient, "values", gradient)))
+        values = np.asarray(keras.ops.convert_to_numpy(current_backend().rows(gradient)))
         if not np.isfinite(values).all():
             raise ValueError(
                 f"calibrate expects finite gradients in float32; the gradients of {describe(path)} "

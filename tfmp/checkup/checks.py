@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tfmp.checkup import cuda
+from tfmp.checkup.frameworks import framework_of, install_with_cuda
 from tfmp.checkup.model import check_model
 from tfmp.checkup.report import DoctorReport
 from tfmp.machine import Device, Machine, read_machine
+from tfmp.shared.backend import BACKENDS
 from tfmp.shared.findings import Finding
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def check_requirements(machine: Machine) -> Iterable[Finding]:
         )
         for name, wanted in machine.unmet_requirements.items()
     ]
-    shown = ("tensorflow", "keras", "jax", "onnx", "onnxruntime-gpu", "onnxruntime")
+    shown = ("tensorflow", "keras", "jax", "torch", "onnx", "onnxruntime-gpu", "onnxruntime")
     known = [f"{name} {machine.packages[name]}" for name in shown if name in machine.packages]
     yield from unmet or [Finding("versions", "ok", ", ".join(known))]
 
@@ -126,9 +128,7 @@ def check_xla(machine: Machine) -> Iterable[Finding]:
     """Whether steps are compiled: FP16 gains most if small operations are fused."""
     flags = machine.environment.get("TF_XLA_FLAGS", "")
     automatic = machine.jit or "--tf_xla_auto_jit=" in flags
-    if machine.backend == "jax":
-        yield Finding("XLA", "ok", "JAX compiles every step with XLA")
-    elif automatic and "--tf_xla_auto_jit=0" not in flags:
+    if machine.backend == "tensorflow" and automatic and "--tf_xla_auto_jit=0" not in flags:
         yield Finding(
             "XLA",
             "note",
@@ -136,16 +136,16 @@ def check_xla(machine: Machine) -> Iterable[Finding]:
             "Unset the global jit to compare; Keras's jit_compile does the same for each model",
         )
     else:
-        yield Finding("XLA", "ok", "Keras compiles steps if jit_compile='auto' finds it safe")
+        yield Finding("XLA", "ok", framework_of(machine).steps)
 
 
 def check_keras(machine: Machine) -> Iterable[Finding]:
     """Keras's settings, which may come from a file in the home folder."""
-    if machine.backend not in ("tensorflow", "jax"):
+    if machine.backend not in BACKENDS:
         yield Finding(
             "Keras",
             "problem",
-            f"the Keras backend is {machine.backend}; tfmp supports tensorflow and jax",
+            f"the Keras backend is {machine.backend}; tfmp supports {', '.join(BACKENDS)}",
             "Set the environment variable KERAS_BACKEND=tensorflow",
         )
     if machine.floatx != "float32":
@@ -159,7 +159,7 @@ def check_keras(machine: Machine) -> Iterable[Finding]:
         yield Finding(
             "Keras", "note", f"the global dtype policy is {machine.dtype_policy}: new layers get it"
         )
-    elif machine.floatx == "float32" and machine.backend in ("tensorflow", "jax"):
+    elif machine.floatx == "float32" and machine.backend in BACKENDS:
         yield Finding("Keras", "ok", f"{machine.backend} backend, float32 policy")
 
 
@@ -242,13 +242,11 @@ def _no_accelerator(machine: Machine) -> Finding:
 def _how_to_see_it(machine: Machine) -> str:
     if any(d.status != "ok" for d in cuda.check_driver(machine)):
         return "Fix the driver first, as described above"
-    if machine.platform.startswith("Windows"):
+    framework = framework_of(machine)
+    if machine.platform.startswith("Windows") and not framework.brings_cuda:
         # tensorflow.org/install/pip: 2.10 was the last with GPUs on native Windows.
         return "Install TensorFlow or JAX in WSL2: on Windows itself they use no GPUs"
-    if machine.backend == "jax":
-        generation = 13 if machine.nvidia.cuda and machine.nvidia.cuda >= (13, 0) else 12
-        return f'Run: pip install "jax[cuda{generation}]"'
-    return 'Run: pip install "tensorflow[and-cuda]"'
+    return install_with_cuda(framework, machine)
 
 
 def _strengths(machine: Machine, device: Device) -> str:

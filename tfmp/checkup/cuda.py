@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
+from tfmp.checkup.frameworks import built_framework, framework_of, install_with_cuda
 from tfmp.machine import Device, Machine
 from tfmp.shared.findings import Finding
 from tfmp.shared.wording import listed
@@ -19,14 +20,15 @@ _CUDA_PROVIDER = "CUDAExecutionProvider"
 
 
 def check_cuda_generations(machine: Machine) -> Iterable[Finding]:
-    """TensorFlow and ONNX Runtime need CUDA libraries of the same generation."""
+    """TensorFlow or PyTorch, and ONNX Runtime, need CUDA libraries of the same generation."""
     runtime = machine.packages.get("onnxruntime-gpu")
+    built = built_framework(machine)
     older = _numbers(machine.cuda.built or "12")[0] < 13
-    if runtime and "tensorflow" in machine.packages and older and _numbers(runtime) >= (1, 27):
+    if runtime and built.package in machine.packages and older and _numbers(runtime) >= (1, 27):
         yield Finding(
             "CUDA",
             "problem" if machine.gpu else "note",
-            f"onnxruntime-gpu {runtime} is built for CUDA 13, TensorFlow for CUDA 12",
+            f"onnxruntime-gpu {runtime} is built for CUDA 13, {built.title} for CUDA 12",
             'Run: pip install "onnxruntime-gpu<1.27"',
         )
     libraries = sorted(name for name in machine.packages if name.startswith("nvidia-cudnn-"))
@@ -45,7 +47,7 @@ def check_cuda_generations(machine: Machine) -> Iterable[Finding]:
 
 
 def check_driver(machine: Machine) -> Iterable[Finding]:
-    """Whether the driver answers, and runs the CUDA that TensorFlow was built for."""
+    """Whether the driver answers, and runs the CUDA that the framework was built for."""
     nvidia = machine.nvidia
     if nvidia.built_in and not (nvidia.error or nvidia.driver or machine.nvidia_driver):
         yield Finding(
@@ -72,8 +74,8 @@ def check_driver(machine: Machine) -> Iterable[Finding]:
         yield Finding(
             "driver",
             _severity(machine),
-            f"NVIDIA's driver {nvidia.driver}{runs}; TensorFlow is built for CUDA "
-            f"{machine.cuda.built}, which needs {oldest[0]}.{oldest[1]} or newer",
+            f"NVIDIA's driver {nvidia.driver}{runs}; {built_framework(machine).title} is built for "
+            f"CUDA {machine.cuda.built}, which needs {oldest[0]}.{oldest[1]} or newer",
             f"Install driver {oldest[0]}.{oldest[1]} or newer",
         )
     else:
@@ -81,29 +83,31 @@ def check_driver(machine: Machine) -> Iterable[Finding]:
 
 
 def check_cuda_libraries(machine: Machine) -> Iterable[Finding]:
-    """Compares the CUDA and cuDNN that TensorFlow was built for with the installed ones."""
-    cuda = machine.cuda
+    """Compares the CUDA and cuDNN that the framework was built for with the installed ones."""
+    cuda, framework = machine.cuda, built_framework(machine)
+    install = install_with_cuda(framework, machine)
     if not cuda.built or not machine.nvidia.driver:
         return
     for name, built, found in (
         ("CUDA", cuda.built, cuda.found),
         ("cuDNN", cuda.built_cudnn, cuda.found_cudnn),
     ):
-        if not built:
+        if not built or (machine.gpu and not found and framework.brings_cuda):
             continue
         if not found:
             yield Finding(
                 name,
                 _severity(machine),
-                f"TensorFlow is built for {name} {built}, but no {name} is installed",
-                'Run: pip install "tensorflow[and-cuda]"',
+                f"{framework.title} is built for {name} {built}, but no {name} is installed",
+                install,
             )
         elif _numbers(found)[0] != _numbers(built)[0]:
             yield Finding(
                 name,
                 _severity(machine),
-                f"TensorFlow is built for {name} {built}, but {found} is installed ({cuda.where})",
-                'Run: pip install --force-reinstall "tensorflow[and-cuda]"',
+                f"{framework.title} is built for {name} {built}, but {found} is installed "
+                f"({cuda.where})",
+                install.replace("pip install", "pip install --force-reinstall"),
             )
         else:
             yield Finding(name, "ok", f"built for {built}, installed is {found} ({cuda.where})")
@@ -117,7 +121,7 @@ def check_cuda_majors(machine: Machine) -> Iterable[Finding]:
             "CUDA",
             "problem" if machine.gpu else "warning",
             f"libraries of CUDA {' and '.join(map(str, majors))} are installed side by side",
-            "Make an environment for each; TensorFlow needs CUDA "
+            f"Make an environment for each; {built_framework(machine).title} needs CUDA "
             f"{machine.cuda.built or majors[0]}",
         )
 
@@ -132,20 +136,21 @@ def check_library_path(machine: Machine) -> Iterable[Finding]:
                 "environment",
                 "warning",
                 f"LD_LIBRARY_PATH has {folder}: libraries of CUDA {match[1]} are loaded before the "
-                f"libraries of CUDA {built}, which TensorFlow is built for",
+                f"libraries of CUDA {built}, which {built_framework(machine).title} is built for",
                 f"Take {folder} out of LD_LIBRARY_PATH",
             )
 
 
 def check_machine_code(machine: Machine) -> Iterable[Finding]:
-    """Whether TensorFlow has code for the card: machine code, code to compile first, or no code.
+    """Whether the framework has code for the card: machine code, code to compile first, or none.
 
     CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility": machine code runs
     on later minor versions of its major one; PTX is compiled for every later one.
     """
     code = [re.fullmatch(r"(sm|compute)_(\d+)(\d)[a-z]?", name) for name in machine.cuda.code_for]
     have = [(match[1], (int(match[2]), int(match[3]))) for match in code if match]
-    if not have or machine.backend != "tensorflow":
+    framework = built_framework(machine)
+    if not have or framework != framework_of(machine):
         return
     for device in machine.devices:
         card = device.compute_capability
@@ -156,21 +161,22 @@ def check_machine_code(machine: Machine) -> Iterable[Finding]:
             yield Finding(
                 "CUDA",
                 "problem",
-                f"this TensorFlow has no code for {device}; it has code for "
+                f"this {framework.title} has no code for {device}; it has code for "
                 + ", ".join(machine.cuda.code_for),
-                "Train on the CPU, on another card, or with another version of TensorFlow",
+                f"Train on the CPU, on another card, or with another version of {framework.title}",
             )
             continue
         known = max(generic) == card
         yield Finding(
             "CUDA",
             "note" if known else "warning",
-            f"this TensorFlow has no machine code for {device}: the driver compiles it at the "
-            + ("first start, for minutes" if known else "first start, and some may not work"),
+            f"this {framework.title} has no machine code for {device}: the driver compiles it at "
+            + ("the first start, " + ("for minutes" if known else "and some may not work")),
             # github.com/tensorflow/tensorflow/issues/89272
             "Set CUDA_CACHE_MAXSIZE=4294967296, so that the driver can keep all of that code"
             if known
-            else "Use NVIDIA's container (nvcr.io/nvidia/tensorflow), or the JAX backend",
+            else f"Use NVIDIA's container (nvcr.io/nvidia/{framework.title.lower()}), or the JAX "
+            "backend",
         )
 
 
@@ -274,8 +280,8 @@ CHECKS: tuple[Callable[[Machine], Iterable[Finding]], ...] = (
 
 
 def _severity(machine: Machine) -> str:
-    """Severity of a fault that keeps TensorFlow off a card: it does not matter if JAX trains."""
-    return "problem" if machine.backend == "tensorflow" else "note"
+    """Severity of a fault that keeps a framework off a card: it matters if Keras runs on it."""
+    return "problem" if built_framework(machine) == framework_of(machine) else "note"
 
 
 def _users(machine: Machine) -> str:

@@ -16,13 +16,14 @@ from tfmp.precision import (
     plan,
     sizes_of,
 )
+from tfmp.shared.backend import current_backend
 from tfmp.shared.findings import Finding
 from tfmp.shared.wording import listed
 
 # Lists are cut after so many names: they fit a line or two.
 _MOST_NAMED = 6
 
-# On TensorFlow their softmax computes in the layer's dtype; on JAX it computes in float32.
+# Their softmax computes in the layer's dtype on TensorFlow, in float32 on JAX and PyTorch.
 _ATTENTION = (
     layers.MultiHeadAttention,
     layers.GroupQueryAttention,
@@ -118,7 +119,7 @@ def check_softmax(planned: PlannedModel) -> Iterable[Finding]:
     elif found:
         yield Finding("softmax", "ok", f"in float32: {_shown([node.path for node in found])}")
     inside = [node.path for node in narrow_nodes(planned) if isinstance(node.layer, _ATTENTION)]
-    if inside and keras.backend.backend() == "tensorflow":
+    if inside and current_backend().softmax_is_narrow:
         yield Finding(
             "softmax",
             "note",

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tfmp.colocation.job import Job
-from tfmp.colocation.mode_names import AUTO, IN_PROCESS, IN_ROUNDS, PROCESSES, SEQUENTIAL
+from tfmp.colocation.mode_names import AUTO, FUSED, IN_PROCESS, IN_ROUNDS, PROCESSES, SEQUENTIAL
 from tfmp.colocation.modes import Together, in_a_row
 from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.machine import devices, seconds_text
+from tfmp.shared.backend import current_backend
 from tfmp.shared.progress import Progress
 
 # A mode has to be faster by this factor to be worth its memory and its complications.
@@ -124,8 +125,10 @@ def measure(
     if mode != AUTO or len(jobs) == 1:
         return judged([alone], jobs), []
     in_rounds = weights_differ(jobs)
-    refusals = {mode: why_too_much(mode, alone) for mode in (*IN_PROCESS[1:], PROCESSES)}
-    modes = [mode for mode in (IN_ROUNDS if in_rounds else IN_PROCESS[1:]) if not refusals[mode]]
+    merges = current_backend().merges_jobs
+    shared = [mode for mode in IN_PROCESS[1:] if mode != FUSED or merges]
+    refusals = {mode: why_too_much(mode, alone) for mode in (*shared, PROCESSES)}
+    modes = [mode for mode in shared if not refusals[mode] and (mode in IN_ROUNDS or not in_rounds)]
     steps = _steps_worth_timing(alone, steps)
     probe = _Probe(endless, _rounds(jobs, steps), progress)
     measured = [alone, *(probe.measure(name) for name in modes)]

@@ -61,7 +61,7 @@ class FusedStep:
 
 
 def _in_place(trainings: list[Training]) -> SaveAndStep:
-    import tensorflow as tf
+    compiled = current_backend().compiled
 
     def steps_of(some: list[Training]) -> Callable[[Sequence[TensorTree]], list[TensorTree]]:
         def steps(batches: Sequence[TensorTree]) -> list[TensorTree]:
@@ -76,7 +76,7 @@ def _in_place(trainings: list[Training]) -> SaveAndStep:
     # Each job's own step is an XLA program: called one by one, they would be as many launches.
     by_xla = [training for training in trainings if getattr(training.model, "jit_compile", False)]
     others = [training for training in trainings if training not in by_xla]
-    program = tf.function(steps_of(by_xla), autograph=False, jit_compile=True)
+    program = compiled(steps_of(by_xla), jit=True)
 
     def step(batches: Sequence[TensorTree]) -> list[TensorTree]:
         given = dict(zip(trainings, batches, strict=True))
@@ -89,15 +89,10 @@ def _in_place(trainings: list[Training]) -> SaveAndStep:
         # No copies: an update of a variable that is still read makes one.
         return [training.values() for training in trainings]
 
-    return (
-        tf.function(save, autograph=False),
-        tf.function(step, autograph=False, reduce_retracing=True),
-    )
+    return compiled(save, jit=False), compiled(step, jit=False)
 
 
 def _stateless(trainings: list[Training]) -> SaveAndStep:
-    import jax
-
     steps = [training.model.train_function for training in trainings if training.model is not None]
 
     def pure(
@@ -109,7 +104,8 @@ def _stateless(trainings: list[Training]) -> SaveAndStep:
                 results.append(step(state, iter([batch])))
         return results
 
-    compiled = jax.jit(pure)  # donates nothing, so that the states before a failure stay
+    # It donates nothing, so that the states before a failure stay.
+    compiled = current_backend().compiled(pure, jit=True)
 
     def save() -> list[TensorTree]:
         states = [training.state() for training in trainings]

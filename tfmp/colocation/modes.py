@@ -12,9 +12,10 @@ from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
 from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, STREAMS, THREADS
 from tfmp.colocation.report import JobResult, ModeResult
-from tfmp.colocation.streams import stream_devices
+from tfmp.colocation.streams import streams_of
 from tfmp.colocation.training import Training
 from tfmp.machine import GpuUse, GpuWatch, PeakMemory, devices, is_out_of_memory
+from tfmp.shared.backend import Stream, current_backend
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line
 
@@ -29,11 +30,11 @@ class JobRun:
 
     Args:
         job: the job to train.
-        progress, device: as in `Training`.
+        progress, stream: as in `Training`.
     """
 
-    def __init__(self, job: Job, progress: Progress = SILENT, device: str = "") -> None:
-        self.training = Training(job, progress, device)
+    def __init__(self, job: Job, progress: Progress = SILENT, stream: Stream = None) -> None:
+        self.training = Training(job, progress, stream)
         self.error: BaseException | None = None
         self._cpu_began = time.process_time()
         self._began = self._ended = self._cpu_s = 0.0
@@ -182,8 +183,8 @@ def run_in_process(
     """
     if mode == SEQUENTIAL:  # the memory of one is the next one's
         return in_a_row(Together([job], progress).train(mode) for job in jobs)
-    names = stream_devices(len(jobs)) if mode == STREAMS else ()
-    return Together(jobs, progress, names).train(mode)
+    streams = streams_of(len(jobs)) if mode == STREAMS else ()
+    return Together(jobs, progress, streams).train(mode)
 
 
 def in_a_row(runs: Iterable[ModeResult]) -> ModeResult:
@@ -207,20 +208,20 @@ class Together:
     Args:
         jobs: jobs with different names.
         progress: by name of the job, the listeners to its progress.
-        names: of TensorFlow's logical devices, one for each job; by default all use the first.
+        streams: one for each job; by default all use the same.
     """
 
     def __init__(
         self,
         jobs: Sequence[Job],
         progress: Mapping[str, Progress] | None = None,
-        names: Sequence[str] = (),
+        streams: Sequence[Stream] = (),
     ) -> None:
         self._meter = PeakMemory()
         began = time.perf_counter()
         self._runs = [
-            JobRun(job, (progress or {}).get(job.name, SILENT), name)
-            for job, name in zip(jobs, names or [""] * len(jobs), strict=True)
+            JobRun(job, (progress or {}).get(job.name, SILENT), stream)
+            for job, stream in zip(jobs, streams or [None] * len(jobs), strict=True)
         ]
         for run in self._runs:
             run.set_up()
@@ -306,6 +307,8 @@ class _Threads(_InTurns):
                 ended.put(None)
 
         threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in runs]
+        own = current_backend()
+        randomness = own.random_state()  # jobs whose threads overlap restore each other's
         try:
             for thread in threads:
                 thread.start()
@@ -325,6 +328,8 @@ class _Threads(_InTurns):
             while any(thread.is_alive() for thread in threads):
                 time.sleep(0.01)  # a thread that computes while Python ends takes it down
             raise
+        finally:
+            own.set_random_state(randomness)
 
 
 class _Fused(_InTurns):

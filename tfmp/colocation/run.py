@@ -6,13 +6,22 @@ from functools import partial
 
 from tfmp.colocation.choice import compare, measure, recommend, weights_differ
 from tfmp.colocation.job import Job, checked_jobs
-from tfmp.colocation.mode_names import AUTO, IN_ROUNDS, MODES, PROCESSES, STREAMS
+from tfmp.colocation.mode_names import (
+    AUTO,
+    FUSED,
+    IN_ROUNDS,
+    INTERLEAVED,
+    MODES,
+    PROCESSES,
+    STREAMS,
+    THREADS,
+)
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.overlap import explain
 from tfmp.colocation.processes import check_can_travel, check_job_devices, run_in_processes
 from tfmp.colocation.report import ColocateReport, ModeResult
-from tfmp.colocation.streams import stream_devices
+from tfmp.colocation.streams import streams_of
 from tfmp.machine import devices, mps_runs
 from tfmp.shared.arguments import check_choice, check_count, is_whole_number
 from tfmp.shared.backend import (
@@ -41,22 +50,23 @@ def colocate(
     """Trains several models on one device, each in its own precision.
 
     Each job ends with the weights that it would have alone, in every mode: it has its own seeds,
-    policy, floatx, callbacks and checkpoints. If a job raises an error or runs out of memory, only
-    this job ends.
+    policy, floatx, callbacks and checkpoints. Only on PyTorch dropout without a seed differs in
+    modes "threads" and "streams": all threads share its generator. If a job raises an error or runs
+    out of memory, only this job ends.
 
     Args:
         jobs: the jobs to train.
         mode: "sequential" (one after another), "interleaved" (a step each in turn), "threads",
-            "streams" (threads, each on a logical device of the card), "processes", "fused" (the
-            steps of all jobs as one compiled function), or "auto", which measures short runs in
-            each mode but "streams" and takes the fastest.
+            "streams" (threads, each with a stream of the card), "processes", "fused" (the steps of
+            all jobs as one compiled function; not on PyTorch), or "auto", which measures short runs
+            in each mode but "streams" and takes the fastest.
         measure_steps: least length of those short runs; they take more steps if these last less
             than a third of a second. With a named mode each job is measured only alone, to find its
             slow-down. 0 measures nothing; it needs a named mode.
         train: whether the jobs are trained; False only measures and recommends.
         memory_limit: in mode "processes", bytes that each process may use: of the device's memory,
-            or of the computer's memory if there is only the CPU. In mode "streams", bytes of each
-            logical device on a card.
+            or of the computer's memory if there is only the CPU. In mode "streams" on TensorFlow,
+            bytes of each logical device on a card.
         progress: called after every step with the job's name, its steps so far and all its steps.
         stage: called with a short text when a stage begins.
         count: called after every step with the number of steps taken, and of all jobs' steps.
@@ -82,7 +92,7 @@ def colocate(
     to_choose = mode == AUTO
     with listening(stage, count) as told, without_retracing_advice():
         if mode == STREAMS:
-            stream_devices(len(found), memory_limit)  # TensorFlow must know them from the start
+            streams_of(len(found), memory_limit)  # TensorFlow must know them from the start
         measured, notes = measure(found, mode, measure_steps, memory_limit, told)
         if to_choose:
             mode, reason = recommend(measured, weights_differ(found))
@@ -100,6 +110,11 @@ def colocate(
     if measured:
         measured, run = _explained(measured, run, device, found)
         notes += _limits(device, to_choose) if len(found) > 1 else []
+    if mode in (THREADS, STREAMS) and current_backend().threads_share_randomness:
+        notes.append(
+            f"{mode}: {current_backend().title} has one generator for all threads, so that dropout "
+            "without a seed differs from a run alone"
+        )
     return ColocateReport(
         device=device,
         backend=current_backend().name,
@@ -127,7 +142,7 @@ def _limits(device: devices.Device, to_choose: bool) -> list[str]:
     """What the measurement cannot say."""
     if device.kind == "cpu":
         return ["measured on a CPU: on a GPU another mode may be the fastest"]
-    if to_choose and current_backend().streams_need_a_start:
+    if to_choose and current_backend().has_streams:
         return ["streams was not measured: it has to begin in a new process, by its name"]
     return []
 
@@ -183,7 +198,14 @@ def _check(mode: object, measure_steps: object, train: object, memory_limit: obj
         check_count("measure_steps", measure_steps, least=0)
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, 2**20, "It is a number of bytes.")
-    if memory_limit is not None and mode not in (AUTO, PROCESSES, STREAMS):
+    own = current_backend()
+    if mode == FUSED and not own.merges_jobs:
+        raise ValueError(
+            f"Mode {FUSED!r} expects a backend that compiles the steps of all jobs into one "
+            f"program; {own.title} runs operation by operation. Choose mode {INTERLEAVED!r}."
+        )
+    limited = (AUTO, PROCESSES) if own.streams_share_memory else (AUTO, PROCESSES, STREAMS)
+    if memory_limit is not None and mode not in limited:
         raise ValueError(
             f"memory_limit bounds the processes of mode 'processes', but mode {mode!r} has no "
             "processes: its jobs share the memory of this one. Leave memory_limit out."

@@ -21,7 +21,7 @@ from tfmp.loss_scaling import LossScaleOptimizer, StaticLossScale, attach_loss_s
 from tfmp.machine import measuring
 from tfmp.precision import is_narrow, policy as policies
 from tfmp.shared.arguments import check_compiled
-from tfmp.shared.backend import Tensor, TensorTree, current_backend
+from tfmp.shared.backend import Stream, Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.progress import SILENT, Progress
 
@@ -42,12 +42,12 @@ class Training:
     Args:
         job: the job to train.
         progress: hears after each step how many are done.
-        device: name of TensorFlow's logical device to train on; by default the first.
+        stream: of a card, to train on; by default the process's.
     """
 
-    def __init__(self, job: Job, progress: Progress = SILENT, device: str = "") -> None:
+    def __init__(self, job: Job, progress: Progress = SILENT, stream: Stream = None) -> None:
         self.job = job
-        self._device = device
+        self._stream = stream
         self.policy = policies.resolve_policy(job.policy).policy
         self.model: keras.Model | None = None
         self.steps_taken = 0
@@ -56,6 +56,7 @@ class Training:
         self._progress = progress
         self._wide = policies.floatx_of(self.policy) == "float64"
         self._seeds: keras.random.SeedGenerator | None = None
+        self._randomness = current_backend().random_state()
         self._logs: TensorTree = {}
         self._finished = False
         self._abandoned = False
@@ -294,16 +295,20 @@ class Training:
             yield
             return
         self._inside = True
-        policy = keras.config.dtype_policy()
+        own, policy = current_backend(), keras.config.dtype_policy()
+        randomness = own.random_state()
+        own.set_random_state(self._randomness)
         seeds = global_state.get_global_attribute(_SEED_GENERATOR)
         keras.config.set_dtype_policy(policies.floatx_of(self.policy))
         global_state.set_global_attribute(_SEED_GENERATOR, self._seeds)
         try:
             floatx = policies.floatx_scope(self.policy) if tracing else nullcontext()
-            with floatx, current_backend().on_device(self._device):
+            with floatx, own.on_stream(self._stream):
                 yield
         finally:
             self._inside = False
+            self._randomness = own.random_state()
+            own.set_random_state(randomness)
             self._seeds = global_state.get_global_attribute(_SEED_GENERATOR)
             global_state.set_global_attribute(_SEED_GENERATOR, seeds)
             keras.config.set_dtype_policy(policy)

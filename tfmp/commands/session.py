@@ -55,8 +55,8 @@ def _say(text: str) -> None:
 def import_keras() -> None:
     """Imports Keras and its backend without the messages that they print on every start.
 
-    TensorFlow is imported on JAX too, where it is installed: Keras loads it for its data, in the
-    middle of other output.
+    TensorFlow is imported on other backends too, where it is installed: Keras loads it for its
+    data, in the middle of other output.
 
     Raises:
         click.UsageError: the backend cannot be loaded.
@@ -73,5 +73,5 @@ def import_keras() -> None:
         backend = os.environ.get("KERAS_BACKEND") or "of ~/.keras/keras.json, or tensorflow"
         raise click.UsageError(
             f"Keras and its backend ({backend}) cannot be loaded: {first_line(error)}. Set "
-            "KERAS_BACKEND=tensorflow or KERAS_BACKEND=jax, and install that package."
+            "KERAS_BACKEND to tensorflow, jax or torch, and install that package."
         ) from error

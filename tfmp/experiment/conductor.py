@@ -22,7 +22,16 @@ from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import first_line, shown
 
 _LAB = "tfmp.experiment.lab:Lab"
-_PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "onnxruntime", "ai-edge-litert", "numpy")
+_PACKAGES = (
+    "tfmp",
+    "keras",
+    "tensorflow",
+    "jax",
+    "torch",
+    "onnxruntime",
+    "ai-edge-litert",
+    "numpy",
+)
 
 # Characters of an error: Keras tells all arguments of a layer that fails.
 _LONGEST_ERROR = 300
@@ -125,7 +134,7 @@ class _Bench:
         self._arguments = (task, epochs, margin)
         self._trains = self._started()
         self._ships: Worker | None = None
-        self._on_tensorflow = True
+        self._makes_files = True
 
     def __enter__(self) -> "_Bench":
         return self
@@ -169,7 +178,7 @@ class _Bench:
             raise ValueError(f"{error.reason.removeprefix('ValueError: ')}.") from error
         except RunnerError as error:
             raise ValueError(str(error)) from error
-        self._on_tensorflow = about["backend"] == "tensorflow"
+        self._makes_files = about.pop("makes_files")
         return about
 
     def run(self, arm: Arm, seed: int, folder: Folder, runs: Sequence[Run]) -> Run:
@@ -194,7 +203,7 @@ class _Bench:
 
     def _shipping(self) -> Worker:
         """Files are made from TensorFlow's graphs, whatever trained the model."""
-        if self._on_tensorflow:
+        if self._makes_files:
             return self._trains
         if self._ships is None:
             self._ships = self._started({"KERAS_BACKEND": "tensorflow"})

@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops, tree
 
 from tfmp.fit.nonfinite_watch import locate_in, move_to_float32
-from tfmp.nonfinite import Call, NonFinite, RoundedOff, replay, rounded_off, stored_values
+from tfmp.nonfinite import Call, NonFinite, RoundedOff, replay, rounded_off
 from tfmp.precision import (
     NARROW_DTYPES,
     LayerNode,
@@ -161,7 +161,7 @@ def read_in_16_bits(
     formats = [_FORMATS[dtype] for dtype in plan.narrow_dtypes]
 
     def is_large(value: Tensor) -> bool:
-        largest = _largest_magnitude(stored_values(value))
+        largest = _largest_magnitude(current_backend().stored(value))
         return "float16" in plan.narrow_dtypes and largest >= _LARGE_IN_SUMS
 
     def is_suspicious(value: Tensor) -> bool:
@@ -228,7 +228,7 @@ class _DataWatch:
 
     def _is_raw(self, tensor: Tensor) -> bool:
         is_wide = keras.backend.standardize_dtype(tensor.dtype) not in NARROW_DTYPES
-        is_concrete = current_backend().is_concrete(stored_values(tensor))
+        is_concrete = current_backend().is_concrete(current_backend().stored(tensor))
         return is_wide and is_concrete and id(tensor) not in self._settled
 
     def _reads(self, call: Call, values: np.ndarray) -> bool:
@@ -337,7 +337,7 @@ def _is_whole(value: Tensor | None) -> bool:
 
 def _array(value: Tensor) -> np.ndarray:
     """The numbers of a dense tensor, or those that a sparse or ragged one stores."""
-    return np.asarray(ops.convert_to_numpy(stored_values(value)), np.float64)
+    return np.asarray(ops.convert_to_numpy(current_backend().stored(value)), np.float64)
 
 
 def _largest_magnitude(values: Tensor | np.ndarray) -> float:

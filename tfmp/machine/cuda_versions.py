@@ -1,10 +1,11 @@
-"""The CUDA and cuDNN that TensorFlow was built for, and the installed ones."""
+"""The CUDA and cuDNN that TensorFlow or PyTorch was built for, and the installed ones."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from tfmp.shared.backend import current_backend
 
 # Where NVIDIA's installers leave a system-wide CUDA.
 _SYSTEM_CUDA = Path("/usr/local/cuda/version.json")
@@ -19,12 +20,12 @@ class CudaVersions:
     """Versions as text, such as "12.5.1"; an empty text means that there is no such version.
 
     Attributes:
-        built, built_cudnn: the versions that TensorFlow was built for; cuDNN's is often only its
-            first number.
+        built, built_cudnn: the versions that the framework was built for; cuDNN's is often only
+            its first number.
         found, found_cudnn: the versions that are installed.
         where: the place where they were found: "pip" or a folder.
-        code_for: the cards that TensorFlow has machine code for ("sm_80"), or code that the driver
-            compiles at the first start ("compute_90"); empty where TensorFlow does not say.
+        code_for: the cards that it has machine code for ("sm_80"), or code that the driver
+            compiles at the first start ("compute_90"); empty where it does not say.
         majors: generations of CUDA that have libraries installed as Python packages.
     """
 
@@ -38,12 +39,12 @@ class CudaVersions:
 
 
 def installed_cuda(packages: Mapping[str, str]) -> CudaVersions:
-    """Asks TensorFlow's build record, then Python's packages, then the system's folders.
+    """Asks the framework's build record, then Python's packages, then the system's folders.
 
     Args:
         packages: by name, the version of every installed package.
     """
-    built = _build_info()
+    built = current_backend().built_for()
     return from_packages(
         packages,
         built=str(built.get("cuda_version", "")),
@@ -62,7 +63,7 @@ def from_packages(
     system_cudnn: str = "",
     code_for: tuple[str, ...] = (),
 ) -> CudaVersions:
-    """Puts the facts together; packages of the generation that TensorFlow needs come first."""
+    """Puts the facts together; packages of the generation that the framework needs come first."""
     runtimes, libraries = (
         {_generation(name, text): text for name, text in packages.items() if name.startswith(start)}
         for start in ("nvidia-cuda-runtime", "nvidia-cudnn-cu")
@@ -91,14 +92,6 @@ def _preferred(versions: Mapping[int, str], wanted: int | None) -> str:
     if wanted is not None and wanted in versions:
         return versions[wanted]
     return versions[max(versions)] if versions else ""
-
-
-def _build_info() -> Mapping[str, Any]:
-    try:
-        import tensorflow as tf
-    except ImportError:
-        return {}
-    return dict(tf.sysconfig.get_build_info())
 
 
 def _system_version() -> str:

@@ -28,7 +28,8 @@ class Machine:
         tf32_in_use: whether float32 products run as TF32; None if that is unknown.
         nvidia_driver: version of NVIDIA's kernel driver; None without a driver.
         nvidia: NVIDIA's driver's answers about its cards.
-        cuda: the CUDA and cuDNN that TensorFlow was built for, and the installed ones.
+        cuda: the CUDA and cuDNN that PyTorch on its backend, else TensorFlow, was built for, and
+            the installed ones.
         providers: by built-in execution provider of ONNX Runtime, the reason why it does not
             load; an empty text for a provider that loads.
         memory_growth: whether the backend takes GPU memory step by step, instead of nearly all of

@@ -28,6 +28,16 @@ PROCESS_MEMORY = "process memory"  # resident set of this process: the CPU backe
 POOLED_MEMORY = "process memory, at least: TensorFlow's oneDNN allocator keeps freed memory"
 PROCESS_LIFETIME = "process memory since its start"  # the system does not let the peak be reset
 
+# What errors say: TensorFlow's and XLA's, PyTorch's of a card, and of a processor.
+_OUT_OF_MEMORY = (
+    "ResourceExhaustedError",
+    "RESOURCE_EXHAUSTED",
+    "OOM when allocating",
+    "Out of memory",
+    "OutOfMemoryError",
+    "can't allocate memory",
+)
+
 # The memory of a process rises and falls by this much without a reason that can be named.
 PROCESS_NOISE_BYTES = 8 * 2**20
 
@@ -283,12 +293,9 @@ def size_in_bytes(tensor: Tensor) -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of either backend says that the device or the process ran out of memory."""
-    if isinstance(error, MemoryError):
-        return True
+    """Whether an error of any backend says that the device or the process ran out of memory."""
     text = f"{type(error).__name__}: {error}"
-    signs = ("ResourceExhaustedError", "RESOURCE_EXHAUSTED", "OOM when allocating", "Out of memory")
-    return any(sign in text for sign in signs)
+    return isinstance(error, MemoryError) or any(sign in text for sign in _OUT_OF_MEMORY)
 
 
 def seconds_text(seconds: float) -> str:

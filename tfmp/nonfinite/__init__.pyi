@@ -16,7 +16,6 @@ from .scale_response import (
 from .value_range import (
     ValueRange as ValueRange,
     range_of as range_of,
-    stored_values as stored_values,
 )
 from .vanishing import (
     LostGradient as LostGradient,

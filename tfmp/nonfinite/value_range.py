@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from keras import ops
 
-from tfmp.shared.backend import Tensor
+from tfmp.shared.backend import Tensor, current_backend
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,16 @@ class ValueRange:
         return f"{self.dtype} [{self.smallest:.4g}, {self.largest:.4g}]{bad}"
 
 
-def stored_values(tensor: Tensor) -> Tensor:
-    """The values that a tensor stores: the non-zero ones if it is sparse, the rows' if ragged."""
-    if hasattr(tensor, "flat_values"):  # tf.RaggedTensor
-        return tensor.flat_values
-    if hasattr(tensor, "indices"):  # tf.SparseTensor and tf.IndexedSlices; JAX's BCOO
-        return tensor.values if hasattr(tensor, "values") else tensor.data
-    return tensor
-
-
 def range_of(tensor: Tensor) -> ValueRange:
     """The range of the values that a concrete tensor stores."""
-    array = ops.convert_to_numpy(stored_values(tensor))
+    array = ops.convert_to_numpy(current_backend().stored(tensor))
     wide = np.asarray(array, dtype=np.float64)
     finite = np.isfinite(wide)
     good = wide[finite]
     bad = np.argwhere(~finite)
+    row = None
+    if bad.size and wide.ndim:
+        row = current_backend().stored_row(tensor, int(bad[0][0]))
     return ValueRange(
         dtype=array.dtype.name,
         smallest=float(good.min()) if good.size else 0.0,
@@ -76,15 +70,5 @@ def range_of(tensor: Tensor) -> ValueRange:
         infinite=int(np.isinf(wide).sum()),
         nan=int(np.isnan(wide).sum()),
         size=wide.size,
-        first_bad_row=_row_of(tensor, int(bad[0][0])) if bad.size and wide.ndim else None,
+        first_bad_row=row,
     )
-
-
-def _row_of(tensor: Tensor, place: int) -> int:
-    """The row of a tensor that a stored value, or a row of stored values, belongs to."""
-    if hasattr(tensor, "value_rowids") and tensor.ragged_rank == 1:
-        return int(tensor.value_rowids()[place])
-    if not hasattr(tensor, "indices"):
-        return place
-    index = ops.convert_to_numpy(tensor.indices)[place]
-    return int(index if np.ndim(index) == 0 else index[0])

@@ -73,7 +73,7 @@ def magnitudes(step: ReplayedStep, scale: float) -> dict[str, np.ndarray]:
     return {
         variable.path: np.abs(np.asarray(keras.ops.convert_to_numpy(gradient), np.float32))
         for variable, gradient in zip(step.model.trainable_variables, found, strict=True)
-        if gradient is not None and not hasattr(gradient, "indices")
+        if gradient is not None and current_backend().is_dense(gradient)
     }
 
 

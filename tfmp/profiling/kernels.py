@@ -1,7 +1,7 @@
 """The kernels that ran on a GPU, and whether they used Tensor Cores, from the profiler's trace.
 
 TensorFlow and JAX write the same kind of trace. XProf, the profiler of TensorBoard, counts the
-kernels in it; this needs `pip install "tfmp[profile]"`.
+kernels in it; this needs `pip install "tfmp[profile]"`. PyTorch's traces name kernels themselves.
 """
 
 import json
@@ -24,10 +24,10 @@ _TENSOR_CORE_KERNEL = re.compile(
     r"|xmma_.*(f16f16|bf16bf16|tf32)",
     re.IGNORECASE,
 )
-# The last part of an operation's name, in TensorFlow's words, XLA's and JAX's.
+# The last part of an operation's name, in TensorFlow's words, XLA's, JAX's and PyTorch's.
 _PRODUCT = re.compile(
     r"(batch_?)?mat_?mul|einsum|tensordot|dot_general|convolution|conv[123]d"
-    r"|conv_general_dilated",
+    r"|conv_general_dilated|(aten::)?(cudnn_conv|_convolution|convolution|(add|badd|_scaled_)?b?mm$)",
     re.IGNORECASE,
 )
 
@@ -114,6 +114,38 @@ def parse_kernel_stats(text: str | bytes) -> tuple[Kernel, ...]:
     return tuple(_kernel(dict(zip(columns, row, strict=False))) for row in rows)
 
 
+def parse_trace(text: str | bytes) -> tuple[Kernel, ...]:
+    """Reads a trace of PyTorch's profiler, in which a kernel has the number of its operation.
+
+    Raises:
+        ValueError: the text is no such trace.
+    """
+    try:
+        events = [event for event in json.loads(text)["traceEvents"] if event.get("ph") == "X"]
+        operations = {
+            event["args"].get("External id"): str(event["name"])
+            for event in events
+            if event.get("cat") == "cpu_op"
+        }
+        ran = [event for event in events if event.get("cat") == "kernel"]
+        return tuple(
+            _named_kernel(
+                str(event["name"]),
+                operations.get(event["args"].get("External id"), ""),
+                float(event["dur"]) / 1e6,
+            )
+            for event in ran
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"A trace of PyTorch expects JSON with 'traceEvents', received {text[:60]!r}."
+        ) from error
+
+
+def _named_kernel(name: str, operation: str, seconds: float) -> Kernel:
+    return Kernel(name, operation, 1, seconds, is_product(operation), uses_tensor_cores(name))
+
+
 def _value(cell: object) -> object:
     return cell.get("v") if isinstance(cell, dict) else cell
 
@@ -189,12 +221,14 @@ def trace(work: Callable[[], object], folder: Path) -> None:
 
 
 def read_kernels(folder: Path) -> tuple[Kernel, ...] | None:
-    """The kernels of the latest trace in a folder; None if there is no XProf or no trace.
+    """The kernels of the latest trace in a folder; None if there is none, or no XProf to read it.
 
     Raises:
-        ValueError: XProf cannot read the trace.
+        ValueError: XProf cannot read the trace, or it is none of PyTorch's.
     """
-    traces = sorted(folder.rglob("*.xplane.pb"), key=lambda path: path.stat().st_mtime)
+    if named := _by_age(folder, "*.pt.trace.json"):
+        return parse_trace(named[-1].read_bytes())
+    traces = _by_age(folder, "*.xplane.pb")
     if not traces or find_spec("xprof") is None:
         return None
     # In a separate process: XProf logs much to stderr, and brings libraries that TensorFlow and
@@ -206,3 +240,7 @@ def read_kernels(folder: Path) -> tuple[Kernel, ...] | None:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise ValueError(f"xprof cannot read {traces[-1]}: {said[-1]}")
     return parse_kernel_stats(done.stdout) if done.stdout else None
+
+
+def _by_age(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.rglob(pattern), key=lambda path: path.stat().st_mtime)

@@ -20,7 +20,10 @@ from tfmp.roofline import (
 )
 from tfmp.shared.backend import current_backend
 from tfmp.shared.batches import TrainingBatch, TrainingData
-from tfmp.shared.wording import first_line
+from tfmp.shared.wording import first_line, listed
+
+# Operations without a count that a note names.
+_MOST_NAMED = 3
 
 
 def find_limits(
@@ -54,7 +57,9 @@ def find_limits(
         if step is not None:
             setting = settings[name]
             steps[name] = Placement(work, Work(), step.median, peaks, setting, calls=1)
-            notes += [f"the step in {name}, FLOPs without {left}" for left in work.uncounted]
+            if work.uncounted:
+                left = listed(work.uncounted, _MOST_NAMED)
+                notes.append(f"the step in {name}, FLOPs without {left}")
     placed = {
         layer.path: {
             name: Placement(

@@ -32,7 +32,7 @@ from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import shown
 
 # Versions that a report names.
-PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "numpy")
+PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "torch", "numpy")
 
 _TRACED_STEPS = 5
 
@@ -246,7 +246,8 @@ class ProfilingBench(Bench[TrainingRun]):
                     continue
                 if kernels:
                     self.rows[name] = replace(self.rows[name], kernels=kernel_use(kernels, paths))
-        if on_gpu and find_spec("xprof") is None:
+        known = all(self.rows[name].kernels for name in self.runs)
+        if on_gpu and not known and find_spec("xprof") is None:
             self.notes.append(
                 "whether kernels used Tensor Cores is unknown without xprof: "
                 'pip install "tfmp[profile]"'

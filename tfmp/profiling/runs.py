@@ -25,7 +25,7 @@ from tfmp.loss_scaling import (
 from tfmp.machine import Memory, PeakMemory, devices, measuring
 from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan, policy as policies
 from tfmp.profiling.copies import compile_arguments
-from tfmp.roofline import Work, count_work, program_text, without_cudnn
+from tfmp.roofline import Work, without_cudnn, work_of
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch
 
@@ -260,11 +260,11 @@ class TrainingRun(Run):
         return self._on_device[0]
 
     def work(self) -> Work:
-        """FLOPs and bytes of one step, as XLA gets it, on a model that runs without XLA, too."""
+        """FLOPs and bytes of one step; a backend without XLA takes the step to count them."""
         self.give_back()
         state = () if self._state is None else (self._state,)
         with without_cudnn(self.model):
-            return count_work(program_text(self.model.train_step, (*state, self.batch())))
+            return work_of(self.model.train_step, (*state, self.batch()))
 
     def _initial_state(self) -> tuple[list[Tensor], ...] | None:
         if current_backend().is_stateless:

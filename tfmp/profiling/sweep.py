@@ -91,7 +91,8 @@ def profile_sweep(
         batch_sizes: samples in a batch, at each of which every policy is measured.
         model_sizes: arguments of the function, at each of which every batch size is measured.
         modes: "train" for a training step, "predict" for a call of `predict`.
-        xla: whether each policy is measured without XLA and with it. JAX always compiles with XLA.
+        xla: whether each policy is measured without XLA and with it. JAX always compiles with XLA,
+            PyTorch never.
         rounds: number of timings of each policy at each size.
         steps: steps in one timing; None takes as many as last a quarter of a second.
         keep_float32: layers to keep in float32, as in `tfmp.plan`.
@@ -179,9 +180,12 @@ class Sweep:
         found = variants_of(policies, self.device)
         if not xla:
             return found
-        if current_backend().always_jits:
-            title = current_backend().title
-            self.notes.append(f"{title} always compiles with XLA: there is no step without it")
+        own = current_backend()
+        if own.always_jits:
+            self.notes.append(f"{own.title} always compiles with XLA: there is no step without it")
+            return found
+        if not own.has_xla:
+            self.notes.append(f"{own.title} has no XLA: each step was measured as Keras runs it")
             return found
         return tuple(replace(variant, xla=on) for on in (False, True) for variant in found)
 

@@ -1,8 +1,8 @@
 from .counts import count_work as count_work
 from .lowering import (
     layer_work as layer_work,
-    program_text as program_text,
     without_cudnn as without_cudnn,
+    work_of as work_of,
 )
 from .peaks import Peaks as Peaks, find_peaks as find_peaks
 from .pipeline import InputPipeline as InputPipeline, measure_pipeline as measure_pipeline

@@ -1,4 +1,8 @@
-"""The work of functions and layers, from XLA programs that backends show uncompiled."""
+"""The work of functions and layers.
+
+It is counted in the programs that XLA gets before it compiles them. A backend without XLA runs the
+function, and each of its operations is counted.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,17 +12,33 @@ from keras import ops
 
 from tfmp.roofline.counts import count_work
 from tfmp.roofline.work import Work
-from tfmp.shared.backend import Tensor, TensorTree, current_backend
+from tfmp.shared.backend import OperationCost, Tensor, TensorTree, current_backend
 
 
-def program_text(function: Callable[..., TensorTree], arguments: Sequence[TensorTree]) -> str:
-    """The HLO text of a function before XLA optimizes it.
+def work_of(
+    function: Callable[..., TensorTree], arguments: Sequence[TensorTree], first_results: int = 0
+) -> Work:
+    """The work of a function.
 
     Args:
-        function: a function on tensors, which may read and change variables on TensorFlow.
-        arguments: tensors that it could be called with.
+        function: a function on tensors, which may read and change variables in place.
+        arguments: tensors to call it with; without XLA it is called.
+        first_results: as in `count_work`.
     """
-    return current_backend().program_text(function, arguments)
+    own = current_backend()
+    if own.has_xla:
+        return count_work(own.program_text(function, arguments), first_results)
+    return sum(map(_work, own.costs(function, arguments)), Work())
+
+
+def _work(cost: OperationCost) -> Work:
+    return Work(
+        {cost.dtype: cost.products} if cost.products else {},
+        cost.other or 0,
+        cost.bytes,
+        passes=1,
+        uncounted=(cost.name,) if cost.other is None else (),
+    )
 
 
 @contextmanager
@@ -63,8 +83,8 @@ def layer_work(
     def both(sources: list[Tensor], seeds: list[Tensor]) -> TensorTree:
         return own.pulled_back(lambda some: outputs(*some), sources, lambda _: seeds)
 
-    once = count_work(program_text(outputs, sources))
+    once = work_of(outputs, sources)
     own.trace(note_results, likes)
     # The gradient of the outputs exists only after them.
-    text = program_text(both, (sources, [ops.ones(*result) for result in results]))
-    return once, count_work(text, first_results=len(results)) - once
+    seeds = [ops.ones(*result) for result in results]
+    return once, work_of(both, (sources, seeds), first_results=len(results)) - once

@@ -5,7 +5,6 @@ whose batch is on the device already, and as it is. All three have the same loop
 the difference between the last two is time in which the device waits for data.
 """
 
-import itertools
 import threading
 import time
 import warnings
@@ -20,7 +19,7 @@ from keras import tree
 
 from tfmp.machine import measuring
 from tfmp.roofline.verdict import INPUT_BOUND, times_text
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
 from tfmp.shared.report_files import JsonObject
 
@@ -235,16 +234,15 @@ def _fit(model: keras.Model, arguments: Mapping[str, Any]) -> _Clock:
 def _take(*state_and_iterator: Any) -> Any:
     """A training step that only takes its batch; on JAX it is called with the state, too."""
     *state, iterator = state_and_iterator
-    next(iterator)
+    next(iter(iterator))
     return ({}, state[0]) if state else {}
 
 
 def _on(step: Callable[..., Any], placed: TensorTree) -> Callable[..., Any]:
     """A training step with a batch that is on the device."""
-    same = itertools.repeat(placed)
 
     def run(*state_and_iterator: Any) -> Any:
-        return step(*state_and_iterator[:-1], same)
+        return step(*state_and_iterator[:-1], current_backend().feed([placed]))
 
     return run
 

@@ -66,9 +66,9 @@ class Roofline:
                 ),
                 tables=(self._steps(), _layers(variant, layers, most)),
                 quiet=(
-                    "FLOPs and bytes of the program that XLA gets, against the peaks of the device."
-                    " A step that the roof does not explain is launch-bound if starting its "
-                    "kernels takes longer than their work.",
+                    "FLOPs and bytes of the program that XLA gets, or of the operations that "
+                    "PyTorch runs, against the peaks of the device. A step that the roof does not "
+                    "explain is launch-bound if starting its kernels takes longer than their work.",
                 ),
             )
         ]

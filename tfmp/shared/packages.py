@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 __version__ = version("tfmp")
 
-_FRAMEWORKS = ("tensorflow", "keras", "jax", "jaxlib", "numpy", "optree")
+_FRAMEWORKS = ("tensorflow", "keras", "jax", "jaxlib", "torch", "numpy", "optree")
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:

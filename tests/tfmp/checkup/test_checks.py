@@ -18,6 +18,7 @@ from tfmp.checkup.checks import (
 from tfmp.checkup.report import DoctorReport
 from tfmp.machine.devices import CPU, Device
 from tfmp.machine.facts import Machine
+from tfmp.shared.backend import current_backend
 from tfmp.shared.findings import Finding
 
 T4 = Device("gpu", "Tesla T4", (7, 5))
@@ -91,7 +92,7 @@ def test_keras_settings():
     assert (found.status, "~/.keras/keras.json" in found.fix) == ("warning", True)
     found = only(check_keras(Machine(dtype_policy="mixed_float16")))
     assert found.status == "note"
-    found = only(check_keras(Machine(backend="torch")))
+    found = only(check_keras(Machine(backend="numpy")))
     assert found.status == "problem"
 
 
@@ -110,7 +111,8 @@ def test_the_whole_on_this_machine():
     assert "environment" not in document["machine"]  # it may hold secrets
     assert document["machine"]["unmet_requirements"] == {}
     assert document["machine"]["providers"]["CPUExecutionProvider"] == ""
-    assert document["machine"]["cuda"]["built"]
+    built = document["machine"]["cuda"]["built"]
+    assert built or current_backend().name == "torch"  # whose build for processors has none
     assert len(str(report).splitlines()) >= len(report.diagnoses)
 
 

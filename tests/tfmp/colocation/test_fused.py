@@ -2,6 +2,7 @@
 
 import keras
 import pytest
+from backends import only_on
 from colocated_jobs import X, Y
 
 from tfmp.colocation.fused import FusedStep
@@ -10,7 +11,7 @@ from tfmp.colocation.training import Training
 
 pytestmark = [
     pytest.mark.slow,  # each of them compiles with XLA
-    pytest.mark.skipif(keras.backend.backend() == "jax", reason="JAX compiles all of it anyway"),
+    only_on("tensorflow", reason="JAX compiles all of it anyway, PyTorch nothing"),
 ]
 
 

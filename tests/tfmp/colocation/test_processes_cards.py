@@ -56,16 +56,16 @@ def test_a_machine_without_a_card(monkeypatch):
 
 
 def test_a_process_sees_the_card_of_its_job(monkeypatch):
-    found = variables(Settings(), "MIG-bbbb", monkeypatch)
+    found = variables(Settings({}), "MIG-bbbb", monkeypatch)
     assert found["CUDA_VISIBLE_DEVICES"] == "MIG-bbbb"
     assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    assert "CUDA_VISIBLE_DEVICES" not in variables(Settings(), "", monkeypatch)
+    assert "CUDA_VISIBLE_DEVICES" not in variables(Settings({}), "", monkeypatch)
 
 
 def test_a_limit_is_a_share_of_the_job_s_own_card(two_cards, monkeypatch):
-    found = variables(Settings(memory_limit=10 * GIB), "GPU-2222", monkeypatch)
+    found = variables(Settings({}, memory_limit=10 * GIB), "GPU-2222", monkeypatch)
     assert found["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.2500"
-    found = variables(Settings(memory_limit=2432 * 2**20), "MIG-bbbb", monkeypatch)
+    found = variables(Settings({}, memory_limit=2432 * 2**20), "MIG-bbbb", monkeypatch)
     assert found["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.5000"
 
 
@@ -74,5 +74,5 @@ def test_a_limit_is_a_share_of_the_job_s_own_card(two_cards, monkeypatch):
 )
 def test_under_mps_the_service_holds_a_process_to_its_limit(monkeypatch, mps, limit, expected):
     FakeNvml().install(monkeypatch)
-    found = variables(Settings(memory_limit=limit), "", monkeypatch, mps)
+    found = variables(Settings({}, memory_limit=limit), "", monkeypatch, mps)
     assert found.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT") == expected

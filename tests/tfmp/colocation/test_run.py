@@ -1,4 +1,4 @@
-"""colocate: jobs side by side, each with the result it has alone; on TensorFlow and JAX."""
+"""colocate: jobs side by side, each with the result it has alone; on every backend."""
 
 from dataclasses import replace
 
@@ -16,17 +16,21 @@ from tfmp.colocation.modes import Together, describe, run_in_process
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.run import colocate
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory
+from tfmp.shared.backend import current_backend
 
-ON_JAX = keras.backend.backend() == "jax"
-TOGETHER = [mode for mode in IN_PROCESS if mode != "sequential"]
+OWN = current_backend()
+ON_JAX = OWN.name == "jax"
+AVAILABLE = [mode for mode in IN_PROCESS if mode != "fused" or OWN.merges_jobs]
+# Dropout draws from one generator in all threads on PyTorch.
+TOGETHER = [m for m in AVAILABLE[1:] if m != "threads" or not OWN.threads_share_randomness]
 
 # Errors end a job in the same place in every mode but the fused one.
-QUICKLY = quick(["fused", "threads"], "threads")
+QUICKLY = quick(["fused", "threads"], "threads") if "threads" in TOGETHER else TOGETHER
 
 
 @pytest.fixture(scope="module", autouse=True)
 def reproducible():
-    """Bit for bit, with float64 on both backends; as it was afterwards."""
+    """Bit for bit, with float64 on every backend; as it was afterwards."""
     if ON_JAX:
         import jax
 
@@ -118,7 +122,7 @@ def test_a_job_that_raises_ends_alone(mode, alone):
         Job(small, empty, name="data"),
         jobs()[2],
     ]
-    if not ON_JAX:  # where a compiled step cannot raise
+    if OWN.name == "tensorflow":  # on JAX a compiled step cannot raise; others compile nothing
         found += [
             Job(build, (X, Y), steps=9, name=build.__name__, batch_size=8)
             for build in (stumbling, starving)
@@ -352,11 +356,12 @@ def test_close_modes_are_measured_again(monkeypatch):
     monkeypatch.setattr(choice, "Together", Together)
     monkeypatch.setattr(choice, "_why_not_processes", lambda *_: "there are two jobs")
     report = colocate(jobs()[2:], train=False)
-    assert taken == ["sequential", *IN_PROCESS, "threads", "interleaved", "sequential"]
+    assert taken == ["sequential", *AVAILABLE, "threads", "interleaved", "sequential"]
     assert set_up == [1, 1, 2]  # all modes share the models
     assert report.mode == "threads"
     assert report.measured[2].jobs[0].step_s == pytest.approx(0.12)
-    assert [mode.memory.bytes for mode in report.measured] == [2, 3, 4, 5]  # of the first runs
+    first = [2, 3, 4, 5][: len(AVAILABLE)]
+    assert [mode.memory.bytes for mode in report.measured] == first  # of the first runs
 
 
 def test_a_mode_that_fails_with_used_models_gets_new_ones(monkeypatch):
@@ -374,8 +379,16 @@ def test_a_mode_that_fails_with_used_models_gets_new_ones(monkeypatch):
 
     monkeypatch.setattr(choice, "Together", Together)
     report = colocate(jobs()[2:], train=False)
-    assert [mode.mode for mode in report.measured] == list(IN_PROCESS)
+    assert [mode.mode for mode in report.measured] == AVAILABLE
     assert not any(mode.failed for mode in report.measured)
+
+
+def test_steps_that_cannot_be_one_program_are_refused(monkeypatch):
+    monkeypatch.setattr(type(OWN), "merges_jobs", False)
+    with pytest.raises(ValueError, match=r"runs operation by operation\. Choose mode 'interleaved"):
+        colocate([GOOD], "fused")
+    found = colocate([GOOD, replace(GOOD, name="second")], train=False, measure_steps=1)
+    assert [row.mode for row in found.measured] == ["sequential", "interleaved", "threads"]
 
 
 def test_stages_and_steps_of_all_jobs_are_told():

@@ -5,13 +5,12 @@ import os
 import subprocess
 import sys
 
-import keras
 import pytest
+from backends import only_on
 from repository import ROOT
 
-from tfmp.colocation.streams import stream_devices
-
-ON_JAX = keras.backend.backend() == "jax"
+from tfmp.colocation.streams import streams_of
+from tfmp.machine import accelerators
 
 
 def output_of(*arguments):
@@ -46,7 +45,18 @@ def test_a_tensorflow_that_has_begun_cannot_be_split():
     )
 
 
-@pytest.mark.skipif(not ON_JAX, reason="JAX only")
+@only_on("torch", reason="TensorFlow gives a processor streams, JAX not even a card")
+def test_pytorch_has_streams_on_cards_only():
+    if not accelerators():
+        with pytest.raises(
+            ValueError, match=r"'streams' expects a card with CUDA; PyTorch sees no"
+        ):
+            streams_of(2)
+        return
+    assert len(set(streams_of(2))) == 2
+
+
+@only_on("jax", reason="the others have several")
 def test_jax_has_one_stream():
-    with pytest.raises(ValueError, match=r"expects the backend TensorFlow; jax has one stream"):
-        stream_devices(2)
+    with pytest.raises(ValueError, match=r"with several streams; JAX has one stream for all jobs"):
+        streams_of(2)

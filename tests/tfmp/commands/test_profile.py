@@ -14,6 +14,7 @@ from tfmp.precision.tensor_cores import TensorCorePath
 from tfmp.profiling.layers import LayerCost, LayerProfile
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.steps import StepProfile
+from tfmp.shared.backend import current_backend
 from tfmp.shared.packages import processor_name
 
 FAST = ("--rounds", "1", "--steps", "1", "--no-layers", "--no-roofline", "--batch-size", "4")
@@ -56,7 +57,7 @@ def test_a_slower_step_is_measured_again(model, monkeypatch, seconds, cores, tim
         cost = LayerCost("float16", 0.01, 1.0, TensorCorePath(cores, "" if cores else "other"))
         layer = LayerProfile("dense", "Dense", 1, {"float32": cost})
         here = {"processor": processor_name()}
-        return ProfileReport("net", CPU, "tensorflow", here, 10, 5, (row,), (layer,))
+        return ProfileReport("net", CPU, current_backend().name, here, 10, 5, (row,), (layer,))
 
     report(0.01).save("base.json")
     measured = [report(each, cores) for each in seconds]

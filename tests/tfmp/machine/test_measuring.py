@@ -70,6 +70,8 @@ def test_where_the_peak_cannot_be_reset_it_is_labelled(monkeypatch, tmp_path):
         (MemoryError(), True),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes"), True),
         (RuntimeError("OOM when allocating tensor with shape[1]"), True),
+        # PyTorch 2.13, on a processor.
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"), True),
         (ValueError("shapes do not fit"), False),
     ],
 )

@@ -72,6 +72,9 @@ def test_kernels_that_run_on_tensor_cores(name, answer):
         ("functional/conv/convolution", True),
         ("jit(train_step)/jvp(hidden)/dot_general", True),
         ("functional/depth/DepthwiseConv2dNative", False),
+        ("aten::addmm", True),
+        ("aten::convolution_backward", True),
+        ("aten::addcmul_", False),
     ],
 )
 def test_operations_that_are_products(operation, answer):
@@ -90,6 +93,31 @@ def test_operations_that_are_products(operation, answer):
 )
 def test_an_operation_belongs_to_the_innermost_layer(operation, path):
     assert layer_of(operation, PATHS) == path
+
+
+def test_a_trace_of_pytorch_names_kernels_and_their_operations(tmp_path):
+    """As PyTorch's profiler writes it: times in microseconds, numbers that lead to operations."""
+    events = [
+        ("cpu_op", "aten::mm", 40, 7),
+        ("cpu_op", "aten::add", 20, 8),
+        ("kernel", "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_nn", 30, 7),
+        ("kernel", "ampere_sgemm_128x64_nn", 10, 7),
+        ("kernel", "void at::native::elementwise_kernel<128, 2>", 5, 8),
+    ]
+    written = [
+        {"ph": "X", "cat": cat, "name": name, "dur": dur, "args": {"External id": number}}
+        for cat, name, dur, number in events
+    ]
+    trace = {"traceEvents": [{"ph": "M", "name": "process_name"}, *written]}
+    (tmp_path / "host_1.2.pt.trace.json").write_text(json.dumps(trace))
+    kernels = read_kernels(tmp_path)
+    assert [kernel.operation for kernel in kernels] == ["aten::mm", "aten::mm", "aten::add"]
+    use = kernel_use(kernels, PATHS)
+    assert (use.seconds, use.tensor_core_seconds) == pytest.approx((45e-6, 30e-6))
+    assert use.missed_seconds == pytest.approx(10e-6)
+    (tmp_path / "host_1.2.pt.trace.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"expects JSON with 'traceEvents', received b'\[\]'"):
+        read_kernels(tmp_path)
 
 
 def test_older_versions_say_yes_and_no():

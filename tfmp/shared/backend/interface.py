@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,8 +38,29 @@ OnTensors: TypeAlias = Callable[[list[Tensor]], list[Tensor]]
 # code; True ends the search.
 Look: TypeAlias = Callable[[str, TensorTree, TensorTree, Callable[[], str | None]], bool]
 
+# A place on a device for one of several jobs: see `Backend.streams`.
+Stream: TypeAlias = Any
+
 # The kind of a device ("cpu", "gpu", "tpu" or "other"), its name, and CUDA's compute capability.
 DeviceFacts: TypeAlias = tuple[str, str, tuple[int, int] | None]
+
+
+class OperationCost(NamedTuple):
+    """What one operation costs that runs by itself.
+
+    Attributes:
+        name: of the operation.
+        products: FLOPs of a matrix product or convolution.
+        dtype: of the numbers that it multiplies.
+        other: FLOPs of any other operation; None if they are unknown.
+        bytes: that it reads from memory and writes to it.
+    """
+
+    name: str
+    products: int
+    dtype: str
+    other: int | None
+    bytes: int
 
 
 class Backend(ABC):
@@ -51,9 +72,14 @@ class Backend(ABC):
         is_stateless: `fit` takes the values out of the variables, and its steps return new ones.
         rewrites_graphs: it can put FP16 casts into graphs by itself.
         traces_loops: eager layers see tensors without values inside their loops.
+        has_xla: XLA can compile its functions.
         always_jits: every step is a program of XLA.
         merges_jobs: the steps of several models can be one program.
-        streams_need_a_start: streams of a card are set up before its first use.
+        makes_files: models are converted from its graphs.
+        has_streams: kernels of several jobs of a process can run at the same time.
+        streams_share_memory: a card's memory is not divided among its streams.
+        threads_share_randomness: threads draw from one generator, where a layer has no seed.
+        softmax_is_narrow: a softmax inside a layer of 16 bits computes in 16 bits.
     """
 
     name: str
@@ -62,8 +88,9 @@ class Backend(ABC):
     rewrites_graphs = False
     traces_loops = False
     always_jits = False
-    merges_jobs = True
-    streams_need_a_start = False
+    has_xla = merges_jobs = True
+    makes_files = has_streams = streams_share_memory = softmax_is_narrow = False
+    threads_share_randomness = False
 
     # --- tracing and branches ---
 
@@ -133,6 +160,17 @@ class Backend(ABC):
         """
         raise NotImplementedError(f"{self.title} shows no XLA program")
 
+    def costs(
+        self, function: Callable[..., TensorTree], arguments: TensorTree
+    ) -> list[OperationCost]:
+        """Runs a function, and counts what each of its operations costs; for backends without XLA.
+
+        Args:
+            function: a function on tensors, which may read and change variables.
+            arguments: tensors to call it with.
+        """
+        raise NotImplementedError
+
     # --- gradients ---
 
     @abstractmethod
@@ -161,6 +199,17 @@ class Backend(ABC):
             The results, and a gradient for each source: zeros where none reaches it.
         """
 
+    def differentiated(self, step: Callable[[], object]) -> list[Tensor]:
+        """The losses that a training step takes the gradients of; it gets zeros, or none.
+
+        Empty where the backend cannot see them.
+        """
+        return []
+
+    def without_gradients(self) -> AbstractContextManager[object]:
+        """A block whose operations are not noted for gradients, where a backend notes them all."""
+        return nullcontext()
+
     def rows(self, gradient: Tensor) -> Tensor:
         """The gradient; of a sparse one, its rows."""
         return gradient
@@ -168,6 +217,14 @@ class Backend(ABC):
     def with_rows(self, gradient: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         """The gradient with its values changed; a sparse one stays sparse."""
         return change(gradient)
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        """The values that a tensor stores: of a sparse one the non-zero ones."""
+        return tensor
+
+    def stored_row(self, tensor: Tensor, place: int) -> int:
+        """The row of a tensor that one of its stored values, or rows of them, belongs to."""
+        return place
 
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
@@ -293,6 +350,14 @@ class Backend(ABC):
         """Whether batches that were taken from what `fit` gave can be handed on unchanged."""
         return True
 
+    def random_state(self) -> Any:
+        """The state of the process's random generators that are not Keras's."""
+        return None
+
+    def set_random_state(self, state: Any) -> None:
+        """Goes on drawing from a state that `random_state` gave."""
+        return
+
     # --- devices ---
 
     @abstractmethod
@@ -363,6 +428,34 @@ class Backend(ABC):
         """A block that leaves a trace for XProf in a folder, where the backend writes such."""
         return nullcontext()
 
-    def on_device(self, name: str) -> AbstractContextManager[object]:
-        """A block whose operations run on a device of this name; on the first without one."""
+    def built_for(self) -> Mapping[str, Any]:
+        """What TensorFlow, or the backend, says of its build; nothing where it is not installed.
+
+        With the names of `tf.sysconfig.get_build_info`: "cuda_version", "cudnn_version" and
+        "cuda_compute_capabilities".
+        """
+        try:
+            import tensorflow as tf
+        except ImportError:
+            return {}
+        return tf.sysconfig.get_build_info()
+
+    def streams(self, count: int, share: Callable[[], int]) -> list[Stream]:
+        """So many streams of the first card; of the CPU where there is none, if a CPU has streams.
+
+        Args:
+            count: number of streams.
+            share: gives the bytes of the card for each, where the backend divides its memory.
+
+        Raises:
+            ValueError: there cannot be so many. The text is the rest of a sentence that begins with
+                the name of what needs them.
+        """
+        raise ValueError(
+            f"expects a backend with several streams; {self.title} has one stream for all jobs of "
+            "a process. Choose mode 'processes'"
+        )
+
+    def on_stream(self, stream: Stream) -> AbstractContextManager[object]:
+        """A block whose operations run on a stream; on the usual one if it is None."""
         return nullcontext()

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.sparse import JAXSparse
 from keras import ops
 
 from tfmp.shared.backend.interface import (
@@ -78,6 +79,12 @@ class Jax(Backend):
     ) -> tuple[list[Tensor], list[Tensor]]:
         results, pull = jax.vjp(function, sources)
         return results, pull(arrive(results))[0]
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        return tensor.data if isinstance(tensor, JAXSparse) else tensor
+
+    def stored_row(self, tensor: Tensor, place: int) -> int:
+        return int(tensor.indices[place, 0]) if isinstance(tensor, JAXSparse) else place
 
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look

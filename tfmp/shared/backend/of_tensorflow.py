@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops, tree
@@ -18,6 +19,7 @@ from tfmp.shared.backend.interface import (
     Look,
     OnTensors,
     Optimizer,
+    Stream,
     Tensor,
     TensorTree,
     Variable,
@@ -32,7 +34,7 @@ class TensorFlow(Backend):
     """Keras on TensorFlow."""
 
     name, title = "tensorflow", "TensorFlow"
-    rewrites_graphs = streams_need_a_start = True
+    rewrites_graphs = makes_files = has_streams = softmax_is_narrow = True
 
     def without_autograph(self, function: Function) -> Function:
         return tf.autograph.experimental.do_not_convert(function)
@@ -60,7 +62,7 @@ class TensorFlow(Backend):
         tf.function(model.train_step, autograph=False).get_concrete_function(batch)
 
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
-        return tf.function(function, jit_compile=jit, autograph=False)
+        return tf.function(function, jit_compile=jit, autograph=False, reduce_retracing=True)
 
     def program_text(self, function: Callable[..., TensorTree], arguments: TensorTree) -> str:
         # XLA's program shows the work of a model that runs without XLA, too.
@@ -89,6 +91,22 @@ class TensorFlow(Backend):
         slopes = tape.gradient(results, sources, arrive(results), unconnected_gradients=none)
         return results, [tf.convert_to_tensor(one) for one in slopes]
 
+    def differentiated(self, step: Callable[[], object]) -> list[Tensor]:
+        taken, losses = tf.GradientTape.gradient, []
+
+        def gradient(tape: Any, target: Tensor, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            if not any(isinstance(one, keras.Variable) for one in tree.flatten(sources)):
+                return taken(tape, target, sources, *args, **kwargs)  # as of a gradient penalty
+            losses.extend(tree.flatten(target))
+            return tree.map_structure(lambda one: ops.zeros(one.shape), sources)
+
+        tf.GradientTape.gradient = gradient
+        try:
+            step()
+        finally:
+            tf.GradientTape.gradient = taken
+        return losses
+
     def rows(self, gradient: Tensor) -> Tensor:
         return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
@@ -97,6 +115,19 @@ class TensorFlow(Backend):
             rows = change(gradient.values)
             return tf.IndexedSlices(rows, gradient.indices, gradient.dense_shape)
         return change(gradient)
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        if isinstance(tensor, tf.RaggedTensor):
+            return tensor.flat_values
+        is_sparse = isinstance(tensor, tf.SparseTensor | tf.IndexedSlices)
+        return tensor.values if is_sparse else tensor
+
+    def stored_row(self, tensor: Tensor, place: int) -> int:
+        if isinstance(tensor, tf.RaggedTensor) and tensor.ragged_rank == 1:
+            return int(tensor.value_rowids()[place])
+        if isinstance(tensor, tf.SparseTensor):
+            return int(tensor.indices[place, 0])
+        return int(tensor.indices[place]) if isinstance(tensor, tf.IndexedSlices) else place
 
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
@@ -340,8 +371,26 @@ class TensorFlow(Backend):
         finally:
             tf.profiler.experimental.stop()
 
-    def on_device(self, name: str) -> AbstractContextManager[object]:
-        return tf.device(name) if name else nullcontext()
+    def streams(self, count: int, share: Callable[[], int]) -> list[Stream]:
+        # Each logical device has a stream. TensorFlow must be told before it first uses the card.
+        kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+        card = tf.config.list_physical_devices(kind)[0]
+        there = tf.config.get_logical_device_configuration(card) or []
+        if len(there) < count:
+            mebibytes = share() // 2**20 if kind == "GPU" else None
+            part = tf.config.LogicalDeviceConfiguration(memory_limit=mebibytes)
+            try:
+                tf.config.set_logical_device_configuration(card, [part] * count)
+            except RuntimeError as error:
+                raise ValueError(
+                    f"expects {count} logical devices, but TensorFlow has begun with "
+                    f"{max(1, len(there))}: begin with this mode in a new process, before any "
+                    "other use of TensorFlow"
+                ) from error
+        return [device.name for device in tf.config.list_logical_devices(kind)[:count]]
+
+    def on_stream(self, stream: Stream) -> AbstractContextManager[object]:
+        return nullcontext() if stream is None else tf.device(stream)
 
 
 def facts_of(device_type: str, details: Mapping[str, Any]) -> DeviceFacts:

@@ -1,31 +1,52 @@
 """Keras on PyTorch: eager steps, whose branches are Python's."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from keras import ops, tree
+from keras import backend, ops, tree
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from tfmp.shared.backend.interface import (
     Backend,
     DeviceFacts,
     Look,
     OnTensors,
+    OperationCost,
     Result,
+    Stream,
     Tensor,
     TensorTree,
     Variable,
 )
+
+# Tensors by their places in memory.
+_Memory: TypeAlias = dict[tuple[int, int], Tensor]
+
+# Operations that compute nothing: they move numbers, choose among them or make them up. They are
+# in place with "_" behind, and several at once with "_foreach_" before.
+_MOVES = frozenset(
+    "_to_copy bernoulli cat clone constant_pad_nd copy embedding fill flip full full_like gather "
+    "index index_put index_select masked_fill new_zeros normal ones ones_like repeat roll "
+    "scalar_tensor scatter select_backward slice_backward stack topk tril triu uniform where zero "
+    "zeros zeros_like".split()
+)
+# Of these, those that do not read what they write over, and those that read a part of a table.
+_OVERWRITE = frozenset("bernoulli copy fill normal uniform zero".split())
+_LOOK_UP = frozenset("embedding gather index index_select".split())
 
 
 class Torch(Backend):
     """Keras on PyTorch."""
 
     name, title = "torch", "PyTorch"
-    merges_jobs = False
+    has_xla = merges_jobs = False
+    has_streams = streams_share_memory = threads_share_randomness = True
 
     def branch(
         self, predicate: Tensor, if_true: Callable[[], Result], if_false: Callable[[], Result]
@@ -50,6 +71,13 @@ class Torch(Backend):
 
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         return function
+
+    def costs(
+        self, function: Callable[..., TensorTree], arguments: TensorTree
+    ) -> list[OperationCost]:
+        with _Counted() as counted:
+            function(*arguments)
+        return counted.costs
 
     # --- gradients ---
 
@@ -85,6 +113,22 @@ class Torch(Backend):
         ]
         return [one.detach() for one in results], slopes
 
+    def differentiated(self, step: Callable[[], object]) -> list[Tensor]:
+        taken, losses = torch.Tensor.backward, []
+
+        def backward(loss: Tensor, *args: Any, **kwargs: Any) -> None:
+            losses.append(loss)
+
+        torch.Tensor.backward = backward
+        try:
+            step()
+        finally:
+            torch.Tensor.backward = taken
+        return losses
+
+    def without_gradients(self) -> AbstractContextManager[object]:
+        return torch.no_grad()
+
     def rows(self, gradient: Tensor) -> Tensor:
         return gradient.coalesce().values() if gradient.is_sparse else gradient
 
@@ -94,10 +138,16 @@ class Torch(Backend):
         whole = gradient.coalesce()
         return torch.sparse_coo_tensor(whole.indices(), change(whole.values()), whole.shape)
 
+    def stored(self, tensor: Tensor) -> Tensor:
+        return self.rows(tensor) if isinstance(tensor, torch.Tensor) else tensor
+
+    def stored_row(self, tensor: Tensor, place: int) -> int:
+        return int(tensor.coalesce().indices()[0, place]) if tensor.is_sparse else place
+
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
     ) -> None:
-        with _Watched(look, self.user_frame), torch.no_grad():
+        with _Watched(look, self.user_frame), self.without_gradients():
             function(*arguments)
 
     # --- variables ---
@@ -125,6 +175,16 @@ class Torch(Backend):
 
     def fed(self, given: Any, count: int) -> list[TensorTree]:
         return list(given)
+
+    def random_state(self) -> Any:
+        cards = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+        return torch.get_rng_state(), cards
+
+    def set_random_state(self, state: Any) -> None:
+        processor, cards = state
+        torch.set_rng_state(processor)
+        if cards:
+            torch.cuda.set_rng_state_all(cards)
 
     # --- devices ---
 
@@ -182,8 +242,31 @@ class Torch(Backend):
         kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
         return int(free) + int(kept)
 
-    def on_device(self, name: str) -> AbstractContextManager[object]:
-        return torch.cuda.stream(torch.cuda.Stream()) if name else nullcontext()
+    def memory_growth(self) -> bool | None:
+        return True if torch.cuda.is_available() else None
+
+    def built_for(self) -> Mapping[str, Any]:
+        cudnn = torch.backends.cudnn.version() or 0
+        # 8907 is 8.9.7, 91002 is 9.10.2.
+        major = cudnn // (10_000 if cudnn >= 90_000 else 1000)
+        return {
+            "cuda_version": torch.version.cuda or "",
+            "cudnn_version": str(major) if cudnn else "",
+            "cuda_compute_capabilities": torch.cuda.get_arch_list(),
+        }
+
+    def streams(self, count: int, share: Callable[[], int]) -> list[Stream]:
+        if not torch.cuda.is_available():
+            raise ValueError("expects a card with CUDA; PyTorch sees none. Choose mode 'processes'")
+        return [torch.cuda.Stream() for _ in range(count)]
+
+    def on_stream(self, stream: Stream) -> AbstractContextManager[object]:
+        return nullcontext() if stream is None else torch.cuda.stream(stream)
+
+    def profiler(self, folder: Path) -> AbstractContextManager[object]:
+        return torch.profiler.profile(
+            on_trace_ready=torch.profiler.tensorboard_trace_handler(str(folder))
+        )
 
 
 def _leaves(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -206,7 +289,100 @@ class _Watched(TorchDispatchMode):
     ) -> TensorTree:
         results = function(*args, **(kwargs or {}))
         if not self._ended:
-            name = function.overloadpacket.__name__
+            # Keras computes products of 16 bits in float32 on a CPU, and rounds the result.
+            name = function.overloadpacket.__name__.replace("_to_copy", "cast")
             given = tree.flatten((args, dict(kwargs or {})))
             self._ended = self._look(name, given, tree.flatten(results), self._where)
         return results
+
+
+class _Counted(TorchDispatchMode):
+    """Counts what every operation of its block costs: on PyTorch each is a pass over memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.costs: list[OperationCost] = []
+
+    def __torch_dispatch__(
+        self,
+        function: Any,
+        types: object,
+        args: tuple[TensorTree, ...] = (),
+        kwargs: Mapping[str, TensorTree] | None = None,
+    ) -> TensorTree:
+        results = function(*args, **(kwargs or {}))
+        changed = [
+            value
+            for argument, value in zip(function._schema.arguments, args, strict=False)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+        given = _in_memory((args, dict(kwargs or {})))
+        made, written = _in_memory((results, changed)), _in_memory(changed)
+        name = function.overloadpacket.__name__
+        is_view = not written and {place for place, _ in made} <= {place for place, _ in given}
+        if not is_view and not name.startswith(("empty", "new_empty")):
+            products = _product_flops(function.overloadpacket, args, kwargs or {}, results)
+            first = next(iter((given or made).values()))
+            self.costs.append(
+                OperationCost(
+                    name,
+                    products,
+                    backend.standardize_dtype(first.dtype),
+                    0 if products else _other_flops(function, given, made),
+                    _bytes_read(name, given, made, written) + sum(map(_bytes, made.values())),
+                )
+            )
+        return results
+
+
+def _product_flops(
+    operation: Any, args: tuple[TensorTree, ...], kwargs: Mapping[str, TensorTree], results: Any
+) -> int:
+    if operation is torch.ops.aten.convolution_backward:
+        # PyTorch 2.13 counts grouped ones too high.
+        arrived, given, weights, *_ = args
+        transposed, wanted = args[7], args[10]
+        outer = given if transposed else arrived
+        return 2 * outer.numel() * weights[0].numel() * sum(wanted[:2])
+    count = flop_registry.get(operation)
+    return count(*args, **kwargs, out_val=results) if count else 0
+
+
+def _in_memory(values: TensorTree) -> _Memory:
+    """The dense tensors in a structure, each once: by their memory, and where they begin in it."""
+    tensors = (one for one in tree.flatten(values) if isinstance(one, torch.Tensor))
+    dense = [one for one in tensors if one.layout == torch.strided]
+    return {(one.untyped_storage().data_ptr(), one.storage_offset()): one for one in dense}
+
+
+def _bytes(tensor: Tensor) -> int:
+    """Bytes of a tensor's numbers; an expanded one has less of them than elements."""
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    return tensor.element_size() * math.prod(size for size, stride in sizes if stride)
+
+
+def _bytes_read(name: str, given: _Memory, made: _Memory, written: _Memory) -> int:
+    kind = _kind(name)
+    if kind in _OVERWRITE:
+        given = {place: one for place, one in given.items() if place not in written}
+    sizes = [_bytes(one) for one in given.values()]
+    if kind in _LOOK_UP and sizes:
+        sizes[0] = min(sizes[0], sum(map(_bytes, made.values())))
+    return sum(sizes)
+
+
+def _other_flops(function: Any, given: _Memory, made: _Memory) -> int | None:
+    name = function.overloadpacket.__name__
+    results = sum(one.numel() for one in made.values() if one.is_floating_point())
+    if _kind(name) in _MOVES or not results:
+        return 0
+    if torch.Tag.pointwise in function.tags or name.startswith("_foreach_"):
+        return results
+    if torch.Tag.reduction in function.tags:
+        return max(0, sum(one.numel() for one in given.values()) - results)
+    return None
+
+
+def _kind(name: str) -> str:
+    """An operation's name without what says that it is in place, or several at once."""
+    return name.removeprefix("_foreach_").rstrip("_")
