@@ -69,10 +69,20 @@ def headline(audit: Audit) -> str:
     return f"{audit.model}: {found}, on {audit.samples} samples"
 
 
-def print_audit(audit: Audit, console: Console) -> None:
-    """Prints the answer; then the most endangered activations, constants and the unknowns."""
+def print_audit(
+    audit: Audit, console: Console, *, brief: bool = False, verbose: bool = False
+) -> None:
+    """Prints the answer; then the most endangered activations, constants and the unknowns.
+
+    Args:
+        audit: of a model.
+        console: the terminal.
+        brief: print the answer only.
+        verbose: print every activation and constant.
+    """
     console.print(Text(printable(headline(audit)), style="bold red" if audit.dangers else "bold"))
-    for section in sections(audit, _MOST_ROWS):
+    most = max(len(audit.activations), len(audit.constants)) if verbose else _MOST_ROWS
+    for section in () if brief else sections(audit, most):
         print_section(section, console)
 
 

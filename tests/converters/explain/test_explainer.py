@@ -177,9 +177,9 @@ def test_the_one_bad_layer_among_good_ones_is_named(tmp_path: Path) -> None:
     assert layers["rough"].jump > 0.5 * layers["rough"].cumulative
     assert all(sample.thumbnail for sample in found.worst)
     page = render(report, ".html")
-    assert "most of the drift comes from layer &#39;rough&#39;" in page
+    assert "layer &#39;rough&#39; adds most drift" in page
     assert page.count("data:image/png;base64,") == 10
-    assert "most of the drift comes from layer 'rough'" in render(report, ".md")
+    assert "layer 'rough' adds most drift" in render(report, ".md")
 
 
 def test_layers_that_only_move_or_pick_values_add_nothing(tmp_path: Path) -> None:
