@@ -1,23 +1,14 @@
 """The simulation of metrics of labels measures a run, and marks bounds that err too often."""
 
-import sys
-
 import numpy as np
 import pytest
 from repository import BENCHMARKS
 from scripts import script
 
-
-@pytest.fixture(scope="module")
-def coverage():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        yield script(BENCHMARKS / "label_coverage.py")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+coverage = script(BENCHMARKS / "label_coverage.py")
 
 
-def test_a_scene_runs_and_knows_its_truth(coverage) -> None:
+def test_a_scene_runs_and_knows_its_truth() -> None:
     run = coverage.numbers(np.random.default_rng(0), 5, 0.3)
     scene = coverage.Scene("numbers", "mean absolute error", True, *run)
     found = coverage.outcome_of(scene, 100, runs=3)
@@ -27,7 +18,7 @@ def test_a_scene_runs_and_knows_its_truth(coverage) -> None:
     assert not found.over
 
 
-def test_bounds_that_err_too_often_are_marked(coverage) -> None:
+def test_bounds_that_err_too_often_are_marked() -> None:
     nothing = np.zeros(4)
     primary, other = (
         coverage.Scene("g", "accuracy", first, nothing, nothing, nothing) for first in (True, False)
