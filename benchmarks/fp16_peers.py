@@ -30,6 +30,7 @@ import onnx
 import onnx_ir as ir
 from corpus import Case, corpus
 from fp16_passes import Pass, Sample
+from pages import table
 from quiet import quiet
 
 from tfmp.converters.intake.source import OnnxSource
@@ -220,20 +221,17 @@ def leads(row: Row, name: str, column: str, rivals: list[str]) -> bool:
     return all(value(own) <= value(other) + SLACK.get(column, 0) for other in others if other)
 
 
-def summary(rows: list[Row], names: list[str]) -> list[str]:
-    """A line for each pass: on how many models it is valid and leads."""
-    lines = [
-        f"| pass | valid, of {len(rows)} | " + " | ".join(f"leads: {c}" for c in COLUMNS) + " "
-        f"| drift under {SOUND_REL_L2:g} | constants changed |",
-        "| --- |" + " ---: |" * (len(COLUMNS) + 3),
-    ]
+def summary(rows: list[Row], names: list[str]) -> str:
+    """A row for each pass: on how many models it is valid and leads."""
+    heading = ["pass", f"valid, of {len(rows)}", *(f"leads: {column}" for column in COLUMNS)]
+    lines = [[*heading, f"drift under {SOUND_REL_L2:g}", "constants changed"]]
     for name in names:
         found = [result for row in rows if (result := row.valid(name))]
         won = [str(sum(leads(row, name, column, names) for row in rows)) for column in COLUMNS]
         sound = sum(result.drift <= SOUND_REL_L2 for result in found)
         changed = sum(result.changed for result in found)
-        lines.append(f"| {name} | {len(found)} | {' | '.join(won)} | {sound} | {changed} |")
-    return lines
+        lines.append([name, str(len(found)), *won, str(sound), str(changed)])
+    return table(lines)
 
 
 def page(rows: list[Row], names: list[str], command: str) -> list[str]:
@@ -243,18 +241,15 @@ def page(rows: list[Row], names: list[str], command: str) -> list[str]:
         "",
         f"Written by `{command}` with onnx {onnx.__version__}. {_INTRODUCTION}",
         "",
-        *summary(rows, names),
+        summary(rows, names),
     ]
 
 
 def node_lines() -> list[str]:
     """The part of the page on ONNX's backend node tests."""
     kinds = ("fp16", "fp32", "no float32", "failed", "not run", "invalid")
-    lines = ["", "## ONNX's backend node tests", "", _NODES, ""]
-    lines += ["| pass | " + " | ".join(kinds) + " |", "| --- |" + " ---: |" * len(kinds)]
-    for name, counts in node_counts().items():
-        lines.append(f"| {name} | " + " | ".join(str(counts[kind]) for kind in kinds) + " |")
-    return lines
+    rows = [(name, *(str(of[kind]) for kind in kinds)) for name, of in node_counts().items()]
+    return ["", "## ONNX's backend node tests", "", _NODES, "", table([("pass", *kinds), *rows])]
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pages import line, write_page
+from pages import line, table, write_page
 from scaffold import DOCS, parser
 
 from tfmp.converters.drift import Comparison, DriftBudget, Task
@@ -395,9 +395,8 @@ def coverage_page(
     over = [f"- {each.name}, {each.size:,} samples" for each in found if each.over]
     kept = f"{len(found) - len(over)} of {len(found)} rows keep to the stated {STATED:.0%}"
     lines = [f"# {title}", "", *([f"{kept}; these do not:", "", *over] if over else [f"{kept}."])]
-    lines += ["", f"Written by `{command}`. {told}", "", line(columns)]
-    lines += [f"|---|---|{'---:|' * (len(columns) - 2)}", *(line(each.row()) for each in found)]
-    return "\n".join(lines) + "\n"
+    rows = table([columns, *(each.row() for each in found)], words=2)
+    return "\n".join([*lines, "", f"Written by `{command}`. {told}", "", rows]) + "\n"
 
 
 def keep_outcomes(
