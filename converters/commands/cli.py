@@ -95,12 +95,8 @@ def all_command(model: str, written: Written, intake: Intake, asked: Asked, show
 @main.command("validate", cls=options.Command, short_help="Measure the drift of converted files.")
 @click.argument("reference", metavar="REFERENCE", type=options.PATH)
 @click.argument("candidates", metavar="CANDIDATE...", nargs=-1, required=True, type=options.PATH)
-@options.intake
-@options.comparison
 @options.judged_for
-@options.force
-@options.shown
-@options.typed(intake=Intake, asked=Asked, shown=Shown)
+@options.takes(intake=Intake, asked=Asked, shown=Shown)
 def validate_command(
     reference: str,
     candidates: tuple[str, ...],
@@ -129,9 +125,7 @@ def validate_command(
 
 @main.command("report", cls=options.Command, short_help="Judge and render a saved report again.")
 @click.argument("documents", metavar="DRIFT.json...", nargs=-1, required=True, type=options.PATH)
-@options.rejudging
-@options.shown
-@options.typed(asked=Asked, shown=Shown)
+@options.takes(asked=options.REJUDGED, shown=Shown)
 def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> None:
     """Judge and render a saved report again, without running anything.
 
@@ -154,9 +148,7 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
 
 
 @main.command("plan", cls=options.Command, short_help="Tell how many samples a verdict needs.")
-@options.planning
-@options.shown
-@options.typed(limits=Limits, shown=Shown)
+@options.takes(limits=Limits, shown=Shown)
 def plan_command(limits: Limits, shown: Shown) -> None:
     """Tell how many samples a verdict needs, before there are any.
 
@@ -176,10 +168,7 @@ def plan_command(limits: Limits, shown: Shown) -> None:
     "inspect", cls=options.Command, short_help="Find the values of MODEL that overflow in FP16."
 )
 @click.argument("model", metavar="MODEL", type=options.PATH)
-@options.intake
-@options.inspection
-@options.shown
-@options.typed(intake=Intake, asked=Asked, shown=Shown)
+@options.takes(intake=Intake, asked=options.AUDITED, shown=Shown)
 def inspect_command(model: str, intake: Intake, asked: Asked, shown: Shown) -> None:
     """Find the values of MODEL that would overflow or vanish in FP16, before it is converted.
 

@@ -1,6 +1,6 @@
 """The options of `tfmp-convert`: fields of frozen objects, which declare their flags."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import wraps
 from typing import Any
@@ -159,6 +159,13 @@ class Shown:
     json: bool = option(False, "Print one JSON document on stdout.")
     quiet: bool = option(False, "Print the verdict only, and no progress.", short="-q")
     verbose: bool = option(False, "Also print every check and note.", short="-v")
+    config: str | None = option(
+        None,
+        "Read options from a TOML file, by their long names.",
+        metavar="FILE",
+        path=True,
+        callback=load_config,
+    )
     save_config: str | None = option(
         None, "Write the options of this run to a TOML file.", metavar="FILE", path=True
     )
@@ -206,34 +213,6 @@ class Command(GroupedCommand):
     headings = HEADINGS
 
 
-def typed(**groups: type) -> Decorator:
-    """Hands a command its options as frozen objects, by the keyword of each."""
-
-    def apply(command: Any) -> Any:
-        @wraps(command)
-        def call(**given: Any) -> Any:
-            made: dict[str, Any] = {}
-            for keyword, kind in groups.items():
-                names = {item.name for item in fields(kind)} & set(given)
-                made[keyword] = kind(**{name: given.pop(name) for name in names})
-            return command(**given, **made)
-
-        return call
-
-    return apply
-
-
-def _options(*decorators: Decorator) -> Decorator:
-    """Several decorators as one, the first outermost."""
-
-    def apply(command: Any) -> Any:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return apply
-
-
 def _precision(formats: Sequence[Format]) -> Decorator:
     """The option of the precision, with the meaning of mixed for these formats."""
     mixing = joined([format.title for format in formats if "mixed" in format.precisions])
@@ -253,29 +232,65 @@ def _precision(formats: Sequence[Format]) -> Decorator:
     )
 
 
-def _of_formats(formats: Sequence[Format]) -> Decorator:
-    """The options that the formats declare; a name that several of them have is one option."""
-    declared = {
-        item.name: (item, told) for one in formats for item, told in options_of(one.options)
-    }
-    return _options(*(_click_option(*about) for about in declared.values()))
+@dataclass(frozen=True)
+class Part:
+    """Some of the options of a dataclass.
 
-
-def _declared(kind: type, *names: str, **helps: str) -> Decorator:
-    """The options that fields of a dataclass declare.
-
-    Args:
+    Attributes:
         kind: the dataclass.
-        names: the fields; all without any.
-        helps: other help texts than those of the fields, by field.
+        helps: its fields, each with its help text here; "" for the field's own.
     """
-    return _options(
-        *(
-            _click_option(item, replace(told, help=helps.get(item.name, told.help)))
-            for item, told in options_of(kind)
-            if not names or item.name in names
-        )
-    )
+
+    kind: type
+    helps: Mapping[str, str]
+
+
+AUDITED = Part(
+    Asked,
+    {
+        "data": "Samples to measure ranges on, in any form that a conversion takes.",
+        "report": "File for the audit: .json, or .html with a picture of every range. Repeatable.",
+    },
+)
+
+REJUDGED = Part(Asked, {"budget": "", "report": ""})
+
+
+def takes(**groups: type | Part) -> Decorator:
+    """Gives a command the options of dataclasses, which it gets as objects by these keywords."""
+
+    def apply(command: Any) -> Any:
+        parts = {
+            key: one
+            if isinstance(one, Part)
+            else Part(one, {item.name: "" for item in fields(one)})
+            for key, one in groups.items()
+        }
+
+        @wraps(command)
+        def call(**given: Any) -> Any:
+            made = {
+                key: part.kind(**{name: given.pop(name) for name in part.helps})
+                for key, part in parts.items()
+            }
+            return command(**given, **made)
+
+        declared = [
+            _click_option(item, replace(told, help=part.helps[item.name] or told.help))
+            for part in parts.values()
+            for item, told in options_of(part.kind)
+            if item.name in part.helps
+        ]
+        return _decorated(call, declared)
+
+    return apply
+
+
+def _decorated(command: Any, decorators: Sequence[Decorator]) -> Any:
+    """The command with all of the decorators, the first outermost."""
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
 
 
 def _click_option(item: Field[Any], told: Option) -> Decorator:
@@ -285,6 +300,7 @@ def _click_option(item: Field[Any], told: Option) -> Decorator:
         "help": told.help,
         "metavar": told.metavar,
         "callback": told.callback,
+        "is_eager": told.callback is not None,
         "default": item.default,
         "show_default": isinstance(item.default, str),
         "multiple": isinstance(item.default, tuple),
@@ -300,10 +316,6 @@ def _click_option(item: Field[Any], told: Option) -> Decorator:
     return click.option(*flags, item.name, **about)
 
 
-force = _declared(Shown, "force")
-
-intake = _declared(Intake)
-
 judged_for = click.option(
     "--target",
     metavar="RUNTIME",
@@ -312,42 +324,11 @@ judged_for = click.option(
     "[default: that of the file, or ort-cuda].",
 )
 
-comparison = _declared(Asked)
-
-inspection = _options(
-    _declared(
-        Asked,
-        "data",
-        "report",
-        data="Samples to measure ranges on, in any form that a conversion takes.",
-        report="File for the audit: .json, or .html with a picture of every range. Repeatable.",
-    ),
-    force,
-)
-
-rejudging = _options(_declared(Asked, "budget", "report"), force)
-
-planning = _declared(Limits)
-
-shown = _options(
-    _declared(Shown, "json", "quiet", "verbose"),
-    click.option(
-        "--config",
-        type=PATH,
-        metavar="FILE",
-        is_eager=True,
-        expose_value=False,
-        callback=load_config,
-        help="Read options from a TOML file, by their long names.",
-    ),
-    _declared(Shown, "save_config"),
-)
-
 
 def converting(
     formats: Sequence[Format], *, metavar: str, written: str, required: bool = False
 ) -> Decorator:
-    """The argument and the options of a command that converts, as `typed` objects.
+    """The argument and the options of a command that converts.
 
     Args:
         formats: that it writes.
@@ -355,26 +336,23 @@ def converting(
         written: help on --output.
         required: whether --output is.
     """
-    names = {item.name for format in formats for item, _ in options_of(format.options)}
+    # A name that several formats have is one option.
+    declared = {about[0].name: about for one in formats for about in options_of(one.options)}
 
-    def gathered(command: Any) -> Any:
+    def apply(command: Any) -> Any:
         @wraps(command)
         def call(**given: Any) -> Any:
-            options = {name: given.pop(name) for name in names}
+            options = {name: given.pop(name) for name in declared}
             files = Written(given.pop("output"), given.pop("precision"), options)
             return command(**given, written=files)
 
-        return call
+        output = {"type": PATH, "metavar": metavar, "required": required, "help": written}
+        decorators = [
+            click.argument("model", metavar="MODEL", type=PATH),
+            click.option("-o", "--output", **output),
+            _precision(formats),
+            *(_click_option(*about) for about in declared.values()),
+        ]
+        return _decorated(takes(intake=Intake, asked=Asked, shown=Shown)(call), decorators)
 
-    return _options(
-        click.argument("model", metavar="MODEL", type=PATH),
-        click.option("-o", "--output", type=PATH, metavar=metavar, required=required, help=written),
-        _precision(formats),
-        force,
-        _of_formats(formats),
-        intake,
-        comparison,
-        shown,
-        gathered,
-        typed(intake=Intake, asked=Asked, shown=Shown),
-    )
+    return apply

@@ -81,10 +81,7 @@ def test_all_in_mixed_precision_needs_samples(folder: Path) -> None:
     ("command", "told"),
     [
         ("onnx", "mixed (ONNX) keeps the fewest nodes in FP32 that the budget needs on --data. "),
-        (
-            "all",
-            "needs on --data; TFLite files are FP16, for mixed with --repair. ",
-        ),
+        ("all", "needs on --data. TFLite: fp16, for mixed with --repair. "),
         ("tflite", "There is no bf16 and no mixed TFLite: use fp16 with --repair. "),
     ],
 )
