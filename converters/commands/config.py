@@ -120,7 +120,8 @@ def _checked(path: str, option: click.Option, value: Any) -> Any:
     """The value if its type is the option's; click would turn a list into text, and yes into 1."""
     name = max(option.opts, key=len).removeprefix("--")
     values = value if option.multiple and isinstance(value, list) else [value]
-    kind, expected = str, "a text without NUL characters"
+    kind: type = str
+    expected = "a text without NUL characters"
     if option.is_flag:
         kind, expected = bool, "true or false"
     elif isinstance(option.type, Number):

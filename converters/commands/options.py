@@ -346,10 +346,10 @@ def converting(
             files = Written(given.pop("output"), given.pop("precision"), options)
             return command(**given, written=files)
 
-        output = {"type": PATH, "metavar": metavar, "required": required, "help": written}
+        output: dict[str, Any] = {"metavar": metavar, "required": required, "help": written}
         decorators = [
             click.argument("model", metavar="MODEL", type=PATH),
-            click.option("-o", "--output", **output),
+            click.option("-o", "--output", type=PATH, **output),
             _precision(formats),
             *(_click_option(*about) for about in declared.values()),
         ]
