@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from html.parser import HTMLParser
 from io import StringIO
 from typing import Any
 from xml.etree import ElementTree
@@ -12,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from markdown_it import MarkdownIt
+from notebook_cells import Page
 from rich.console import Console
 
 from tfmp.converters.report.model import DriftReport, Latency, Stage, render
@@ -126,23 +126,17 @@ def test_a_card_has_the_parts_of_a_report_and_hashes(hostile: DriftReport) -> No
     assert (kinds.count("heading_open"), kinds.count("table_open")) in ((2, 2), (4, 3))
 
 
-class _Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, tuple[str, ...]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, tuple(name for name, _ in attrs)))
+def tags_of(page: str) -> list[tuple[str, list[str]]]:
+    return [(tag, list(attributes)) for tag, attributes in Page(page).tags]
 
 
 def test_a_page_has_the_same_tags_whatever_its_texts_are(full: DriftReport) -> None:
-    plain = _Tags(render(with_texts(full, "plain"), ".html")).found
+    plain = tags_of(render(with_texts(full, "plain"), ".html"))
     assert plain
     # A text of two sentences is a finding and its advice.
     for text in (text for text in HOSTILE if text and ". " not in text):
         page = render(with_texts(full, text), ".html")
-        assert _Tags(page).found == plain, ascii(text)
+        assert tags_of(page) == plain, ascii(text)
         assert all(char.isprintable() or char in "\n\xa0" for char in page), ascii(text)
 
 
