@@ -1,6 +1,7 @@
 """`tfmp-convert plan`: the samples that verdicts need, as tables or one JSON document."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tfmp.converters.commands.options import Limits, Shown
@@ -9,6 +10,7 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.options import check_count
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.reporting import Section, Table, print_section
+from tfmp.shared.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -112,14 +114,12 @@ def _samples(count: int | None) -> str:
 def _told(outlook: "Outlook", samples: int | None) -> str:
     """The answer in a sentence."""
     what = "flip" if outlook.limit == "flip_rate" else "lost answer"
-
-    def number(count: int) -> str:
-        return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-    passes, fails = outlook.passes_with, outlook.fails_with
+    number = partial(counted, noun=what)
+    passes, fails, least = outlook.passes_with, outlook.fails_with, outlook.seen[0].passes_from
     if samples is None:
-        least = _samples(outlook.seen[0].passes_from)
-        return f"A PASS needs at least {least} samples, and more with each {what} among them."
+        if least is None:
+            return "100,000,000 samples are too few for a PASS. Declare a larger limit."
+        return f"A PASS needs at least {least:,} samples, and more with each {what} among them."
     told = "no number is a PASS" if passes is None else f"a PASS has at most {number(passes)}"
     told += " and none is a FAIL" if fails is None else f" and a FAIL at least {number(fails)}"
     gained = "" if outlook.limit == "flip_rate" else ", if none is gained"

@@ -16,6 +16,7 @@ from tfmp.shared.atomic_file import replacing
 from tfmp.shared.html_page import NONE, Bar, printable
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.reporting import Picture, Section, Table, page, print_section, table_of
+from tfmp.shared.wording import counted
 
 SUFFIXES = (".json", ".html")
 
@@ -63,9 +64,8 @@ def headline(audit: Audit) -> str:
     if not audit.samples:
         found = f"{dangers} of its constants" if dangers else "none of its constants"
         return f"{audit.model}: FP16 loses {found}; activations were not measured"
-    found = f"{dangers} values that FP16 cannot hold" if dangers else "no value that FP16 loses"
-    if dangers == 1:
-        found = "1 value that FP16 cannot hold"
+    lost = f"{counted(dangers, 'value')} that FP16 cannot hold"
+    found = lost if dangers else "no value that FP16 loses"
     return f"{audit.model}: {found}, on {audit.samples} samples"
 
 

@@ -21,7 +21,7 @@ from tfmp.converters.report.model import CandidateReport, DataReport, DriftRepor
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE
 from tfmp.shared.reporting import Command
-from tfmp.shared.wording import alike_once
+from tfmp.shared.wording import alike_once, counted
 
 _FP16 = {
     "native": "FP16",
@@ -158,7 +158,7 @@ def headline(report: DriftReport) -> str:
     failed = sum(each.verdict is Verdict.FAIL for each in report.candidates if each.synthetic_sizes)
     sizes = f"; {failed} of {made} failed on samples of made sizes" if made else ""
     return (
-        f"{passed} of {count} candidate{'' if count == 1 else 's'} passed against "
+        f"{passed} of {counted(count, 'candidate')} passed against "
         f"{report.reference.name}, on {report.data.samples:,} {kind}{sizes}."
     )
 

@@ -22,6 +22,7 @@ def test_without_a_limit_it_tells_of_the_default_flip_rate() -> None:
     assert document["flip_rate"]["seen"][0]["passes_from"] == 459
     told = "A PASS needs at least 299 samples, and more with each flip among them.\n"
     assert plan("--quiet").output == told
+    assert plan("-q", "--flip-rate", "1e-9").output.startswith("100,000,000 samples are too few")
 
 
 @pytest.mark.slow
