@@ -10,10 +10,7 @@ Run: python benchmarks/emulator_truth.py [--rows FILE] [--only WORD]
 A FILE of rows keeps each model's results; models that it has are not measured again.
 """
 
-import argparse
-import importlib.metadata
 import json
-import os
 import sys
 import tempfile
 from collections import Counter
@@ -21,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "emulator-truth.md"
-sys.path[:0] = [str(ROOT / folder) for folder in ("tests/support", "samples", "benchmarks")]
+from scaffold import DOCS, ROOT, parser, versions
+
+PAGE = DOCS / "emulator-truth.md"
+sys.path.append(str(ROOT / "samples"))
 
 import numpy as np
 import onnx
@@ -183,16 +180,12 @@ def page(rows: Sequence[Row]) -> str:
     false_pass = [row.name for row in rows if row.name in lost and row.verdict == "PASS"]
     false_fail = [row.name for row in rows if row.name not in lost and row.verdict == "FAIL"]
     _, bound = binomial_bounds(len(false_pass), len(lost), CONFIDENCE)
-    versions = ", ".join(
-        f"{name} {importlib.metadata.version(name)}"
-        for name in ("onnx", "numpy", "tensorflow", "jax")
-    )
     return "\n".join(
         [
             "# The emulator against the truth",
             "",
             "Written by `python benchmarks/emulator_truth.py` with "
-            f"{versions}; {len(rows)} models.",
+            f"{versions(('onnx', 'numpy', 'tensorflow', 'jax'))}; {len(rows)} models.",
             "",
             f"Of the {len(lost)} files that an oracle loses, {len(false_pass)} get a PASS by "
             f"default{_listed(false_pass)}: the rate of such PASSes is at most {bound:.1%} "
@@ -305,10 +298,10 @@ _MODEL = ("model", "kind", "verdict", "emulated")
 
 def main() -> None:
     """Measures and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=Path, help="file that keeps the results")
-    parser.add_argument("--only", default="", help="print rows whose name has this, write no page")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--rows", type=Path, help="file that keeps the results")
+    given.add_argument("--only", default="", help="print rows whose name has this, write no page")
+    options = given.parse_args()
     kept = {}
     if options.rows and options.rows.exists():
         kept = {row["name"]: Row(**row) for row in map(json.loads, options.rows.open())}
