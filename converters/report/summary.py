@@ -343,11 +343,11 @@ def findings(
         fact, _, advice = fact.partition(". ")
     if len(candidate.outputs) > 1 and check.output:
         fact = f"{check.output}: {fact}"
-    lines = [("what", fact), *place, ("do", advice)]
+    step, meaning = advice, ""
     if candidate.verdict is Verdict.FAIL:
         place = place or [("where", _overflow(report, candidate))]
-        step = _step(report, candidate) or advice
-        lines = [("what", fact), *place, ("do", step), ("meaning", _meaning(candidate, check))]
+        step, meaning = _step(report, candidate) or advice, _meaning(candidate, check)
+    lines = [("what", fact), *place[:1], ("do", step), ("meaning", meaning), *place[1:]]
     return [
         (name, text if isinstance(text, Command) else text.rstrip("."))
         for name, text in lines
