@@ -61,7 +61,7 @@ def print_outlooks(found: "Sequence[Outlook]", samples: int | None, shown: Shown
 
     def brief(console: "Console") -> None:
         for each in found:
-            console.print(_told(each, samples))
+            console.print(_told(each, samples), soft_wrap=True)
 
     def whole(console: "Console") -> None:
         for each in found:

@@ -132,7 +132,7 @@ def print_answer(
         from rich.console import Console
 
         print_it = brief if shown.quiet else whole
-        print_it(Console(highlight=False))
+        print_it(Console(highlight=False, markup=False, emoji=False))
 
 
 def print_results(
@@ -174,7 +174,7 @@ def print_inspection(audit: "Audit", asked: Asked, shown: Shown) -> None:
 
 def _print_saved(asked: Asked, console: "Console") -> None:
     for path in asked.report:
-        console.print(f"report: {printable(path)}", markup=False, soft_wrap=True)
+        console.print(f"report: {printable(path)}", soft_wrap=True)
 
 
 def _print_files(artifacts: Sequence["Artifact"], console: "Console", noted: bool) -> None:
@@ -190,7 +190,7 @@ def _print_files(artifacts: Sequence["Artifact"], console: "Console", noted: boo
             lines.append(f"  inputs{of} {describe(inputs)}, outputs {describe(outputs)}")
         lines += [f"  {note}" for note in alike_once(artifact.notes) if noted]
         for line in lines:
-            console.print(printable(line), markup=False)
+            console.print(printable(line))
 
 
 def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> JsonObject:
