@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 # What the demo needs, and what the tests need besides, in one environment.
 DEMO := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
+TORCH := build/torch/.installed
 # uv installs in a fraction of pip's time: it does where it is there.
 UV := $(shell command -v uv)
 INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet --disable-pip-version-check)
@@ -72,7 +73,18 @@ test: lint types  ## lint, types and all tests but the slow ones (7 minutes on t
 test-times: TIMES := --times
 test-times: test  ## the same, with CPU seconds by room and file
 
-test-slow: $(STAMP)  ## the slow tests: every row of every sweep, large models (half an hour)
+# PyTorch, in an environment that sees the packages of the other one: 1 GB from PyTorch's index for
+# processors (PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu), 5 GB with CUDA's libraries.
+$(TORCH): $(STAMP)
+	@$(BIN)/python -c 'import sys, importlib.util as u; sys.exit(u.find_spec("torch") is None)' || { \
+		echo "== installing PyTorch into build/torch (once; minutes)" && rm -rf build/torch \
+		&& $(BIN)/python -m venv build/torch && site=$$(echo build/torch/lib/python*/site-packages) \
+		&& $(BIN)/python -c 'import sysconfig as s; print("import site; site.addsitedir(%r)" % s.get_path("purelib"))' \
+			> $$site/tests.pth \
+		&& build/torch/bin/python -m pip install --quiet 'torch>=2.10,<2.14' 2> build/torch.log \
+		&& touch $@ || echo "PyTorch cannot be installed, its tests are skipped: build/torch.log"; }
+
+test-slow: $(STAMP) $(TORCH)  ## the slow tests: every row of every sweep, large models, PyTorch (half an hour)
 	@$(BIN)/pytest -m slow $(TIMES) $(PYTEST)
 
 docs: $(STAMP) links  ## build the documentation site, with the demo's reports, into build/site (a minute)

@@ -15,6 +15,7 @@ from tfmp.converters.intake import (
     file_sha256,
     is_open,
     name_of,
+    on_tensorflow,
     path_of,
     request_of,
     with_loading,
@@ -38,6 +39,7 @@ from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
 _FLAGS = {"tasks": "task"}
 
 
+@on_tensorflow
 def convert(
     model: Any,
     to: str = "onnx",

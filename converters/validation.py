@@ -21,7 +21,14 @@ from tfmp.converters.comparison import (
 from tfmp.converters.drift import Comparison, DriftBudget
 from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.formats import Format
-from tfmp.converters.intake import AnySource, Source, is_open, request_of, with_loading
+from tfmp.converters.intake import (
+    AnySource,
+    Source,
+    is_open,
+    on_tensorflow,
+    request_of,
+    with_loading,
+)
 from tfmp.converters.report import DriftReport, Evidence
 from tfmp.converters.samples import (
     Samples,
@@ -36,6 +43,7 @@ from tfmp.converters.shared.memory import free_graphs
 from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
 
 
+@on_tensorflow
 def validate(
     reference: Any,
     candidates: Any,

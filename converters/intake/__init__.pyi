@@ -1,3 +1,4 @@
+from .elsewhere import on_tensorflow as on_tensorflow
 from .float64 import Float64Model as Float64Model, in_float64 as in_float64
 from .hints import OutputHint as OutputHint
 from .keras_model import cut_behind as cut_behind, keras_forward as keras_forward

@@ -186,7 +186,7 @@ def _misnamed(archive: Archive) -> tuple[str, ...]:
 
 def _used(config: Config, custom_objects: CustomObjects) -> CustomObjects:
     """The objects that an architecture names; those that modules imported from Keras are not."""
-    names = set(_texts(config))
+    names = set(texts_in(config))
     own = {
         name: value
         for name, value in custom_objects.items()
@@ -195,15 +195,16 @@ def _used(config: Config, custom_objects: CustomObjects) -> CustomObjects:
     return {name: own[tail] for name in names if (tail := name.rpartition(">")[2]) in own}
 
 
-def _texts(config: Config) -> Iterator[str]:
+def texts_in(config: Config) -> Iterator[str]:
+    """All texts that an architecture holds: names of classes and functions among them."""
     if isinstance(config, str):
         yield config
     elif isinstance(config, dict):
         for value in config.values():
-            yield from _texts(value)
+            yield from texts_in(value)
     elif isinstance(config, list):
         for value in config:
-            yield from _texts(value)
+            yield from texts_in(value)
 
 
 def _of_keras_3(objects: CustomObjects) -> bool:

@@ -34,8 +34,7 @@ def require_tensorflow_backend() -> None:
         raise InputError(
             "conversion traces the model with TensorFlow, but Keras runs on the "
             f"{keras.backend.backend()!r} backend",
-            "Save the model (`model.save('model.keras')`) and convert the file with "
-            "KERAS_BACKEND=tensorflow set",
+            "Pass the model itself to `convert` or `validate`, which let another process open it",
         )
 
 

@@ -6,6 +6,7 @@ caller's. Requests and replies are pickles over the child's standard input and o
 native code prints goes to a log, of which a user sees only the line that names the fault.
 """
 
+import atexit
 import io
 import json
 import os
@@ -17,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, BinaryIO, Self
 
@@ -28,6 +29,9 @@ from tfmp.shared.atomic_file import drop_drafts
 # How long a child that was told to end may take before it is killed.
 _GOODBYE_SECONDS = 5.0
 _LOG_TAIL_BYTES = 1 << 20
+# Uses of a worker that is kept: a start takes five seconds of a core, and TensorFlow leaks about
+# 22 MB with each conversion.
+_MOST_USES = 30
 
 # The child imports what the caller would: the same search path, and nothing from the working
 # directory unless the caller has it there.
@@ -124,8 +128,15 @@ class Worker:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def call(self, method: str, *args: object) -> Any:
+    def call(
+        self, method: str, *args: object, hear: Callable[..., object] = lambda *news: None
+    ) -> Any:
         """Calls `method` of the object and returns its result.
+
+        Args:
+            method: its name.
+            *args: its arguments; they have to pickle.
+            hear: called with the arguments of every `tell` in the process.
 
         Raises:
             InputError, ConversionError, RunnerError, MachineError: as the method raised it.
@@ -144,7 +155,7 @@ class Worker:
             raise self._unusable
         self._log_start = self._log.seek(0, io.SEEK_END)
         self._send((method, args))
-        return self._receive()
+        return self._receive(hear)
 
     @property
     def alive(self) -> bool:
@@ -192,9 +203,10 @@ class Worker:
                 "the library that is missing."
             ) from error
 
-    def _receive(self) -> Any:
+    def _receive(self, hear: Callable[..., object] = lambda *news: None) -> Any:
         try:
-            reply = self._replies.get(timeout=self._timeout_s)
+            while (reply := self._replies.get(timeout=self._timeout_s)) and reply[0] == "news":
+                hear(*reply[1])
         except queue.Empty:
             self._kill()
             raise self._failure(
@@ -222,6 +234,40 @@ class Worker:
     def _kill(self) -> None:
         self._process.kill()
         self._process.wait()
+
+
+_idle: dict[tuple[int, str], tuple[Worker, int]] = {}  # by owner and target: with its uses
+
+
+@contextmanager
+def kept_worker(target: str, **options: Any) -> Iterator[Worker]:
+    """A worker that is kept for the next block; a block may close it.
+
+    Args:
+        target: see `Worker`; it takes no arguments.
+        **options: of a new `Worker`.
+    """
+    key = os.getpid(), target
+    worker, uses = _idle.pop(key, None) or (Worker(target, **options), 0)
+    answered = False
+    try:
+        yield worker
+        answered = True
+    except (InputError, RunnerError):
+        answered = True  # and by an interrupt, say, the next answer would be an old one
+        raise
+    finally:
+        if answered and worker.alive and uses + 1 < _MOST_USES and key not in _idle:
+            _idle[key] = worker, uses + 1
+        else:
+            worker.close()
+
+
+@atexit.register
+def close_idle() -> None:
+    """Ends the workers that this process keeps."""
+    for key in [key for key in _idle if key[0] == os.getpid()]:
+        _idle.pop(key)[0].close()
 
 
 _USER_ERRORS = {
@@ -254,6 +300,7 @@ def serve(target: str) -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     requests, replies = _take_standard_streams()
+    _told.append(replies)
     incoming: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(requests, incoming), daemon=True).start()
     held: list[Any] = []  # the class, and then the object
@@ -276,6 +323,14 @@ def serve(target: str) -> None:
     _reply(replies, construct)
     while True:
         _reply(replies, call)
+
+
+_told: list[BinaryIO] = []  # in the child: the way to its caller
+
+
+def tell(*news: object) -> None:
+    """Sends news of a call that goes on to its caller; see `Worker.call`."""
+    _write(_told[0], pickle.dumps(("news", news)))
 
 
 def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -307,6 +362,10 @@ def _reply(replies: BinaryIO, work: Callable[[], object]) -> None:
     except Exception as error:
         told = error.refusal if isinstance(error, InputError) else str(error)
         message = pickle.dumps((type(error).__name__, told))
+    _write(replies, message)
+
+
+def _write(replies: BinaryIO, message: bytes) -> None:
     sys.stdout.flush()
     replies.write(message)
     replies.flush()

@@ -1,4 +1,4 @@
-"""Tests that need Keras on PyTorch.
+"""Tests that need Keras on PyTorch; `tests/test_backends.py` runs them.
 
 Keras takes its backend once per process: under any other backend nothing here is collected.
 """

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 from keras import ops, tree
@@ -128,12 +127,14 @@ def run(
         The model's outputs, None of a model without `call`, and the unscaled loss.
     """
     model = step.model
+    noted = current_backend().without_gradients() if weights is None else nullcontext()
     if weights is None:
         weights = [variable.value for variable in model.trainable_variables]
     # In a stateless scope regularizers see only the variables that it maps.
     mapping = list(zip(model.trainable_variables, weights, strict=True))
     kwargs = {"training": True} if model._call_has_training_arg else {}
     with (
+        noted,
         _PATCHING,
         losses_kept(step.root),
         _watched_calls(step.root, on_call),
@@ -204,32 +205,17 @@ def _loss_of_train_step(step: ReplayedStep) -> Tensor:
     """The unscaled losses that a model's own `train_step` takes gradients of; nothing is applied.
 
     Raises:
-        NoLossError: it takes no gradients with a tape of TensorFlow.
+        NoLossError: none is found.
     """
-    model, losses = step.model, []
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        taken = tf.GradientTape.gradient
-
-        def gradient(tape: Any, target: Tensor, sources: Any, *args: Any, **kwargs: Any) -> Any:
-            if not any(isinstance(one, keras.Variable) for one in tree.flatten(sources)):
-                return taken(tape, target, sources, *args, **kwargs)  # as of a gradient penalty
-            losses.extend(tree.flatten(target))
-            return tree.map_structure(lambda one: ops.zeros(one.shape), sources)
-
-        scope = nullcontext() if in_stateless_scope() else keras.StatelessScope()
-        batch = keras.utils.pack_x_y_sample_weight(step.x, step.y, step.sample_weight)
-        tf.GradientTape.gradient = gradient
-        try:
-            with scope, _idle_optimizers(model):
-                type(model).train_step(model, batch)
-        finally:
-            tf.GradientTape.gradient = taken
+    model = step.model
+    scope = nullcontext() if in_stateless_scope() else keras.StatelessScope()
+    batch = keras.utils.pack_x_y_sample_weight(step.x, step.y, step.sample_weight)
+    with scope, _idle_optimizers(model):
+        losses = current_backend().differentiated(lambda: type(model).train_step(model, batch))
     if not losses:
         raise NoLossError(
-            f"Model {model.name!r} has no call, and its train_step takes no gradients with "
-            "tf.GradientTape, so its step cannot be replayed. Give it a call and a loss."
+            f"Model {model.name!r} has no call, and no loss was seen whose gradients its "
+            "train_step takes, so its step cannot be replayed. Give it a call and a loss."
         )
     return sum(ops.mean(ops.cast(loss, "float32")) for loss in losses)
 

@@ -166,12 +166,14 @@ def numerically_delicate(node: LayerNode, facts: Facts) -> Decision | None:
 def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
     """Some layers have no kernel in some dtypes, anywhere or on a CPU.
 
-    TensorFlow 2.21 pools volumes only in float32 on CPUs, and never in float64. Keras 3.15 asks
-    JAX for attention with float32 sums, which XLA refuses for float16 on CPUs.
+    TensorFlow 2.21 and PyTorch 2.13 pool volumes only in float32 on CPUs, TensorFlow never in
+    float64. Keras 3.15 asks JAX for attention with float32 sums, which XLA refuses for float16 on
+    CPUs.
     """
     dtype = policy_named(facts.base).compute_dtype
     without = [
         (_POOLS_VOLUMES, "tensorflow", "float16"),
+        (_POOLS_VOLUMES, "torch", "float16"),
         (layers.MultiHeadAttention | layers.GroupQueryAttention, "jax", "float16"),
     ]
     for layer in _subjects(node):

@@ -1,11 +1,9 @@
 """Exports a `Source` to a TFLite file with FP16 weights that keeps the names and their order."""
 
-import atexit
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,10 +11,10 @@ from types import MappingProxyType
 import numpy as np
 
 from tfmp.converters.intake import Source, probe
-from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.errors import ConversionError, RunnerError
 from tfmp.converters.shared.files import check_folder
 from tfmp.converters.shared.tensors import TEXT, Batch, relative_l2
-from tfmp.converters.shared.worker import Worker
+from tfmp.converters.shared.worker import Worker, kept_worker
 from tfmp.converters.tflite.export.batches import batch_size as batch_size_of, fixed_axes
 from tfmp.converters.tflite.export.constants import (
     ConstantFinding,
@@ -150,48 +148,14 @@ def export_tflite(
         return result
 
 
-# A start takes five seconds of a core, and each conversion leaks about 22 MB.
-_MOST_USES = 30
-_idle: list[tuple[int, Worker, int]] = []  # process that started it, worker, uses
-
-
-@contextmanager
-def start_converter() -> Iterator[Worker]:
+def start_converter() -> AbstractContextManager[Worker]:
     """A process with TensorFlow's converter, for `export_tflite`; it is kept for the next call."""
-    own = next((kept for kept in _idle if kept[0] == os.getpid()), None)
-    if own is not None:
-        _idle.remove(own)
-        _, worker, uses = own
-    else:
-        uses, worker = (
-            0,
-            Worker(
-                "tfmp.converters.tflite.export.converter:Converter",
-                label="TensorFlow's TFLite converter",
-                timeout_s=_CONVERSION_TIMEOUT_S,
-                environment=_ENVIRONMENT,
-            ),
-        )
-    answered = False
-    try:
-        yield worker
-        answered = True
-    except (ConversionError, InputError, RunnerError):
-        answered = True  # and by an interrupt, say, the next answer would be an old one
-        raise
-    finally:
-        if answered and worker.alive and uses + 1 < _MOST_USES and not _idle:
-            _idle.append((os.getpid(), worker, uses + 1))
-        else:
-            worker.close()
-
-
-@atexit.register
-def close_idle() -> None:
-    """Ends the converter that is kept, if there is one."""
-    for kept in [kept for kept in _idle if kept[0] == os.getpid()]:
-        _idle.remove(kept)
-        kept[1].close()
+    return kept_worker(
+        "tfmp.converters.tflite.export.converter:Converter",
+        label="TensorFlow's TFLite converter",
+        timeout_s=_CONVERSION_TIMEOUT_S,
+        environment=_ENVIRONMENT,
+    )
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """calibrate: what it measures, what it recommends, and what it refuses.
 
-`tests/test_jax.py` runs these on JAX too.
+`tests/test_backends.py` runs these on JAX and PyTorch, too.
 """
 
 import json

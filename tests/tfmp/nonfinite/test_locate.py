@@ -1,6 +1,6 @@
 """locate_nonfinite: each stage and each cause, named on a model that goes wrong just there.
 
-`tests/test_jax.py` runs these on JAX too.
+`tests/test_backends.py` runs these on JAX and PyTorch, too.
 """
 
 import keras

@@ -271,6 +271,6 @@ def test_what_is_no_model_is_refused(action):
 
 
 def test_an_unsupported_backend_is_refused(monkeypatch):
-    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
-    with pytest.raises(ValueError, match="expects the Keras backend tensorflow or jax"):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "openvino")
+    with pytest.raises(ValueError, match="expects the Keras backend tensorflow, jax or torch"):
         plan(keras.Sequential())

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -88,7 +88,8 @@ def recorded(
 
     positional, keywords = arguments
     training = {"training": True} if entry.layer._call_has_training_arg else {}
-    with keras.StatelessScope(collect_losses=True), watched_calls(entry, note):
+    noted = current_backend().without_gradients() if taps is None else nullcontext()
+    with keras.StatelessScope(collect_losses=True), watched_calls(entry, note), noted:
         entry.layer(*positional, **keywords, **training)
     return root.inner[0]
 

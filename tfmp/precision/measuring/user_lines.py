@@ -15,7 +15,16 @@ from tfmp.shared.packages import user_line
 from tfmp.shared.wording import first_line
 
 # Code of the frameworks, of Python and of this package is nobody's to change.
-_FOREIGN = {"keras", "tensorflow", "jax", "jaxlib", "numpy", "tfmp", *sys.stdlib_module_names}
+_FOREIGN = {
+    "keras",
+    "tensorflow",
+    "jax",
+    "jaxlib",
+    "torch",
+    "numpy",
+    "tfmp",
+    *sys.stdlib_module_names,
+}
 _FOREIGN -= {"__main__"}
 
 # A reason in a table is one line, and Keras writes in bold.

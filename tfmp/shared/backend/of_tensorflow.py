@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops, tree
@@ -89,6 +90,22 @@ class TensorFlow(Backend):
         none = tf.UnconnectedGradients.ZERO
         slopes = tape.gradient(results, sources, arrive(results), unconnected_gradients=none)
         return results, [tf.convert_to_tensor(one) for one in slopes]
+
+    def differentiated(self, step: Callable[[], object]) -> list[Tensor]:
+        taken, losses = tf.GradientTape.gradient, []
+
+        def gradient(tape: Any, target: Tensor, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            if not any(isinstance(one, keras.Variable) for one in tree.flatten(sources)):
+                return taken(tape, target, sources, *args, **kwargs)  # as of a gradient penalty
+            losses.extend(tree.flatten(target))
+            return tree.map_structure(lambda one: ops.zeros(one.shape), sources)
+
+        tf.GradientTape.gradient = gradient
+        try:
+            step()
+        finally:
+            tf.GradientTape.gradient = taken
+        return losses
 
     def rows(self, gradient: Tensor) -> Tensor:
         return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient

@@ -45,6 +45,7 @@ class Torch(Backend):
     """Keras on PyTorch."""
 
     name, title = "torch", "PyTorch"
+    picks_in_python = True
     has_xla = merges_jobs = False
     has_streams = streams_share_memory = threads_share_randomness = True
 
@@ -113,8 +114,33 @@ class Torch(Backend):
         ]
         return [one.detach() for one in results], slopes
 
+    def differentiated(self, step: Callable[[], object]) -> list[Tensor]:
+        taken, losses = torch.Tensor.backward, []
+
+        def backward(loss: Tensor, *args: Any, **kwargs: Any) -> None:
+            losses.append(loss)
+
+        torch.Tensor.backward = backward
+        try:
+            step()
+        finally:
+            torch.Tensor.backward = taken
+        return losses
+
+    def without_gradients(self) -> AbstractContextManager[object]:
+        return torch.no_grad()
+
     def rows(self, gradient: Tensor) -> Tensor:
         return gradient.coalesce().values() if gradient.is_sparse else gradient
+
+    def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
+        largest = torch._foreach_norm(list(values), float("inf"))
+        return torch.stack([one.float() for one in largest]).isfinite().all()
+
+    def divided(self, gradients: Sequence[Tensor], by: Tensor) -> list[Tensor]:
+        if all(one.dtype == torch.float32 and not one.is_sparse for one in gradients):
+            return torch._foreach_div(list(gradients), by)
+        return super().divided(gradients, by)
 
     def with_rows(self, gradient: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         if not gradient.is_sparse:
@@ -131,7 +157,7 @@ class Torch(Backend):
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
     ) -> None:
-        with _Watched(look, self.user_frame), torch.no_grad():
+        with _Watched(look, self.user_frame), self.without_gradients():
             function(*arguments)
 
     # --- variables ---

@@ -16,7 +16,8 @@ from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
-from tfmp.converters.tflite.export.export import close_idle, export_tflite, start_converter
+from tfmp.converters.shared.worker import close_idle
+from tfmp.converters.tflite.export.export import export_tflite, start_converter
 from tfmp.converters.tflite.file.contract import accumulation
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
