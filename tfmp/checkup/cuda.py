@@ -249,18 +249,13 @@ def check_memory_growth(machine: Machine) -> Iterable[Finding]:
     """Whether the backend leaves memory of the card for other processes."""
     if not machine.gpu:
         return
-    environment = machine.environment
-    if machine.backend == "jax":
-        preallocates = environment.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() != "false"
-        share = environment.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.75")
-        fix = "Set XLA_PYTHON_CLIENT_PREALLOCATE=false to share the card"
-        text = f"JAX takes {share} of the card's memory at once"
-    else:
-        forced = environment.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() in ("1", "true")
-        preallocates = not (machine.memory_growth or forced)
-        fix = "Set TF_FORCE_GPU_ALLOW_GROWTH=true to share the card"
-        text = "TensorFlow takes nearly all of the card's memory at once"
-    if preallocates:
+    framework, environment = framework_of(machine), machine.environment
+    settings = {f"{name}={value.lower()}" for name, value in environment.items()}
+    grows = machine.memory_growth or not framework.sharing
+    if not grows and settings.isdisjoint(framework.sharing):
+        share = environment.get(framework.share, framework.takes)
+        text = f"{framework.title} takes {share} of the card's memory at once"
+        fix = f"Set {framework.sharing[0]} to share the card"
         shared = bool(machine.nvidia.users)
         yield Finding("memory growth", "warning" if shared else "note", text, fix)
     else:

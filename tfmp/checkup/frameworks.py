@@ -13,6 +13,10 @@ class Framework:
         title: as people write it.
         steps: how Keras runs training steps on it.
         with_cuda: how to install it for cards; "{}" is the generation of CUDA that the driver runs.
+        sharing: settings in the environment with which it takes a card's memory as it needs it;
+            empty if it always does.
+        takes, share: the part of the memory that it takes else, and the variable that decides it.
+        xla_flags: the variable that can have XLA compile clusters of every graph.
         brings_cuda: whether it can have CUDA's libraries in itself, and use cards on Windows.
         built: name of the one whose build `Machine.cuda` is about.
     """
@@ -21,6 +25,10 @@ class Framework:
     steps: str
     with_cuda: str
     built: str
+    sharing: tuple[str, ...] = ()
+    takes: str = ""
+    share: str = ""
+    xla_flags: str = ""
     brings_cuda: bool = False
 
 
@@ -31,12 +39,18 @@ _FRAMEWORKS = {
         "Keras compiles steps if jit_compile='auto' finds it safe",
         'Run: pip install "tensorflow[and-cuda]"',
         built="tensorflow",
+        sharing=("TF_FORCE_GPU_ALLOW_GROWTH=true", "TF_FORCE_GPU_ALLOW_GROWTH=1"),
+        takes="nearly all",
+        xla_flags="TF_XLA_FLAGS",
     ),
     "jax": Framework(
         "JAX",
         "JAX compiles every step with XLA",
         'Run: pip install "jax[cuda{}]"',
         built="tensorflow",
+        sharing=("XLA_PYTHON_CLIENT_PREALLOCATE=false",),
+        takes="0.75",
+        share="XLA_PYTHON_CLIENT_MEM_FRACTION",
     ),
     "torch": Framework(
         "PyTorch",

@@ -112,6 +112,9 @@ def test_the_build_without_cuda_on_a_machine_with_a_card():
     [
         ({"memory_growth": False}, "note"),
         ({"memory_growth": True}, "ok"),
+        ({"environment": {"TF_FORCE_GPU_ALLOW_GROWTH": "1"}}, "ok"),
+        ({"backend": "jax"}, "note"),
+        ({"backend": "torch"}, "ok"),
         ({"backend": "jax", "environment": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}}, "ok"),
     ],
 )
