@@ -13,7 +13,8 @@ from tfmp.converters.intake.float32 import float32_weights, in_float32, precisio
 from tfmp.converters.intake.hints import compiled_loss
 from tfmp.converters.intake.keras2 import ModelFile
 from tfmp.converters.intake.probing import with_integers
-from tfmp.converters.intake.source import Origin, Source, Specs
+from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.source import Origin, Source
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.scopes import scope_names
@@ -41,18 +42,18 @@ def require_tensorflow_backend() -> None:
 
 def from_keras(
     model: KerasModel,
+    sizes: Sizes,
     path: Path | None = None,
     notes: tuple[str, ...] = (),
-    given: Callable[[Specs], Specs] = lambda inputs: inputs,
 ) -> Source:
     """Opens a built Keras model.
 
     Args:
         model: the model.
+        sizes: what is known of the inputs besides. A subclassed model records the shapes of one
+            call, and no dtypes.
         path: the file that it was loaded from, if there is one.
         notes: on how that file was opened.
-        given: adds what is known of the inputs besides. A subclassed model records the shapes of
-            one call, and no dtypes.
     """
     import keras
 
@@ -63,7 +64,7 @@ def from_keras(
     )
     # A functional model declares its dtypes, a SavedModel and a function as well.
     declares = isinstance(model, keras.Function | keras.Sequential)
-    inputs = inputs if declares else given(inputs)
+    inputs = sizes.of(inputs if declares else sizes.typed(inputs))
     widened = float32_weights(model)
     variables = [*model.variables, *(wide for _, wide in widened)]
     declared = _declared_output_names(model)
@@ -87,11 +88,14 @@ def from_keras(
     return replace(source, read_loss=lambda: compiled_loss(model, path), keras_model=model)
 
 
-def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ()) -> Source:
+def from_keras2(
+    file: ModelFile, sizes: Sizes, path: Path | None = None, notes: tuple[str, ...] = ()
+) -> Source:
     """Opens a model of Keras 2.
 
     Args:
         file: the model.
+        sizes: what is known of the inputs besides.
         path: the file that it was read from; None for a live model.
         notes: on how the file was opened.
 
@@ -120,10 +124,8 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
                 "Save it and pass the file, which is read in float32",
             )
     own = model.input_names or [f"input_{index + 1}" for index in range(len(tensors))]
-    inputs = tuple(
-        TensorSpec(name, tuple(tensor.shape), tensor.dtype.name)
-        for name, tensor in zip(own, tensors, strict=True)
-    )
+    declared = zip(own, tensors, strict=True)
+    inputs = sizes.of([TensorSpec(name, tuple(x.shape), x.dtype.name) for name, x in declared])
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         packed = tf.nest.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])

@@ -10,10 +10,11 @@ import onnx
 import onnx_ir as ir
 
 from tfmp.converters.intake.old_operators import with_plain_operators
-from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size, pin
+from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size
 from tfmp.converters.shared.errors import InputError, Refusal
 from tfmp.converters.shared.frameworks import OrtSession
-from tfmp.converters.shared.layout import Layout, declared_axes
+from tfmp.converters.shared.layout import Layout
 from tfmp.converters.shared.sessions import cpu_session, holds_bfloat16, read_onnx
 from tfmp.converters.shared.tensors import (
     TEXT,
@@ -29,20 +30,12 @@ from tfmp.shared.wording import first_line, listed
 _Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 
 
-def from_onnx(
-    path: Path,
-    batch_size: int | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    sample_axes: Mapping[str, int] | None = None,
-    trusted: bool = False,
-) -> OnnxSource:
+def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     """Loads an ONNX file and fixes the sizes of inputs that are asked for.
 
     Args:
         path: the file.
-        batch_size: see `open_source`; likewise the others.
-        input_shapes: whole shapes of inputs.
-        sample_axes: axes of the samples; those that the file tells need not be given.
+        sizes: what is known of the inputs. Axes that the file tells need not be given.
         trusted: whether the model may take any time for a run.
 
     Raises:
@@ -81,9 +74,8 @@ def from_onnx(
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
     declared = [value_spec(value) for value in values]
-    axes = declared_axes(sample_axes or {}, [*declared, *map(value_spec, model.graph.outputs)])
-    layout = Layout({**_sample_axes(values, model.graph.outputs), **axes})
-    inputs = pin(declared, batch_size, input_shapes or {}, layout)
+    told = Layout(_sample_axes(values, model.graph.outputs))
+    inputs = sizes.of(declared, told)
     for value, spec in zip(values, inputs, strict=True):
         value.shape = ir.Shape(
             own if size is None else size
@@ -98,6 +90,7 @@ def from_onnx(
         return dict(zip(names, run(names, fed), strict=True))
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
+    layout = sizes.layout(told, inputs, outputs)
     return OnnxSource(origin, inputs, outputs, model, forward, layout)
 
 

@@ -10,11 +10,11 @@ from zipfile import is_zipfile
 
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
-from tfmp.converters.intake.source import AnySource, OnnxSource, Source, Specs, pin
+from tfmp.converters.intake.sizes import Sizes, Specs
+from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.intake.trust import check_sizes, code_in_trace
 from tfmp.converters.shared.errors import InputError, Refusal
 from tfmp.converters.shared.files import check_name, check_no_pointer
-from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.arguments import is_keras2
@@ -70,7 +70,7 @@ class ModelRequest:
     sample_axes: Mapping[str, int] | None = None
     states: Mapping[str, str] | None = None
     lean: bool = False
-    whole_numbers: Callable[[Specs], Mapping[str, str]] | None = None
+    whole_numbers: Callable[[Specs], Mapping[str, str]] = lambda inputs: {}
 
     @property
     def path(self) -> Path | None:
@@ -118,46 +118,32 @@ class ModelRequest:
         return replace(source, origin=replace(source.origin, trusted=self.unsafe_load))
 
     def _opened(self) -> AnySource:
+        sizes = Sizes(
+            self.batch_size,
+            self.input_shapes or {},
+            self.sample_axes or {},
+            self.states or {},
+            self.whole_numbers,
+        )
         if self.path is not None and self.path.suffix.lower() == ".onnx":
             from tfmp.converters.intake.onnx_file import from_onnx
 
-            axes = self.sample_axes
-            shapes, trusted = self.input_shapes, self.unsafe_load
-            model = from_onnx(self.path, self.batch_size, shapes, axes, trusted)
-            return replace(model, layout=self._layout(model))
-        source = _live(self.model, self._given) if self.path is None else self._saved(self.path)
-        source = replace(source, layout=self._layout(source))
-        return source.pinned(self.batch_size, self.input_shapes)
+            return from_onnx(self.path, sizes, self.unsafe_load)
+        source = _live(self.model, sizes) if self.path is None else self._saved(self.path, sizes)
+        return replace(source, layout=sizes.layout(source.layout, source.inputs, source.outputs))
 
-    def _layout(self, source: AnySource) -> Layout:
-        """The layout that the model tells, with what was declared."""
-        layout, specs = source.layout, (*source.inputs, *source.outputs)
-        axes = {**layout.axes, **declared_axes(self.sample_axes or {}, specs)}
-        states = declared_states(self.states or {}, source.inputs, source.outputs)
-        return Layout(axes, {**layout.states, **states})
-
-    def _saved(self, path: Path) -> Source:
+    def _saved(self, path: Path, sizes: Sizes) -> Source:
         if self.lean:
             import_tensorflow()
         custom_objects = {**objects_in(self.custom_modules), **(self.custom_objects or {})}
         if path.is_dir():
             from tfmp.converters.intake.tensorflow import from_saved_model
 
-            return from_saved_model(path, self.signature, self.all_signatures, self.unsafe_load)
+            trusted = self.unsafe_load
+            return from_saved_model(path, sizes, self.signature, self.all_signatures, trusted)
         from tfmp.converters.intake.keras_files import from_keras_file
 
-        return from_keras_file(
-            *(path, custom_objects, self.unsafe_load, self.architecture, self._given)
-        )
-
-    def _given(self, inputs: Specs) -> Specs:
-        """Inputs with the dtypes of the data and the shapes that were asked for."""
-        found: Mapping[str, str] = {}
-        if self.whole_numbers is not None:
-            with suppress(InputError):  # data that do not fit are refused when they are opened
-                found = self.whole_numbers(inputs)
-        typed = tuple(replace(spec, dtype=found.get(spec.name, spec.dtype)) for spec in inputs)
-        return pin(typed, None, self.input_shapes or {}, PLAIN)
+        return from_keras_file(path, sizes, custom_objects, self.unsafe_load, self.architecture)
 
 
 # The arguments for opening a model that users give.
@@ -216,7 +202,7 @@ def with_loading(model: Model, options: Mapping[str, Any]) -> tuple[Model, dict[
     return replace(request_of(model), **loading) if loading else model, rest
 
 
-def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
+def _live(model: Model, sizes: Sizes) -> Source:
     from tfmp.converters.intake.keras_model import (
         from_keras,
         from_keras2,
@@ -228,13 +214,13 @@ def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
     import keras
 
     if isinstance(model, keras.Model):
-        return from_keras(model, given=given)
+        return from_keras(model, sizes)
     if is_keras2(model):
         from tfmp.converters.intake.keras2 import ModelFile
 
-        return from_keras2(ModelFile(model, ()), None)
+        return from_keras2(ModelFile(model, ()), sizes)
     if is_function(model):
-        return from_function(model)
+        return from_function(model, sizes)
     raise InputError(
         f"expected a Keras model, a tf.function or a path, received {type(model).__name__}",
         f"Pass a built keras.Model, a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}",
@@ -246,13 +232,6 @@ _REBUILD = "It holds no model: load it into one in Python, and save that with `m
 
 # The next step by the suffix of a file that is no model.
 _NEXT = {
-    ".pb": (
-        "A graph of TensorFlow 1 does not tell its inputs and outputs. Name them in Python, and "
-        "pass `model` to tfmp.converters.convert: `graph = "
-        "tf.compat.v1.GraphDef.FromString(tf.io.read_file('model.pb').numpy()); model = "
-        "tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=''), [])"
-        ".prune('INPUT:0', 'OUTPUT:0')`."
-    ),
     ".tflite": (
         "It is converted already, and no reference: name the model that it was made from, as in "
         "`tfmp-convert validate MODEL FILE.tflite`."
@@ -261,6 +240,9 @@ _NEXT = {
     **dict.fromkeys((".pt", ".pth"), "Export the PyTorch model with `torch.onnx.export`."),
 }
 
+
+# Nodes of TensorFlow 1 that are read by nobody and are no results.
+_NO_RESULTS = ("Assert", "Const", "NoOp", "Placeholder")
 
 # The next step by the "format" that a JSON file of TensorFlow.js gives.
 _FROM_JS = {
@@ -275,8 +257,32 @@ _FROM_JS = {
 }
 
 
+def _frozen(path: Path) -> str:
+    """How to open a graph of TensorFlow 1, by its placeholders and the nodes that nobody reads."""
+    import_tensorflow()
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.framework.graph_pb2 import GraphDef
+
+    inputs, outputs = ["INPUT:0"], ["OUTPUT:0"]
+    with suppress(OSError, DecodeError):
+        nodes = GraphDef.FromString(path.read_bytes()).node
+        read = {name.removeprefix("^").partition(":")[0] for node in nodes for name in node.input}
+        inputs = [f"{node.name}:0" for node in nodes if node.op == "Placeholder"] or inputs
+        last = [node for node in nodes if node.name not in read and node.op not in _NO_RESULTS]
+        outputs = [f"{node.name}:0" for node in last] or outputs
+    return (
+        "A graph of TensorFlow 1 does not tell its inputs and outputs. Choose them in Python among "
+        "its placeholders and nodes (here those that nobody reads), and pass `model` to "
+        "tfmp.converters.convert: `graph = tf.compat.v1.GraphDef.FromString(tf.io.read_file("
+        f"{str(path)!r}).numpy()); model = tf.compat.v1.wrap_function(lambda: "
+        f"tf.graph_util.import_graph_def(graph, name=''), []).prune({inputs}, {outputs})`"
+    )
+
+
 def _next_step(path: Path, otherwise: str) -> str:
-    """What to do with a file of another kind, which JSON tells."""
+    """What to do with a file of another kind, which its content tells."""
+    if path.suffix.lower() == ".pb":
+        return _frozen(path)
     with suppress(OSError, ValueError), path.open("rb") as file:
         if file.read(1) in (b"{", b'"'):
             if architecture_file(path, path) is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tfmp.converters.intake.saved import VariableState, callables_of, inlined, signatures_of
+from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import Origin, Source, name_of, path_sha256, path_size
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
@@ -32,14 +33,16 @@ Named = TypeVar("Named")
 
 def from_saved_model(
     path: Path,
-    signature: str | None = None,
-    all_signatures: bool = False,
-    unsafe_load: bool = False,
+    sizes: Sizes,
+    signature: str | None,
+    all_signatures: bool,
+    unsafe_load: bool,
 ) -> Source:
     """Loads one signature of a SavedModel; its `siblings` are the others, unless it was named.
 
     Args:
         path: the folder.
+        sizes: what is known of the inputs.
         signature: name of the signature; None for the only one, or for "serving_default" or "serve"
             among several.
         all_signatures: take the first by name where no signature has a usual name.
@@ -78,17 +81,21 @@ def from_saved_model(
     notes = () if signatures else (f"has no signatures: its function {name!r} was taken",)
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path), notes)
 
-    def opened(name: str) -> Source:
+    def opened(name: str, sizes: Sizes) -> Source:
         if signatures:
             _require_features(path, name, functions)
             _require_dense(path, functions[name])
-        return _in_line(replace(origin, signature=name), functions[name], loaded, bool(signatures))
+        owner = replace(origin, signature=name)
+        return _in_line(owner, functions[name], loaded, sizes, bool(signatures))
 
     usual = set(USUAL_SIGNATURES)  # Keras 3 writes one under two names
     others = [key for key in signatures if key != name and not {key, name} <= usual]
     if signature is not None or not others:
-        return opened(name)
-    return replace(opened(name), siblings={key: partial(opened, key) for key in others})
+        return opened(name, sizes)
+    siblings = {
+        key: partial(opened, key, sizes.within(signatures[key]._arg_keywords)) for key in others
+    }
+    return replace(opened(name, sizes), siblings=siblings)
 
 
 def _choose(
@@ -221,7 +228,7 @@ def _quiet_logger() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def from_function(function: TfFunction) -> Source:
+def from_function(function: TfFunction, sizes: Sizes) -> Source:
     """Opens a `tf.function` with an input signature, or a concrete function.
 
     Raises:
@@ -248,11 +255,11 @@ def from_function(function: TfFunction) -> Source:
     for variable in concrete.variables:
         digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
     origin = Origin(name, "tf.function", None, digest.hexdigest())
-    return _in_line(origin, concrete, concrete)
+    return _in_line(origin, concrete, concrete, sizes)
 
 
 def _in_line(
-    origin: Origin, function: TfFunction, loaded: object, signature: bool = False
+    origin: Origin, function: TfFunction, loaded: object, sizes: Sizes, signature: bool = False
 ) -> Source:
     """A concrete function without calls, which no exporter looks into; states become arguments.
 
@@ -260,6 +267,7 @@ def _in_line(
         origin: of the model.
         function: the function.
         loaded: owns its variables.
+        sizes: what is known of the inputs.
         signature: whether it is a signature of a SavedModel, which names its arguments.
     """
     import tensorflow as tf
@@ -268,7 +276,7 @@ def _in_line(
     tensors = {tensor.name.partition(":")[0]: tensor for tensor in function.inputs}
     keywords = function._arg_keywords if signature else _names_of(_leaves(function))
     names = dict(zip(body.arguments, keywords, strict=True))
-    inputs = {name: _spec(name, tensors[inside]) for inside, name in names.items()}
+    inputs = {name: _spec(name, tensors[inside], sizes) for inside, name in names.items()}
     structure = function.structured_outputs
     told = tf.nest.flatten(structure, expand_composites=True)
     in_order = _sorted if signature else dict
@@ -282,10 +290,8 @@ def _in_line(
 
     taken = {*inputs, *results(leaf for leaf in told if leaf is not None)}
     states = [(unique_name(state.name, taken), state) for state in body.states]
-    specs = (
-        *in_order(inputs).values(),
-        *(TensorSpec(name, state.shape, state.dtype) for name, state in states),
-    )
+    own = [TensorSpec(name, state.shape, state.dtype) for name, state in states]
+    specs = sizes.of([*in_order(inputs).values(), *own])
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         # `loaded` owns the variables; without this reference they would be freed.
@@ -370,13 +376,14 @@ def _is_polymorphic(value: object) -> bool:
     return hasattr(value, "get_concrete_function") and hasattr(value, "python_function")
 
 
-def _spec(name: str, spec: "tf.TensorSpec") -> TensorSpec:
-    if spec.shape.rank is None:
+def _spec(name: str, spec: "tf.TensorSpec", sizes: Sizes) -> TensorSpec:
+    shape = sizes.shapes.get(name) if spec.shape.rank is None else spec.shape
+    if shape is None:
         raise InputError(
             f"input {name!r} has no fixed number of axes",
-            "Save the model with an input signature that has one",
+            f"Give its shape with --input-shape {name}=SIZES (input_shapes={{{name!r}: [...]}})",
         )
-    return TensorSpec(name, tuple(spec.shape), spec.dtype.name)
+    return TensorSpec(name, tuple(shape), spec.dtype.name)
 
 
 def _sorted(named: dict[str, Named]) -> dict[str, Named]:

@@ -94,7 +94,7 @@ def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("frozen.pb", r"pass `model` to .*prune\('INPUT:0', 'OUTPUT:0'\)"),
+        ("frozen.pb", r"pass `model` to .*prune\(\['INPUT:0'\], \['OUTPUT:0'\]\)"),
         ("saved_model.pb", r"part of a SavedModel\. Name its folder"),
         ("model.ckpt.index", "holds no model: load it into one"),
         ("model.pt", r"or a SavedModel folder, received suffix '\.pt'.*torch\.onnx\.export"),
