@@ -157,9 +157,7 @@ def _check_shapes(archive: Archive, model: KerasModel) -> None:
 def _misread(archive: Archive, why: str) -> InputError:
     """The error for a file of Keras 2 with classes for Keras 3."""
     way = "Write the classes of --custom-objects for Keras 2 (import tf_keras), which reads it then"
-    return InputError(
-        Refusal(f"Keras 3 misreads this file of Keras {archive.version}", why=why, remedy=way)
-    )
+    return InputError(f"Keras 3 misreads this file of Keras {archive.version}", way, why=why)
 
 
 def _declared_shapes(config: Config) -> Iterator[list[int | None]]:

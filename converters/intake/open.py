@@ -13,7 +13,7 @@ from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.sizes import Sizes, Specs
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.intake.trust import check_sizes, code_in_trace
-from tfmp.converters.shared.errors import InputError, Refusal
+from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.converters.shared.sessions import LONGEST_TEXT
@@ -302,47 +302,44 @@ def check_model_file(path: Path) -> None:
     check_name(path, "Rename it.")
     if not path.exists():
         step = "Download it first" if _URL.match(str(path)) else "Check the path of the model"
-        raise InputError(Refusal("no such file", str(path), remedy=step))
+        raise InputError("no such file", step, where=path)
     if path.is_dir():
         if not (path / "saved_model.pb").is_file():
             found = "a folder without saved_model.pb is no SavedModel"
             ways = f"Name a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}"
-            raise InputError(Refusal(found, str(path), remedy=ways))
+            raise InputError(found, ways, where=path)
         for part in (path / "saved_model.pb", *path.glob("variables/*")):
             check_no_pointer(part)
         if not (path / "saved_model.pb").stat().st_size:
             found = "its saved_model.pb is empty"
-            raise InputError(Refusal(found, str(path), remedy="Save the model again"))
+            raise InputError(found, "Save the model again", where=path)
         return
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         if path.name == "saved_model.pb":
             way = f"Name its folder, {path.parent}"
-            raise InputError(Refusal("is a part of a SavedModel", str(path), remedy=way))
+            raise InputError("is a part of a SavedModel", way, where=path)
         found = (
             f"expected a model file ending in {', '.join(SUFFIXES)} or a SavedModel folder, "
             f"received suffix {path.suffix!r}"
         )
-        raise InputError(
-            Refusal(found, str(path), remedy=_next_step(path, _NEXT.get(suffix, _SAVE)))
-        )
+        raise InputError(found, _next_step(path, _NEXT.get(suffix, _SAVE)), where=path)
     if not path.is_file():
         way = "Write the model to a file"
-        raise InputError(Refusal("is a device or a pipe", str(path), remedy=way))
+        raise InputError("is a device or a pipe", way, where=path)
     check_no_pointer(path)
     try:
         with path.open("rb") as file:
             head = file.read(8)
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be read ({error.strerror})",
-            "Check its rights",
+            f"cannot be read ({error.strerror})", "Check its rights", where=path
         ) from error
     # People rename files: whatever Keras format a file has, it is opened as that.
     if not head or (suffix in KERAS_SUFFIXES and not head.startswith(_KERAS_MAGIC)):
         found = f"not a {suffix} model: it {f'starts with {head!r}' if head else 'is empty'}"
         ways = "It may be truncated or misnamed; save the model again"
-        raise InputError(Refusal(found, str(path), remedy=_next_step(path, ways)))
+        raise InputError(found, _next_step(path, ways), where=path)
     if head.startswith(_ZIP_MAGIC) and suffix in KERAS_SUFFIXES and not is_zipfile(path):
         found = "not a .keras model: its end, with the list of its contents, is missing"
-        raise InputError(Refusal(found, str(path), remedy="Copy or save the model again"))
+        raise InputError(found, "Copy or save the model again", where=path)

@@ -63,16 +63,17 @@ def from_saved_model(
     except Exception as error:  # TensorFlow raises every kind of exception here
         text = one_line(error).replace(f"{readable}/", "")[:300]
         raise InputError(
-            f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
+            f"TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
             "Copy the whole folder again, variables included, or save the model again",
+            where=path,
         ) from error
     signatures = dict(sorted(loaded.signatures.items()))
     functions = signatures or callables_of(loaded)
     if not functions:
         raise InputError(
-            f"{path}: this SavedModel has no signatures, and no function that takes tensors of "
-            "known ranks",
+            "this SavedModel has no signatures, and no function that takes tensors of known ranks",
             "Save it with signatures=..., or with an input_signature on its function",
+            where=path,
         )
     any_of_them = len(functions) == 1 or (all_signatures and bool(signatures))
     name = _choose(
@@ -107,8 +108,9 @@ def _choose(
         return asked or usual[0]
     lacks = f"no usual {kind}" if asked is None else f"no {kind} {asked!r}"
     raise InputError(
-        f"{path}: this SavedModel has {lacks}; its {kind}s: {signatures_of(functions)}",
+        f"this SavedModel has {lacks}; its {kind}s: {signatures_of(functions)}",
         "Choose one with --signature",
+        where=path,
     )
 
 
@@ -145,8 +147,9 @@ def _require_dense(path: Path, function: TfFunction) -> None:
         if isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec):
             kind = "ragged" if isinstance(spec, tf.RaggedTensorSpec) else "not dense"
             raise InputError(
-                f"{path}: output {name!r} is {kind}, which neither ONNX nor TFLite knows",
+                f"output {name!r} is {kind}, which neither ONNX nor TFLite knows",
                 "Give a padded tensor (to_tensor() of a RaggedTensor, tf.sparse.to_dense) instead",
+                where=path,
             )
     parts, kinds = function.structured_input_signature[1], _kinds_taken(path)
     for name in parts if kinds else ():
@@ -154,9 +157,10 @@ def _require_dense(path: Path, function: TfFunction) -> None:
         kind = "sparse" if f"{name}_2" in parts and "sparse" in kinds else "ragged"
         if f"{name}_1" in parts and kind in kinds:
             raise InputError(
-                f"{path}: input {name!r} is {kind}, which neither ONNX nor TFLite knows",
+                f"input {name!r} is {kind}, which neither ONNX nor TFLite knows",
                 f"Save the model with a signature that takes a padded tensor, and make it {kind} "
                 f"inside ({_MAKERS[kind]})",
+                where=path,
             )
 
 
