@@ -14,8 +14,8 @@ from tfmp.converters.intake.keras2 import (
     Config,
     hints_hidden,
     load_weights,
-    model_file,
     named_by_content,
+    notes_on,
     read_archive,
     read_model,
 )
@@ -92,8 +92,8 @@ def _read(
         archive = found
     used = _used(archive.config, custom)
     if not archive.from_keras_3 and not _of_keras_3(used):
-        file = read_model(archive, used, unsafe_load)
-        return from_keras2(file, sizes, path, notes)
+        model, told = read_model(archive, used, unsafe_load)
+        return from_keras2(model, sizes, path, (*notes, *told))
     try:
         model = _keras_3_model(archive, {**custom, **used}, unsafe_load)
     except Exception as error:  # Keras raises every kind of exception here
@@ -105,8 +105,7 @@ def _read(
     if len(model.variables) > loaded:
         # Keras could not build these layers when it loaded the file, and left their weights out
         # without a word: it builds with floats, and an input may hold ids.
-        with named_by_content(archive) as named, hints_hidden():
-            model.load_weights(named)
+        _load(archive, model)
         source = from_keras(model, sizes, path, notes)
     return source
 
@@ -117,10 +116,14 @@ def _with_weights(model: KerasModel, archive: Archive, sizes: Sizes) -> Source:
 
     if not isinstance(model, keras.Model):
         load_weights(archive, model)
-        return from_keras2(model_file(archive, model), sizes, archive.path)
+        return from_keras2(model, sizes, archive.path, notes_on(archive, model))
+    _load(archive, model)
+    return from_keras(model, sizes, archive.path)
+
+
+def _load(archive: Archive, model: KerasModel) -> None:
     with named_by_content(archive) as named, hints_hidden():
         model.load_weights(named)
-    return from_keras(model, sizes, archive.path)
 
 
 def _keras_3_model(

@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
 from tfmp.converters.intake.hints import compiled_loss
-from tfmp.converters.intake.keras2 import ModelFile
 from tfmp.converters.intake.probing import with_integers
 from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import Origin, Source
@@ -89,15 +88,15 @@ def from_keras(
 
 
 def from_keras2(
-    file: ModelFile, sizes: Sizes, path: Path | None = None, notes: tuple[str, ...] = ()
+    model: KerasModel, sizes: Sizes, path: Path | None = None, notes: tuple[str, ...] = ()
 ) -> Source:
     """Opens a model of Keras 2.
 
     Args:
-        file: the model.
+        model: the model.
         sizes: what is known of the inputs besides.
         path: the file that it was read from; None for a live model.
-        notes: on how the file was opened.
+        notes: on how that file was read.
 
     Raises:
         InputError: the shapes of the inputs are not known, or a live model is not in float32.
@@ -105,7 +104,6 @@ def from_keras2(
     """
     import tensorflow as tf
 
-    model = file.model
     inside = getattr(model, "_nested_inputs", getattr(model, "inputs", None))
     # A subclassed model keeps the sizes of its first call.
     arguments = (inside,) if inside is not None else (model.save_spec() or ((),))[0]
@@ -115,9 +113,10 @@ def from_keras2(
             f"model {model.name!r} of Keras 2 does not tell the shapes of its inputs",
             "Call it once on a batch, before it is converted or saved",
         )
-    layers = () if path else model._flatten_layers(include_self=False)
-    for layer in layers:
-        if layer.compute_dtype in ("float16", "bfloat16"):
+    for layer in model._flatten_layers(include_self=False):
+        if path is not None and getattr(layer, "_could_use_gpu_kernel", False):
+            layer._could_use_gpu_kernel = False  # exporters read loops, and no cells of cuDNN
+        if path is None and layer.compute_dtype in ("float16", "bfloat16"):
             raise InputError(
                 f"model {model.name!r}: its layer {layer.name!r} computes in "
                 f"{layer.dtype_policy.name}",
@@ -139,7 +138,7 @@ def from_keras2(
             given[unique_name(name, {*named, *given})] = value
         return given
 
-    origin = Origin.of_keras(model, path, (*notes, *file.notes))
+    origin = Origin.of_keras(model, path, notes)
     inner = dict.fromkeys(model._flatten_layers(include_self=False))
     return Source.traced(origin, inputs, call, model.variables, lambda: _marked(inner))
 

@@ -1,7 +1,7 @@
 """Any model, file, folder or object as a `Source`."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from zipfile import is_zipfile
 
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
-from tfmp.converters.intake.sizes import Sizes, Specs
+from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.intake.trust import check_sizes, code_in_trace
 from tfmp.converters.shared.errors import InputError
@@ -35,8 +35,8 @@ _KERAS_MAGIC = (_ZIP_MAGIC, b"\x89HDF\r\n\x1a\n")
 
 
 @dataclass(frozen=True)
-class ModelRequest:
-    """A model that is not open yet, and the arguments for opening it.
+class ModelRequest(Sizes):
+    """A model that is not open yet, and the arguments for opening it, its sizes among them.
 
     Attributes:
         model: the model; see `open_source`.
@@ -48,14 +48,7 @@ class ModelRequest:
             do more than compute.
         architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
             "FILE.py:function" or a function; None for the JSON file of the same name.
-        batch_size: fixes the first axis of every input.
-        input_shapes: whole shapes, batch axis included, by input name.
-        sample_axes: axis of the samples, by the name of an input or output whose first axis it is
-            not, such as {"state": 1}.
-        states: outputs that carry a state to the next call, by the name of the state's input. Data
-            then holds sequences, (samples, steps, ...), without the states, which begin as zeros.
         lean: start TensorFlow without what conversion does not need.
-        whole_numbers: the dtypes of those inputs that the data holds as integers or Booleans.
     """
 
     model: Model
@@ -65,12 +58,7 @@ class ModelRequest:
     custom_modules: Sequence[str] = ()
     unsafe_load: bool = False
     architecture: Architecture | None = None
-    batch_size: int | None = None
-    input_shapes: Mapping[str, Sequence[int]] | None = None
-    sample_axes: Mapping[str, int] | None = None
-    states: Mapping[str, str] | None = None
     lean: bool = False
-    whole_numbers: Callable[[Specs], Mapping[str, str]] = lambda inputs: {}
 
     @property
     def path(self) -> Path | None:
@@ -118,21 +106,14 @@ class ModelRequest:
         return replace(source, origin=replace(source.origin, trusted=self.unsafe_load))
 
     def _opened(self) -> AnySource:
-        sizes = Sizes(
-            self.batch_size,
-            self.input_shapes or {},
-            self.sample_axes or {},
-            self.states or {},
-            self.whole_numbers,
-        )
         if self.path is not None and self.path.suffix.lower() == ".onnx":
             from tfmp.converters.intake.onnx_file import from_onnx
 
-            return from_onnx(self.path, sizes, self.unsafe_load)
-        source = _live(self.model, sizes) if self.path is None else self._saved(self.path, sizes)
-        return replace(source, layout=sizes.layout(source.layout, source.inputs, source.outputs))
+            return from_onnx(self.path, self, self.unsafe_load)
+        source = _live(self.model, self) if self.path is None else self._saved(self.path)
+        return replace(source, layout=self.layout(source.layout, source.inputs, source.outputs))
 
-    def _saved(self, path: Path, sizes: Sizes) -> Source:
+    def _saved(self, path: Path) -> Source:
         if self.lean:
             import_tensorflow()
         custom_objects = {**objects_in(self.custom_modules), **(self.custom_objects or {})}
@@ -140,10 +121,10 @@ class ModelRequest:
             from tfmp.converters.intake.tensorflow import from_saved_model
 
             trusted = self.unsafe_load
-            return from_saved_model(path, sizes, self.signature, self.all_signatures, trusted)
+            return from_saved_model(path, self, self.signature, self.all_signatures, trusted)
         from tfmp.converters.intake.keras_files import from_keras_file
 
-        return from_keras_file(path, sizes, custom_objects, self.unsafe_load, self.architecture)
+        return from_keras_file(path, self, custom_objects, self.unsafe_load, self.architecture)
 
 
 # The arguments for opening a model that users give.
@@ -216,9 +197,7 @@ def _live(model: Model, sizes: Sizes) -> Source:
     if isinstance(model, keras.Model):
         return from_keras(model, sizes)
     if is_keras2(model):
-        from tfmp.converters.intake.keras2 import ModelFile
-
-        return from_keras2(ModelFile(model, ()), sizes)
+        return from_keras2(model, sizes)
     if is_function(model):
         return from_function(model, sizes)
     raise InputError(

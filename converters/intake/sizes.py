@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
@@ -12,23 +12,30 @@ from tfmp.converters.shared.tensors import TensorSpec, describe
 Specs = tuple[TensorSpec, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sizes:
     """Sizes, dtypes, axes of samples and states that are known before a model is opened.
 
     Attributes:
         batch_size: fixes the axis of the samples of every input; None leaves it as it is.
-        shapes: whole shapes, batch axis included, by input name.
-        axes: axis of the samples, by the name of an input or output whose first axis it is not.
-        states: outputs that carry a state to the next call, by the name of the state's input.
+        input_shapes: whole shapes, batch axis included, by input name.
+        sample_axes: axis of the samples, by the name of an input or output whose first axis it is
+            not, such as {"state": 1}.
+        states: outputs that carry a state to the next call, by the name of the state's input. Data
+            then holds sequences, (samples, steps, ...), without the states, which begin as zeros.
         whole_numbers: the dtypes of those inputs that the data holds as integers or Booleans.
     """
 
     batch_size: int | None = None
-    shapes: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
-    axes: Mapping[str, int] = field(default_factory=dict)
-    states: Mapping[str, str] = field(default_factory=dict)
+    input_shapes: Mapping[str, Sequence[int | None]] | None = None
+    sample_axes: Mapping[str, int] | None = None
+    states: Mapping[str, str] | None = None
     whole_numbers: Callable[[Specs], Mapping[str, str]] = lambda inputs: {}
+
+    @property
+    def shapes(self) -> Mapping[str, Sequence[int | None]]:
+        """The shapes that were given."""
+        return self.input_shapes or {}
 
     def of(self, specs: Sequence[TensorSpec], told: Layout = PLAIN) -> Specs:
         """Inputs with these sizes.
@@ -48,7 +55,7 @@ class Sizes:
                 f"input shape for {unknown[0]!r}: the model has no such input",
                 f"Name one of its inputs: {describe(specs)}",
             )
-        own = {name: axis for name, axis in self.axes.items() if name in names}
+        own = {name: axis for name, axis in (self.sample_axes or {}).items() if name in names}
         layout = Layout({**told.axes, **declared_axes(own, specs)})
         return tuple(self._fixed(spec, layout) for spec in specs)
 
@@ -67,14 +74,14 @@ class Sizes:
         Raises:
             InputError: a declared axis or state fits no input or output.
         """
-        axes = declared_axes(self.axes, (*inputs, *outputs))
-        states = declared_states(self.states, inputs, outputs)
+        axes = declared_axes(self.sample_axes or {}, (*inputs, *outputs))
+        states = declared_states(self.states or {}, inputs, outputs)
         return Layout({**told.axes, **axes}, {**told.states, **states})
 
     def within(self, names: Collection[str]) -> "Sizes":
         """The sizes for another entry point of the same model, which has these inputs."""
         shapes = {name: shape for name, shape in self.shapes.items() if name in names}
-        return Sizes(self.batch_size, shapes)
+        return Sizes(batch_size=self.batch_size, input_shapes=shapes)
 
     def _fixed(self, spec: TensorSpec, layout: Layout) -> TensorSpec:
         shape, axis = tuple(self.shapes.get(spec.name, spec.shape)), layout.axis(spec.name)

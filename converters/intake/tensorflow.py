@@ -1,6 +1,5 @@
 """SavedModel folders and `tf.function`s as a `Source`; Keras is not needed."""
 
-import hashlib
 import logging
 import os
 import re
@@ -11,11 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from tfmp.converters.intake.saved import VariableState, callables_of, inlined, signatures_of
+from tfmp.converters.intake.saved import (
+    VariableState,
+    callables_of,
+    inlined,
+    signatures_of,
+    tensors_of,
+)
 from tfmp.converters.intake.sizes import Sizes
-from tfmp.converters.intake.source import Origin, Source, name_of, path_sha256, path_size
+from tfmp.converters.intake.source import (
+    Origin,
+    Source,
+    name_of,
+    path_sha256,
+    path_size,
+    weights_sha256,
+)
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import TfFunction
@@ -141,11 +151,8 @@ def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]
 
 def _require_dense(path: Path, function: TfFunction) -> None:
     """Raises `InputError` where a signature takes or gives a tensor that is not dense."""
-    import tensorflow as tf
-
     for name, spec in function.structured_outputs.items():
-        if isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec):
-            kind = "ragged" if isinstance(spec, tf.RaggedTensorSpec) else "not dense"
+        if (kind := _kind(spec)) is not None:
             raise InputError(
                 f"output {name!r} is {kind}, which neither ONNX nor TFLite knows",
                 "Give a padded tensor (to_tensor() of a RaggedTensor, tf.sparse.to_dense) instead",
@@ -255,10 +262,7 @@ def from_function(function: TfFunction, sizes: Sizes) -> Source:
             "`function.get_concrete_function(tf.TensorSpec(...))`",
         ) from error
     _require_tensors(name, concrete)
-    digest = hashlib.sha256()
-    for variable in concrete.variables:
-        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
-    origin = Origin(name, "tf.function", None, digest.hexdigest())
+    origin = Origin(name, "tf.function", None, weights_sha256(concrete.variables))
     return _in_line(origin, concrete, concrete, sizes)
 
 
@@ -278,7 +282,7 @@ def _in_line(
 
     body = inlined(function)
     tensors = {tensor.name.partition(":")[0]: tensor for tensor in function.inputs}
-    keywords = function._arg_keywords if signature else _names_of(_leaves(function))
+    keywords = function._arg_keywords if signature else _names_of(tensors_of(function))
     names = dict(zip(body.arguments, keywords, strict=True))
     inputs = {name: _spec(name, tensors[inside], sizes) for inside, name in names.items()}
     structure = function.structured_outputs
@@ -293,28 +297,33 @@ def _in_line(
         return in_order({n: one for n, one in _results(packed).items() if one is not None})
 
     taken = {*inputs, *results(leaf for leaf in told if leaf is not None)}
-    states = [(unique_name(state.name, taken), state) for state in body.states]
-    own = [TensorSpec(name, state.shape, state.dtype) for name, state in states]
+    states = {unique_name(state.spec.name, taken): state for state in body.states}
+    own = [replace(state.spec, name=name) for name, state in states.items()]
     specs = sizes.of([*in_order(inputs).values(), *own])
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         # `loaded` owns the variables; without this reference they would be freed.
         assert loaded is not None
         arguments = {inside: named[name] for inside, name in names.items()}
-        found, newest = body(arguments, [named[name] for name, _ in states])
+        found, newest = body(arguments, [named[name] for name in states])
         outputs = _apart(results(found), named)
-        return {**outputs, **{s.next_name: v for s, v in zip(body.states, newest, strict=True)}}
+        return {**outputs, **dict(zip(map(_next, body.states), newest, strict=True))}
 
     origin = replace(origin, notes=(*origin.notes, *body.notes))
     source = Source.traced(origin, specs, call, body.variables)
     return _carrying(source, states) if states else source
 
 
-def _carrying(source: Source, states: Sequence[tuple[str, VariableState]]) -> Source:
+def _next(state: VariableState) -> str:
+    """The name of a state as an output."""
+    return f"{state.spec.name}/next"
+
+
+def _carrying(source: Source, states: Mapping[str, VariableState]) -> Source:
     """The source of a function with states, which says so."""
     carried = {
-        name: State(state.next_name, state.value if state.value.any() else None)
-        for name, state in states
+        name: State(_next(state), state.value if state.value.any() else None)
+        for name, state in states.items()
     }
     zeros = all(state.start is None for state in carried.values())
     note = (
@@ -331,8 +340,7 @@ def _require_tensors(name: str, function: TfFunction) -> None:
     import tensorflow as tf
 
     for spec in tf.nest.flatten(function.structured_input_signature):
-        if isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec):
-            kind = type(spec).__name__.removesuffix("TensorSpec").lower()
+        if (kind := _kind(spec)) is not None:
             inside = f", and make it {kind} inside ({_MAKERS[kind]})" if kind in _MAKERS else ""
             raise InputError(
                 f"tf.function {name!r} takes a {kind} tensor, which neither ONNX nor TFLite knows",
@@ -340,18 +348,13 @@ def _require_tensors(name: str, function: TfFunction) -> None:
             )
 
 
-def _leaves(function: TfFunction) -> "list[tf.TensorSpec]":
-    """The tensors that a function takes, in its order."""
+def _kind(spec: object) -> str | None:
+    """The kind of a tensor that is not dense, such as "ragged"; None for a dense one."""
     import tensorflow as tf
 
-    if function.structured_input_signature is None:  # pruned out of a graph of TF1
-        captured = {inside.name for _, inside in function.graph.captures}
-        given = [tensor for tensor in function.inputs if tensor.name not in captured]
-        return [tf.TensorSpec(one.shape, one.dtype, one.op.name) for one in given]
-    positional, keywords = function.structured_input_signature
-    # TensorFlow sorts what is in a structure, but not the keywords themselves.
-    given = [*positional, *keywords.values()]
-    return [spec for spec in tf.nest.flatten(given) if isinstance(spec, tf.TensorSpec)]
+    if isinstance(spec, tf.TensorSpec) or not isinstance(spec, tf.TypeSpec):
+        return None
+    return type(spec).__name__.removesuffix("TensorSpec").lower()
 
 
 def _names_of(leaves: "Sequence[tf.TensorSpec]") -> list[str]:

@@ -1,4 +1,8 @@
-from .callables import callables_of as callables_of, signatures_of as signatures_of
+from .callables import (
+    callables_of as callables_of,
+    signatures_of as signatures_of,
+    tensors_of as tensors_of,
+)
 from .fillings import fill as fill, lacks as lacks
 from .graph import Graph as Graph, Rewrite as Rewrite, inserted as inserted
 from .halves import widen as widen, widen_functions as widen_functions

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tfmp.converters.intake.saved.branches import choices_kept
+from tfmp.converters.intake.saved.graph import imported, without_nodes
 from tfmp.converters.intake.saved.halves import in_float32
 from tfmp.converters.intake.saved.loops import (
     READS,
@@ -25,7 +26,7 @@ from tfmp.converters.intake.saved.loops import (
 from tfmp.converters.intake.saved.plain_forms import plain_forms
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
-from tfmp.converters.shared.tensors import unique_name
+from tfmp.converters.shared.tensors import TensorSpec, unique_name
 from tfmp.shared.backend import Tensor
 
 # Names that TensorFlow gives to copies of the arguments and results of a function put in line.
@@ -39,18 +40,12 @@ class VariableState:
     """A variable that each call changes.
 
     Attributes:
-        name: its name as an input.
-        next_name: its name as an output.
+        spec: its name as an input, its shape and its dtype.
         value: its value when the model was loaded.
-        shape: its shape.
-        dtype: its type, such as "float32".
     """
 
-    name: str
-    next_name: str
+    spec: TensorSpec
     value: np.ndarray
-    shape: tuple[int, ...]
-    dtype: str
 
 
 class Inlined:
@@ -141,32 +136,9 @@ class Inlined:
         graph_def = self._graph_def
         if len(sizes) == 1 and (samples := sizes.pop()) is not None:
             graph_def = _sized(graph_def, samples, fed)
-        graph_def = _without_nodes(graph_def, {name.partition(":")[0] for name in fed})
-        taken = {_tensor(name) for node in graph_def.node for name in node.input}
-        computed = [name for name in (*self._results, *self._newest) if name not in fed]
-        imported = tf.graph_util.import_graph_def(
-            graph_def,
-            input_map={name: value for name, value in fed.items() if name in taken},
-            return_elements=computed,
-            name="",
-        )
-        given = {**fed, **dict(zip(computed, imported, strict=True))}
-        found = [given[name] for name in (*self._results, *self._newest)]
-        count = len(self._results)
-        for value, known in zip(found, self._function.outputs, strict=False):
-            value.set_shape(known.shape)  # operations alone may not tell it
+        results, count = (*self._results, *self._newest), len(self._results)
+        found = imported(graph_def, fed, results, self._function.outputs)
         return found[:count], found[count:]
-
-
-def _without_nodes(graph_def: GraphDef, names: Collection[str]) -> GraphDef:
-    """The graph without these nodes, which would stay in it as inputs that nobody feeds."""
-    import tensorflow as tf
-
-    result = tf.compat.v1.GraphDef()
-    result.library.CopyFrom(graph_def.library)
-    result.versions.CopyFrom(graph_def.versions)
-    result.node.extend(node for node in graph_def.node if node.name not in names)
-    return result
 
 
 def _sized(graph_def: GraphDef, samples: int, fed: Mapping[str, Tensor]) -> GraphDef:
@@ -296,7 +268,7 @@ def _without_borders(graph_def: GraphDef) -> GraphDef:
             return [f"^{one.removeprefix('^').partition(':')[0]}" for one in found]
         return found
 
-    result = _without_nodes(graph_def, borders.keys())
+    result = without_nodes(graph_def, borders.keys())
     for node in result.node:
         node.attr.pop("_class", None)
         found = [one for name in node.input for one in behind(name)]
@@ -352,23 +324,20 @@ def _states(variables: Iterable[Variable]) -> Iterable[VariableState]:
         # Keras names a state that it was given no name for like any other variable.
         name = unique_name(f"{folder}/state" if folder and last == "Variable" else plain, taken)
         taken.add(name)
-        shape = tuple(variable.shape.as_list())
-        yield VariableState(name, f"{name}/next", variable.numpy(), shape, variable.dtype.name)
+        spec = TensorSpec(name, tuple(variable.shape.as_list()), variable.dtype.name)
+        yield VariableState(spec, variable.numpy())
 
 
 def _without_states(
     graph_def: GraphDef, held: Mapping[str, str], variables: Mapping[str, Variable]
 ) -> tuple[GraphDef, dict[str, str]]:
     """The graph with values in place of states, and the tensor of each state's last value."""
-    import tensorflow as tf
 
     if not held and any(node.op == "Enter" for node in graph_def.node):
         # A loop of TF1 is a cycle, in which constants wait for the step that they belong to.
         return graph_def, {}
     nodes = {node.name: node for node in graph_def.node}
-    result = tf.compat.v1.GraphDef()
-    result.library.CopyFrom(graph_def.library)
-    result.versions.CopyFrom(graph_def.versions)
+    result = without_nodes(graph_def, nodes.keys())
     newest = {}
     for handle, name in held.items():
         node = result.node.add(name=name, op="Placeholder")
