@@ -32,6 +32,7 @@ from .saved.graph import (
     Rewrite as Rewrite,
 )
 from .saved.plain_forms import plain_forms as plain_forms
+from .sizes import Sizes as Sizes
 from .source import (
     AnySource as AnySource,
     OnnxSource as OnnxSource,

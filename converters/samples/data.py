@@ -354,8 +354,6 @@ def open_data(
     Raises:
         InputError: the data is missing, unreadable or empty, or does not fit the inputs.
     """
-    if batch_size < 1:
-        raise InputError(f"batch_size must be at least 1, received {batch_size}.")
     stream = stream_for(data, inputs)
     if isinstance(labels, str | os.PathLike):
         labels = load_labels(labels)
