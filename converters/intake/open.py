@@ -216,6 +216,10 @@ _NEXT = {
         "`tfmp-convert validate MODEL FILE.tflite`."
     ),
     **dict.fromkeys((".ckpt", ".index", ".meta", ".json", ".yaml"), _REBUILD),
+    **dict.fromkeys(
+        (".gz", ".tar", ".tgz", ".zip"),
+        "It is an archive: unpack it, and name the folder or the file in it.",
+    ),
     **dict.fromkeys((".pt", ".pth"), "Export the PyTorch model with `torch.onnx.export`."),
 }
 
@@ -284,9 +288,12 @@ def check_model_file(path: Path) -> None:
         raise InputError("no such file", step, where=path)
     if path.is_dir():
         if not (path / "saved_model.pb").is_file():
+            way = f"Name a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}"
+            found = path.glob("*/saved_model.pb")  # the newest of several versions
+            for file in sorted(found, key=lambda file: (len(file.parent.name), file)):
+                way = f"There is one inside: name {file.parent}"
             found = "a folder without saved_model.pb is no SavedModel"
-            ways = f"Name a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}"
-            raise InputError(found, ways, where=path)
+            raise InputError(found, way, where=path)
         for part in (path / "saved_model.pb", *path.glob("variables/*")):
             check_no_pointer(part)
         if not (path / "saved_model.pb").stat().st_size:
@@ -295,7 +302,7 @@ def check_model_file(path: Path) -> None:
         return
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        if path.name == "saved_model.pb":
+        if path.name == "saved_model.pb" or (path.parent / "saved_model.pb").is_file():
             way = f"Name its folder, {path.parent}"
             raise InputError("is a part of a SavedModel", way, where=path)
         found = (
