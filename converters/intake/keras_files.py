@@ -93,7 +93,7 @@ def _read(
     used = _used(archive.config, custom)
     if not archive.from_keras_3 and not _of_keras_3(used):
         model, told = read_model(archive, used, unsafe_load)
-        return from_keras2(model, sizes, path, (*notes, *told))
+        return from_keras2(model, sizes, path, (*notes, *told), archive.loss)
     try:
         model = _keras_3_model(archive, {**custom, **used}, unsafe_load)
     except Exception as error:  # Keras raises every kind of exception here
@@ -101,12 +101,12 @@ def _read(
             raise
         raise _misread(archive, f"It fails there ({_reason(error)})") from error
     loaded = len(model.variables)
-    source = from_keras(model, sizes, path, notes)
+    source = from_keras(model, sizes, path, notes, archive.loss)
     if len(model.variables) > loaded:
         # Keras could not build these layers when it loaded the file, and left their weights out
         # without a word: it builds with floats, and an input may hold ids.
         _load(archive, model)
-        source = from_keras(model, sizes, path, notes)
+        source = from_keras(model, sizes, path, notes, archive.loss)
     return source
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
-from tfmp.converters.intake.hints import compiled_loss
+from tfmp.converters.intake.hints import Loss
 from tfmp.converters.intake.probing import with_integers
 from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import Origin, Source
@@ -44,6 +44,7 @@ def from_keras(
     sizes: Sizes,
     path: Path | None = None,
     notes: tuple[str, ...] = (),
+    loss: Loss = None,
 ) -> Source:
     """Opens a built Keras model.
 
@@ -53,6 +54,7 @@ def from_keras(
             call, and no dtypes.
         path: the file that it was loaded from, if there is one.
         notes: on how that file was opened.
+        loss: the loss that the model was compiled with.
     """
     import keras
 
@@ -84,11 +86,15 @@ def from_keras(
     )
     if not declares:
         source = with_integers(source)
-    return replace(source, read_loss=lambda: compiled_loss(model, path), keras_model=model)
+    return replace(source, loss=loss, keras_model=model)
 
 
 def from_keras2(
-    model: KerasModel, sizes: Sizes, path: Path | None = None, notes: tuple[str, ...] = ()
+    model: KerasModel,
+    sizes: Sizes,
+    path: Path | None = None,
+    notes: tuple[str, ...] = (),
+    loss: Loss = None,
 ) -> Source:
     """Opens a model of Keras 2.
 
@@ -97,6 +103,7 @@ def from_keras2(
         sizes: what is known of the inputs besides.
         path: the file that it was read from; None for a live model.
         notes: on how that file was read.
+        loss: the loss that the model was compiled with.
 
     Raises:
         InputError: the shapes of the inputs are not known, or a live model is not in float32.
@@ -140,7 +147,8 @@ def from_keras2(
 
     origin = Origin.of_keras(model, path, notes)
     inner = dict.fromkeys(model._flatten_layers(include_self=False))
-    return Source.traced(origin, inputs, call, model.variables, lambda: _marked(inner))
+    source = Source.traced(origin, inputs, call, model.variables, lambda: _marked(inner))
+    return replace(source, loss=loss)
 
 
 def keras_forward(path: Path, policy: str) -> Callable[[Batch], TensorTree]:

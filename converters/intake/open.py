@@ -195,9 +195,9 @@ def _live(model: Model, sizes: Sizes) -> Source:
     import keras
 
     if isinstance(model, keras.Model):
-        return from_keras(model, sizes)
+        return from_keras(model, sizes, loss=model.loss)
     if is_keras2(model):
-        return from_keras2(model, sizes)
+        return from_keras2(model, sizes, loss=getattr(model, "loss", None))
     if is_function(model):
         return from_function(model, sizes)
     raise InputError(

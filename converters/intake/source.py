@@ -97,7 +97,7 @@ class Source:
         marked_layers: a context in which `call` records those scopes; gives `layers`.
         siblings: the other entry points of the same SavedModel, each opened by a call; they share
             weights.
-        read_loss: gives the loss that it was compiled with, see `hints.compiled_loss`.
+        loss: the loss that it was compiled with, see `hints.Loss`; None without one.
         known_hints: the hints, where they cannot be read off this source; None to read them.
         layout: the way from the arrays of the data to the inputs, and from the outputs back.
         keras_model: the model itself, if Keras 3 has opened it.
@@ -113,7 +113,7 @@ class Source:
     variables: tuple[Variable, ...]
     marked_layers: MarkedLayers = field(compare=False)
     siblings: Mapping[str, Callable[[], "Source"]] = field(default_factory=dict, compare=False)
-    read_loss: Callable[[], Loss] = field(default=lambda: None, compare=False)
+    loss: Loss = field(default=None, compare=False, repr=False)
     known_hints: Mapping[str, OutputHint] | None = field(default=None, compare=False)
     layout: Layout = PLAIN
     keras_model: KerasModel | None = field(default=None, compare=False, repr=False)
@@ -188,7 +188,7 @@ class Source:
         """What the model says of its outputs, by name; an output may be missing."""
         if self.known_hints is not None:
             return self.known_hints
-        return traced_hints([spec.name for spec in self.outputs], self.marked, self.read_loss)
+        return traced_hints([spec.name for spec in self.outputs], self.marked, self.loss)
 
     @cached_property
     def nan_weights(self) -> str:
