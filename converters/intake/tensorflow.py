@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfmp.converters.intake.saved import (
+    Inlined,
     VariableState,
     callables_of,
-    inlined,
     signatures_of,
     tensors_of,
 )
@@ -280,7 +280,7 @@ def _in_line(
     """
     import tensorflow as tf
 
-    body = inlined(function)
+    body = Inlined(function)
     tensors = {tensor.name.partition(":")[0]: tensor for tensor in function.inputs}
     keywords = function._arg_keywords if signature else _names_of(tensors_of(function))
     names = dict(zip(body.arguments, keywords, strict=True))

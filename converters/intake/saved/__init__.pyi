@@ -7,4 +7,4 @@ from .fillings import fill as fill, lacks as lacks
 from .graph import Graph as Graph, Rewrite as Rewrite, inserted as inserted
 from .halves import widen as widen, widen_functions as widen_functions
 from .loops import rename_functions as rename_functions
-from .states import VariableState as VariableState, inlined as inlined
+from .states import Inlined as Inlined, VariableState as VariableState
