@@ -149,8 +149,7 @@ class Samples:
     @property
     def fixed_batch(self) -> int | None:
         """The batch size that the model fixes; None if it takes any."""
-        fixed = {spec.shape[0] for spec in self.inputs if spec.shape and spec.shape[0] is not None}
-        return fixed.pop() if fixed else None
+        return PLAIN.fixed_samples(self.inputs)
 
     def read(self) -> "Reading":
         """Begins to read the samples from front to back."""
