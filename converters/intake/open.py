@@ -289,9 +289,10 @@ def check_model_file(path: Path) -> None:
     if path.is_dir():
         if not (path / "saved_model.pb").is_file():
             way = f"Name a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}"
-            found = path.glob("*/saved_model.pb")  # the newest of several versions
-            for file in sorted(found, key=lambda file: (len(file.parent.name), file)):
-                way = f"There is one inside: name {file.parent}"
+            versions = [part.parent for part in path.glob("*/saved_model.pb")]
+            if versions:
+                newest = max(versions, key=lambda folder: (len(folder.name), folder.name))
+                way = f"There is one inside: name {newest}"
             found = "a folder without saved_model.pb is no SavedModel"
             raise InputError(found, way, where=path)
         for part in (path / "saved_model.pb", *path.glob("variables/*")):
