@@ -18,7 +18,7 @@ from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.arguments import is_keras2
-from tfmp.shared.framework_start import import_tensorflow
+from tfmp.shared.framework_start import held_back, import_tensorflow
 from tfmp.shared.report_files import read_json
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
@@ -226,6 +226,8 @@ _NEXT = {
 
 # Nodes of TensorFlow 1 that are read by nobody and are no results.
 _NO_RESULTS = ("Assert", "Const", "NoOp", "Placeholder")
+# Nodes that nobody reads and that are named; graphs that were trained have hundreds.
+_MOST_LAST = 8
 
 # The next step by the "format" that a JSON file of TensorFlow.js gives.
 _FROM_JS = {
@@ -242,9 +244,9 @@ _FROM_JS = {
 
 def _frozen(path: Path) -> str:
     """How to open a graph of TensorFlow 1, by its placeholders and the nodes that nobody reads."""
-    import_tensorflow()
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.framework.graph_pb2 import GraphDef
+    with held_back():
+        from google.protobuf.message import DecodeError
+        from tensorflow.core.framework.graph_pb2 import GraphDef
 
     inputs, outputs = ["INPUT:0"], ["OUTPUT:0"]
     with suppress(OSError, DecodeError):
@@ -252,7 +254,7 @@ def _frozen(path: Path) -> str:
         read = {name.removeprefix("^").partition(":")[0] for node in nodes for name in node.input}
         inputs = [f"{node.name}:0" for node in nodes if node.op == "Placeholder"] or inputs
         last = [node for node in nodes if node.name not in read and node.op not in _NO_RESULTS]
-        outputs = [f"{node.name}:0" for node in last] or outputs
+        outputs = [f"{node.name}:0" for node in last[-_MOST_LAST:]] or outputs
     return (
         "A graph of TensorFlow 1 does not tell its inputs and outputs. Choose them in Python among "
         "its placeholders and nodes (here those that nobody reads), and pass `model` to "
@@ -303,7 +305,7 @@ def check_model_file(path: Path) -> None:
         return
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        if path.name == "saved_model.pb" or (path.parent / "saved_model.pb").is_file():
+        if suffix not in _NEXT and (path.parent / "saved_model.pb").is_file():
             way = f"Name its folder, {path.parent}"
             raise InputError("is a part of a SavedModel", way, where=path)
         found = (

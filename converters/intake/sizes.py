@@ -30,7 +30,7 @@ class Sizes:
     input_shapes: Mapping[str, Sequence[int | None]] | None = None
     sample_axes: Mapping[str, int] | None = None
     states: Mapping[str, str] | None = None
-    whole_numbers: Callable[[Specs], Mapping[str, str]] = lambda inputs: {}
+    whole_numbers: Callable[[Specs], Mapping[str, str]] | None = None
 
     @property
     def shapes(self) -> Mapping[str, Sequence[int | None]]:
@@ -62,8 +62,9 @@ class Sizes:
     def typed(self, specs: Specs) -> Specs:
         """Inputs with the dtypes of the data, for a model that declares none."""
         found: Mapping[str, str] = {}
-        with suppress(InputError):  # data that do not fit are refused when they are opened
-            found = self.whole_numbers(specs)
+        if self.whole_numbers is not None:
+            with suppress(InputError):  # data that do not fit are refused when they are opened
+                found = self.whole_numbers(specs)
         return tuple(replace(spec, dtype=found.get(spec.name, spec.dtype)) for spec in specs)
 
     def layout(
