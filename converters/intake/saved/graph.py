@@ -132,7 +132,7 @@ class Edits:
         self.graph_def = graph_def
         self._nodes = {node.name: node for node in graph_def.node}
         self._scaled: dict[tuple[str, int], str] = {}
-        self._dropped: set[str] = set()
+        self.dropped: set[str] = set()
         self.outputs: dict[str, str] = {}
 
     def scaled(self, tensor: str, exponent: int) -> str:
@@ -249,11 +249,7 @@ class Edits:
 
     def drop(self, *names: str) -> None:
         """Leaves out nodes that nothing reads any more."""
-        self._dropped.update(names)
-
-    def left(self) -> GraphDef:
-        """The graph with the nodes that are left."""
-        return without_nodes(self.graph_def, self._dropped)
+        self.dropped.update(names)
 
     def set_input(self, node: str, index: int, tensor: str) -> None:
         """Makes a node read another tensor."""
@@ -303,7 +299,7 @@ def inserted(graph: Graph, inputs: list[Tensor], rewrite: Rewrite) -> list[Tenso
     for variable in traced.graph.variables:
         current.watch_variable(variable)  # a trace otherwise forgets what it read
     outputs = [edits.outputs.get(name, name) for name in graph.outputs]
-    return imported(edits.left(), given, outputs, traced.outputs)
+    return imported(edits.graph_def, given, outputs, traced.outputs, edits.dropped)
 
 
 def imported(
@@ -311,6 +307,7 @@ def imported(
     fed: Mapping[str, Tensor],
     results: Sequence[str],
     known: Sequence[Tensor],
+    dropped: Collection[str] = (),
 ) -> list[Tensor]:
     """Adds a graph to the one that is being built.
 
@@ -319,13 +316,14 @@ def imported(
         fed: what takes the place of its tensors, by their names.
         results: names of tensors.
         known: tensors with the shapes of the first results, which operations alone may not tell.
+        dropped: names of nodes that are left out.
 
     Returns:
         The results.
     """
     import tensorflow as tf
 
-    rest = without_nodes(graph_def, {name.partition(":")[0] for name in fed})
+    rest = without_nodes(graph_def, {*dropped, *(name.partition(":")[0] for name in fed)})
     read = {name if ":" in name else f"{name}:0" for node in rest.node for name in node.input}
     computed = [name for name in results if name not in fed]
     made = tf.graph_util.import_graph_def(
