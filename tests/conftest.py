@@ -2,6 +2,7 @@
 
 import gc
 import os
+import runpy
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +15,10 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # As in `tfmp-convert`: without oneDNN some models of the sweep have no kernel on some processors.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+# Frameworks start in half the time, here and in all processes that tests start.
+LEAN = str(Path(__file__).parent / "support" / "lean")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [LEAN, os.environ.get("PYTHONPATH")]))
+runpy.run_path(f"{LEAN}/sitecustomize.py")
 
 
 def keep_to_own_cores() -> None:
