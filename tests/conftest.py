@@ -6,7 +6,7 @@ import runpy
 import sys
 import time
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 
 import pytest
@@ -93,10 +93,10 @@ def pytest_runtest_logfinish() -> None:
 @pytest.fixture(autouse=True)
 def forget_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Modules that a test wrote are not found by another test that writes one of that name."""
-    before = set(sys.modules)
+    last = next(reversed(sys.modules))
     yield
     folder = str(tmp_path_factory.getbasetemp())
-    for name in set(sys.modules) - before:
+    for name in list(takewhile(last.__ne__, reversed(sys.modules))):
         if str(getattr(sys.modules[name], "__file__", None)).startswith(folder):
             del sys.modules[name]
 

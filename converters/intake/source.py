@@ -220,7 +220,7 @@ class Source:
     def nan_weights(self) -> str:
         """The weights that hold NaN, each with its layer, in words; "" where none does."""
         return _nan_weights(
-            (getattr(one, "path", one.name.partition(":")[0]), one.numpy())
+            (getattr(one, "path", one.name.partition(":")[0]), _values(one))
             for one in self.variables
             if "float" in str(one.dtype)
         )
@@ -477,8 +477,13 @@ def weights_sha256(variables: Iterable[Variable]) -> str:
     digest = hashlib.sha256()
     for variable in variables:
         digest.update(getattr(variable, "path", variable.name).encode())
-        digest.update(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data)
+        digest.update(np.ascontiguousarray(_values(variable)).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _values(variable: Variable) -> np.ndarray:
+    """A variable's values where they lie; its own `numpy` copies them."""
+    return np.asarray(getattr(variable, "value", variable).read_value())
 
 
 def path_size(path: Path) -> int:
