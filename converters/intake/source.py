@@ -482,8 +482,9 @@ def weights_sha256(variables: Iterable[Variable]) -> str:
 
 
 def _values(variable: Variable) -> np.ndarray:
-    """A variable's values where they lie; its own `numpy` copies them."""
-    return np.asarray(getattr(variable, "value", variable).read_value())
+    """A variable's values in TensorFlow's own memory; `numpy()` would copy them."""
+    own = variable if hasattr(variable, "read_value") else variable.value
+    return np.asarray(own.read_value())
 
 
 def path_size(path: Path) -> int:
