@@ -263,8 +263,6 @@ def tied() -> keras.Model:
 
 FAMILIES: dict[str, Callable[[], keras.Model]] = {
     "pre-norm, masks added": lambda: functional(attention={"mask": "added"}),
-    "pre-norm, masks chosen": functional,
-    "post-norm, masks added": lambda: functional(order="post", attention={"mask": "added"}),
     "masks added in float32": lambda: functional(attention={"mask": "wide"}),
     "subclassed post-norm, masks added": lambda: subclassed(
         order="post", attention={"mask": "added"}
