@@ -407,14 +407,13 @@ def weights_sha256(variables: Iterable[Variable]) -> str:
     digest = hashlib.sha256()
     for variable in variables:
         digest.update(getattr(variable, "path", variable.name).encode())
-        digest.update(np.ascontiguousarray(_values(variable)).reshape(-1).view(np.uint8).data)
+        digest.update(_values(variable).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
 def _values(variable: Variable) -> np.ndarray:
     """A variable's values in TensorFlow's own memory; `numpy()` would copy them."""
-    own = variable if hasattr(variable, "read_value") else variable.value
-    return np.asarray(own.read_value())
+    return np.asarray(getattr(variable, "read_value", lambda: variable.value.read_value())())
 
 
 def path_size(path: Path) -> int:
