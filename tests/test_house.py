@@ -2,6 +2,7 @@
 
 import configparser
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -96,6 +97,34 @@ def test_neither_format_knows_the_other():
         if {".".join(name.split(".")[:3]), ".".join(other.split(".")[:3])} == rooms
     ]
     assert not wrong, "\n".join(wrong)
+
+
+# Rooms whose work is TensorFlow's own: its graphs, its logical devices, what starts it.
+TENSORFLOWS = {
+    "tfmp.commands.session",
+    "tfmp.fit.batch_tap",
+    "tfmp.loss_scaling.telemetry",
+    "tfmp.machine.cuda_versions",
+    "tfmp.precision.graph_rewriting",
+    "tfmp.shared.framework_start",
+}
+
+CHOOSES = re.compile(
+    r"backend\(\)\s*[!=]=|\.backend\.backend\(\)|^\s+import (tensorflow|jax|torch)\b", re.M
+)
+
+
+def test_only_the_classes_of_backends_do_what_backends_do_in_their_own_way():
+    wrong = [
+        f"{name}: {found[0].strip()}"
+        for name, path in modules().items()
+        if name.startswith("tfmp.")
+        and not name.startswith(("tfmp.converters", "tfmp.shared.backend"))
+        if name not in TENSORFLOWS and (found := CHOOSES.search(path.read_text(encoding="utf-8")))
+    ]
+    assert not wrong, "\n".join(wrong)
+    assert CHOOSES.search('    if keras.backend.backend() == "jax":')
+    assert CHOOSES.search("    import torch\n")
 
 
 def test_a_room_is_entered_by_the_names_that_it_lists():

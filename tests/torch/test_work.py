@@ -30,6 +30,21 @@ def test_a_dense_layer_reads_each_operand_once_and_writes_each_result():
     assert back.other == y - UNITS  # the sum of the bias's gradient
 
 
+def test_a_convolution_by_channels_costs_twice_as_much_on_the_way_back():
+    layer = layers.DepthwiseConv2D(3)
+    x = ops.ones((4, 12, 12, 8))
+    layer.build(x.shape)
+
+    def forward(weights, inputs):
+        mapping = list(zip(layer.trainable_variables, weights, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            return [layer(inputs[0])]
+
+    once, back = layer_work(forward, [v.value for v in layer.trainable_variables], [x])
+    assert once.products == {"float32": 2 * 9 * 4 * 10 * 10 * 8}
+    assert back.products == {"float32": 2 * 2 * 9 * 4 * 10 * 10 * 8}
+
+
 def test_a_step_is_counted_with_its_optimizer():
     model = keras.Sequential([layers.Input((FEATURES,)), layers.Dense(UNITS, use_bias=False)])
     model.compile(keras.optimizers.SGD(0.1), "mse")

@@ -126,9 +126,9 @@ def _visible_cards(machine: Machine) -> Iterable[Finding]:
 
 def check_xla(machine: Machine) -> Iterable[Finding]:
     """Whether steps are compiled: FP16 gains most if small operations are fused."""
-    flags = machine.environment.get("TF_XLA_FLAGS", "")
+    flags = machine.environment.get(framework_of(machine).xla_flags, "")
     automatic = machine.jit or "--tf_xla_auto_jit=" in flags
-    if machine.backend == "tensorflow" and automatic and "--tf_xla_auto_jit=0" not in flags:
+    if automatic and "--tf_xla_auto_jit=0" not in flags:
         yield Finding(
             "XLA",
             "note",

@@ -22,13 +22,14 @@ _CUDA_PROVIDER = "CUDAExecutionProvider"
 def check_cuda_generations(machine: Machine) -> Iterable[Finding]:
     """TensorFlow or PyTorch, and ONNX Runtime, need CUDA libraries of the same generation."""
     runtime = machine.packages.get("onnxruntime-gpu")
-    built = built_framework(machine)
+    there = framework_of(machine).built in machine.packages
     older = _numbers(machine.cuda.built or "12")[0] < 13
-    if runtime and built.package in machine.packages and older and _numbers(runtime) >= (1, 27):
+    if runtime and there and older and _numbers(runtime) >= (1, 27):
         yield Finding(
             "CUDA",
             "problem" if machine.gpu else "note",
-            f"onnxruntime-gpu {runtime} is built for CUDA 13, {built.title} for CUDA 12",
+            f"onnxruntime-gpu {runtime} is built for CUDA 13, {built_framework(machine).title} "
+            "for CUDA 12",
             'Run: pip install "onnxruntime-gpu<1.27"',
         )
     libraries = sorted(name for name in machine.packages if name.startswith("nvidia-cudnn-"))
@@ -248,18 +249,13 @@ def check_memory_growth(machine: Machine) -> Iterable[Finding]:
     """Whether the backend leaves memory of the card for other processes."""
     if not machine.gpu:
         return
-    environment = machine.environment
-    if machine.backend == "jax":
-        preallocates = environment.get("XLA_PYTHON_CLIENT_PREALLOCATE", "true").lower() != "false"
-        share = environment.get("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.75")
-        fix = "Set XLA_PYTHON_CLIENT_PREALLOCATE=false to share the card"
-        text = f"JAX takes {share} of the card's memory at once"
-    else:
-        forced = environment.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() in ("1", "true")
-        preallocates = not (machine.memory_growth or forced)
-        fix = "Set TF_FORCE_GPU_ALLOW_GROWTH=true to share the card"
-        text = "TensorFlow takes nearly all of the card's memory at once"
-    if preallocates:
+    framework, environment = framework_of(machine), machine.environment
+    settings = {f"{name}={value.lower()}" for name, value in environment.items()}
+    grows = machine.memory_growth or not framework.sharing
+    if not grows and settings.isdisjoint(framework.sharing):
+        share = environment.get(framework.share, framework.takes)
+        text = f"{framework.title} takes {share} of the card's memory at once"
+        fix = f"Set {framework.sharing[0]} to share the card"
         shared = bool(machine.nvidia.users)
         yield Finding("memory growth", "warning" if shared else "note", text, fix)
     else:

@@ -11,41 +11,52 @@ class Framework:
 
     Attributes:
         title: as people write it.
-        package: its name on the package index.
         steps: how Keras runs training steps on it.
         with_cuda: how to install it for cards; "{}" is the generation of CUDA that the driver runs.
+        sharing: settings in the environment with which it takes a card's memory as it needs it;
+            empty if it always does.
+        takes, share: the part of the memory that it takes else, and the variable that decides it.
+        xla_flags: the variable that can have XLA compile clusters of every graph.
         brings_cuda: whether it can have CUDA's libraries in itself, and use cards on Windows.
-        built: the framework whose build `Machine.cuda` is about.
+        built: name of the one whose build `Machine.cuda` is about.
     """
 
     title: str
-    package: str
     steps: str
     with_cuda: str
+    built: str
+    sharing: tuple[str, ...] = ()
+    takes: str = ""
+    share: str = ""
+    xla_flags: str = ""
     brings_cuda: bool = False
-    built: str = ""
 
 
-# By the name of the backend.
+# By their names as backends and as packages.
 _FRAMEWORKS = {
     "tensorflow": Framework(
         "TensorFlow",
-        "tensorflow",
         "Keras compiles steps if jit_compile='auto' finds it safe",
         'Run: pip install "tensorflow[and-cuda]"',
+        built="tensorflow",
+        sharing=("TF_FORCE_GPU_ALLOW_GROWTH=true", "TF_FORCE_GPU_ALLOW_GROWTH=1"),
+        takes="nearly all",
+        xla_flags="TF_XLA_FLAGS",
     ),
     "jax": Framework(
         "JAX",
-        "jax",
         "JAX compiles every step with XLA",
         'Run: pip install "jax[cuda{}]"',
-        built="TensorFlow",
+        built="tensorflow",
+        sharing=("XLA_PYTHON_CLIENT_PREALLOCATE=false",),
+        takes="0.75",
+        share="XLA_PYTHON_CLIENT_MEM_FRACTION",
     ),
     "torch": Framework(
         "PyTorch",
-        "torch",
         "PyTorch runs operation by operation, without XLA; jit_compile=True compiles with its own",
         "Install its build for CUDA {}: pytorch.org/get-started/locally has the command",
+        built="torch",
         brings_cuda=True,
     ),
 }
@@ -58,8 +69,7 @@ def framework_of(machine: Machine) -> Framework:
 
 def built_framework(machine: Machine) -> Framework:
     """The framework whose build `Machine.cuda` is about."""
-    own = framework_of(machine)
-    return next((one for one in _FRAMEWORKS.values() if one.title == own.built), own)
+    return _FRAMEWORKS[framework_of(machine).built]
 
 
 def install_with_cuda(framework: Framework, machine: Machine) -> str:

@@ -22,16 +22,7 @@ from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import first_line, shown
 
 _LAB = "tfmp.experiment.lab:Lab"
-_PACKAGES = (
-    "tfmp",
-    "keras",
-    "tensorflow",
-    "jax",
-    "torch",
-    "onnxruntime",
-    "ai-edge-litert",
-    "numpy",
-)
+_PACKAGES = "tfmp keras tensorflow jax torch onnxruntime ai-edge-litert numpy".split()
 
 # Characters of an error: Keras tells all arguments of a layer that fails.
 _LONGEST_ERROR = 300

@@ -9,6 +9,7 @@ states of recurrent layers, before the optimizer skips the step.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import keras
@@ -47,11 +48,15 @@ def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
         _put(model, before)
     step = model.train_step
 
+    runs: dict[int, Callable[..., Any]] = {}
+
     def train_step(*arguments: TensorTree) -> Any:
-        if not scaled_optimizers(model):
-            return step(*arguments)  # a `fit` was interrupted, and the model reverted
-        run = _stateless_step if current_backend().is_stateless else _step_in_place
-        return run(model, step, *arguments)
+        # Again for another optimizer: a `fit` may be interrupted, and the model reverted.
+        key = id(model.optimizer)
+        if key not in runs:
+            runs.clear()
+            runs[key] = _guarded(model, step) if scaled_optimizers(model) else step
+        return runs[key](*arguments)
 
     train_step.instead_of = before  # type: ignore[attr-defined]
 
@@ -61,6 +66,49 @@ def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
 
     own[_STEP] = train_step
     return take_back
+
+
+def _guarded(model: keras.Model, step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step that keeps nothing of it if it is skipped."""
+    own = current_backend()
+    if own.picks_in_python:
+        return _StepInPython(model, step)
+    return partial(_stateless_step if own.is_stateless else _step_in_place, model, step)
+
+
+class _StepInPython:
+    """A step whose optimizers know, when it ends, whether they skipped it.
+
+    What there is to keep is found once, and nothing is computed unless the step is skipped.
+    """
+
+    def __init__(self, model: keras.Model, step: Callable[..., Any]) -> None:
+        self._model, self._step = model, step
+        self._optimizers = scaled_optimizers(model)
+        self._kept: list[keras.Variable] | None = None
+        self._empty: list[keras.Variable] = []
+
+    def __call__(self, batch: TensorTree) -> Any:
+        model = self._model
+        if self._kept is None:
+            _build_metrics(model, batch)
+            self._kept = [*_layers_states(model), *_metrics_variables(model)]
+        for variable in self._empty:
+            variable.assign(ops.zeros_like(variable))
+        self._empty = []
+        before = _values(self._kept)
+        for optimizer in self._optimizers:
+            optimizer.was_skipped = False
+        logs = self._step(batch)
+        if not any(optimizer.was_skipped for optimizer in self._optimizers):
+            return logs
+        kept = _kept(True, model, before, _values(self._kept))
+        for variable in self._kept:
+            variable.assign(ops.cast(kept[id(variable)], variable.dtype))
+        means = _means(model)
+        empty = [mean for mean in means if not bool(ops.isfinite(kept[id(mean.total)]))]
+        self._empty = [variable for mean in empty for variable in (mean.total, mean.count)]
+        return _anew(model, logs)
 
 
 def _put(model: keras.Model, step: Callable[..., Any] | None) -> None:

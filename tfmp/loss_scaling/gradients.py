@@ -6,13 +6,8 @@ from keras import backend, ops
 from tfmp.shared.backend import Tensor, current_backend
 
 
-def unscale(grad: Tensor, scale: Tensor) -> Tensor:
-    """The gradient divided by `scale`, at least in float32; a sparse one stays sparse."""
-    return current_backend().with_rows(grad, lambda values: ops.divide(values, scale))
-
-
 def rescale(grad: Tensor, scale: Tensor) -> Tensor:
-    """The inverse of `unscale`."""
+    """The gradient times `scale`; a sparse one stays sparse."""
     return current_backend().with_rows(grad, lambda values: ops.multiply(values, scale))
 
 
@@ -42,14 +37,22 @@ def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int
     Returns:
         Booleans of the gradient's shape.
     """
-    # Twice an equal share, so that rounding in the sum cannot push it over either.
-    safe_scale = 1.0 if replicas == 1 else 2.0 * replicas
     values = _real(current_backend().rows(grad))
-    if scale_floor >= safe_scale:
+    if is_enough_to_be_finite(scale_floor, replicas):
         return ops.isfinite(values)
     largest = float(ml_dtypes.finfo(backend.standardize_dtype(values.dtype)).max)
-    limit = ops.cast(largest * ops.minimum(scale / safe_scale, 1.0), values.dtype)
+    limit = ops.cast(largest * ops.minimum(scale / _safe_scale(replicas), 1.0), values.dtype)
     return ops.abs(values) <= limit
+
+
+def is_enough_to_be_finite(scale_floor: float, replicas: int) -> bool:
+    """Whether neither quotient nor sum of finite gradients overflows; as of `finite_values`."""
+    return scale_floor >= _safe_scale(replicas)
+
+
+def _safe_scale(replicas: int) -> float:
+    # Twice an equal share, so that rounding in the sum cannot push it over either.
+    return 1.0 if replicas == 1 else 2.0 * replicas
 
 
 def _real(values: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """The step of a loss-scale optimizer: in place, or as a pure function with JAX."""
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import TypeAlias
 
 import keras
@@ -22,9 +23,11 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
     Attributes:
         loss_scale: the strategy object.
         scale_variable, step_counter, counters, gauges: variables, as of `LossScaleOptimizer`.
+        was_skipped: whether the last step was skipped; only where branches are Python's.
     """
 
     loss_scale: LossScale
+    was_skipped: bool = False
     scale_variable: keras.Variable
     step_counter: keras.Variable
     counters: keras.Variable
@@ -38,7 +41,9 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         own = current_backend()
         grads = own.with_known_shapes(grads, variables)
         replicas = own.replicas()
-        finite = self._finite_flags(grads, variables, replicas)
+        finite = self._all_finite(grads, replicas)
+        if finite is None:
+            finite = self._finite_flags(grads, variables, replicas)
 
         def update(grads: Gradients, scale: Tensor) -> None:
             self._apply_inner(self._unscale(grads, variables, scale), variables)
@@ -68,6 +73,8 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         own = current_backend()
         applied = ops.all(finite)
         applied, rare = own.decided(applied, ops.logical_and(applied, self._is_rare(now)))
+        if own.picks_in_python:
+            self.was_skipped = not applied
 
         def measure_and_move(grads: Gradients) -> None:
             # Not `read`, which would copy each of them whole.
@@ -231,12 +238,20 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
     def _unscale(
         self, grads: Gradients, variables: Sequence[keras.Variable | None], scale: Tensor
     ) -> Gradients:
-        return [
-            grad
-            if grad is None or self._overwrite_variable_with_gradient(variable)
-            else gradients.unscale(grad, scale)
-            for grad, variable in zip(grads, variables, strict=True)
+        pairs = zip(grads, variables, strict=True)
+        scaled = [
+            grad is not None and not self._overwrite_variable_with_gradient(variable)
+            for grad, variable in pairs
         ]
+        divided = iter(current_backend().divided(list(compress(grads, scaled)), scale))
+        return [next(divided) if one else grad for grad, one in zip(grads, scaled, strict=True)]
+
+    def _all_finite(self, grads: Gradients, replicas: int) -> Tensor | None:
+        """One boolean for all gradients, where the backend has it cheaper than their flags."""
+        if not gradients.is_enough_to_be_finite(self.loss_scale.floor, replicas):
+            return None
+        own = current_backend()
+        return own.all_finite([own.rows(grad) for grad in grads if grad is not None])
 
     def _finite_flags(
         self,

@@ -1,4 +1,3 @@
-from .counts import count_work as count_work
 from .lowering import (
     layer_work as layer_work,
     without_cudnn as without_cudnn,

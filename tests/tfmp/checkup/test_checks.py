@@ -18,6 +18,7 @@ from tfmp.checkup.checks import (
 from tfmp.checkup.report import DoctorReport
 from tfmp.machine.devices import CPU, Device
 from tfmp.machine.facts import Machine
+from tfmp.machine.nvidia import NvidiaFacts
 from tfmp.shared.backend import current_backend
 from tfmp.shared.findings import Finding
 
@@ -102,6 +103,27 @@ def test_xla():
     flags = {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2"}
     assert only(check_xla(Machine(environment=flags))).status == "note"
     assert only(check_xla(Machine(jit=True))).status == "note"
+    on_torch = only(check_xla(Machine(backend="torch", environment=flags)))
+    assert (on_torch.status, "without XLA" in on_torch.message) == ("ok", True)
+
+
+@pytest.mark.parametrize(
+    ("backend", "platform", "fix"),
+    [
+        ("tensorflow", "Linux", 'Run: pip install "tensorflow[and-cuda]"'),
+        ("jax", "Linux", 'Run: pip install "jax[cuda13]"'),
+        ("torch", "Windows", "Install its build for CUDA 13: pytorch.org/get-started/locally has"),
+        ("jax", "Windows", "Install TensorFlow or JAX in WSL2"),
+    ],
+)
+def test_a_card_that_the_backend_does_not_see(backend, platform, fix):
+    nvidia = NvidiaFacts(driver="590.44", cuda=(13, 1))
+    machine = Machine(
+        nvidia_driver="590.44", nvidia=nvidia, backend=backend, platform=f"{platform} x86_64"
+    )
+    found = only(check_device(machine))
+    assert f"but {backend} sees no GPU" in found.message
+    assert found.fix.startswith(fix)
 
 
 def test_the_whole_on_this_machine():

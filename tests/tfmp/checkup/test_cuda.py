@@ -7,6 +7,7 @@ import pytest
 
 from tfmp.checkup.cuda import (
     check_cuda_generations,
+    check_cuda_libraries,
     check_machine_code,
     check_memory_growth,
     check_providers,
@@ -58,7 +59,26 @@ def test_machine_code_for_the_card(capability, status):
     machine = Machine(devices=(device, CPU), cuda=CudaVersions(built="12.5.1", code_for=CODE))
     assert statuses(check_machine_code, machine) == ([status] if status else [])
     assert statuses(check_machine_code, replace(machine, backend="jax")) == []
+    of_pytorch = list(check_machine_code(replace(machine, backend="torch")))
+    assert all(found.message.startswith("this PyTorch has no ") for found in of_pytorch)
+    assert bool(of_pytorch) is bool(status)
     assert statuses(check_machine_code, replace(machine, cuda=CudaVersions())) == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "devices", "expected"),
+    [
+        ("tensorflow", (CPU,), [("problem", "TensorFlow is built for CUDA 12.8")]),
+        ("jax", (CPU,), [("note", "TensorFlow is built for CUDA 12.8")]),
+        ("torch", (CPU,), [("problem", "PyTorch is built for CUDA 12.8")]),
+        ("torch", (A100, CPU), []),  # it has them in itself
+    ],
+)
+def test_a_framework_whose_libraries_are_not_there(backend, devices, expected):
+    built = CudaVersions(built="12.8")
+    found = check_cuda_libraries(on(machines.T4, backend=backend, devices=devices, cuda=built))
+    told = [(each.status, each.message.partition(", but no CUDA")[0]) for each in found]
+    assert told == expected
 
 
 CPU_PROVIDER, CUDA_PROVIDER = "CPUExecutionProvider", "CUDAExecutionProvider"
@@ -92,6 +112,9 @@ def test_the_build_without_cuda_on_a_machine_with_a_card():
     [
         ({"memory_growth": False}, "note"),
         ({"memory_growth": True}, "ok"),
+        ({"environment": {"TF_FORCE_GPU_ALLOW_GROWTH": "1"}}, "ok"),
+        ({"backend": "jax"}, "note"),
+        ({"backend": "torch"}, "ok"),
         ({"backend": "jax", "environment": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}}, "ok"),
     ],
 )

@@ -70,6 +70,7 @@ class Backend(ABC):
         name: as `keras.backend.backend()` says it.
         title: as people write it.
         is_stateless: `fit` takes the values out of the variables, and its steps return new ones.
+        picks_in_python: `decided` gives Python's booleans, and `branch` runs one function.
         rewrites_graphs: it can put FP16 casts into graphs by itself.
         traces_loops: eager layers see tensors without values inside their loops.
         has_xla: XLA can compile its functions.
@@ -85,6 +86,7 @@ class Backend(ABC):
     name: str
     title: str
     is_stateless = False
+    picks_in_python = False
     rewrites_graphs = False
     traces_loops = False
     always_jits = False
@@ -213,6 +215,16 @@ class Backend(ABC):
     def rows(self, gradient: Tensor) -> Tensor:
         """The gradient; of a sparse one, its rows."""
         return gradient
+
+    def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
+        """Whether all values are finite, where that is cheaper than of each; otherwise None."""
+        return None
+
+    def divided(self, gradients: Sequence[Tensor], by: Tensor) -> list[Tensor]:
+        """Gradients divided by a float32 scalar, at least in float32; sparse ones stay sparse."""
+        from keras import ops
+
+        return [self.with_rows(one, lambda values: ops.divide(values, by)) for one in gradients]
 
     def with_rows(self, gradient: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         """The gradient with its values changed; a sparse one stays sparse."""

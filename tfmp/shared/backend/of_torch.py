@@ -45,6 +45,7 @@ class Torch(Backend):
     """Keras on PyTorch."""
 
     name, title = "torch", "PyTorch"
+    picks_in_python = True
     has_xla = merges_jobs = False
     has_streams = streams_share_memory = threads_share_randomness = True
 
@@ -131,6 +132,17 @@ class Torch(Backend):
 
     def rows(self, gradient: Tensor) -> Tensor:
         return gradient.coalesce().values() if gradient.is_sparse else gradient
+
+    def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
+        if not values:
+            return None
+        largest = torch._foreach_norm(list(values), float("inf"))
+        return torch.stack([one.float() for one in largest]).isfinite().all()
+
+    def divided(self, gradients: Sequence[Tensor], by: Tensor) -> list[Tensor]:
+        if gradients and all(one.dtype == torch.float32 and not one.is_sparse for one in gradients):
+            return torch._foreach_div(list(gradients), by)
+        return super().divided(gradients, by)
 
     def with_rows(self, gradient: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         if not gradient.is_sparse:
