@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
+from tfmp.converters.intake.keras_sums import broadcast_sums
 from tfmp.converters.intake.saved import Graph, Rewrite, fill, inserted, lacks
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
@@ -173,7 +174,8 @@ class Source:
         inputs = pin(self.inputs, batch_size, input_shapes or {}, self.layout)
         if inputs == self.inputs:
             return self
-        pinned = self.traced(self.origin, inputs, self.call, self.variables, self.marked_layers)
+        call = broadcast_sums()(self.call)
+        pinned = self.traced(self.origin, inputs, call, self.variables, self.marked_layers)
 
         def pinned_sibling(opened: Callable[[], "Source"]) -> "Source":
             source = opened()
@@ -237,7 +239,7 @@ class Source:
             layout.with_samples(spec, batch_size) if layout.any_samples(spec) else spec
             for spec in self.inputs
         )
-        return trace_call(self.call, tuple(fixed))[0]
+        return trace_call(broadcast_sums()(self.call), tuple(fixed))[0]
 
     def forward(self, batch: Batch) -> Batch:
         """Runs the model in float32 on arrays by input name; returns arrays by output name.
