@@ -14,7 +14,7 @@ def broadcast_sums() -> Iterator[None]:
     """Broadcasts summands inside as NumPy does; a decorator of a model's call, too.
 
     Keras (3.15) takes a summand with one axis longer than 1 for a bias. In a batch of one sample,
-    but in no batch of open size, it adds y of `x + y[:, :, None]` along the last axis of a square x.
+    but not of open size, `x + y[:, :, None]` then adds y along the last axis of a square x.
     """
     numpy = sys.modules.get(_OPERATIONS)
     if numpy is None:
