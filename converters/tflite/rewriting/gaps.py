@@ -25,6 +25,7 @@ from tfmp.converters.intake import (
     segments,
 )
 from tfmp.converters.tflite.file import layer_of
+from tfmp.converters.tflite.rewriting.exponentials import softplus
 from tfmp.converters.tflite.rewriting.integers import INTEGERS
 from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
 from tfmp.converters.tflite.rewriting.spectra import SPECTRA
@@ -325,6 +326,7 @@ GAPS: dict[str, Gap] = {
         f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
         for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()
     },
+    "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))
     "StridedSlice": _new_axes,
 }
 CHAINS: dict[str, Chain] = {"BatchToSpaceND": _dilated}

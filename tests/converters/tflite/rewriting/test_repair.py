@@ -104,6 +104,10 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
     "log of a sum": lambda: on(
         (4, 8), scale(10.0), lambda x: keras.ops.log(keras.ops.sum(keras.ops.exp(x), axis=(1, 2)))
     ),
+    "softplus by hand": lambda: on(
+        (8,), scale(20.0), lambda x: keras.ops.log(1 + keras.ops.exp(x))
+    ),
+    "softplus by log1p": lambda: on((8,), scale(20.0), lambda x: keras.ops.log1p(keras.ops.exp(x))),
     "product of data": lambda: on((8,), lambda x: (x * 500) * (x * 400), scale(1e-3)),
 }
 
