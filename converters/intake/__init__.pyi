@@ -31,6 +31,7 @@ from .saved.graph import (
     Node as Node,
     Rewrite as Rewrite,
 )
+from .saved.halves import widen as widen
 from .saved.plain_forms import plain_forms as plain_forms
 from .source import (
     AnySource as AnySource,

@@ -148,6 +148,8 @@ class _Scaler:
             return self._multiply(node, data)
         if node.op in _DIVIDES:
             return self._divide(node)
+        if node.op == "Log":
+            return self._shift(node, self._kept[data[0]] * math.log(2))
         self._feed(node, dict.fromkeys(data, 0))  # not homogeneous: it needs the true values
         return 0
 
@@ -180,6 +182,14 @@ class _Scaler:
         exponent = self._kept[data[0]] + max(0, missing - absorbed)
         self._feed(node, {data[0]: exponent, weights[0]: absorbed})
         return exponent + absorbed
+
+    def _shift(self, node: Node, shift: float) -> int:
+        """Adds to a logarithm what its operand's scale takes away."""
+        import tensorflow as tf
+
+        if shift:
+            self._edits.replace(node, lambda x: tf.math.log(x) + shift, self._graph)
+        return 0
 
     def _divide(self, node: Node) -> int:
         above, below = node.inputs

@@ -108,6 +108,9 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
         (8,), scale(20.0), lambda x: keras.ops.log(1 + keras.ops.exp(x))
     ),
     "softplus by log1p": lambda: on((8,), scale(20.0), lambda x: keras.ops.log1p(keras.ops.exp(x))),
+    "log of an energy": lambda: on(
+        (64,), scale(1e4), lambda x: keras.ops.log(keras.ops.mean(x**2, -1, keepdims=True) + 1.0)
+    ),
     "product of data": lambda: on((8,), lambda x: (x * 500) * (x * 400), scale(1e-3)),
 }
 
