@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tfmp.shared.backend import Tensor
 
@@ -16,7 +17,7 @@ def broadcast_sums() -> Iterator[None]:
     Keras (3.15) takes a summand with one axis longer than 1 for a bias. In a batch of one sample,
     but not of open size, `x + y[:, :, None]` then adds y along the last axis of a square x.
     """
-    numpy = sys.modules.get(_OPERATIONS)
+    numpy: Any = sys.modules.get(_OPERATIONS)
     if numpy is None:
         yield
         return

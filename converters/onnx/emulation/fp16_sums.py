@@ -158,7 +158,8 @@ def _einsum(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
         values.append(build.reshape(moved, [0] * len(kept) + [-1]))
         letters.append(kept + inner[0])
     ranks = len(letters[0]), len(letters[1])
-    return build.product(*values, ranks, depth, equation=f"{','.join(letters)}->{result}")
+    a, b = values
+    return build.product(a, b, ranks, depth, equation=f"{','.join(letters)}->{result}")
 
 
 def _reduce(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
