@@ -12,7 +12,7 @@ _OPERATIONS = "keras.src.backend.tensorflow.numpy"
 
 @contextmanager
 def broadcast_sums() -> Iterator[None]:
-    """Broadcasts summands inside as NumPy does; a decorator of a model's call, too.
+    """Broadcasts summands inside as NumPy does.
 
     Keras (3.15) takes a summand with one axis longer than 1 for a bias. In a batch of one sample,
     but not of open size, `x + y[:, :, None]` then adds y along the last axis of a square x.

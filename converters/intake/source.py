@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
-from tfmp.converters.intake.keras_sums import broadcast_sums
 from tfmp.converters.intake.saved import Graph, Rewrite, fill, inserted, lacks
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
@@ -165,34 +164,6 @@ class Source:
         )
         return cls(origin, inputs, outputs, call, marked, layers, tuple(variables), marked_layers)
 
-<<<<<<< HEAD
-    def pinned(
-        self, batch_size: int | None = None, input_shapes: Mapping[str, Sequence[int]] | None = None
-    ) -> Self:
-        """The same model with input sizes fixed; see `pin`."""
-        inputs = pin(self.inputs, batch_size, input_shapes or {}, self.layout)
-        if inputs == self.inputs:
-            return self
-        call = broadcast_sums()(self.call)
-        pinned = self.traced(self.origin, inputs, call, self.variables, self.marked_layers)
-
-        def pinned_sibling(opened: Callable[[], "Source"]) -> "Source":
-            source = opened()
-            names = {spec.name for spec in source.inputs}
-            own = {name: shape for name, shape in (input_shapes or {}).items() if name in names}
-            return source.pinned(batch_size, own)
-
-        return replace(
-            pinned,
-            siblings={key: partial(pinned_sibling, one) for key, one in self.siblings.items()},
-            read_loss=self.read_loss,
-            known_hints=self.known_hints,
-            layout=self.layout,
-            keras_model=self.keras_model,
-        )
-
-=======
->>>>>>> main
     def rewritten(self, rewrite: Rewrite) -> Self:
         """The same model with a rewrite applied to every trace of it."""
 
@@ -240,7 +211,7 @@ class Source:
             layout.with_samples(spec, batch_size) if layout.any_samples(spec) else spec
             for spec in self.inputs
         )
-        return trace_call(broadcast_sums()(self.call), tuple(fixed))[0]
+        return trace_call(self.call, tuple(fixed))[0]
 
     def forward(self, batch: Batch) -> Batch:
         """Runs the model in float32 on arrays by input name; returns arrays by output name.
