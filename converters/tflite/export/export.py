@@ -150,8 +150,8 @@ def export_tflite(
         return result
 
 
-# A start takes five seconds of a core, and each conversion leaks about 22 MB.
-_MOST_USES = 30
+# A start takes four seconds of a core, and each conversion leaks about 22 MB.
+_MOST_USES = 50
 _idle: list[tuple[int, Worker, int]] = []  # process that started it, worker, uses
 
 

@@ -16,7 +16,9 @@ from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
-from tfmp.converters.tflite.export.export import close_idle, export_tflite, start_converter
+from tfmp.converters.shared.worker import Worker
+from tfmp.converters.tflite.export import export as export_module
+from tfmp.converters.tflite.export.export import export_tflite, start_converter
 from tfmp.converters.tflite.file.contract import accumulation
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
@@ -246,9 +248,12 @@ def test_arithmetic_in_16_bits_is_done_in_float32(tmp_path: Path, export: Callab
     assert [spec.dtype for spec in TFLiteModel(file.path).outputs] == ["float32"]
 
 
-def test_one_process_converts_for_several_calls() -> None:
-    """One that was interrupted, or died, is not asked again."""
-    close_idle()  # of the tests before, which may be near the end of its uses
+def test_one_process_converts_for_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was interrupted, or died, is not asked again; processes without TensorFlow do."""
+    monkeypatch.setattr(
+        export_module, "Worker", lambda target, **named: Worker("worker_targets:Target", **named)
+    )
+    monkeypatch.setattr(export_module, "_idle", [])
     seen = []
     for error in (None, ConversionError("refused"), KeyboardInterrupt(), None):
         with suppress(ConversionError, KeyboardInterrupt), start_converter() as worker:
