@@ -44,19 +44,25 @@ def unless_angles(output: OutputDrift, budget: DriftBudget, checks: Sequence[Che
 
 
 def _unwrapped(tables: Sequence[Table]) -> tuple[list[Table], int, float]:
-    """The tables without the errors of such numbers, their count, and the longest range."""
-    found, count, longest = [], 0, 0.0
+    """The tables without the errors of such numbers, their count, and the longest range.
+
+    Where most numbers at an end go to the other one, they are lost: the count is 0.
+    """
+    found, counts, longest = [], np.zeros((2, 2), int), 0.0
     for table in tables:
         low, high = table.reference.min(axis=(0, 1)), table.reference.max(axis=(0, 1))
         length = high - low
         candidate = table.reference + table.error
         at_low = (table.reference - low < _END * length, candidate - low < _END * length)
         at_high = (high - table.reference < _END * length, high - candidate < _END * length)
-        wrapped = (at_low[0] & at_high[1]) | (at_high[0] & at_low[1])
-        count += int(np.count_nonzero(wrapped))
+        gone = at_low[0] & at_high[1], at_high[0] & at_low[1]
+        wrapped = gone[0] | gone[1]
+        for count, end, each in zip(counts, (at_low, at_high), gone, strict=True):
+            count += np.count_nonzero(end[0]), np.count_nonzero(each)
         longest = max(longest, float(np.where(wrapped.any(axis=(0, 1)), length, 0.0).max()))
         found.append(replace(table, error=np.where(wrapped, 0.0, table.error)))
-    return found, count, longest
+    lost = (2 * counts[:, 1] > counts[:, 0]).any()
+    return found, 0 if lost else int(counts[:, 1].sum()), longest
 
 
 def _is_lost(tables: Sequence[Table], output: OutputDrift, budget: DriftBudget) -> bool:

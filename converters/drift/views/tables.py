@@ -163,6 +163,20 @@ def first_axis(evidence: Evidence, without: np.ndarray | None = None) -> list[Ta
     return found
 
 
+def outlying(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """The keys of samples, and by how many standard deviations the reference of each stands out."""
+    keys, sizes = [np.empty(0, np.uint64)], [np.empty(0)]
+    for part in evidence.parts:
+        values = part.values[:, 0].astype(np.float64)
+        known = np.isfinite(values)
+        values = np.where(known, values, 0.0)
+        values = np.where(known, values - values.mean(axis=0), 0.0)
+        deviation = np.sqrt(np.square(values).mean(axis=0))
+        keys.append(part.keys)
+        sizes.append((np.abs(values) / np.where(deviation, deviation, np.inf)).max(axis=1))
+    return np.concatenate(keys), np.concatenate(sizes)
+
+
 def difference(one: Evidence, other: Evidence) -> Evidence:
     """One output less another of its shape, on the samples that both have."""
     shapes = {part.shape: part for part in other.parts}

@@ -161,8 +161,9 @@ def views_of(
     found = [*_between_samples(tables, samples, own), *_between_columns(tables, samples)]
     found += _between_places(tables, samples)
     found += _wrong_samples(tables, samples, own)
-    if long := _long(tables):
-        found += _wrong_samples([_within(table) for table in long], samples, own)
+    signals = _signals(tables)
+    if all(table.reference.shape[1] >= _FEWEST for table in signals):
+        found += _wrong_samples([_within(table) for table in signals], samples, own)
     if by_place:
         found += [view for view in _between_samples(by_place, samples, own) if view.unit]
         found += _wrong_samples(by_place, samples, own)
@@ -170,7 +171,7 @@ def views_of(
 
 
 def _noise(sums: "_Sums", own: bool) -> np.ndarray:
-    """Flags of columns of a vector whose error is no larger than that of most others.
+    """Flags of columns of a vector whose error is that of most others, and not their own rounding.
 
     Args:
         sums: of all columns.
@@ -178,7 +179,8 @@ def _noise(sums: "_Sums", own: bool) -> np.ndarray:
     """
     if own or len(sums.error) < FEW_COLUMNS:
         return np.zeros(len(sums.error), bool)
-    return np.asarray(sums.error <= _NOISE**2 * np.median(sums.error))
+    others = sums.error <= _NOISE**2 * np.median(sums.error)
+    return np.asarray(others & (sums.error > _ROUNDINGS**2 * sums.rounding))
 
 
 def _deviations(tables: Sequence[Table]) -> Callable[[Table], np.ndarray]:
@@ -224,15 +226,14 @@ def _named(tables: Sequence[Table], columns: np.ndarray, at: int) -> str:
     return f"{tables[0].word} {columns[at]} of {columns[-1] + 1:,}"
 
 
-def _long(tables: Sequence[Table]) -> list[Table]:
-    """The tables of samples that have places; none if some have too few."""
-    found = [
+def _signals(tables: Sequence[Table]) -> list[Table]:
+    """The tables, a row of many columns as places of one column."""
+    return [
         as_signal(table)
         if table.reference.shape[1] == 1 and len(table.columns) > FEW_COLUMNS
         else table
         for table in tables
     ]
-    return found if all(each.reference.shape[1] >= _FEWEST for each in found) else []
 
 
 def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
@@ -272,8 +273,8 @@ def _stepped(table: Table, axis: int, gap: int = 1) -> Table:
 
 def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
     """Neighbouring places of a sample compared with one another, by column."""
-    stepped = [_stepped(table, 1) for table in _long(tables)]
-    if not stepped:
+    stepped = [_stepped(table, 1) for table in _signals(tables)]
+    if not stepped or min(table.reference.shape[1] for table in stepped) < 1:
         return
     columns, sums = _by_column(stepped, centred=False)
     worst = int(sums.loss.argmax())
