@@ -46,9 +46,9 @@ def unless_angles(output: OutputDrift, budget: DriftBudget, checks: Sequence[Che
 def _unwrapped(tables: Sequence[Table]) -> tuple[list[Table], int, float]:
     """The tables without the errors of such numbers, their count, and the longest range.
 
-    Where most numbers at an end go to the other one, they are lost: the count is 0.
+    Where most of a column's numbers at an end go to the other one, they are lost: the count is 0.
     """
-    found, counts, longest = [], np.zeros((2, 2), int), 0.0
+    found, count, longest, lost = [], 0, 0.0, False
     for table in tables:
         low, high = table.reference.min(axis=(0, 1)), table.reference.max(axis=(0, 1))
         length = high - low
@@ -57,12 +57,12 @@ def _unwrapped(tables: Sequence[Table]) -> tuple[list[Table], int, float]:
         at_high = (high - table.reference < _END * length, high - candidate < _END * length)
         gone = at_low[0] & at_high[1], at_high[0] & at_low[1]
         wrapped = gone[0] | gone[1]
-        for count, end, each in zip(counts, (at_low, at_high), gone, strict=True):
-            count += np.count_nonzero(end[0]), np.count_nonzero(each)
+        count += int(np.count_nonzero(wrapped))
+        for end, each in zip((at_low, at_high), gone, strict=True):
+            lost |= bool((2 * each.sum(axis=(0, 1)) > end[0].sum(axis=(0, 1))).any())
         longest = max(longest, float(np.where(wrapped.any(axis=(0, 1)), length, 0.0).max()))
         found.append(replace(table, error=np.where(wrapped, 0.0, table.error)))
-    lost = (2 * counts[:, 1] > counts[:, 0]).any()
-    return found, 0 if lost else int(counts[:, 1].sum()), longest
+    return found, 0 if lost else count, longest
 
 
 def _is_lost(tables: Sequence[Table], output: OutputDrift, budget: DriftBudget) -> bool:
