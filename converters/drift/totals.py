@@ -191,8 +191,9 @@ def _measure_numbers(
     masked = None
     if task is not None and kind in (Kind.ANGLE, Kind.QUATERNION):
         reference, candidate = aligned(reference, candidate, task)
+    low, high = (reduced.reduce(reference, axis=None, initial=start) for reduced, start in _ENDS)
     if kind is Kind.CLASSIFICATION:
-        reference, candidate, masked = without_masks(reference, candidate, axis)
+        reference, candidate, masked = without_masks(reference, candidate, axis, low)
     found: TotalsFields = {
         "detections": kind is Kind.DETECTION or (kind is None and are_boxes(reference)),
         "normalized": False,
@@ -204,7 +205,6 @@ def _measure_numbers(
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
-    low, high = (reduced.reduce(reference, axis=None, initial=start) for reduced, start in _ENDS)
     found["unit"] = bool(low >= 0 and high <= 1)
     one, other = reference, candidate
     if masked is not None:
