@@ -135,7 +135,9 @@ def _stand_ins(reference: np.ndarray, candidate: np.ndarray, known: np.ndarray) 
 
 
 def as_signal(table: Table) -> Table:
-    """One row of many columns, such as a forecast, as places of one column."""
+    """One row of many columns, such as a forecast, as places of one column; others as they are."""
+    if table.reference.shape[1] > 1 or len(table.columns) <= FEW_COLUMNS:
+        return table
     sides = (each.transpose(0, 2, 1) for each in (table.reference, table.error, table.known))
     one = np.zeros(1, int)
     return Table(*sides, one, one, table.places, (*table.shape, 1))

@@ -162,7 +162,7 @@ def views_of(
     found = [*_between_samples(tables, samples, own), *_between_columns(tables, samples)]
     found += _between_places(tables, samples)
     found += _wrong_samples(tables, samples, own)
-    signals = _signals(tables)
+    signals = [as_signal(table) for table in tables]
     if all(table.reference.shape[1] >= _FEWEST for table in signals):
         found += _wrong_samples([_within(table) for table in signals], samples, own)
     if by_place:
@@ -284,16 +284,6 @@ def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
             found.append(sums.view(BETWEEN_PLACES, unit, worst, samples))
     if found:
         yield max(found, key=lambda view: view.loss)
-
-
-def _signals(tables: Sequence[Table]) -> list[Table]:
-    """The tables, a row of many columns as places of one column."""
-    return [
-        as_signal(table)
-        if table.reference.shape[1] == 1 and len(table.columns) > FEW_COLUMNS
-        else table
-        for table in tables
-    ]
 
 
 def _within(table: Table) -> Table:

@@ -59,7 +59,8 @@ def test_places_are_counted_through_rows_that_are_not_whole():
     assert (table.reference[3, 0] == counted(40, 500)[3].ravel()[table.places]).all()
     (table,) = tables_of(evidence(counted(3, 5, 8), axis=1))
     assert (table.shape, table.places.tolist()) == ((5, 8, 3), [0, 1, 2])
-    assert as_signal(table).reference.shape == (12, 3, 40)
+    assert as_signal(table) is table
+    assert as_signal(tables_of(evidence(counted(300)))[0]).reference.shape == (12, 300, 1)
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf])
