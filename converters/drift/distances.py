@@ -45,11 +45,6 @@ class Distances:
     reference_sq: np.ndarray
 
 
-def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """The fields of `totals.Totals` that measure distance; see `measure_distances`."""
-    return measure_distances(reference, candidate).fields
-
-
 def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances:
     """Measures distances.
 

@@ -10,24 +10,6 @@ from tfmp.shared.numerics import FLOAT16
 TOP_K = 5
 
 
-def scores(reference: np.ndarray, candidate: np.ndarray, axis: int, unit: bool) -> TotalsFields:
-    """The fields of `totals.Totals` that read an output as scores of classes.
-
-    Args:
-        reference: floating values, batch axis first.
-        candidate: values of the same shape.
-        axis: the axis of the classes.
-        unit: whether all values lie in [0, 1].
-    """
-    found: TotalsFields = {"normalized": False}
-    if reference.ndim > 1 and reference.shape[axis] > 1:
-        if unit:
-            found |= _divergence(*(np.moveaxis(each, axis, -1) for each in (reference, candidate)))
-        if reference.ndim == 2:
-            found |= top_k(reference, candidate)
-    return found
-
-
 # Vectors of more scores have no offset to speak of, and take too long.
 _MOST_CENTRED = 2**16
 
@@ -114,7 +96,7 @@ def without_nan(
 _PIECE = 2**16
 
 
-def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+def divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """KL(reference || candidate) over the last axis, nats, if every row of it adds up to 1.
 
     Both are floored at the smallest positive FP16 value, below which FP16 has nothing to say;
@@ -148,7 +130,7 @@ def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
 
 def top_k(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """How many of the reference's best classes the candidate has, too, of (samples, classes)."""
-    if reference.shape[1] <= TOP_K:
+    if reference.ndim != 2 or reference.shape[1] <= TOP_K:
         return {}
     best = _best(reference)
     # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.

@@ -21,7 +21,8 @@ from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import (
     centred,
-    scores,
+    divergence,
+    top_k,
     without_masks,
     without_nan,
 )
@@ -217,7 +218,9 @@ def _measure_numbers(
         if kind in (None, Kind.CLASSIFICATION):
             one, other = without_nan(reference, candidate, axis)
     if kind is Kind.CLASSIFICATION:
-        found |= scores(one, other, axis, found["unit"])
+        if found["unit"] and one.ndim > 1 and one.shape[axis] > 1:
+            found |= divergence(*(np.moveaxis(each, axis, -1) for each in (one, other)))
+        found |= top_k(one, other)
         if not found["normalized"]:
             error_sq, reference_sq = centred(
                 reference, candidate, axis, error_sq, reference_sq, masked

@@ -252,15 +252,15 @@ def _stepped(table: Table, axis: int, gap: int = 1) -> Table:
     after = np.searchsorted(numbers, numbers + gap * stride) % len(numbers)
     inside = numbers // stride % table.shape[axis] < table.shape[axis] - gap
     here = np.flatnonzero(inside & (numbers[after] == numbers + gap * stride))
-    sides = table.reference, table.error, table.known, np.abs(table.reference)
+    sides = table.reference, table.error, table.known
     first, then = (
         [each.take(at, axis=2 if last else 1) for each in sides] for at in (here, after[here])
     )
     known = first[2] & then[2]
-    reference, error, larger = (
-        np.where(known, each, 0.0)
-        for each in (then[0] - first[0], then[1] - first[1], np.maximum(first[3], then[3]))
-    )
+    reference, error = then[0] - first[0], then[1] - first[1]
+    larger = np.maximum(np.abs(first[0]), np.abs(then[0]))
+    if not known.all():
+        reference, error, larger = (each * known for each in (reference, error, larger))
     chosen = {"columns" if last else "rows": (table.columns if last else table.rows)[here]}
     return replace(table, reference=reference, error=error, known=known, terms=larger, **chosen)
 
