@@ -138,9 +138,11 @@ def as_signal(table: Table) -> Table:
     """One row of many columns, such as a forecast, as places of one column; others as they are."""
     if table.reference.shape[1] > 1 or len(table.columns) <= FEW_COLUMNS:
         return table
-    sides = (each.transpose(0, 2, 1) for each in (table.reference, table.error, table.known))
+    reference, error, known = (
+        each.transpose(0, 2, 1) for each in (table.reference, table.error, table.known)
+    )
     one = np.zeros(1, int)
-    return Table(*sides, one, one, table.places, (*table.shape, 1))
+    return Table(reference, error, known, one, one, table.places, (*table.shape, 1))
 
 
 def first_axis(evidence: Evidence, without: np.ndarray | None = None) -> list[Table]:
