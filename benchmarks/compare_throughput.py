@@ -16,10 +16,8 @@ without emulation on both sides, of FP32 and of FP16 weights, with 4 samples at 
 of processes of their own; the goal is at most 1 GB beyond running the models.
 """
 
-import argparse
 import json
 import multiprocessing
-import os
 import re
 import statistics
 import tempfile
@@ -30,7 +28,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from scaffold import parser
+
+GOAL = 1.15
 
 import keras
 import numpy as np
@@ -40,7 +40,6 @@ from tfmp.converters.drift.compare import Comparison
 from tfmp.converters.runners import OnnxRunner, TensorFlowRunner, onnx_runner
 from tfmp.converters.samples.data import open_data
 
-GOAL = 1.15
 BATCH = 32
 
 # Samples of the segmenter.
@@ -223,11 +222,11 @@ MODELS = (classifier, encoder, block)
 
 def main() -> None:
     """Prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--samples", type=int, default=1024)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", metavar="FILE")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--samples", type=int, default=1024)
+    given.add_argument("--rounds", type=int, default=7)
+    given.add_argument("--json", metavar="FILE")
+    options = given.parse_args()
     results = [measure(build(), options.samples, options.rounds) for build in MODELS]
     results.append(segmentation(options.rounds))
     print(

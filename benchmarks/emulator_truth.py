@@ -10,10 +10,7 @@ Run: python benchmarks/emulator_truth.py [--rows FILE] [--only WORD]
 A FILE of rows keeps each model's results; models that it has are not measured again.
 """
 
-import argparse
-import importlib.metadata
 import json
-import os
 import sys
 import tempfile
 from collections import Counter
@@ -21,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "emulator-truth.md"
-sys.path[:0] = [str(ROOT / folder) for folder in ("tests/support", "samples", "benchmarks")]
+from scaffold import DOCS, ROOT, parser, versions
+
+PAGE = DOCS / "emulator-truth.md"
+sys.path.append(str(ROOT / "samples"))
 
 import numpy as np
 import onnx
@@ -33,7 +30,7 @@ from corpus import corpus
 from drift_line import fit
 from fp16_oracles import ORACLES
 from oracle_verdicts import Measured, measured, oracle_rows
-from pages import write_page
+from pages import line, table, write_page
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.drift import binomial_bounds
@@ -183,16 +180,12 @@ def page(rows: Sequence[Row]) -> str:
     false_pass = [row.name for row in rows if row.name in lost and row.verdict == "PASS"]
     false_fail = [row.name for row in rows if row.name not in lost and row.verdict == "FAIL"]
     _, bound = binomial_bounds(len(false_pass), len(lost), CONFIDENCE)
-    versions = ", ".join(
-        f"{name} {importlib.metadata.version(name)}"
-        for name in ("onnx", "numpy", "tensorflow", "jax")
-    )
     return "\n".join(
         [
             "# The emulator against the truth",
             "",
             "Written by `python benchmarks/emulator_truth.py` with "
-            f"{versions}; {len(rows)} models.",
+            f"{versions(('onnx', 'numpy', 'tensorflow', 'jax'))}; {len(rows)} models.",
             "",
             f"Of the {len(lost)} files that an oracle loses, {len(false_pass)} get a PASS by "
             f"default{_listed(false_pass)}: the rate of such PASSes is at most {bound:.1%} "
@@ -206,25 +199,19 @@ def page(rows: Sequence[Row]) -> str:
             f"whose drift is past {LEAST:.0e}. The slope is of a line through the logarithms; two "
             "of three models lie within the spread about it, as a factor. The ratio is a median.",
             "",
-            "| oracle | models | predicted / measured | smallest | largest | slope | spread |",
-            "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-            *(line for oracle in oracles for line in _fit_line(rows, oracle)),
+            table([_FITTED, *(row for oracle in oracles for row in _fitted(rows, oracle))]),
             "",
             *_outside_lines(rows, oracles),
             "## Verdicts",
             "",
-            "| oracle | its verdict | PASS | INCONCLUSIVE | FAIL |",
-            "| --- | --- | ---: | ---: | ---: |",
-            *(line for oracle in oracles for line in _confusion(rows, oracle)),
+            table([_JUDGED, *(row for one in oracles for row in _confusion(rows, one))], words=2),
             "",
             "The columns are tfmp's verdicts by default: for any runtime, on CUDA and WebGPU, too. "
             "An oracle's verdict is by the same rules, on its outputs for up to 320 samples.",
             "",
             "## Models",
             "",
-            f"| model | kind | verdict | emulated | {' | '.join(oracles)} |",
-            f"| --- | --- | --- | ---: |{' ---: |' * len(oracles)}",
-            *(_model_line(row, oracles) for row in rows),
+            table([(*_MODEL, *oracles), *(_cells(row, oracles) for row in rows)], words=3),
             "",
         ]
     )
@@ -278,41 +265,43 @@ def _outside_lines(rows: Sequence[Row], oracles: Sequence[str]) -> list[str]:
     ]
 
 
-def _fit_line(rows: Sequence[Row], oracle: str) -> Iterator[str]:
+def _fitted(rows: Sequence[Row], oracle: str) -> Iterator[list[str]]:
     sound = [row for row in rows if row.ratio(oracle) is not None]
     ratios = [row.ratio(oracle) or 0.0 for row in sound]
     truth = [row.drifts[oracle] or 0.0 for row in sound]
     line = fit((ratio * drift, drift) for ratio, drift in zip(ratios, truth, strict=True))
-    if line is None:
-        return
-    yield (
-        f"| {oracle} | {line.count} | {line.ratio:.2f} | {min(ratios):.2f} | {max(ratios):.2f} | "
-        f"{line.slope:.2f} | {line.spread:.2f} |"
-    )
+    if line is not None:
+        figures = (line.ratio, min(ratios), max(ratios), line.slope, line.spread)
+        yield [oracle, str(line.count), *(f"{figure:.2f}" for figure in figures)]
 
 
-def _confusion(rows: Sequence[Row], oracle: str) -> Iterator[str]:
+def _confusion(rows: Sequence[Row], oracle: str) -> Iterator[list[str]]:
     counted = Counter((row.verdicts.get(oracle), row.verdict) for row in rows)
-    for truth in ("PASS", "INCONCLUSIVE", "FAIL"):
-        cells = " | ".join(str(counted[truth, own]) for own in ("PASS", "INCONCLUSIVE", "FAIL"))
-        yield f"| {oracle} | {truth} | {cells} |"
+    for truth in _JUDGED[2:]:
+        yield [oracle, truth, *(str(counted[truth, own]) for own in _JUDGED[2:])]
 
 
-def _model_line(row: Row, oracles: Sequence[str]) -> str:
-    cells = []
+def _cells(row: Row, oracles: Sequence[str]) -> list[str]:
+    cells = [row.name, row.kind, row.verdict, f"{row.emulated:.1e}"]
     for oracle in oracles:
         drift = row.drifts.get(oracle)
         lost = " (FAIL)" if row.verdicts.get(oracle) == "FAIL" else ""
         cells.append("" if drift is None else f"{drift:.1e}{lost}")
-    return f"| {row.name} | {row.kind} | {row.verdict} | {row.emulated:.1e} | {' | '.join(cells)} |"
+    return cells
+
+
+# Headings of the page's tables.
+_FITTED = "oracle, models, predicted / measured, smallest, largest, slope, spread".split(", ")
+_JUDGED = ("oracle", "its verdict", "PASS", "INCONCLUSIVE", "FAIL")
+_MODEL = ("model", "kind", "verdict", "emulated")
 
 
 def main() -> None:
     """Measures and writes the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=Path, help="file that keeps the results")
-    parser.add_argument("--only", default="", help="print rows whose name has this, write no page")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--rows", type=Path, help="file that keeps the results")
+    given.add_argument("--only", default="", help="print rows whose name has this, write no page")
+    options = given.parse_args()
     kept = {}
     if options.rows and options.rows.exists():
         kept = {row["name"]: Row(**row) for row in map(json.loads, options.rows.open())}
@@ -330,7 +319,7 @@ def main() -> None:
                 with options.rows.open("a") as file:
                     file.write(json.dumps(asdict(kept[name])) + "\n")
         rows.append(kept[name])
-        print(_model_line(kept[name], list(kept[name].drifts)), file=sys.stderr, flush=True)
+        print(line(_cells(kept[name], list(kept[name].drifts))), file=sys.stderr, flush=True)
     if not options.only:
         write_page(PAGE, page(rows))
 

@@ -9,7 +9,7 @@ that an interrupted run goes on. Writes docs/experiments.md, which says what the
 import platform
 import sys
 
-from pages import line, write_page
+from pages import table, write_page
 from scaffold import DOCS, parser
 
 from tfmp.experiment import TASKS, compare
@@ -47,16 +47,16 @@ def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds:
         f"({platform.machine()}), {versions}.",
         "Times and memory of 16-bit types on a processor say nothing of a GPU.",
         "",
-        "| task | metric | ship | mixed_float16 | float16 | float16 with loss scaling |",
-        "|---|---|---|---|---|---|",
     ]
+    shipped = ["task, metric, ship, mixed_float16, float16, float16 with loss scaling".split(", ")]
     for report in reports:
         by_name = {result.arm.name: result for result in report.results}
         best = report.shipped
         row = [report.task["name"], report.task["metric"], best.arm.name if best else "nothing yet"]
         row += [_short(report, by_name[name]) for name in ARMS]
-        lines.append(line(row))
-    lines += ["", *_table([ROW, *(row for report in reports for row in _rows(report))])]
+        shipped.append(row)
+    lines += [table(shipped, words=len(shipped[0])), ""]
+    lines += [table([ROW, *(row for report in reports for row in _rows(report))], words=len(ROW))]
     lines += [
         "",
         "## What the loss scale does to one run",
@@ -67,20 +67,12 @@ def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds:
         "training.",
         "",
     ]
-    heading = "task, arm, metric, difference, finding, step, skipped, last scale, vanish"
-    lines += _table(
-        [
-            heading.split(", "),
-            *(row for report in scaled for row in _scaled_rows(report)),
-        ]
+    heading = "task, arm, metric, difference, finding, step, skipped, last scale, vanish".split(
+        ", "
     )
+    rows = (row for report in scaled for row in _scaled_rows(report))
+    lines.append(table([heading, *rows], words=len(heading)))
     return "\n".join(lines) + "\n"
-
-
-def _table(rows: list[list[str]]) -> list[str]:
-    heading, *others = rows
-    table = [heading, ["---"] * len(heading), *others]
-    return [line(row) for row in table]
 
 
 def _rows(report: ExperimentReport) -> list[list[str]]:

@@ -8,14 +8,13 @@ roofline: each node moves its operands and results, or multiplies, whichever tak
 is fused with another, which would make the edges cheaper.
 """
 
-import argparse
 import math
-import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from scaffold import parser
+
+BATCHES = (1, 32)
 
 import keras
 import onnx
@@ -27,7 +26,6 @@ from tfmp.converters.onnx.export import export_onnx, with_rewrites
 from tfmp.converters.onnx.fp16 import to_fp16
 from tfmp.converters.onnx.graph import PRODUCTS, depth_of, nodes_of
 
-BATCHES = (1, 32)
 # Bytes and multiply-adds a second in FP16 and FP32, from NVIDIA's data sheets.
 CARDS = {"T4": (320e9, 65e12 / 2, 8.1e12 / 2), "H100": (3350e9, 989e12 / 2, 67e12 / 2)}
 _RECURRENT = ("GRU", "LSTM", "RNN")
@@ -197,19 +195,18 @@ def row(name: str, build: Callable[[], keras.Model]) -> list[str]:
     ]
 
 
-def main() -> int:
+def main() -> None:
     """Prints a row for each model."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", default="", help="a word of the models' names")
-    only = parser.parse_args().only
+    given = parser(__doc__)
+    given.add_argument("--only", default="", help="a word of the models' names")
+    only = given.parse_args().only
     heads = [f"{card}, batch {batch}" for batch in BATCHES for card in CARDS]
     columns = ["model", "kB", "more bytes", "casts", "multiply-adds in FP32", *heads]
     print(f"| {' | '.join(columns)} |\n| --- |{' ---: |' * (len(columns) - 1)}")
     for name, build in MODELS.items():
         if only in name:
             print(f"| {' | '.join(row(name, build))} |", flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,7 +9,7 @@ AutoCast joins where `--modelopt` (or MODELOPT_PYTHON) names the Python of an en
 `nvidia-modelopt[onnx]`.
 """
 
-import argparse
+import math
 import os
 import sys
 import tempfile
@@ -19,9 +19,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+from scaffold import DOCS, distance, parser
+
+PAGE = DOCS / "fp16-onnx-peers.md"
 
 import backend_nodes
 import fp16_passes
@@ -30,6 +30,7 @@ import onnx
 import onnx_ir as ir
 from corpus import Case, corpus
 from fp16_passes import Pass, Sample
+from pages import table
 from quiet import quiet
 
 from tfmp.converters.intake.source import OnnxSource
@@ -38,7 +39,6 @@ from tfmp.converters.onnx.export.export import export_onnx
 from tfmp.converters.onnx.fp16.rewriter import computes_in_half, prepare
 from tfmp.converters.shared.sessions import cpu_session
 
-PAGE = ROOT / "docs" / "fp16-onnx-peers.md"
 # As `DriftBudget`: what a sound deep model stays under.
 SOUND_REL_L2 = 1e-2
 # Seconds between two passes that are the clock's and the machine's, not theirs.
@@ -145,7 +145,8 @@ def measure(way: Pass, sample: Sample) -> Result:
             file_seconds, size = to_file(way, sample)
     except Exception as error:  # whatever a pass, the checker or ONNX Runtime raises
         return Result(fault=f"{stage} ({type(error).__name__})")
-    drift = max(relative(e, r) for e, r in zip(expected, received, strict=True))
+    drift = distance(expected, received)
+    drift = math.inf if math.isnan(drift) else drift
     changed = changed_constants(model, converted)
     return Result("", casts(converted), size, seconds, file_seconds, drift, changed, half)
 
@@ -181,18 +182,6 @@ def _constants(model: onnx.ModelProto) -> dict[str, np.ndarray]:
         for name, tensor in tensors.items()
         if tensor.data_type in wanted
     }
-
-
-def relative(expected: np.ndarray, received: np.ndarray) -> float:
-    """Relative L2 distance; infinite where finite values were lost, or integers differ."""
-    if expected.shape != received.shape:
-        return float("inf")
-    if expected.dtype.kind != "f":
-        return 0.0 if np.array_equal(expected, received) else float("inf")
-    if not np.array_equal(np.isfinite(expected), np.isfinite(received)):
-        return float("inf")
-    error = np.subtract(expected, received, dtype=np.float64)
-    return float(np.linalg.norm(error) / max(np.linalg.norm(expected), 1e-30))
 
 
 def node_counts() -> dict[str, Counter]:
@@ -232,20 +221,17 @@ def leads(row: Row, name: str, column: str, rivals: list[str]) -> bool:
     return all(value(own) <= value(other) + SLACK.get(column, 0) for other in others if other)
 
 
-def summary(rows: list[Row], names: list[str]) -> list[str]:
-    """A line for each pass: on how many models it is valid and leads."""
-    lines = [
-        f"| pass | valid, of {len(rows)} | " + " | ".join(f"leads: {c}" for c in COLUMNS) + " "
-        f"| drift under {SOUND_REL_L2:g} | constants changed |",
-        "| --- |" + " ---: |" * (len(COLUMNS) + 3),
-    ]
+def summary(rows: list[Row], names: list[str]) -> str:
+    """A row for each pass: on how many models it is valid and leads."""
+    heading = ["pass", f"valid, of {len(rows)}", *(f"leads: {column}" for column in COLUMNS)]
+    lines = [[*heading, f"drift under {SOUND_REL_L2:g}", "constants changed"]]
     for name in names:
         found = [result for row in rows if (result := row.valid(name))]
         won = [str(sum(leads(row, name, column, names) for row in rows)) for column in COLUMNS]
         sound = sum(result.drift <= SOUND_REL_L2 for result in found)
         changed = sum(result.changed for result in found)
-        lines.append(f"| {name} | {len(found)} | {' | '.join(won)} | {sound} | {changed} |")
-    return lines
+        lines.append([name, str(len(found)), *won, str(sound), str(changed)])
+    return table(lines)
 
 
 def page(rows: list[Row], names: list[str], command: str) -> list[str]:
@@ -255,28 +241,25 @@ def page(rows: list[Row], names: list[str], command: str) -> list[str]:
         "",
         f"Written by `{command}` with onnx {onnx.__version__}. {_INTRODUCTION}",
         "",
-        *summary(rows, names),
+        summary(rows, names),
     ]
 
 
 def node_lines() -> list[str]:
     """The part of the page on ONNX's backend node tests."""
     kinds = ("fp16", "fp32", "no float32", "failed", "not run", "invalid")
-    lines = ["", "## ONNX's backend node tests", "", _NODES, ""]
-    lines += ["| pass | " + " | ".join(kinds) + " |", "| --- |" + " ---: |" * len(kinds)]
-    for name, counts in node_counts().items():
-        lines.append(f"| {name} | " + " | ".join(str(counts[kind]) for kind in kinds) + " |")
-    return lines
+    rows = [(name, *(str(of[kind]) for kind in kinds)) for name, of in node_counts().items()]
+    return ["", "## ONNX's backend node tests", "", _NODES, "", table([("pass", *kinds), *rows])]
 
 
 def main() -> None:
     """Measures and writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", action="store_true", help="also the backend node tests")
-    parser.add_argument("--modelopt", default=os.environ.get("MODELOPT_PYTHON"))
-    parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
-    parser.add_argument("--models", default="", help="only these, separated by commas; no page")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--nodes", action="store_true", help="also the backend node tests")
+    given.add_argument("--modelopt", default=os.environ.get("MODELOPT_PYTHON"))
+    given.add_argument("--quick", action="store_true", help="leave out what takes minutes")
+    given.add_argument("--models", default="", help="only these, separated by commas; no page")
+    options = given.parse_args()
     wanted = set(filter(None, options.models.split(",")))
     found = corpus(slow=not options.quick)
     cases = {name: case for name, case in found.items() if not wanted or name in wanted}

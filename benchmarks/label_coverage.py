@@ -8,21 +8,19 @@ lies below the truth: a limit just below the truth would have passed. It is a wr
 lower bound lies above the truth. Reports state that each happens in at most 5 % of all runs.
 """
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import verdict_coverage
-from pages import write_page
+from scaffold import DOCS, parser
+from verdict_coverage import STATED, coverage_page, keep_outcomes, uncertainty
 
 from tfmp.converters.drift import CustomMetric, Task, with_metrics
 from tfmp.converters.drift.labels.book import LabelBook
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.sketch import MOST_ROWS
 
-PAGE = Path(__file__).parent.parent / "docs" / "label-coverage.md"
+PAGE = DOCS / "label-coverage.md"
 
 # As many as a table of single samples holds: the metrics of all of them are the truth.
 POPULATION = MOST_ROWS
@@ -178,16 +176,21 @@ class Outcome:
     high: int
 
     @property
+    def name(self) -> str:
+        """Of the population and the metric."""
+        return f"{self.scene.name}: {self.scene.metric}"
+
+    @property
     def over(self) -> bool:
         """Whether chance alone hardly explains that more runs are wrong than stated."""
         wrong = max(self.low if self.scene.primary else 0, self.high)
-        return wrong / self.runs > verdict_coverage.STATED + verdict_coverage.noise(self.runs)
+        return wrong / self.runs > STATED + uncertainty(self.runs)
 
-    def row(self) -> str:
-        """A row of the page's table."""
+    def row(self) -> list[str]:
+        """Cells of the page's table."""
         passed = f"{self.low / self.runs:.1%}" if self.scene.primary else "not stated"
         cells = [self.scene.name, self.scene.metric, f"{self.size:,}", f"{self.truth:.3g}"]
-        return f"| {' | '.join([*cells, passed, f'{self.high / self.runs:.1%}'])} |"
+        return [*cells, passed, f"{self.high / self.runs:.1%}"]
 
 
 def outcome_of(scene: Scene, size: int, runs: int) -> Outcome:
@@ -205,32 +208,17 @@ def outcome_of(scene: Scene, size: int, runs: int) -> Outcome:
 def page(found: Sequence[Outcome], command: str) -> str:
     """The page as Markdown."""
     runs = max(each.runs for each in found)
-    over = [
-        f"- {each.scene.name}: {each.scene.metric}, {each.size:,} samples"
-        for each in found
-        if each.over
-    ]
-    kept = f"{len(found) - len(over)} of {len(found)} rows keep to that"
-    return "\n".join(
-        [
-            "# How often bounds on metrics of labels are wrong",
-            "",
-            f"Written by `{command}`. Each row is of {runs:,} runs ({runs // _FEWER:,} of them",
-            f"for your own metrics), drawn from {POPULATION:,} samples whose true drop, or growth",
-            "of an error, is known. A wrong PASS has an upper bound below the truth, and a wrong",
-            "FAIL a lower bound above it. Reports state that each of them happens in at most",
-            f"{verdict_coverage.STATED:.0%} of all runs; the shares are uncertain by up to "
-            f"{verdict_coverage.noise(runs):.1%}. Only",
-            "a primary metric states that a candidate is within its limit.",
-            "",
-            *([f"{kept}; these do not:", "", *over] if over else [f"{kept}."]),
-            "",
-            "| population | metric | samples | truth | wrong PASS | wrong FAIL |",
-            "|---|---|---:|---:|---:|---:|",
-            *(each.row() for each in found),
-            "",
-        ]
+    told = (
+        f"Each row is of {runs:,} runs ({runs // _FEWER:,} of them for your own metrics), drawn "
+        f"from {POPULATION:,} samples whose true drop, or growth of an error, is known. A wrong "
+        "PASS has an upper bound below the truth, and a wrong FAIL a lower bound above it. Reports "
+        f"state that each of them happens in at most {STATED:.0%} of all runs; the shares are "
+        f"uncertain by up to {uncertainty(runs):.1%}. Only a primary metric states that a "
+        "candidate is within its limit."
     )
+    columns = ("population", "metric", "samples", "truth", "wrong PASS", "wrong FAIL")
+    title = "How often bounds on metrics of labels are wrong"
+    return coverage_page(title, told, columns, found, command)
 
 
 # A metric of one number is computed again for each group of samples: fewer runs by this factor.
@@ -239,22 +227,18 @@ _FEWER = 5
 
 def main() -> None:
     """Runs every scene and writes the page; a selection is only printed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("metrics", nargs="*", help="only these metrics")
-    asked = parser.parse_args()
-    found = []
-    for scene in scenes():
-        if asked.metrics and scene.metric not in asked.metrics:
-            continue
-        runs = asked.runs if scene.own is None else max(1, asked.runs // _FEWER)
-        for size in scene.sizes:
-            found.append(outcome_of(scene, size, runs))
-            print(found[-1].row(), "over" if found[-1].over else "", flush=True)
-    if found and not asked.metrics:
-        command = "python benchmarks/label_coverage.py"
-        command += f" --runs {asked.runs}" if asked.runs != parser.get_default("runs") else ""
-        write_page(PAGE, page(found, command))
+    given = parser(__doc__)
+    given.add_argument("--runs", type=int, default=1000)
+    given.add_argument("metrics", nargs="*", help="only these metrics")
+    asked = given.parse_args()
+    outcomes = (
+        outcome_of(one, size, asked.runs if one.own is None else max(1, asked.runs // _FEWER))
+        for one in scenes()
+        if not asked.metrics or one.metric in asked.metrics
+        for size in one.sizes
+    )
+    runs = "" if asked.runs == given.get_default("runs") else f" --runs {asked.runs}"
+    keep_outcomes(outcomes, None if asked.metrics else PAGE, page, runs)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +35,13 @@ def write_page(page: Path, text: str) -> None:
         return f"All {len(rows)} rows: [{name}.csv](tables/{name}.csv).\n"
 
     page.write_text(_TABLE.sub(moved, text), encoding="utf-8")
+
+
+def table(rows: Sequence[Sequence[str]], words: int = 1) -> str:
+    """A table in Markdown, its heading first; the columns behind the first `words` are numbers."""
+    heading, *others = rows
+    rule = ["---" if place < words else "---:" for place in range(len(heading))]
+    return "\n".join(map(line, (heading, rule, *others)))
 
 
 def line(row: Iterable[str]) -> str:

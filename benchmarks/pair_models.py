@@ -6,21 +6,14 @@ differences of large numbers. Those of `fp16_edges.py` come to both. Needs the c
 tests/support/.
 """
 
-import os
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import fp16_edges
 import keras
 import numpy as np
 from keras import layers, ops
 from sklearn import datasets
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from task_models import shapes
 
 SAMPLES = 1000

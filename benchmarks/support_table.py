@@ -17,7 +17,7 @@ PAGE = DOCS / "support.md"
 
 import keras
 import sweep
-from pages import line, write_page
+from pages import table, write_page
 from quiet import quiet
 
 from tfmp.converters.intake import open_source
@@ -115,18 +115,17 @@ def write(results: list[tuple[sweep.Row, Outcome, Outcome]]) -> None:
         f'last column is the result of `model.export(format="onnx")` of Keras {keras.__version__}',
         "for the same model.",
         "",
-        "| group | models | tfmp | Keras |",
-        "|---|---:|---:|---:|",
     ]
+    counts = [["group", "models", "tfmp", "Keras"]]
     for group in dict.fromkeys(row.group for row, _, _ in results):
         mine = [(a, b) for row, a, b in results if row.group == group]
         right, theirs = (sum(pair[i].difference is not None for pair in mine) for i in (0, 1))
-        lines.append(f"| {group} | {len(mine)} | {right} | {theirs} |")
+        counts.append([group, *map(str, (len(mine), right, theirs))])
     rows = [(row.group, row.name, str(mine), str(theirs)) for row, mine, theirs in results]
     for group, names in sweep.NOT_SWEPT.items():
         rows += [(group, name, f"{NOT_SWEPT}{reason}", "") for name, reason in names.items()]
-    lines += ["", "| group | model | tfmp | Keras |", "|---|---|---|---|"]
-    write_page(PAGE, "\n".join([*lines, *map(line, rows)]) + "\n")
+    whole = table([("group", "model", "tfmp", "Keras"), *rows], words=4)
+    write_page(PAGE, "\n".join([*lines, table(counts), "", whole]) + "\n")
     worse = [str(row) for row, a, b in results if a.difference is None and b.difference is not None]
     print("rows where Keras's exporter is right and ours is not:", worse or "none")
 

@@ -30,7 +30,7 @@ PAGE = DOCS / "tflite-peers.md"
 
 import keras
 from corpus import Case, corpus
-from pages import write_page
+from pages import table, write_page
 from tflite_table import FORCED, WRONG, cell
 
 from tfmp.converters import open_source
@@ -285,9 +285,7 @@ def page(results: dict[str, dict[str, Result]], seconds: list[str], options: str
         "with the fixed batch to FP16. A file counts as *right* if plain LiteRT runs it and its",
         f"outputs are within {WRONG:g} (relative L2) of the model's.",
         "",
-        "| | " + " | ".join(TOOLS) + " |",
-        "| --- |" + " ---: |" * len(TOOLS),
-        *_summary(results),
+        table([("", *TOOLS), *_summary(results)]),
         "",
         *seconds,
         "## Model by model",
@@ -295,15 +293,13 @@ def page(results: dict[str, dict[str, Result]], seconds: list[str], options: str
         f"Each cell holds the drift on the CPU by default, the drift under {FORCED}, and the",
         "file size.",
         "",
-        "| model | " + " | ".join(TOOLS) + " |",
-        "| --- |" + " --- |" * len(TOOLS),
     ]
-    for name, row in results.items():
-        text.append(f"| {name} | " + " | ".join(str(row[tool]) for tool in TOOLS) + " |")
+    rows = [(name, *(str(row[tool]) for tool in TOOLS)) for name, row in results.items()]
+    text.append(table([("model", *TOOLS), *rows], words=1 + len(TOOLS)))
     return "\n".join(text) + "\n"
 
 
-def _summary(results: dict[str, dict[str, Result]]) -> list[str]:
+def _summary(results: dict[str, dict[str, Result]]) -> list[list[str]]:
     rows = list(results.values())
     counts = {
         f"right on the CPU, of {len(rows)}": lambda r: r.right,
@@ -311,9 +307,7 @@ def _summary(results: dict[str, dict[str, Result]]) -> list[str]:
         "names and order kept": lambda r: r.named and not r.fault,
     }
     text = [
-        f"| {title} | "
-        + " | ".join(str(sum(test(row[tool]) for row in rows)) for tool in TOOLS)
-        + " |"
+        [title, *(str(sum(test(row[tool]) for row in rows)) for tool in TOOLS)]
         for title, test in counts.items()
     ]
     # Means only over models that every tool converted, so that they compare the same things.
@@ -327,7 +321,7 @@ def _summary(results: dict[str, dict[str, Result]]) -> list[str]:
         for title, of in figures.items():
             known = [row for row in shared if not any(math.isnan(of(row[t])) for t in TOOLS)]
             means = (statistics.geometric_mean(of(row[tool]) for row in known) for tool in TOOLS)
-            text.append(f"| {title} | " + " | ".join(f"{mean:,.3g}" for mean in means) + " |")
+            text.append([title, *(f"{mean:,.3g}" for mean in means)])
     return text
 
 
@@ -359,16 +353,15 @@ def _timed(cases: dict[str, Case], folder: Path) -> list[str]:
         "second time, in a process where the converter may leak or crash; this costs a few",
         "seconds for any model.",
         "",
-        "| model | tfmp | Keras | ratio |",
-        "| --- | ---: | ---: | ---: |",
     ]
+    rows = [["model", "tfmp", "Keras", "ratio"]]
     for name in ("dense", "MobileNetV2", "ResNet50"):
         path = folder / f"{name}.keras"
         cases[name].make().save(path)
         best = commands(path, folder)
         ratio = best["tfmp"] / best["Keras"]
-        text.append(f"| {name} | {best['tfmp']:.1f} | {best['Keras']:.1f} | {ratio:.2f} |")
-    return [*text, ""]
+        rows.append([name, f"{best['tfmp']:.1f}", f"{best['Keras']:.1f}", f"{ratio:.2f}"])
+    return [*text, table(rows), ""]
 
 
 if __name__ == "__main__":

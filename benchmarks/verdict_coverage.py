@@ -8,23 +8,24 @@ of all runs (`confidence` is 0.95). A run draws samples, compares and judges the
 does. More metrics on labels are in `label_coverage.py`.
 """
 
-import argparse
 import re
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pages import write_page
+from pages import line, table, write_page
+from scaffold import DOCS, parser
 
 from tfmp.converters.drift import Comparison, DriftBudget, Task
 from tfmp.converters.drift.budget import VIEWS
 from tfmp.converters.drift.verdict import Check, Verdict, judge, overall
 from tfmp.converters.shared.tensors import TensorSpec
 
-PAGE = Path(__file__).parent.parent / "docs" / "verdict-coverage.md"
+PAGE = DOCS / "verdict-coverage.md"
 
 # The rate at which a statement may be wrong: 1 - DriftBudget().confidence.
 STATED = 0.05
@@ -93,14 +94,28 @@ class Outcome:
         self.wrong[overall([check.verdict for check in checks])] += 1
 
     @property
+    def name(self) -> str:
+        """Of the scene."""
+        return f"{self.scene.group}: {self.scene.name}"
+
+    @property
     def over(self) -> bool:
         """Whether chance alone hardly explains that more runs are wrong than stated."""
         return any(
-            self.wrong[said] / self.runs > STATED + noise(self.runs) for said in self.scene.says
+            self.wrong[said] / self.runs > STATED + uncertainty(self.runs)
+            for said in self.scene.says
         )
 
+    def row(self) -> list[str]:
+        """Cells of the page's table."""
+        shares = [
+            f"{self.wrong[said] / self.runs:.1%}" if said in self.scene.says else "not stated"
+            for said in (Verdict.PASS, Verdict.FAIL)
+        ]
+        return [self.scene.group, self.scene.name, f"{self.size:,}", *shares]
 
-def noise(runs: int) -> float:
+
+def uncertainty(runs: int) -> float:
     """Three standard deviations of a share of runs that is `STATED` in the long run."""
     return float(3 * (STATED * (1 - STATED) / runs) ** 0.5)
 
@@ -373,64 +388,53 @@ def outcome_of(scene: Scene, size: int, runs: int, seed: int = 0) -> Outcome:
     return found
 
 
-def row(found: Outcome) -> str:
-    """A row of the page's table."""
-    shares = [
-        f"{found.wrong[said] / found.runs:.1%}" if said in found.scene.says else "not stated"
-        for said in (Verdict.PASS, Verdict.FAIL)
-    ]
-    cells = [found.scene.group, found.scene.name, f"{found.size:,}", *shares]
-    return f"| {' | '.join(cells)} |"
+def coverage_page(
+    title: str, told: str, columns: Sequence[str], found: Sequence[Any], command: str
+) -> str:
+    """A page on outcomes, each with `name`, `size`, `over` and `row`: the conclusion first."""
+    over = [f"- {each.name}, {each.size:,} samples" for each in found if each.over]
+    kept = f"{len(found) - len(over)} of {len(found)} rows keep to the stated {STATED:.0%}"
+    lines = [f"# {title}", "", *([f"{kept}; these do not:", "", *over] if over else [f"{kept}."])]
+    rows = table([columns, *(each.row() for each in found)], words=2)
+    return "\n".join([*lines, "", f"Written by `{command}`. {told}", "", rows]) + "\n"
+
+
+def keep_outcomes(
+    outcomes: Iterable[Any], path: Path | None, page: Callable[[list[Any], str], str], options: str
+) -> None:
+    """Prints outcomes as they come, and writes their page; without a path there is none."""
+    found = []
+    for each in outcomes:
+        found.append(each)
+        print(line(each.row()), "over" if each.over else "", flush=True)
+    if path is not None:
+        write_page(path, page(found, f"python benchmarks/{Path(sys.argv[0]).name}{options}"))
 
 
 def page(found: Sequence[Outcome], command: str) -> str:
     """The page as Markdown."""
     runs = found[0].runs
-    over = [
-        f"- {each.scene.group}: {each.scene.name}, {each.size:,} samples"
-        for each in found
-        if each.over
-    ]
-    kept = f"{len(found) - len(over)} of {len(found)} rows keep to that"
-    return "\n".join(
-        [
-            "# How often verdicts are wrong",
-            "",
-            f"Written by `{command}`. The truth of each scene lies at the budget:",
-            f"{LIMIT:.0%} of all decisions change, or {CLASS_LIMIT:.0%} of the decisions for a",
-            f"class, or errors grow by {LIMIT:.0%}. There, a PASS and a FAIL are both chance, and",
-            "reports state that each of them",
-            f"happens in at most {STATED:.0%} of all runs. Each row is of {runs:,} runs, and its "
-            "shares",
-            f"are uncertain by up to {noise(runs):.1%}.",
-            "",
-            *([f"{kept}; these do not:", "", *over] if over else [f"{kept}."]),
-            "",
-            "| statement | how changes are distributed | samples | wrong PASS | wrong FAIL |",
-            "|---|---|---:|---:|---:|",
-            *map(row, found),
-            "",
-        ]
+    told = (
+        f"The truth of each scene lies at the budget: {LIMIT:.0%} of all decisions change, or "
+        f"{CLASS_LIMIT:.0%} of the decisions for a class, or errors grow by {LIMIT:.0%}. There, a "
+        "PASS and a FAIL are both chance, and reports state that each of them happens in at most "
+        f"{STATED:.0%} of all runs. Each row is of {runs:,} runs, and its shares are uncertain by "
+        f"up to {uncertainty(runs):.1%}."
     )
+    columns = ("statement", "how changes are distributed", "samples", "wrong PASS", "wrong FAIL")
+    return coverage_page("How often verdicts are wrong", told, columns, found, command)
 
 
 def main() -> None:
     """Runs every scene and writes the page; a selection is only printed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--group", metavar="REGEX", help="only statements that this fits")
-    options = parser.parse_args()
-    found = []
-    for scene in scenes():
-        if options.group and not re.search(options.group, scene.group):
-            continue
-        for size in scene.sizes:
-            found.append(outcome_of(scene, size, options.runs))
-            print(row(found[-1]), "over" if found[-1].over else "", flush=True)
-    if found and not options.group:
-        command = "python benchmarks/verdict_coverage.py"
-        command += f" --runs {options.runs}" if options.runs != parser.get_default("runs") else ""
-        write_page(PAGE, page(found, command))
+    given = parser(__doc__)
+    given.add_argument("--runs", type=int, default=2000)
+    given.add_argument("--group", metavar="REGEX", help="only statements that this fits")
+    options = given.parse_args()
+    chosen = (one for one in scenes() if re.search(options.group or "", one.group))
+    outcomes = (outcome_of(one, size, options.runs) for one in chosen for size in one.sizes)
+    runs = "" if options.runs == given.get_default("runs") else f" --runs {options.runs}"
+    keep_outcomes(outcomes, None if options.group else PAGE, page, runs)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,6 @@ the largest loss of each view of sound conversions, and which limit alone finds 
 many of them pass without it. So are the constructed pairs of tests/support/fp16_pairs.py.
 """
 
-import argparse
-import os
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+from scaffold import parser
+
+BATCH = 100
 
 from fp16_pairs import PAIRS
 from pair_models import BROKEN, SAMPLES, SOUND, Built, built
@@ -36,7 +34,6 @@ from tfmp.converters.samples.data import open_data
 
 LIMITS = ("rel_l2", "sample_rel_l2", *VIEWS, "flip_rate", "class_flip_rate")
 SIZES = (100, 300, SAMPLES)
-BATCH = 100
 
 # The two conversions, by `fp16_edges`.
 ENDS = {False: "both ends in FP32", True: "all in FP16"}
@@ -176,9 +173,9 @@ def measured(models: Mapping[str, Callable[[], Built]], only: str) -> list[Conve
 
 def main() -> None:
     """Prints all tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", default="", metavar="WORD", help="a word of the models' names")
-    only = parser.parse_args().only
+    given = parser(__doc__)
+    given.add_argument("--only", default="", metavar="WORD", help="a word of the models' names")
+    only = given.parse_args().only
     print(f"{'sound models':<44}" + "".join(f"{each:<22}" for each in ENDS.values()))
     sound = measured(SOUND, only)
     print("\nbroken models")

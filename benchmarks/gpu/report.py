@@ -24,7 +24,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from drift_line import fit
-from pages import write_page
+from pages import table, write_page
 from stage import SCHEMA, STAGES
 
 from tfmp.converters.drift import binomial_bounds
@@ -79,14 +79,6 @@ def confusion(pairs: Sequence[tuple[str, str]]) -> tuple[list[list[str]], str]:
         f"{wrong} of {passed} models that were foretold to pass fail on the card; at 95 % "
         f"confidence the rate is at most {100 * upper:.1f} %."
     )
-
-
-def table(rows: Sequence[Sequence[str]], right: int = 1) -> str:
-    """A Markdown table whose columns from `right` on are numbers."""
-    head, *body = rows
-    rule = ["---" if index < right else "---:" for index in range(len(head))]
-    lines = [head, rule, *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 # Sections, one for each stage: they take the stage's document and give Markdown.
@@ -189,7 +181,7 @@ def _latency_table(cases: Mapping[str, Document]) -> Iterator[str]:
     if len(rows) > 1:
         yield "### Time of a call\n"
         yield "Inputs and outputs stay on the card; the median of 15 calls.\n"
-        yield table(rows, right=1) + "\n"
+        yield table(rows, words=1) + "\n"
 
 
 def _gains(seconds: Sequence[float]) -> list[str]:
@@ -299,7 +291,7 @@ def half_section(document: Document, pictures: Path | None) -> Iterator[str]:
                         *(f"{found.ratio:.2f}", f"{found.spread:.2f}x"),
                     ]
                 )
-    yield table(rows, right=2) + "\n"
+    yield table(rows, words=2) + "\n"
 
 
 def sharing_section(document: Document, pictures: Path | None) -> Iterator[str]:
@@ -311,7 +303,7 @@ def sharing_section(document: Document, pictures: Path | None) -> Iterator[str]:
         way, _, pair = name.partition("/")
         together = case.get("together") or [case.get("streams", case.get("in_turn"))]
         rows.append([way, pair, _rates(case["alone"]), _rates(together)])
-    yield table(rows, right=2) + "\n"
+    yield table(rows, words=2) + "\n"
     found = measured(document).get("colocate", {})
     rows = [["jobs", "way of `tfmp colocate`", "steps", "speed", "memory"]]
     for group, told in found.get("groups", {}).items():
@@ -319,7 +311,7 @@ def sharing_section(document: Document, pictures: Path | None) -> Iterator[str]:
             speed, memory = f"{way['speed'][1]:.2f}x", bytes_text(way["memory"])
             rows.append([group, way["mode"], seconds_text(way["steps_s"]), speed, memory])
     if len(rows) > 1:
-        yield table(rows, right=2) + "\n"
+        yield table(rows, words=2) + "\n"
     absent = [
         f"{name}: {case['absent']}" for name, case in measured(document).items() if "absent" in case
     ]

@@ -20,7 +20,7 @@ from tfmp.converters.commands.inputs import (
     comparison_plan,
     model_request,
 )
-from tfmp.converters.commands.options import Asked, Intake, Shown, Written
+from tfmp.converters.commands.options import Asked, Intake, Limits, Shown, Written
 from tfmp.converters.commands.session import print_inspection, print_results, session
 from tfmp.converters.formats import Format, all_formats
 from tfmp.shared.wording import joined
@@ -95,12 +95,8 @@ def all_command(model: str, written: Written, intake: Intake, asked: Asked, show
 @main.command("validate", cls=options.Command, short_help="Measure the drift of converted files.")
 @click.argument("reference", metavar="REFERENCE", type=options.PATH)
 @click.argument("candidates", metavar="CANDIDATE...", nargs=-1, required=True, type=options.PATH)
-@options.intake
-@options.comparison
 @options.judged_for
-@options.force
-@options.shown
-@options.typed(intake=Intake, asked=Asked, shown=Shown)
+@options.takes(intake=Intake, asked=Asked, shown=Shown)
 def validate_command(
     reference: str,
     candidates: tuple[str, ...],
@@ -115,10 +111,10 @@ def validate_command(
     file is broken, but not that it is sound: the verdict is INCONCLUSIVE at best.
     """
     with session(shown) as progress:
-        check_graphs_differ(asked.reports, candidates)
+        check_graphs_differ(asked.report, candidates)
         plan = comparison_plan(asked, shown, target)
         request = model_request(reference, intake)
-        check_inputs_stay(asked.reports, request.files)
+        check_inputs_stay(asked.report, request.files)
         from tfmp.converters.validation import validate_files
 
         found = validate_files(request, list(candidates), asked.data, asked.labels, plan, progress)
@@ -129,9 +125,7 @@ def validate_command(
 
 @main.command("report", cls=options.Command, short_help="Judge and render a saved report again.")
 @click.argument("documents", metavar="DRIFT.json...", nargs=-1, required=True, type=options.PATH)
-@options.rejudging
-@options.shown
-@options.typed(asked=Asked, shown=Shown)
+@options.takes(asked=options.REJUDGED, shown=Shown)
 def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> None:
     """Judge and render a saved report again, without running anything.
 
@@ -143,7 +137,7 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
         from tfmp.converters.report import load, merge_reports
 
         check_reports(asked, shown)
-        check_inputs_stay(asked.reports, documents)
+        check_inputs_stay(asked.report, documents)
         DriftBudget.parse(asked.budget)
         report = merge_reports([load(path) for path in documents])
         if asked.budget:
@@ -154,39 +148,27 @@ def report_command(documents: tuple[str, ...], asked: Asked, shown: Shown) -> No
 
 
 @main.command("plan", cls=options.Command, short_help="Tell how many samples a verdict needs.")
-@options.planning
-@options.shown
-@options.typed(shown=Shown)
-def plan_command(
-    flip_rate: str | None,
-    accuracy_drop: str | None,
-    confidence: str,
-    samples: int | None,
-    shown: Shown,
-) -> None:
+@options.takes(limits=Limits, shown=Shown)
+def plan_command(limits: Limits, shown: Shown) -> None:
     """Tell how many samples a verdict needs, before there are any.
 
     A PASS has to be proven: with few samples, even a file that changes no answer is INCONCLUSIVE.
-    The first table has the numbers of samples with which a count of changes decides, the second one
-    those with which a file of some true rate of changes gets its PASS in most runs. For accuracy,
-    half of the answers that change are lost and half are gained, which leaves the accuracy as it
-    is.
+    The first table counts the changes that are seen, and the samples that a verdict then needs. The
+    second one has the true rate of changes, and the samples that make a PASS likely. For accuracy,
+    it assumes that as many answers are gained as lost.
     """
     with session(shown):
         from tfmp.converters.commands.plan import outlooks, print_outlooks
 
-        found = outlooks(flip_rate, accuracy_drop, confidence, samples)
-    print_outlooks(found, samples, shown)
+        found = outlooks(limits)
+    print_outlooks(found, limits.samples, shown)
 
 
 @main.command(
     "inspect", cls=options.Command, short_help="Find the values of MODEL that overflow in FP16."
 )
 @click.argument("model", metavar="MODEL", type=options.PATH)
-@options.intake
-@options.inspection
-@options.shown
-@options.typed(intake=Intake, asked=Asked, shown=Shown)
+@options.takes(intake=Intake, asked=options.AUDITED, shown=Shown)
 def inspect_command(model: str, intake: Intake, asked: Asked, shown: Shown) -> None:
     """Find the values of MODEL that would overflow or vanish in FP16, before it is converted.
 
@@ -198,11 +180,11 @@ def inspect_command(model: str, intake: Intake, asked: Asked, shown: Shown) -> N
         from tfmp.converters.inspection import inspect_model
         from tfmp.converters.report import check_audit_path, save_audit
 
-        check_paths(asked.reports, lambda path: check_audit_path(path, shown.force))
+        check_paths(asked.report, lambda path: check_audit_path(path, shown.force))
         request = model_request(model, intake)
-        check_inputs_stay(asked.reports, request.files)
+        check_inputs_stay(asked.report, request.files)
         audit = inspect_model(request, asked.data, progress)
-        for path in asked.reports:
+        for path in asked.report:
             save_audit(audit, path)
     print_inspection(audit, asked, shown)
     sys.exit(audit.exit_status)
@@ -220,12 +202,12 @@ def _convert(
     with session(shown) as progress:
         plan = comparison_plan(asked, shown, written.options.get("target", ()))
         request = model_request(model, intake)
-        check_inputs_stay(asked.reports, request.files)
+        check_inputs_stay(asked.report, request.files)
         from tfmp.converters.conversion import check_nothing_asked, convert_files, targets_of
 
         if asked.data is None:
             check_nothing_asked(
-                plan, labels=asked.labels, budget=asked.budget or None, report=asked.reports or None
+                plan, labels=asked.labels, budget=asked.budget or None, report=asked.report or None
             )
         targets = targets_of(
             request,
@@ -244,6 +226,6 @@ def _convert(
 
 
 def _saved(report: "DriftReport", asked: Asked) -> "DriftReport":
-    for path in asked.reports:
+    for path in asked.report:
         report.save(path)
     return report

@@ -119,26 +119,21 @@ def _check_keys(
 def _checked(path: str, option: click.Option, value: Any) -> Any:
     """The value if its type is the option's; click would turn a list into text, and yes into 1."""
     name = max(option.opts, key=len).removeprefix("--")
-    if option.multiple:
-        values = value if isinstance(value, list) else [value]
-        if all(isinstance(item, str) and "\0" not in item for item in values):
-            return values
-        expected = "a text or a list of texts, without NUL characters"
-    elif option.is_flag:
-        if isinstance(value, bool):
-            return value
-        expected = "true or false"
+    values = value if option.multiple and isinstance(value, list) else [value]
+    kind: type = str
+    expected = "a text without NUL characters"
+    if option.is_flag:
+        kind, expected = bool, "true or false"
     elif isinstance(option.type, Number):
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        expected = "a whole number"
-    else:
-        if isinstance(value, str) and "\0" not in value:
-            return value
-        expected = "a text without NUL characters"
-    raise InputError(
-        f"--config {path}: {name} is {value!r} ({type(value).__name__}); expected {expected}."
-    )
+        kind, expected = int, "a whole number"
+    elif option.multiple:
+        expected = "a text or a list of texts, without NUL characters"
+    # A bool is an int, too.
+    if not all(type(item) is kind and "\0" not in str(item) for item in values):
+        raise InputError(
+            f"--config {path}: {name} is {value!r} ({type(value).__name__}); expected {expected}."
+        )
+    return values if option.multiple else value
 
 
 def given_options(context: click.Context) -> dict[str, Any]:

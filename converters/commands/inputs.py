@@ -28,10 +28,10 @@ def model_request(model: str, intake: Intake) -> "ModelRequest":
         custom_modules=intake.custom_objects,
         unsafe_load=intake.unsafe_load,
         architecture=intake.architecture,
-        batch_size=intake.batch_size,
-        input_shapes=_named("--input-shape", _SHAPE, intake.input_shapes, _shape),
-        sample_axes=_named("--sample-axis", "NAME=AXIS, as in state=1", intake.sample_axes, int),
-        states=_named("--state", "INPUT=OUTPUT", intake.states),
+        batch_size=intake.batch,
+        input_shapes=_named("--input-shape", _SHAPE, intake.input_shape, _shape),
+        sample_axes=_named("--sample-axis", "NAME=AXIS, as in state=1", intake.sample_axis, int),
+        states=_named("--state", "INPUT=OUTPUT", intake.state),
         lean=True,
     )
 
@@ -117,8 +117,8 @@ def comparison_plan(asked: Asked, shown: Shown, targets: Sequence[str] = ()) -> 
         latency=_latency(asked),
         ray=asked.ray,
         workers=asked.workers,
-        tasks=_tasks(asked.tasks),
-        metric=asked.metrics,
+        tasks=_tasks(asked.task),
+        metric=asked.metric,
         sizes=_sizes(asked.sizes),
     )
     if plan.ray is not None:
@@ -149,7 +149,7 @@ def check_reports(asked: Asked, shown: Shown) -> None:
         path = check_path(text)
         check_output(path, path.suffix.lower(), shown.force)
 
-    check_paths(asked.reports, check)
+    check_paths(asked.report, check)
 
 
 def check_inputs_stay(reports: Sequence[str], inputs: Iterable[str | Path]) -> None:
@@ -200,7 +200,7 @@ def _explanation(asked: Asked, shown: Shown) -> bool | Path:
             raise InputError(
                 "--reproduce saves the error that --explain finds: give --explain, too."
             )
-        nodes = next(filter(shows_nodes, asked.reports), None)
+        nodes = next(filter(shows_nodes, asked.report), None)
         if nodes and asked.ray:
             raise InputError(
                 f"--report {nodes} shows errors of layers, which are not measured on Ray's "
@@ -209,8 +209,8 @@ def _explanation(asked: Asked, shown: Shown) -> bool | Path:
         return nodes is not None
     if asked.reproduce:
         folder = Path(asked.reproduce)
-    elif asked.reports:
-        first = asked.reports[0]
+    elif asked.report:
+        first = asked.report[0]
         folder = Path(first[: -len(suffix_of(first))] + ".reproduce")
     else:
         return True

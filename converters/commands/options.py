@@ -1,6 +1,6 @@
 """The options of `tfmp-convert`: fields of frozen objects, which declare their flags."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import wraps
 from typing import Any
@@ -25,26 +25,21 @@ PATH = click.Path()
 class Intake:
     """How the model is to be opened."""
 
-    batch_size: int | None = option(
-        None, "Batch size of the file [default: any; TFLite: 1].", metavar="N", flag="batch"
+    batch: int | None = option(
+        None, "Batch size of the file [default: any; TFLite: 1].", metavar="N"
     )
-    input_shapes: tuple[str, ...] = option(
+    input_shape: tuple[str, ...] = option(
         (),
         "Shape of an input with its batch axis, as in image=1,224,224,3. Repeatable.",
         metavar="NAME=SIZES",
-        flag="input-shape",
     )
-    sample_axes: tuple[str, ...] = option(
-        (),
-        "Axis of the samples, if not the first. Repeatable.",
-        metavar="NAME=AXIS",
-        flag="sample-axis",
+    sample_axis: tuple[str, ...] = option(
+        (), "Axis of the samples, if not the first. Repeatable.", metavar="NAME=AXIS"
     )
-    states: tuple[str, ...] = option(
+    state: tuple[str, ...] = option(
         (),
-        "Input that takes an OUTPUT of the call before; data holds sequences then. Repeatable.",
+        "Streaming: INPUT takes OUTPUT of the call before; --data holds sequences. Repeatable.",
         metavar="INPUT=OUTPUT",
-        flag="state",
     )
     signature: str | None = option(
         None, "Signature of a SavedModel [default: serving_default or serve].", metavar="NAME"
@@ -55,12 +50,14 @@ class Intake:
     unsafe_load: bool = option(False, "Run Lambda layers and other code of a file that you trust.")
     architecture: str | None = option(
         None,
-        "Builds the model whose weights MODEL holds: JSON of model.to_json(), or FILE.py:function "
-        "that returns it.",
+        "Architecture for weights alone: JSON of model.to_json(), or FILE.py:function.",
         metavar="FILE|FUNCTION",
     )
     max_memory: str | None = option(
-        None, "Memory to stop at [default: 90 %].", metavar="SIZE", callback=set_limit
+        None,
+        "Memory limit, as in 8G [default: 90 % of all].",
+        metavar="SIZE",
+        callback=set_limit,
     )
 
 
@@ -79,20 +76,19 @@ class Asked:
         None, "Labels that the data lacks: an .npy or .npz file.", metavar="FILE", path=True
     )
     budget: tuple[str, ...] = option(
-        (), "Limit, such as flip_rate=0.02. Repeatable.", metavar="NAME=VALUE"
+        (), "Limit to keep, such as flip_rate=0.02. Repeatable.", metavar="NAME=VALUE"
     )
-    reports: tuple[str, ...] = option(
+    report: tuple[str, ...] = option(
         (),
         "Drift report: .json, .html, .md, .xml (JUnit), .card.md or .nodes.json. Repeatable.",
         metavar="FILE",
-        flag="report",
         path=True,
     )
-    split: bool = option(False, "Measure export, weights and arithmetic apart.")
+    split: bool = option(False, "Measure drift of export, weights and arithmetic.")
     explain: bool = option(False, "Find the layer to blame and the worst samples.")
     reproduce: str | None = option(
         None,
-        "Folder for the worst node of --explain, with a script [default: beside the first report].",
+        "Folder for a script that shows the error of --explain [default: beside the first report].",
         metavar="DIR",
         path=True,
     )
@@ -109,36 +105,50 @@ class Asked:
     )
     latency: bool = option(False, "Time single calls.")
     latency_batch_sizes: str | None = option(
-        None, "Time calls of these sizes, and their memory.", metavar="N,N"
+        None, "Time calls of N samples each, and their memory.", metavar="N,N"
     )
     ray: str | None = option(
         None,
-        "Compare on workers of a Ray: local starts one here; auto and HOST:PORT take one that "
-        "runs.",
+        "Compare on a Ray cluster: local starts one here, auto or HOST:PORT joins one.",
         metavar="ADDRESS|local",
     )
-    workers: int | None = option(
-        None, "Workers for --ray [default: one for four CPUs].", metavar="N"
-    )
-    tasks: tuple[str, ...] = option(
+    workers: int | None = option(None, "Ray workers [default: one for four CPUs].", metavar="N")
+    task: tuple[str, ...] = option(
         (),
         "Meaning of an output: classification[:axis=A], multilabel, binary, regression, "
         "embedding, detection[:columns=0-3], tokens, ids, reconstruction, angle[:period=360], "
         "quaternion[:columns=0-3] or other. Repeatable.",
         metavar="OUTPUT=KIND",
-        flag="task",
     )
-    metrics: tuple[str, ...] = option(
+    metric: tuple[str, ...] = option(
         (),
-        "FILE.py:function of predictions and labels. Repeatable.",
+        "Metric of your own: FILE.py:function of predictions and labels. Repeatable.",
         metavar="FUNCTION",
-        flag="metric",
     )
     sizes: tuple[str, ...] = option(
         (),
-        "Sizes to judge on, too, number of samples first, as in tokens=4,6000: samples made of "
-        "the data's values, which can only make the verdict FAIL. Repeatable.",
+        "Also judge at these sizes, batch first (tokens=4,6000), on samples made of the data's "
+        "values, which can only FAIL. Repeatable.",
         metavar="INPUT=SIZE,...",
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits that `plan` finds numbers of samples for."""
+
+    flip_rate: str | None = option(
+        None,
+        "Largest share of decisions that may change [default: 0.01, unless another limit is "
+        "given].",
+        metavar="SHARE",
+    )
+    accuracy_drop: str | None = option(
+        None, "Largest drop of accuracy against labels, such as 0.01.", metavar="SHARE"
+    )
+    confidence: str = option("0.95", "One-sided confidence of each bound.", metavar="SHARE")
+    samples: int | None = option(
+        None, "Number of distinct samples that you have: also tell what these prove.", metavar="N"
     )
 
 
@@ -146,11 +156,18 @@ class Asked:
 class Shown:
     """The printing and replacing that is asked for."""
 
-    as_json: bool = option(False, "Print one JSON document on stdout.", flag="json")
+    json: bool = option(False, "Print one JSON document on stdout.")
     quiet: bool = option(False, "Print the verdict only, and no progress.", short="-q")
     verbose: bool = option(False, "Also print every check and note.", short="-v")
+    config: str | None = option(
+        None,
+        "Read options from a TOML file, by their long names.",
+        metavar="FILE",
+        path=True,
+        callback=load_config,
+    )
     save_config: str | None = option(
-        None, "TOML file for the options of this run.", metavar="FILE", path=True
+        None, "Write the options of this run to a TOML file.", metavar="FILE", path=True
     )
     force: bool = option(False, "Replace files that exist.")
 
@@ -176,12 +193,15 @@ HEADINGS = {
         *("precision", "repair", "keep_fp32", "target", "accumulate", "host_output_scaling"),
         *("fp16_io", "fp16_edges"),
     ),
-    "Judging": ("data", "labels", "sizes", "budget", "tasks", "metrics"),
+    "Judging": (
+        *("data", "labels", "sizes", "budget", "task", "metric"),
+        *("flip_rate", "accuracy_drop", "confidence", "samples"),
+    ),
     "Reports": (
-        *("reports", "as_json", "quiet", "verbose", "explain", "split", "reproduce"),
+        *("report", "json", "quiet", "verbose", "explain", "split", "reproduce"),
         *("latency", "latency_batch_sizes"),
     ),
-    "Shapes": ("batch_size", "input_shapes", "sample_axes", "states"),
+    "Shapes": ("batch", "input_shape", "sample_axis", "state"),
     "Loading": ("signature", "custom_objects", "architecture", "unsafe_load", "max_memory"),
     "Where to run": ("device", "emulate", "ray", "workers"),
 }
@@ -193,46 +213,17 @@ class Command(GroupedCommand):
     headings = HEADINGS
 
 
-def typed(**groups: type) -> Decorator:
-    """Hands a command its options as frozen objects, by the keyword of each."""
-
-    def apply(command: Any) -> Any:
-        @wraps(command)
-        def call(**given: Any) -> Any:
-            made: dict[str, Any] = {}
-            for keyword, kind in groups.items():
-                names = {item.name for item in fields(kind)} & set(given)
-                made[keyword] = kind(**{name: given.pop(name) for name in names})
-            return command(**given, **made)
-
-        return call
-
-    return apply
-
-
-def _options(*decorators: Decorator) -> Decorator:
-    """Several decorators as one, the first outermost."""
-
-    def apply(command: Any) -> Any:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return apply
-
-
 def _precision(formats: Sequence[Format]) -> Decorator:
     """The option of the precision, with the meaning of mixed for these formats."""
     mixing = joined([format.title for format in formats if "mixed" in format.precisions])
     told = "Precision of the file."
     if mixing:
-        told += f" mixed ({mixing}) keeps the fewest nodes in FP32 that the budget needs on --data"
-        told += "." if all("mixed" in format.precisions for format in formats) else ""
+        told += f" mixed ({mixing}) keeps the fewest nodes in FP32 that the budget needs on --data."
     for format in formats:
         if "mixed" not in format.precisions:
             flags = "".join(f" with --{name}" for name in format.instead_of_mixed)
             told += (
-                f"; {format.title} files are FP16, for mixed{flags}."
+                f" {format.title}: fp16, for mixed{flags}."
                 if mixing
                 else f" There is no bf16 and no mixed {format.title}: use fp16{flags}."
             )
@@ -241,52 +232,89 @@ def _precision(formats: Sequence[Format]) -> Decorator:
     )
 
 
-def _of_formats(formats: Sequence[Format]) -> Decorator:
-    """The options that the formats declare; a name that several of them have is one option."""
-    declared = {
-        item.name: (item, told) for one in formats for item, told in options_of(one.options)
-    }
-    return _options(*(_click_option(*about) for about in declared.values()))
+@dataclass(frozen=True)
+class Part:
+    """Some of the options of a dataclass.
 
-
-def _declared(kind: type, *names: str, **helps: str) -> Decorator:
-    """The options that fields of a dataclass declare.
-
-    Args:
+    Attributes:
         kind: the dataclass.
-        names: the fields; all without any.
-        helps: other help texts than those of the fields, by field.
+        helps: its fields, each with its help text here; "" for the field's own.
     """
-    return _options(
-        *(
-            _click_option(item, replace(told, help=helps.get(item.name, told.help)))
-            for item, told in options_of(kind)
-            if not names or item.name in names
-        )
-    )
+
+    kind: type
+    helps: Mapping[str, str]
+
+
+AUDITED = Part(
+    Asked,
+    {
+        "data": "Samples to measure ranges on, in any form that a conversion takes.",
+        "report": "File for the audit: .json, or .html with a picture of every range. Repeatable.",
+    },
+)
+
+REJUDGED = Part(Asked, {"budget": "", "report": ""})
+
+
+def takes(**groups: type | Part) -> Decorator:
+    """Gives a command the options of dataclasses, which it gets as objects by these keywords."""
+
+    def apply(command: Any) -> Any:
+        parts = {
+            key: one
+            if isinstance(one, Part)
+            else Part(one, {item.name: "" for item in fields(one)})
+            for key, one in groups.items()
+        }
+
+        @wraps(command)
+        def call(**given: Any) -> Any:
+            made = {
+                key: part.kind(**{name: given.pop(name) for name in part.helps})
+                for key, part in parts.items()
+            }
+            return command(**given, **made)
+
+        declared = [
+            _click_option(item, replace(told, help=part.helps[item.name] or told.help))
+            for part in parts.values()
+            for item, told in options_of(part.kind)
+            if item.name in part.helps
+        ]
+        return _decorated(call, declared)
+
+    return apply
+
+
+def _decorated(command: Any, decorators: Sequence[Decorator]) -> Any:
+    """The command with all of the decorators, the first outermost."""
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
 
 
 def _click_option(item: Field[Any], told: Option) -> Decorator:
     """One option as click has it."""
     flags = [f"--{(told.flag or item.name).replace('_', '-')}", *filter(None, [told.short])]
-    about: dict[str, Any] = {"help": told.help, "metavar": told.metavar}
-    about |= {"callback": told.callback} if told.callback else {}
+    about: dict[str, Any] = {
+        "help": told.help,
+        "metavar": told.metavar,
+        "callback": told.callback,
+        "is_eager": told.callback is not None,
+        "default": item.default,
+        "show_default": isinstance(item.default, str),
+        "multiple": isinstance(item.default, tuple),
+    }
     if isinstance(item.default, bool):
-        about = {"help": told.help, "is_flag": True}
+        about["is_flag"] = True
     elif told.choices:
-        about |= {"type": Choices(told.choices), "default": item.default, "show_default": True}
+        about["type"] = Choices(told.choices)
     elif item.type == int | None:
         about["type"] = Number()
     elif told.path:
         about["type"] = PATH
-    if isinstance(item.default, tuple):
-        about["multiple"] = True
     return click.option(*flags, item.name, **about)
 
-
-force = _declared(Shown, "force")
-
-intake = _declared(Intake)
 
 judged_for = click.option(
     "--target",
@@ -296,67 +324,11 @@ judged_for = click.option(
     "[default: that of the file, or ort-cuda].",
 )
 
-comparison = _declared(Asked)
-
-inspection = _options(
-    _declared(
-        Asked,
-        "data",
-        "reports",
-        data="Samples to measure ranges on, in the forms of a conversion.",
-        reports="File for the audit: .json, or .html with a picture of every range. Repeatable.",
-    ),
-    force,
-)
-
-rejudging = _options(_declared(Asked, "budget", "reports"), force)
-
-planning = _options(
-    click.option(
-        "--flip-rate",
-        metavar="SHARE",
-        help="Largest share of decisions that may change [default: 0.01, unless another limit is "
-        "given].",
-    ),
-    click.option(
-        "--accuracy-drop",
-        metavar="SHARE",
-        help="Largest drop of accuracy against labels, such as 0.01.",
-    ),
-    click.option(
-        "--confidence",
-        metavar="SHARE",
-        default="0.95",
-        show_default=True,
-        help="One-sided confidence of each bound.",
-    ),
-    click.option(
-        "--samples",
-        type=Number(),
-        metavar="N",
-        help="Number of distinct samples that there are: also tell what these can show.",
-    ),
-)
-
-shown = _options(
-    _declared(Shown, "as_json", "quiet", "verbose"),
-    click.option(
-        "--config",
-        type=PATH,
-        metavar="FILE",
-        is_eager=True,
-        expose_value=False,
-        callback=load_config,
-        help="TOML file with options by their long names.",
-    ),
-    _declared(Shown, "save_config"),
-)
-
 
 def converting(
     formats: Sequence[Format], *, metavar: str, written: str, required: bool = False
 ) -> Decorator:
-    """The argument and the options of a command that converts, as `typed` objects.
+    """The argument and the options of a command that converts.
 
     Args:
         formats: that it writes.
@@ -364,26 +336,23 @@ def converting(
         written: help on --output.
         required: whether --output is.
     """
-    names = {item.name for format in formats for item, _ in options_of(format.options)}
+    # A name that several formats have is one option.
+    declared = {about[0].name: about for one in formats for about in options_of(one.options)}
 
-    def gathered(command: Any) -> Any:
+    def apply(command: Any) -> Any:
         @wraps(command)
         def call(**given: Any) -> Any:
-            options = {name: given.pop(name) for name in names}
+            options = {name: given.pop(name) for name in declared}
             files = Written(given.pop("output"), given.pop("precision"), options)
             return command(**given, written=files)
 
-        return call
+        output: dict[str, Any] = {"metavar": metavar, "required": required, "help": written}
+        decorators = [
+            click.argument("model", metavar="MODEL", type=PATH),
+            click.option("-o", "--output", type=PATH, **output),
+            _precision(formats),
+            *(_click_option(*about) for about in declared.values()),
+        ]
+        return _decorated(takes(intake=Intake, asked=Asked, shown=Shown)(call), decorators)
 
-    return _options(
-        click.argument("model", metavar="MODEL", type=PATH),
-        click.option("-o", "--output", type=PATH, metavar=metavar, required=required, help=written),
-        _precision(formats),
-        force,
-        _of_formats(formats),
-        intake,
-        comparison,
-        shown,
-        gathered,
-        typed(intake=Intake, asked=Asked, shown=Shown),
-    )
+    return apply

@@ -1,25 +1,25 @@
 """`tfmp-convert plan`: the samples that verdicts need, as tables or one JSON document."""
 
-import json
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-import click
-
-from tfmp.converters.commands.options import Shown
-from tfmp.converters.commands.session import readers_may_leave
+from tfmp.converters.commands.options import Limits, Shown
+from tfmp.converters.commands.session import print_answer
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.options import check_count
-from tfmp.shared.reporting import Section, Table
+from tfmp.shared.report_files import JsonObject
+from tfmp.shared.reporting import Section, Table, print_section
+from tfmp.shared.wording import counted
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tfmp.converters.drift import DriftBudget
     from tfmp.converters.drift.verdict import Outlook
 
 
-def outlooks(
-    flip_rate: str | None, accuracy_drop: str | None, confidence: str, samples: int | None
-) -> "list[Outlook]":
+def outlooks(limits: Limits) -> "list[Outlook]":
     """What the limits that are asked for need; the default flip rate if none is.
 
     Raises:
@@ -28,16 +28,17 @@ def outlooks(
     from tfmp.converters.drift import DriftBudget
     from tfmp.converters.drift.verdict import accuracy_outlook, flip_outlook
 
-    budget = DriftBudget.parse(f"confidence={confidence}")
+    budget = DriftBudget.parse(f"confidence={limits.confidence}")
+    flip_rate, samples = limits.flip_rate, limits.samples
     if samples is not None:
         check_count("samples", samples)
-    if flip_rate is None and accuracy_drop is None:
+    if flip_rate is None and limits.accuracy_drop is None:
         flip_rate = str(budget.flip_rate)
     found = []
     if flip_rate is not None:
         found.append(flip_outlook(budget, _share("flip_rate", flip_rate, budget), samples))
-    if accuracy_drop is not None:
-        limit = _share("accuracy_drop", accuracy_drop, budget)
+    if limits.accuracy_drop is not None:
+        limit = _share("accuracy_drop", limits.accuracy_drop, budget)
         found.append(accuracy_outlook(budget, limit, samples))
     return found
 
@@ -53,37 +54,34 @@ def _share(name: str, text: str, budget: "DriftBudget") -> float:
 
 
 def print_outlooks(found: "Sequence[Outlook]", samples: int | None, shown: Shown) -> None:
-    """Prints the outlooks."""
-    with readers_may_leave():
-        if shown.as_json:
-            document = {"samples": samples} | {each.limit: each.to_dict() for each in found}
-            click.echo(json.dumps(document, indent=2, allow_nan=False))
-        elif not shown.quiet:
-            from rich.console import Console
+    """Prints the outlooks: the answers, and below them tables."""
 
-            from tfmp.shared.reporting import print_section
+    def document() -> JsonObject:
+        return {"samples": samples} | {each.limit: each.to_dict() for each in found}
 
-            console = Console(highlight=False)
-            for each in found:
-                limit = f"{each.limit} of at most {each.value:.4g}"
-                section = Section(
-                    f"{limit} ({each.confidence:.4g} confidence)",
-                    tables=(_counts(each), _truths(each, samples)),
-                    lines=() if samples is None else (_told(each, samples),),
-                )
-                print_section(section, console)
-                console.print()
-            console.print(
-                "Samples with the same inputs count once. A FAIL takes a little more where a "
-                "report makes several statements.",
-                style="dim",
-            )
+    def brief(console: "Console") -> None:
+        for each in found:
+            console.print(_told(each, samples), soft_wrap=True)
+
+    def whole(console: "Console") -> None:
+        for each in found:
+            limit = f"{each.limit} of at most {each.value:.4g} ({each.confidence:.4g} confidence)"
+            tables = (_counts(each), _truths(each, samples))
+            print_section(Section(limit, lines=(_told(each, samples),)), console)
+            print_section(Section("", tables=tables), console, titled=False)
+            console.print()
+        console.print("Samples with the same inputs count once.", style="dim")
+        if shown.verbose:
+            more = "A FAIL takes a little more where a report makes several statements."
+            console.print(more, style="dim")
+
+    print_answer(shown, document, brief, whole)
 
 
 def _counts(outlook: "Outlook") -> Table:
     flips = outlook.limit == "flip_rate"
     return Table(
-        ("flips seen" if flips else "answers lost, gained", "PASS from", "FAIL up to"),
+        ("flips" if flips else "lost, gained", "PASS from", "FAIL up to"),
         tuple(
             (
                 f"{seen.lost}" if flips else f"{seen.lost}, {seen.gained}",
@@ -92,31 +90,36 @@ def _counts(outlook: "Outlook") -> Table:
             )
             for seen in outlook.seen
         ),
+        f"Samples for a verdict, by the number of {'flips' if flips else 'answers'} seen",
     )
 
 
 def _truths(outlook: "Outlook", samples: int | None) -> Table:
     from tfmp.converters.drift.verdict import CHANCES
 
-    what = "true rate" if outlook.limit == "flip_rate" else "answers that change"
-    asked = [] if samples is None else [f"PASS with {samples:,} samples"]
+    what = "flips" if outlook.limit == "flip_rate" else "answers that change"
+    asked = [] if samples is None else [f"runs that PASS with {samples:,}"]
     rows = []
     for truth in outlook.chances:
         chance = [] if truth.chance is None else [f"{truth.chance:.1%}"]
         rows.append((f"{truth.rate:.4%}", *map(_samples, truth.samples), *chance))
-    return Table((what, *(f"{chance:.0%} PASS from" for chance in CHANCES), *asked), tuple(rows))
+    heading = ("true rate", *(f"PASS in {chance:.0%} of runs" for chance in CHANCES), *asked)
+    return Table(heading, tuple(rows), f"Samples for a PASS, by the true rate of {what}")
 
 
 def _samples(count: int | None) -> str:
     return "never" if count is None else f"{count:,}"
 
 
-def _told(outlook: "Outlook", samples: int) -> str:
-    def number(count: int) -> str:
-        what = "flip" if outlook.limit == "flip_rate" else "lost answer"
-        return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-    passes, fails = outlook.passes_with, outlook.fails_with
+def _told(outlook: "Outlook", samples: int | None) -> str:
+    """The answer in a sentence."""
+    what = "flip" if outlook.limit == "flip_rate" else "lost answer"
+    number = partial(counted, noun=what)
+    passes, fails, least = outlook.passes_with, outlook.fails_with, outlook.seen[0].passes_from
+    if samples is None:
+        if least is None:
+            return "100,000,000 samples are too few for a PASS. Declare a larger limit."
+        return f"A PASS needs at least {least:,} samples, and more with each {what} among them."
     told = "no number is a PASS" if passes is None else f"a PASS has at most {number(passes)}"
     told += " and none is a FAIL" if fails is None else f" and a FAIL at least {number(fails)}"
     gained = "" if outlook.limit == "flip_rate" else ", if none is gained"

@@ -6,11 +6,11 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,9 +21,12 @@ from tfmp.shared.commands import progress_bar
 from tfmp.shared.framework_start import start_converting
 from tfmp.shared.html_page import printable
 from tfmp.shared.progress import Progress
+from tfmp.shared.report_files import JsonObject
 from tfmp.shared.wording import alike_once
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tfmp.converters.report import Artifact, DriftReport
     from tfmp.converters.shared.tensors import TensorSpec
     from tfmp.converters.tflite.audit import Audit
@@ -54,7 +57,7 @@ def session(shown: Shown) -> Iterator[Progress]:
         )
         sys.exit(EXIT_BAD_INPUT)
     except (Exception, KeyboardInterrupt) as error:
-        if shown.as_json and isinstance(error, InputError):
+        if shown.json and isinstance(error, InputError):
             click.echo(json.dumps({"refusal": asdict(error.refusal)}, indent=2))
         sys.exit(status_of(error))
 
@@ -115,71 +118,82 @@ def readers_may_leave() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def print_answer(
+    shown: Shown,
+    document: Callable[[], JsonObject],
+    brief: Callable[["Console"], None],
+    whole: Callable[["Console"], None],
+) -> None:
+    """Prints an answer in the form that is asked for: one JSON document, its verdict, or all."""
+    with readers_may_leave():
+        if shown.json:
+            click.echo(json.dumps(document(), indent=2, allow_nan=False))
+            return
+        from rich.console import Console
+
+        print_it = brief if shown.quiet else whole
+        print_it(Console(highlight=False, markup=False, emoji=False))
+
+
 def print_results(
     report: "DriftReport | None", artifacts: Sequence["Artifact"], asked: Asked, shown: Shown
 ) -> None:
     """The files that were written and the drift report: a table, or one JSON document."""
-    with readers_may_leave():
-        if shown.as_json:
-            click.echo(json.dumps(_document(report, artifacts), indent=2))
-        elif not shown.quiet:
-            _print_for_people(report, artifacts, asked.reports, shown.verbose)
-        elif report is not None:
-            from rich.console import Console
 
+    def brief(console: "Console") -> None:
+        if report is not None:
             from tfmp.converters.report import print_verdict
 
-            print_verdict(report, Console())
+            print_verdict(report, console)
+
+    def whole(console: "Console") -> None:
+        _print_files(artifacts, console, noted=report is None)  # the report has the notes
+        if report is None:
+            console.print("Not validated: give samples with --data to measure the drift.")
+            return
+        from tfmp.converters.report import print_report
+
+        print_report(report, console, shown.verbose)
+        _print_saved(asked, console)
+
+    print_answer(shown, lambda: _document(report, artifacts), brief, whole)
 
 
 def print_inspection(audit: "Audit", asked: Asked, shown: Shown) -> None:
     """The values that FP16 cannot hold: a table, or one JSON document."""
-    with readers_may_leave():
-        if shown.as_json:
-            click.echo(json.dumps(audit.to_dict(), indent=2, allow_nan=False))
-        elif not shown.quiet:
-            from rich.console import Console
+    from tfmp.converters.report import print_audit
 
-            from tfmp.converters.report import print_audit
+    def whole(console: "Console") -> None:
+        print_audit(audit, console, verbose=shown.verbose)
+        _print_saved(asked, console)
 
-            print_audit(audit, Console())
-            for path in asked.reports:
-                click.echo(f"report: {printable(path)}")
+    print_answer(
+        shown, audit.to_dict, lambda console: print_audit(audit, console, brief=True), whole
+    )
 
 
-def _print_for_people(
-    report: "DriftReport | None",
-    artifacts: Sequence["Artifact"],
-    saved: Sequence[str],
-    verbose: bool,
-) -> None:
-    from rich.console import Console
+def _print_saved(asked: Asked, console: "Console") -> None:
+    for path in asked.report:
+        console.print(f"report: {printable(path)}", soft_wrap=True)
 
-    from tfmp.converters.report import print_report, size_text
+
+def _print_files(artifacts: Sequence["Artifact"], console: "Console", noted: bool) -> None:
+    from tfmp.converters.report import size_text
     from tfmp.converters.shared.tensors import describe
 
-    console = Console()
     for artifact in artifacts:
         size = size_text(artifact.size_bytes)
-        line = printable(f"{artifact.path}  {artifact.precision}  {size}")
-        console.print(line, highlight=False, markup=False)
+        lines = [f"{artifact.path}  {artifact.precision}  {size}"]
         signatures = _signatures(artifact)
         for key, (inputs, outputs) in signatures.items():
             of = f" of {key!r}" if len(signatures) > 1 else ""
-            line = f"  inputs{of} {describe(inputs)}, outputs {describe(outputs)}"
-            console.print(printable(line), highlight=False, markup=False)
-        notes = alike_once(artifact.notes) if report is None else ()  # the report has them
-        for note in notes:
-            console.print(f"  {printable(note)}", highlight=False, markup=False)
-    if report is None:
-        console.print("Not validated: give samples with --data to measure the drift.")
-        return
-    print_report(report, console, verbose)
-    for path in saved:
-        console.print(f"report: {printable(path)}", highlight=False, markup=False)
+            lines.append(f"  inputs{of} {describe(inputs)}, outputs {describe(outputs)}")
+        lines += [f"  {note}" for note in alike_once(artifact.notes) if noted]
+        for line in lines:
+            console.print(printable(line))
 
 
-def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> dict[str, Any]:
+def _document(report: "DriftReport | None", artifacts: Sequence["Artifact"]) -> JsonObject:
     """The drift report itself; after a conversion, with the files that were written."""
     document = report.to_dict() if report else {}
     if artifacts:

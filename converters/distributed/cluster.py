@@ -12,6 +12,7 @@ from typing import Any
 from tfmp.converters.shared.errors import InputError
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.watched import heeding, order_of
+from tfmp.shared.wording import counted
 
 LOCAL, RUNNING = "local", "auto"
 
@@ -42,12 +43,12 @@ class Staffing:
     @property
     def text(self) -> str:
         """For the report."""
-        return f"{_count(self.workers, 'worker')} with {self.each} each"
+        return f"{counted(self.workers, 'worker')} with {self.each} each"
 
     @property
     def each(self) -> str:
         """The share of each worker, in words."""
-        return _count(self.cpus, "CPU") + (" and a GPU" if self.gpus else "")
+        return counted(self.cpus, "CPU") + (" and a GPU" if self.gpus else "")
 
 
 def check_address(address: str) -> None:
@@ -220,7 +221,3 @@ def staffing(
 def resources(ray: Any) -> list[Mapping[str, float]]:
     """Resources of each machine that is up."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

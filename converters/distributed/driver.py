@@ -25,6 +25,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError, RunnerErr
 from tfmp.converters.shared.layout import Layout
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.progress import Progress
+from tfmp.shared.wording import first_line
 
 # A Ray that others keep busy lets workers wait for ever; by now one would have started.
 _START_S = 600.0
@@ -227,9 +228,9 @@ class RayCrew:
             cause = error.cause
             if isinstance(cause, InputError | ConversionError | RunnerError):
                 raise InputError(str(cause)) from error
-            raise Lost(_first_line(cause or error)) from error
+            raise Lost(_reason(cause or error)) from error
         except errors.RayError as error:  # its process, its machine, or the way there
-            raise Lost(_first_line(error)) from error
+            raise Lost(_reason(error)) from error
         if task is None:
             return None
         self._label_kinds = self._label_kinds or answer.label_kinds
@@ -248,6 +249,5 @@ class RayCrew:
             self.dismiss(worker)
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip('.') if lines else 'no text'}"[:300]
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {first_line(error).rstrip('.')}"[:300]

@@ -167,8 +167,9 @@ def _answer(sample: Sample, classes: Collection[str]) -> str:
     for name in classes:
         one, other = sample.expected[name], sample.received[name]
         if one.ndim == 1:
-            theirs = f"class {other.argmax()}" if np.isfinite(other).all() else "no finite score"
-            answers.append(f"class {one.argmax()}, the candidate {theirs}")
+            ours, theirs = f"class {one.argmax()}", f"class {other.argmax()}"
+            theirs = theirs if np.isfinite(other).all() else "no finite score"
+            answers.append(f"{ours} in both" if ours == theirs else f"{ours}, candidate {theirs}")
     return "; ".join(answers)
 
 

@@ -32,12 +32,12 @@ class OnnxOptions:
     )
     external_data: bool = option(
         False,
-        "Write weights to a second file, as past 2 GiB always.",
+        "Write the weights to a second file (past 2 GiB always).",
     )
     target: Sequence[str] = option(
         (),
-        "Runtime: ort-cpu, ort-cuda, tensorrt, webgpu or all. Ops without an FP16 kernel in the "
-        "first stay in FP32; each is judged. Repeatable [default: any, judged as ort-cuda].",
+        "Target runtime: ort-cpu, ort-cuda, tensorrt, webgpu or all. Ops without an FP16 kernel "
+        "in the first stay in FP32; each is judged. Repeatable [default: any, judged as ort-cuda].",
         metavar="RUNTIME",
         check=check_targets,
     )
@@ -47,7 +47,7 @@ class OnnxOptions:
     )
     fp16_edges: bool = option(
         False,
-        "Compute the ends of the model, and nodes beside added constants, in FP16, too.",
+        "Also compute both ends of the model, and nodes beside large added constants, in FP16.",
     )
 
     @property

@@ -16,6 +16,7 @@ from tfmp.shared.atomic_file import replacing
 from tfmp.shared.html_page import NONE, Bar, printable
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.reporting import Picture, Section, Table, page, print_section, table_of
+from tfmp.shared.wording import counted
 
 SUFFIXES = (".json", ".html")
 
@@ -63,16 +64,25 @@ def headline(audit: Audit) -> str:
     if not audit.samples:
         found = f"{dangers} of its constants" if dangers else "none of its constants"
         return f"{audit.model}: FP16 loses {found}; activations were not measured"
-    found = f"{dangers} values that FP16 cannot hold" if dangers else "no value that FP16 loses"
-    if dangers == 1:
-        found = "1 value that FP16 cannot hold"
+    lost = f"{counted(dangers, 'value')} that FP16 cannot hold"
+    found = lost if dangers else "no value that FP16 loses"
     return f"{audit.model}: {found}, on {audit.samples} samples"
 
 
-def print_audit(audit: Audit, console: Console) -> None:
-    """Prints the answer; then the most endangered activations, constants and the unknowns."""
+def print_audit(
+    audit: Audit, console: Console, *, brief: bool = False, verbose: bool = False
+) -> None:
+    """Prints the answer; then the most endangered activations, constants and the unknowns.
+
+    Args:
+        audit: of a model.
+        console: the terminal.
+        brief: print the answer only.
+        verbose: print every activation and constant.
+    """
     console.print(Text(printable(headline(audit)), style="bold red" if audit.dangers else "bold"))
-    for section in sections(audit, _MOST_ROWS):
+    most = max(len(audit.activations), len(audit.constants)) if verbose else _MOST_ROWS
+    for section in () if brief else sections(audit, most):
         print_section(section, console)
 
 

@@ -119,11 +119,11 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
 
     Args:
         report: of a comparison.
-        short: leaves out what the verdicts hold for, and the samples and limits.
+        short: leaves out whose rounding it is, what the verdicts hold for, samples and limits.
     """
     parts: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for one in report.candidates:
-        facts = [*findings(report, one), *asked_for(report, one)]
+        facts = [*findings(report, one, short), *asked_for(report, one)]
         facts += [] if short else scope(report, one)
         parts.setdefault(tuple(facts), []).append(one.name)
     caption = (

@@ -15,12 +15,8 @@ from tfmp.shared.wording import alike_once
 _HUB_TASKS = {Kind.DETECTION: "object-detection"}
 
 
-def to_markdown(report: DriftReport) -> str:
-    """A heading with the verdict, the table of candidates, the reasons, data and budget."""
-    return _markdown(report)
-
-
-def _markdown(report: DriftReport, *more: Section) -> str:
+def to_markdown(report: DriftReport, *more: Section) -> str:
+    """A heading with the verdict, the table of candidates, the reasons, data, budget and `more`."""
     heading = f"{SIGNS[report.verdict]} Drift report: {report.verdict}"
     told = [(one.name, note) for one in report.candidates for note in alike_once(one.notes)]
     notes = Section("Notes", facts=tuple(told))
@@ -37,7 +33,7 @@ def to_card(report: DriftReport) -> str:
     named = [(file.name, file.sha256) for file in report.models]
     columns = ("File", "SHA-256")
     files = Table(columns, tuple((name, sum) for name, sum in named if sum), words=columns)
-    text = _markdown(report, Section("Files of this report", tables=(files,)))
+    text = to_markdown(report, Section("Files of this report", tables=(files,)))
     metadata = _model_index(report)
     return "\n".join([*(["---", *metadata, "---", ""] if metadata else []), text])
 

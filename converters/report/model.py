@@ -54,19 +54,17 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class ReferenceReport:
-    """The model that candidates were measured against.
+class ModelReport:
+    """A model that took part in a comparison.
 
     Attributes:
         name: name of the model for people.
-        format: format of the model, such as "keras".
+        format: format of the model, such as "keras" or "onnx".
+        runner: the runner that executed it, its device, and its kind of FP16.
         path: path of the file; None for a live model.
         sha256: hash of the file.
         size_bytes: size of the file.
-        runner: the runner that executed it.
-        notes: facts that a reader should know.
-        noise_floor: distance of this float32 model from itself in float64, by output: drift below
-            it is not FP16's doing. Empty if it was not measured.
+        notes: facts that a reader should know, such as outputs matched by order.
         latency: time of one call; None if it was not measured.
         latencies: time and memory of calls with each batch size, of a Keras model in float32 and in
             mixed precision; empty if they were not asked for.
@@ -74,14 +72,42 @@ class ReferenceReport:
 
     name: str
     format: str
+    runner: RunnerInfo | None = None
     path: str | None = None
     sha256: Sha256 | None = None
     size_bytes: Count | None = None
-    runner: RunnerInfo | None = None
     notes: tuple[str, ...] = ()
-    noise_floor: tuple[OutputDrift, ...] = ()
     latency: Latency | None = None
     latencies: tuple[Latency, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReferenceReport(ModelReport):
+    """The model that candidates were measured against.
+
+    Attributes:
+        noise_floor: distance of this float32 model from itself in float64, by output: drift below
+            it is not FP16's doing. Empty if it was not measured.
+    """
+
+    noise_floor: tuple[OutputDrift, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileNotes:
+    """What is known of a file from its conversion, which the file itself does not tell.
+
+    Attributes:
+        notes: what a user should know: layers kept in FP32, constants that lost precision.
+        overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
+        remedy: a way to convert that a drift over budget calls for, if there is another one.
+        remedy_flags: the options of `tfmp-convert` that it takes; None if it is none of its own.
+    """
+
+    notes: tuple[str, ...] = ()
+    overflows: tuple[str, ...] = ()
+    remedy: str = ""
+    remedy_flags: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,48 +127,25 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class CandidateEvidence:
+class CandidateEvidence(FileNotes, ModelReport):
     """One candidate file on one runner, measured and not judged yet.
 
     Attributes:
-        name: name of the candidate for people.
-        format: "onnx" or "tflite".
-        path: path of the file.
-        sha256: hash of the file.
-        size_bytes: size of the file.
-        runner: the runner that executed it, its device, and its kind of FP16.
         outputs: drift of every output.
         labels: answers against labels, one entry for each labelled output.
-        notes: facts that a reader should know, such as outputs matched by order.
-        overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
-        remedy: a way to convert that a drift over budget calls for, if there is another one.
-        remedy_flags: the options of `tfmp-convert` that it takes; None if it is none of its own.
         error: reason why it could not be run or compared; None if it was.
         stages: drift that each step from the reference added; empty if it was not asked for.
-        latency: time of one call of the file; None if it was not measured.
-        latencies: time and memory of calls with each batch size; empty if they were not asked for.
         explanation: layers and samples that the drift comes from; None if it was not asked for.
         synthetic_sizes: sizes of the samples that were made for it, such as "tokens=4,6000"; "" if
             it ran on the data.
     """
 
-    name: str
-    format: str
-    runner: RunnerInfo
+    runner: RunnerInfo = field()  # always known
     outputs: tuple[OutputDrift, ...] = ()
     labels: tuple[LabelDrift, ...] = ()
-    path: str | None = None
-    sha256: Sha256 | None = None
-    size_bytes: Count | None = None
-    notes: tuple[str, ...] = ()
-    overflows: tuple[str, ...] = ()
-    remedy: str = ""
-    remedy_flags: str | None = None
     error: str | None = None
     stages: tuple[Stage, ...] = ()
-    latency: Latency | None = None
     explanation: Explanation | None = None
-    latencies: tuple[Latency, ...] = ()
     synthetic_sizes: str = ""
 
     def judged(self, data: DataReport, budget: DriftBudget) -> "CandidateReport":
@@ -249,7 +252,7 @@ class DriftReport:
         )
 
     @property
-    def models(self) -> "tuple[ReferenceReport | CandidateReport, ...]":
+    def models(self) -> tuple[ModelReport, ...]:
         """The reference and the candidates."""
         return (self.reference, *self.candidates)
 
@@ -314,23 +317,6 @@ class DriftReport:
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return path
-
-
-@dataclass(frozen=True)
-class FileNotes:
-    """What is known of a file from its conversion, which the file itself does not tell.
-
-    Attributes:
-        notes: what a user should know: layers kept in FP32, constants that lost precision.
-        overflows: layers with values past FP16 on the samples, in words.
-        remedy: another way to convert, for a drift over budget; "" if there is no other one.
-        remedy_flags: the options that it takes; None if no command does it.
-    """
-
-    notes: tuple[str, ...] = ()
-    overflows: tuple[str, ...] = ()
-    remedy: str = ""
-    remedy_flags: str | None = None
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.onnx.emulation import runtimes
-from tfmp.converters.report.explanation import Culprit, Explanation
+from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE
 from tfmp.shared.reporting import Command
-from tfmp.shared.wording import alike_once
+from tfmp.shared.wording import alike_once, counted
 
 _FP16 = {
     "native": "FP16",
@@ -66,33 +66,30 @@ def worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
     return max(values, key=lambda value: (math.isnan(value), value), default=None)
 
 
-def culprit_text(explanation: Explanation | None) -> str:
-    """The place to look at first, in a sentence; "" unless a drift was explained."""
-    culprit = explanation.culprit if explanation is not None else None
-    if explanation is None or culprit is None:
-        return ""
-    text = f"layer {culprit.layer!r}: {culprit.why}{_growth_text(explanation, culprit)}"
-    if culprit.node:
-        alone = (
-            f"{culprit.local_nonfinite:,} values that are not finite"
-            if culprit.local_nonfinite
-            else f"a relative L2 error of {number(culprit.local)}"
-        )
-        text += f"; its {culprit.op} {culprit.node!r} alone gives {alone}"
-    if culprit.folder is not None:
-        text += f"; python {culprit.folder}/reproduce.py shows it"
-    return text
+def culprit_facts(explanation: Explanation | None, short: bool = False) -> list[tuple[str, str]]:
+    """The place to look at first, and the command that shows it; empty unless one was found.
 
-
-def _growth_text(explanation: Explanation, culprit: Culprit) -> str:
-    """The jump of the error in the culprit, and its cause; "" unless it is known and finite."""
+    Args:
+        explanation: of a candidate.
+        short: leaves out whose rounding it is.
+    """
+    if explanation is None or (culprit := explanation.culprit) is None:
+        return []
+    facts = [("where", f"layer {culprit.layer!r}: {culprit.why}")]
     layer = next((one for one in explanation.layers if one.layer == culprit.layer), None)
-    if layer is None or not 0 < layer.jump < math.inf or layer.nonfinite or layer.local_nonfinite:
-        return ""
-    text = f", from {number(layer.cumulative - layer.jump)} to {number(layer.cumulative)}"
-    if layer.local < layer.jump / 2:
-        text += ", mostly by amplifying the error of its inputs, not by its own rounding"
-    return text
+    if layer and 0 < layer.jump < math.inf and not (layer.nonfinite or layer.local_nonfinite):
+        grown = f"from {number(layer.cumulative - layer.jump)} to {number(layer.cumulative)}"
+        text = f"layer {culprit.layer!r} adds most drift: the error jumps {grown}"
+        if layer.local < layer.jump / 2 and not short:
+            text += ", mostly by amplifying the error of its inputs, not by its own rounding"
+        facts = [("where", text)]
+    if culprit.node and not short:
+        lost = culprit.local_nonfinite
+        what = f"{lost:,} values not finite" if lost else f"rel. L2 {number(culprit.local)}"
+        facts.append(("alone", f"{what} with only {culprit.op} {culprit.node!r} in FP16"))
+    if culprit.folder is not None:
+        facts.append(("see", Command(shlex.join(["python", f"{culprit.folder}/reproduce.py"]))))
+    return facts
 
 
 def asked_for(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
@@ -106,8 +103,6 @@ def asked_for(report: DriftReport, candidate: CandidateReport) -> list[tuple[str
             steps.append(f"{STAGES.get(stage.name, stage.name)} {told}")
         whole = number(worst_rel_l2(candidate.outputs))
         found.append(("rel. L2", f"{', '.join(steps)}, all together {whole}"))
-    if candidate.verdict is not Verdict.FAIL and (text := culprit_text(explained)):
-        found.append(("where", f"most of the drift comes from {text}"))
     if explained is not None and explained.error is not None:
         found.append(("where", f"layers not measured: {explained.error}"))
     return found
@@ -163,7 +158,7 @@ def headline(report: DriftReport) -> str:
     failed = sum(each.verdict is Verdict.FAIL for each in report.candidates if each.synthetic_sizes)
     sizes = f"; {failed} of {made} failed on samples of made sizes" if made else ""
     return (
-        f"{passed} of {count} candidate{'' if count == 1 else 's'} passed against "
+        f"{passed} of {counted(count, 'candidate')} passed against "
         f"{report.reference.name}, on {report.data.samples:,} {kind}{sizes}."
     )
 
@@ -332,24 +327,27 @@ def value_of(check: Check) -> str:
     return f"{side} {percent(bound)} {limit}"
 
 
-def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
+def findings(
+    report: DriftReport, candidate: CandidateReport, short: bool = False
+) -> list[tuple[str, str]]:
     """What is wrong, where, what to do and what would change it: a line each, with its name.
 
-    A candidate that passes has no lines. Checks that fail because of the first one are not named.
+    A candidate that passes has at most its place. Checks that fail because of the first one are not
+    named.
     """
-    check = cause(candidate)
+    check, place = cause(candidate), culprit_facts(candidate.explanation, short)
     if candidate.verdict is Verdict.PASS or check is None:
-        return []
+        return place
     fact, advice = check.text.removeprefix(f"output {check.output!r}: "), ""
     if candidate.error is None:
         fact, _, advice = fact.partition(". ")
     if len(candidate.outputs) > 1 and check.output:
         fact = f"{check.output}: {fact}"
-    lines = [("what", fact), ("do", advice)]
+    step, meaning = advice, ""
     if candidate.verdict is Verdict.FAIL:
-        step = _step(report, candidate) or advice
-        lines = [("what", fact), ("where", _place(report, candidate)), ("do", step)]
-        lines.append(("meaning", _meaning(candidate, check)))
+        place = place or [("where", _overflow(report, candidate))]
+        step, meaning = _step(report, candidate) or advice, _meaning(candidate, check)
+    lines = [("what", fact), *place[:1], ("do", step), ("meaning", meaning), *place[1:]]
     return [
         (name, text if isinstance(text, Command) else text.rstrip("."))
         for name, text in lines
@@ -357,12 +355,10 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
     ]
 
 
-def _place(report: DriftReport, candidate: CandidateReport) -> str:
-    """The layer that the drift is from; "" where no run can tell."""
+def _overflow(report: DriftReport, candidate: CandidateReport) -> str:
+    """The first layer that is known to overflow, or the option that finds one."""
     if candidate.error is not None:
         return ""
-    if text := culprit_text(candidate.explanation):
-        return text
     # The same model overflows in the same layer, whatever the format.
     overflows = [found for one in (candidate, *report.candidates) for found in one.overflows]
     unknown = "--explain finds the layer" if candidate.explanation is None else ""

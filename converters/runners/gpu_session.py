@@ -68,11 +68,11 @@ class GpuSession:
             raise _error(f"ONNX Runtime cannot load {path.name} ({first_line(error)})") from error
         if provider not in self._session.get_providers():
             raise MachineError(
-                "ONNX Runtime cannot load its CUDA provider: CUDA 12 and cuDNN 9 are missing, or "
-                "no GPU is there that they support"
+                "ONNX Runtime cannot load its CUDA provider. Install CUDA 12 and cuDNN 9, or take "
+                "a GPU that they support"
                 if provider == CUDA
-                else f"ONNX Runtime cannot load its {provider}: no adapter is there that it takes "
-                "(Debian 13: apt install mesa-vulkan-drivers)"
+                else f"ONNX Runtime cannot load its {provider}: it supports no adapter of this "
+                "machine. Install a Vulkan driver (Debian 13: apt install mesa-vulkan-drivers)"
             )
         self._placement: Placement | None = None
 

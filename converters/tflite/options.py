@@ -10,7 +10,7 @@ class TFLiteOptions:
     """Options of TFLite files; the `help` of each is its meaning."""
 
     dynamic_batch: bool = option(
-        False, "Let the TFLite file take any number of samples.", flag="dynamic"
+        False, "Leave the batch size of the TFLite file open.", flag="dynamic"
     )
     accumulate: str = option(
         "fp32",
@@ -27,5 +27,6 @@ class TFLiteOptions:
     )
     host_output_scaling: bool = option(
         False,
-        "Leave offset and scale of outputs on --data to the application.",
+        "Write outputs without the offset and scale that --data shows; the application puts them "
+        "back.",
     )

@@ -42,5 +42,5 @@ def test_statements_that_are_wrong_too_often_are_marked() -> None:
     unsaid = dataclasses.replace(scene, says=(Verdict.FAIL,))
     assert not coverage.outcome_of(unsaid, 100, 400).over
     text = coverage.page([too_often, seldom], "command")
-    assert "1 of 2 rows keep to that; these do not:\n\n- g: n, 100 samples\n" in text
-    assert "not stated" in coverage.row(coverage.outcome_of(unsaid, 100, 10))
+    assert "1 of 2 rows keep to the stated 5%; these do not:\n\n- g: n, 100 samples\n" in text
+    assert "not stated" in coverage.outcome_of(unsaid, 100, 10).row()

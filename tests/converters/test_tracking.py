@@ -30,7 +30,7 @@ def report() -> DriftReport:
     comparison.update({"probs:0": right}, {"probs:0": received}, np.arange(400) % 2, keys)
     runner = RunnerInfo("onnxruntime", "CPU", "emulated")
     outputs, labels = comparison.outputs(), comparison.labels()
-    file = CandidateEvidence("out/a b.onnx", "onnx", runner, outputs, labels)
+    file = CandidateEvidence("out/a b.onnx", "onnx", runner, outputs=outputs, labels=labels)
     crashed = CandidateEvidence("c.onnx", "onnx", runner, error="it crashed")
     data = DataReport("x.npz", 400, "ab" * 32, synthetic=False, labelled=True)
     evidence = Evidence(ReferenceReport("net", "keras"), (file, crashed), data)

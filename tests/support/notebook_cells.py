@@ -1,28 +1,45 @@
-"""The output of a notebook's cell: a frame with a page, and no style for the notebook around it."""
+"""Pages as tests read them; and the output of a notebook's cell, which is a frame with a page."""
 
 from html.parser import HTMLParser
 
+_VOID = {"meta", "link", "br", "img", "input", "hr"}
 
-class _Cell(HTMLParser):
-    """The tags of a cell, and its words."""
+
+class Page(HTMLParser):
+    """The tags of a page, which close in order, and its words without those of its style."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words = ""
+        self._open: list[str] = []
+        self._text: list[str] = []
         self.feed(text)
         self.close()
+        assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.words += data
+        if self._open[-1:] != ["style"]:
+            self._text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self._text).split())
 
 
 def headline_and_page(cell: str) -> tuple[str, str]:
     """What a cell shows above its frame, and the page in the frame."""
-    found = _Cell(cell)
+    found = Page(cell)
     assert [tag for tag, _ in found.tags] == ["details", "summary", "iframe"]
     assert [tag for tag, attributes in found.tags if "style" in attributes] == ["iframe"]
     frame = found.tags[-1][1]

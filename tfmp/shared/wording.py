@@ -38,6 +38,11 @@ def listed(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 flip", "1,000 flips"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def joined(names: Sequence[str]) -> str:
     """All of the names in a sentence: "a", "a and b", "a, b and c"."""
     return " and ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)

@@ -81,10 +81,7 @@ def test_all_in_mixed_precision_needs_samples(folder: Path) -> None:
     ("command", "told"),
     [
         ("onnx", "mixed (ONNX) keeps the fewest nodes in FP32 that the budget needs on --data. "),
-        (
-            "all",
-            "needs on --data; TFLite files are FP16, for mixed with --repair. ",
-        ),
+        ("all", "needs on --data. TFLite: fp16, for mixed with --repair. "),
         ("tflite", "There is no bf16 and no mixed TFLite: use fp16 with --repair. "),
     ],
 )
@@ -138,6 +135,7 @@ def test_what_inspect_finds_is_its_exit_status(folder: Path, models: ModuleType)
     np.savez("small.npz", x=np.load("samples.npz")["x"][:4] * 0.01)
     result = run("inspect", "variance.keras", "--data", "small.npz", "--quiet")
     assert result.exit_code == 0, result.output
+    assert result.stdout == "variance: no value that FP16 loses, on 4 samples\n"
     result = run("inspect", "variance.keras")
     assert result.exit_code == 3, result.output
     assert "no samples were run" in result.stdout

@@ -20,7 +20,9 @@ def test_without_a_limit_it_tells_of_the_default_flip_rate() -> None:
     assert "accuracy_drop" not in result.stdout
     document = json.loads(plan("--confidence", "0.99", "--json").stdout)
     assert document["flip_rate"]["seen"][0]["passes_from"] == 459
-    assert plan("--quiet").output == ""
+    told = "A PASS needs at least 299 samples, and more with each flip among them.\n"
+    assert plan("--quiet").output == told
+    assert plan("-q", "--flip-rate", "1e-9").output.startswith("100,000,000 samples are too few")
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_a_library_that_does_not_load_is_the_machines_fault(capsys, name, status
 def test_notes_and_names_are_shown_plainly(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a[").mkdir()
-    path = Path("a[/x]\x1b]0;evil\x07.onnx")
+    path = Path("a[/x]\x1b]0;evil\x07:cat:.onnx")
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph([], "empty", [], [])), path)
     notes = tuple(f"kept in FP32: Exp in layer {i}" for i in range(16))
     artifact = Artifact(path, "onnx", "fp16", 10, "ab", FileNotes(notes))
@@ -61,7 +61,7 @@ def test_notes_and_names_are_shown_plainly(capsys, tmp_path, monkeypatch):
     artifact = Artifact(path, "onnx", "fp16", 10, "ab", FileNotes(("of \x1b[2J[bold]x",)))
     print_results(None, [artifact], Asked(), Shown())
     told = capsys.readouterr().out
-    assert r"a[/x]\x1b]0;evil\x07.onnx" in told
+    assert r"a[/x]\x1b]0;evil\x07:cat:.onnx" in told
     assert r"of \x1b[2J[bold]x" in told
 
 

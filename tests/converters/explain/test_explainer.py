@@ -15,6 +15,8 @@ from quick import quick
 
 from tfmp.converters import DriftBudget, convert, open_source, validate
 from tfmp.converters.explain import onnx_candidate
+from tfmp.converters.explain.explainer import _answer
+from tfmp.converters.explain.samples import Sample
 from tfmp.converters.onnx.emulation.profiles import GPU
 from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.report.merge import merge_reports
@@ -177,9 +179,9 @@ def test_the_one_bad_layer_among_good_ones_is_named(tmp_path: Path) -> None:
     assert layers["rough"].jump > 0.5 * layers["rough"].cumulative
     assert all(sample.thumbnail for sample in found.worst)
     page = render(report, ".html")
-    assert "most of the drift comes from layer &#39;rough&#39;" in page
+    assert "layer &#39;rough&#39; adds most drift" in page
     assert page.count("data:image/png;base64,") == 10
-    assert "most of the drift comes from layer 'rough'" in render(report, ".md")
+    assert "layer 'rough' adds most drift" in render(report, ".md")
 
 
 def test_layers_that_only_move_or_pick_values_add_nothing(tmp_path: Path) -> None:
@@ -339,3 +341,16 @@ def test_what_it_cannot_be_is_said_before_any_work(
     Path("a.onnx").touch()
     with pytest.raises(InputError, match=message):
         validate("unread.keras", "a.onnx", explain=explain)
+
+
+def test_the_answers_of_both_sides_are_told_and_one_answer_once() -> None:
+    scores = np.array([0.1, 0.7, 0.2], np.float32)
+    told = [
+        _answer(Sample(3, 0.1, {}, {"y": scores}, {"y": received}), ["y"])
+        for received in (scores, np.roll(scores, 1), scores * np.nan)
+    ]
+    assert told == [
+        "class 1 in both",
+        "class 1, candidate class 2",
+        "class 1, candidate no finite score",
+    ]

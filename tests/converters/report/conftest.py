@@ -138,22 +138,16 @@ def make_report() -> MakeReport:
             )
         if len(names) > len(CANDIDATES):
             runner = RunnerInfo("none", "none", None)
-            candidates.append(
-                CandidateEvidence(
-                    name=names[-1],
-                    format="onnx",
-                    runner=runner,
-                    error="ONNX Runtime cannot load the model: bad node",
-                )
-            )
+            error = "ONNX Runtime cannot load the model: bad node"
+            candidates.append(CandidateEvidence(names[-1], "onnx", runner, error=error))
         evidence = Evidence(
             ReferenceReport(
                 "digits",
                 "keras",
-                "digits.keras",
-                "cd" * 32,
-                180_000,
                 RunnerInfo("keras", "CPU", None),
+                path="digits.keras",
+                sha256="cd" * 32,
+                size_bytes=180_000,
             ),
             tuple(candidates),
             reading.description,

@@ -45,9 +45,9 @@ def example(*activations: ActivationFinding, constants: tuple = (), name: str = 
     return Audit(name, constants, activations, samples, ("what other data would do",))
 
 
-def printed(audit: Audit) -> str:
+def printed(audit: Audit, verbose: bool = False) -> str:
     console = Console(file=io.StringIO(), width=120, color_system=None)
-    print_audit(audit, console)
+    print_audit(audit, console, verbose=verbose)
     return console.file.getvalue()
 
 
@@ -59,7 +59,9 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
     assert "✓ fits" in text
     assert "Not known from this audit\n  what other data would do" in text
     assert text.startswith("model: 2 values that FP16 cannot hold, on 5 samples")
-    text = printed(example(*[activation()] * 20, constants=(CLAMPED,) * 17))
+    many = example(*[activation()] * 20, constants=(CLAMPED,) * 17)
+    assert printed(many, verbose=True).count("✓ fits") == 20
+    text = printed(many)
     assert "5 more activations are in less danger." in text
     assert "2 more constants lose less." in text
 

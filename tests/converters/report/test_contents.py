@@ -4,52 +4,17 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from browser import browse, measured, needs_chromium, requested
-from notebook_cells import headline_and_page
+from notebook_cells import Page, headline_and_page
 
 from tfmp.converters.report.contents import to_html
 
-_VOID = {"meta", "link", "br", "img", "input", "hr"}
-
-
-class _Page(HTMLParser):
-    """Collects what tests ask for, and holds that elements close in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.stack: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.stack == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in _VOID:
-            self.stack.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.stack.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.stack and self.stack[-1] != "style":
-            self.text.append(data)
-
-    @property
-    def words(self) -> str:
-        return " ".join(" ".join(self.text).split())
-
 
 def test_says_everything(report) -> None:
-    words = _Page(to_html(report)).words
+    words = Page(to_html(report)).words
     assert words.startswith("FAIL: drift of digits ✗ FAIL Drift of digits 1 of 4 candidates passed")
     for candidate in report.candidates:
         assert candidate.name in words
@@ -60,7 +25,8 @@ def test_says_everything(report) -> None:
         "holds 1 values that are NaN or infinite",
         "Note: outputs matched by position",
         "class ids",
-        "layer 'probs': first value that is not finite; its Mul 'probs/Mul' alone gives 7 values",
+        "layer 'probs': first value that is not finite",
+        "7 values not finite with only Mul 'probs/Mul' in FP16",
         "Relative L2 error by layer in the order of execution, on a logarithmic scale",
         "probs ← look here first ✗ 7 not finite (7 not finite with only this layer in FP16)",
         "sample 3: class 1, candidate 2, rel. L2 ∞ sample 11: rel. L2 0.25",
@@ -80,7 +46,7 @@ def test_a_notebook_shows_the_page(hostile_report) -> None:
 
 
 def test_page_is_inert_and_small(hostile_report, report) -> None:
-    page = _Page(to_html(hostile_report))
+    page = Page(to_html(hostile_report))
     tags = {tag for tag, _ in page.tags}
     assert tags.isdisjoint({"script", "link", "iframe", "object", "base", "form"})
     for _, attributes in page.tags:
@@ -95,19 +61,19 @@ def test_page_is_inert_and_small(hostile_report, report) -> None:
     text = to_html(hostile_report)
     assert "\x1b" not in text
     assert "\u202e" not in text
-    words = _Page(text).words
+    words = Page(text).words
     assert r"<script>alert(1)</script>|`*[x](http://evil)\x1b[31m\u202e&amp;0.onnx" in words
 
 
 def test_the_conclusion_comes_first_and_versions_last(report) -> None:
-    words = _Page(to_html(report)).words
+    words = Page(to_html(report)).words
     order = ("crashed.onnx", "reproduce.py", "Share of values", "McNemar", "SHA-256", "tensorflow")
     places = [words.index(text) for text in order]
     assert places == sorted(places)
 
 
 def test_is_accessible(report) -> None:
-    page = _Page(to_html(report))
+    page = Page(to_html(report))
     root = next(attributes for tag, attributes in page.tags if tag == "html")
     assert root["lang"] == "en"
     assert [tag for tag, _ in page.tags].count("h1") == 1

@@ -59,7 +59,7 @@ def documents(report) -> list[dict[str, Any]]:
     comparison.update(outputs, other, labels, np.arange(80, dtype=np.uint64))
     first = report.candidates[0]
     candidate = CandidateEvidence(
-        "c", "onnx", first.runner, comparison.outputs(), comparison.labels()
+        "c", "onnx", first.runner, outputs=comparison.outputs(), labels=comparison.labels()
     )
     labelled = DriftReport.judged(
         Evidence(report.reference, (candidate,), report.data), report.budget

@@ -28,6 +28,10 @@ def test_what_is_wrong_fits_a_screen_and_the_rest_is_asked_for(report) -> None:
     both = replace(report, candidates=report.candidates[1:3])
     assert len(printed(both, width=80).splitlines()) <= 25
     assert len(printed(replace(report, candidates=report.candidates[:1])).splitlines()) <= 5
+    good, broken = report.candidates[:2]
+    explained = replace(good, explanation=broken.explanation)
+    told = printed(replace(report, candidates=(explained,)), width=80).splitlines()
+    assert [line.split()[0] for line in told[2:5]] == ["good.onnx", "where", "see"]
     text = " ".join(printed(report, verbose=True).split())
     for candidate in report.candidates:
         for reason in candidate.reasons:

@@ -1,9 +1,9 @@
 """The profile's page: what it shows."""
 
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
+from notebook_cells import Page
 from profiles import A100, NO_PRODUCT, PADDED, layer, profile, step
 
 from tfmp.profiling.baseline import Baseline
@@ -65,18 +65,8 @@ def report() -> ProfileReport:
     return made.compared_with(Baseline(earlier.to_dict(), "base.json"))
 
 
-class _Words(HTMLParser):
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self.feed(html)
-
-    def handle_data(self, data: str) -> None:
-        self.words += data.split()
-
-
 def test_says_everything(report, tmp_path):
-    words = " ".join(_Words(report.save(tmp_path / "p.html").read_text()).words)
+    words = Page(report.save(tmp_path / "p.html").read_text()).words
     for text in (
         "✓ worth it Training “resnet <50> & more” in each precision",
         "float32 (TF32) 36.7 ms",
