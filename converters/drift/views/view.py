@@ -261,8 +261,10 @@ def _stepped(table: Table, axis: int, gap: int = 1) -> Table:
     larger = np.maximum(np.abs(first[0]), np.abs(then[0]))
     if not known.all():
         reference, error, larger = (each * known for each in (reference, error, larger))
-    chosen = {"columns" if last else "rows": (table.columns if last else table.rows)[here]}
-    return replace(table, reference=reference, error=error, known=known, terms=larger, **chosen)
+    found = replace(table, reference=reference, error=error, known=known, terms=larger)
+    if last:
+        return replace(found, columns=table.columns[here])
+    return replace(found, rows=table.rows[here])
 
 
 def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
