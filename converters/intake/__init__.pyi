@@ -34,6 +34,7 @@ from .saved.graph import (
     Node as Node,
     Rewrite as Rewrite,
 )
+from .saved.halves import widen as widen
 from .saved.plain_forms import plain_forms as plain_forms
 from .sizes import Sizes as Sizes
 from .source import (

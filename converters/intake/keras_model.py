@@ -1,7 +1,7 @@
 """Live models of Keras 3 and Keras 2 as a `Source`."""
 
 from collections.abc import Callable, Iterable, Iterator, Set
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
 from tfmp.converters.intake.hints import Loss
+from tfmp.converters.intake.keras_sums import broadcast_sums
 from tfmp.converters.intake.probing import with_integers
 from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import Origin, Source
@@ -64,6 +65,7 @@ def from_keras(
     )
     # A functional model declares its dtypes, a SavedModel and a function as well.
     declares = isinstance(model, keras.Function | keras.Sequential)
+    takes_many = any(spec.shape[:1] == (None,) for spec in inputs)
     inputs = sizes.of(inputs if declares else sizes.typed(inputs))
     widened = float32_weights(model)
     variables = [*model.variables, *(wide for _, wide in widened)]
@@ -74,7 +76,8 @@ def from_keras(
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         packed = keras.tree.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
-        with in_float32(model, widened), _scoped(model):
+        sums = broadcast_sums() if takes_many else nullcontext()
+        with in_float32(model, widened), _scoped(model), sums:
             results = model(*packed, training=False)
         _restore_ranks(results, getattr(model, "outputs", None))
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
