@@ -14,11 +14,6 @@ import tfmp
 from tfmp import MixedPrecision, StaticLossScale
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def test_the_fit_that_it_is_given_to_trains_in_mixed_precision():
     net = model(Probe())
     net.fit(*data(), verbose=0)  # traces a float32 function that must not be used again

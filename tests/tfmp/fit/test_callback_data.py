@@ -12,11 +12,6 @@ from quick import quick
 from tfmp import MixedPrecision
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def generator():
     x, y = data()
     while True:

@@ -12,11 +12,6 @@ from tfmp import MixedPrecision
 from tfmp.loss_scaling.telemetry import NonFiniteGradientsError
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def test_a_later_training_without_the_callback_changes_no_report(capsys):
     net = model(**EAGER)
     callback = MixedPrecision("float32")

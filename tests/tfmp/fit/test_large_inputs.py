@@ -13,11 +13,6 @@ from tfmp import MixedPrecision, plan
 from tfmp.fit.large_inputs import widen_readers
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def data(peak):
     x = np.random.default_rng(0).uniform(0, peak, (32, 8)).astype("float32")
     x[:, 0] = peak

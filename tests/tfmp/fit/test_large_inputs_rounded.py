@@ -14,11 +14,6 @@ KELVIN = (288.15 + 0.1 * NORMAL).astype("float32")
 Y = NORMAL[:, :1]
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def train(model, x=KELVIN, policy="mixed_float16", epochs=1, keep=None):
     model.compile(keras.optimizers.Adam(1e-2), "mse", **EAGER)
     watch = MixedPrecision(policy, keep=keep)

@@ -18,12 +18,6 @@ from tfmp import (
 from tfmp.fit.nonfinite_watch import NonFiniteStepError, beyond_backoff
 from tfmp.loss_scaling.telemetry import NonFiniteGradientsError, StepCounters
 
-
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 # --- what counts ---
 
 FIXED = (StaticLossScale(64.0), ScheduledLossScale({0: 64.0}))

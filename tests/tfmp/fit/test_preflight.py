@@ -17,11 +17,6 @@ from tfmp.fit.preflight import (
 from tfmp.precision import layer_tree
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def chain(*middle, optimizer="sgd") -> keras.Model:
     model = keras.Sequential([layers.Input((8,)), *middle, layers.Dense(2, name="out")])
     model.compile(optimizer, "mse")

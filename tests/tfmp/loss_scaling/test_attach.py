@@ -11,11 +11,6 @@ from tfmp import DynamicLossScale, LossScaleOptimizer, StaticLossScale, revert
 from tfmp.loss_scaling.attach import attach_loss_scale
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def model_with(optimizer, trained=True) -> keras.Model:
     model = keras.Sequential([layers.Input((4,)), layers.Dense(3), layers.Dense(1)])
     model.compile(optimizer, "mse")

@@ -19,11 +19,6 @@ from tfmp.loss_scaling.telemetry import read_counters
 FINITE, OVERFLOW, INVALID = 1.0, float("inf"), float("nan")
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def variables(*values: list[float]) -> list[keras.Variable]:
     return [keras.Variable(value, dtype="float32") for value in values]
 

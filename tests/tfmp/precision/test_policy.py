@@ -14,11 +14,6 @@ from tfmp import PrecisionPlan, plan, policy_scope, revert
 from tfmp.precision.plan_table import LayerPrecision
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def dtypes_traced() -> set[str]:
     seen = set(Probe.seen)
     Probe.seen.clear()

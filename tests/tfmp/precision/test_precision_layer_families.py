@@ -103,11 +103,6 @@ FAMILIES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def model_of(shape, branches) -> keras.Model:
     inputs = keras.Input(shape)
     outputs = [layers.Dense(2)(layers.Flatten()(branch(inputs))) for branch in branches]

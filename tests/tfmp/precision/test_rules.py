@@ -7,11 +7,6 @@ from keras import layers, ops
 from tfmp.precision.policy import plan
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def chain(*middle, shape=(8,), dtype="float32") -> keras.Model:
     """A model with the given layers between its input and a float32 output layer."""
     inputs = x = keras.Input(shape, dtype=dtype)

@@ -11,11 +11,6 @@ from plan_hazards import BENIGN, HARMFUL, Own, in_float32, masked, model_of
 from tfmp import plan, revert
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def rows_of(functions, policy="mixed_float16", **options) -> dict:
     return {row.path: row for row in plan(model_of(functions, **options), policy).rows}
 

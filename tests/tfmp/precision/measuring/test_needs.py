@@ -9,11 +9,6 @@ from own_layer import Own
 from tfmp import plan
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 def model_of(function, *middle, shape=(8,)) -> keras.Model:
     """A graph with a function's operations behind a layer `before` and further layers."""
     x = inputs = keras.Input(shape)

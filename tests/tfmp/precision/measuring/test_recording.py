@@ -10,11 +10,6 @@ from tfmp.precision.policy import plan
 from tfmp.precision.reverting import revert
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 @keras.saving.register_keras_serializable()
 class RawConstant(layers.Layer):
     """Multiplies by a raw float32 constant."""

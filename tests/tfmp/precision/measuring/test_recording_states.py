@@ -13,11 +13,6 @@ TENSORFLOW = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 class Own(layers.Layer):
     """A layer with the code of a function, and weights of its own that begin at 4096."""
 

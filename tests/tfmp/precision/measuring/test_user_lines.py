@@ -11,11 +11,6 @@ from tfmp import PrecisionPlan, plan
 from tfmp.fit.preflight import preflight_findings
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
 class Product(layers.Layer):
     """Multiplies by a constant, and then by its weights."""
 
