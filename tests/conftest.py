@@ -20,6 +20,10 @@ LEAN = str(Path(__file__).parent / "support" / "lean")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [LEAN, os.environ.get("PYTHONPATH")]))
 runpy.run_path(f"{LEAN}/sitecustomize.py")
 
+# Keras takes its backend once per process: tests of one alone are collected under no other.
+ALONE = {"jax", "torch"} - {os.environ.get("KERAS_BACKEND")}
+collect_ignore_glob = [f"{name}/test_*.py" for name in ALONE]
+
 
 def keep_to_own_cores() -> None:
     """Gives each worker of xdist its share of the cores, before a framework counts them.

@@ -17,20 +17,6 @@ from tfmp.loss_scaling.telemetry import read_counters
 INVALID = float("nan")
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
-
-
-def model(optimizer, **compile_options) -> keras.Model:
-    keras.utils.set_random_seed(1)
-    net = keras.Sequential(
-        [keras.layers.Input((4,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)]
-    )
-    net.compile(optimizer, "mse", **compile_options)
-    return net
-
-
 def data(poisoned: tuple[int, ...] = ()) -> tuple[np.ndarray, np.ndarray]:
     x = np.random.default_rng(0).standard_normal((48, 4)).astype("float32")
     y = x.sum(axis=1, keepdims=True)
@@ -140,7 +126,9 @@ def test_data_parallel_replicas_agree():
     keras.distribution.set_distribution(keras.distribution.DataParallel(devices=jax.devices()))
     try:
         # Rows 4 to 7 of each batch are on the second device: only it sees the NaN.
-        net = model(LossScaleOptimizer(keras.optimizers.Adam(0.01)))
+        keras.utils.set_random_seed(1)
+        net = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
+        net.compile(LossScaleOptimizer(keras.optimizers.Adam(0.01)), "mse")
         net.fit(*data(poisoned=(7, 22)), batch_size=8, shuffle=False, verbose=0)
         counters = read_counters(net.optimizer, net)
         assert all(np.isfinite(weight).all() for weight in net.get_weights())

@@ -7,15 +7,10 @@ from onnx_graphs import parse
 from repository import BENCHMARKS
 from scripts import script
 
-GPU = BENCHMARKS / "gpu"
+corpus_files = script(BENCHMARKS / "gpu" / "corpus_files.py")
 
 
-@pytest.fixture
-def corpus_files():
-    return script(GPU / "corpus_files.py")
-
-
-def test_predictions_of_profiles_are_read_as_they_were_made(corpus_files, tmp_path):
+def test_predictions_of_profiles_are_read_as_they_were_made(tmp_path):
     profiles = ["gpu", "tensorrt", "ort-cuda:1.31"]
     (entry,), left_out = corpus_files.write(tmp_path, ["probes"], profiles, ["cumsum"])
     assert left_out == []
@@ -35,7 +30,7 @@ def seeded() -> onnx.ModelProto:
     return parse(text, w=weights)
 
 
-def test_weights_of_a_seeded_model_stay_behind_and_are_drawn_again(corpus_files, seeded, tmp_path):
+def test_weights_of_a_seeded_model_stay_behind_and_are_drawn_again(seeded, tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         onnx.save(corpus_files.hollowed(seeded), tmp_path / name / "full.onnx")
@@ -50,7 +45,7 @@ def test_weights_of_a_seeded_model_stay_behind_and_are_drawn_again(corpus_files,
     assert drawn.std() == pytest.approx(1, rel=0.05)
 
 
-def test_another_drawing_of_weights_is_noticed(corpus_files, seeded, tmp_path):
+def test_another_drawing_of_weights_is_noticed(seeded, tmp_path):
     hollow = corpus_files.hollowed(seeded)
     (told,) = hollow.metadata_props
     told.value = f"{told.value.split()[0]} 12345"

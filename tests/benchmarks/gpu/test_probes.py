@@ -9,11 +9,7 @@ from scripts import script
 
 GPU = BENCHMARKS / "gpu"
 probes = script(GPU / "probes.py").PROBES
-
-
-@pytest.fixture
-def compared(monkeypatch):
-    return script(GPU / "comparing.py").compared
+compared = script(GPU / "comparing.py").compared
 
 
 @pytest.mark.parametrize("name", sorted(probes))
@@ -38,7 +34,7 @@ TELLING = {
 
 
 @pytest.mark.parametrize("name", sorted(TELLING))
-def test_a_probe_tells_one_arithmetic_from_another(name: str, compared):
+def test_a_probe_tells_one_arithmetic_from_another(name: str):
     probe = probes[name]
     batch = probe.batch()
     reference = run(probe.model(half=False), batch)

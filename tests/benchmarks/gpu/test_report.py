@@ -7,32 +7,27 @@ import pytest
 from repository import BENCHMARKS, DOCS
 from scripts import script
 
-GPU = BENCHMARKS / "gpu"
+report = script(BENCHMARKS / "gpu" / "report.py")
 
 
-@pytest.fixture
-def report():
-    return script(GPU / "report.py")
-
-
-def test_the_page_says_what_has_not_been_measured(report):
+def test_the_page_says_what_has_not_been_measured():
     assert report.page({}).count(report.NOT_YET) == len(report.STAGES)
 
 
-def test_docs_gpu_is_the_page_of_results_from_a_card_or_of_none(report):
+def test_docs_gpu_is_the_page_of_results_from_a_card_or_of_none():
     page = (DOCS / "gpu.md").read_text()
     if report.NOT_YET in page and "Measured on one" not in page:
         assert page == report.page({})
     assert "A REHEARSAL" not in page
 
 
-def test_drift_that_is_foretold_too_small_shows_in_the_ratio(report):
+def test_drift_that_is_foretold_too_small_shows_in_the_ratio():
     found = report.fit([(1e-4, 2e-4), (1e-3, 2e-3), (1e-2, 2e-2), (1e-2, math.inf), (0.0, 1e-3)])
     assert (found.count, found.slope, found.ratio, found.spread) == pytest.approx((3, 1, 0.5, 1))
     assert report.fit([(1e-4, 1e-4), (1e-3, 1e-3), (0.0, 1e-3)]) is None  # two make no line
 
 
-def test_a_pass_that_the_card_fails_is_counted_with_its_bound(report):
+def test_a_pass_that_the_card_fails_is_counted_with_its_bound():
     rows, sentence = report.confusion(
         [("PASS", "PASS")] * 58 + [("PASS", "FAIL"), ("FAIL", "FAIL")]
     )
@@ -61,18 +56,18 @@ def case(foretold: object, measured: object, verdicts=("PASS", "PASS"), elsewher
         (case(1e-4, 1e-4, elsewhere=["Einsum"]), "Einsum ran on the CPU"),
     ],
 )
-def test_a_surprise_is_told(report, odd: dict, sentence: str):
+def test_a_surprise_is_told(odd: dict, sentence: str):
     (line,) = report.surprises({"model": odd}, "ort-cuda:1.31")
     assert "model" in line
     assert sentence in line
 
 
-def test_a_model_as_foretold_surprises_nobody(report):
+def test_a_model_as_foretold_surprises_nobody():
     cases = {"one": case(1e-4, 2e-4), "other": case("inf", "inf", ("FAIL", "FAIL"))}
     assert list(report.surprises(cases, "ort-cuda:1.31")) == []
 
 
-def test_results_without_a_card_never_reach_the_page(report, tmp_path, monkeypatch, capsys):
+def test_results_without_a_card_never_reach_the_page(tmp_path, monkeypatch, capsys):
     (tmp_path / "results").mkdir()
     document = {
         "schema": report.SCHEMA,

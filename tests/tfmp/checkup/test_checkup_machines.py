@@ -64,7 +64,7 @@ EXPECTED = {
         ),
     ],
     "TensorFlow without its CUDA": [
-        ("problem", "CUDA", "built for CUDA 12.5.1, but no CUDA is installed", "[and-cuda]"),
+        ("problem", "CUDA", "TensorFlow is built for CUDA 12.5.1, but no CUDA", "[and-cuda]"),
         ("problem", "cuDNN", "built for cuDNN 9, but no cuDNN is installed", "[and-cuda]"),
         ("problem", "ONNX Runtime", "libcublasLt.so.12: cannot open", "tfmp[cuda]"),
         ("problem", "device", "driver 550.54.15 is installed, but tensorflow sees no", "and-cuda"),

@@ -68,8 +68,6 @@ def test_machine_code_for_the_card(capability, status):
 @pytest.mark.parametrize(
     ("backend", "devices", "expected"),
     [
-        ("tensorflow", (CPU,), [("problem", "TensorFlow is built for CUDA 12.8")]),
-        ("jax", (CPU,), [("note", "TensorFlow is built for CUDA 12.8")]),
         ("torch", (CPU,), [("problem", "PyTorch is built for CUDA 12.8")]),
         ("torch", (A100, CPU), []),  # it has them in itself
     ],

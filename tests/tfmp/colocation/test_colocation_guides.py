@@ -1,20 +1,9 @@
 """docs/colocate.md and docs/graph-rewrite.md: their code runs, their output is what is printed."""
 
-import re
-
-import click
 import keras
 import pytest
 import tensorflow as tf
-from repository import DOCS
-
-from tfmp.commands.cli import main
-
-PAGES = {name: (DOCS / name).read_text() for name in ("colocate.md", "graph-rewrite.md")}
-
-
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGES[page], re.DOTALL)
+from repository import DOCS, blocks
 
 
 @pytest.fixture
@@ -24,7 +13,7 @@ def ran(request, tmp_path, monkeypatch, capsys) -> str:
     monkeypatch.setenv("TF_ENABLE_AUTO_MIXED_PRECISION", "1")  # put back what the page sets
     monkeypatch.delenv("TF_ENABLE_AUTO_MIXED_PRECISION")
     names: dict[str, object] = {"__name__": "page"}
-    for code in blocks(request.param, "python"):
+    for code in blocks((DOCS / request.param).read_text(), "python"):
         # A file, so that TensorFlow finds the source of functions.
         path = tmp_path / f"block_{len(list(tmp_path.glob('*.py')))}.py"
         path.write_text(code)
@@ -44,16 +33,8 @@ def test_the_colocate_page(ran):
 @pytest.mark.slow
 @pytest.mark.parametrize("ran", ["graph-rewrite.md"], indirect=True)
 def test_the_graph_rewrite_page(ran):
-    assert ran.startswith(blocks("graph-rewrite.md", "text")[0])
+    assert ran.startswith(blocks((DOCS / "graph-rewrite.md").read_text(), "text")[0])
     assert "graph rewrite off: TF_ENABLE_AUTO_MIXED_PRECISION=0\n" in ran
     assert "graph rewrite float16: asked for by name\n" in ran
     assert "\n32768.0\n" in ran
     assert ran.splitlines()[-1] == "{'float16'} float32"
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_its_commands_parse(page):
-    for line in "\n".join(blocks(page, "bash")).splitlines():
-        _, name, *arguments = line.split()
-        command = main.get_command(click.Context(main), name)
-        command.make_context(name, arguments)

@@ -218,13 +218,6 @@ def test_ctrl_c_while_a_checkpoint_is_written_leaves_the_one_before(tmp_path, mo
     assert not folder.exists()
 
 
-def test_progress_is_told_for_each_job():
-    told = []
-    both = [Job(small, (X, Y), steps=steps, name=name) for name, steps in (("a", 3), ("b", 2))]
-    colocate(both, "interleaved", measure_steps=0, progress=lambda *n: told.append(n))
-    assert told == [("a", 1, 3), ("b", 1, 2), ("a", 2, 3), ("b", 2, 2), ("a", 3, 3)]
-
-
 def test_batches_are_the_same_at_the_same_step_wherever_it_starts():
     job = Job(small, (X, Y), name="a", batch_size=12, seed=4)
     stream = JobBatches(job)
@@ -392,11 +385,13 @@ def test_steps_that_cannot_be_one_program_are_refused(monkeypatch):
     assert [row.mode for row in found.measured] == ["sequential", "interleaved", "threads"]
 
 
-def test_stages_and_steps_of_all_jobs_are_told():
-    stages, counts = [], []
+def test_stages_and_steps_are_told_of_each_job_and_of_all():
+    stages, counts, told = [], [], []
     both = [Job(small, (X, Y), steps=steps, name=name) for name, steps in (("a", 3), ("b", 2))]
     options = {"stage": stages.append, "count": lambda *now: counts.append(now)}
+    options["progress"] = lambda *news: told.append(news)
     colocate(both, "interleaved", measure_steps=1, **options)
+    assert told == [("a", 1, 3), ("b", 1, 2), ("a", 2, 3), ("b", 2, 2), ("a", 3, 3)]
     assert stages == ["measuring each job alone", "training in mode interleaved"]
     assert counts == [(done, 5) for done in range(1, 6)]
 

@@ -70,13 +70,8 @@ def test_doctor_exits_with_1_on_a_problem(monkeypatch):
     assert "problem" in result.stdout
 
 
-def test_doctor_reads_a_model(tmp_path):
-    dense = [keras.layers.Dense(2), keras.layers.Dense(2)]
-    model = keras.Sequential([keras.layers.Input((4,)), *dense])
-    model.compile("sgd", "mse")
-    model.save(tmp_path / "model.keras")
-    result = run("doctor", str(tmp_path / "model.keras"))
-    assert "3 layers, 1 of them float32 under mixed_float16" in result.stdout
+def test_doctor_reads_a_model(model):
+    assert "3 layers, 1 of them float32 under mixed_float16" in run("doctor", model).stdout
 
 
 def test_a_model_that_cannot_be_read_is_bad_input(tmp_path):
@@ -91,8 +86,7 @@ def test_a_model_that_cannot_be_read_is_bad_input(tmp_path):
         assert "Traceback" not in result.stderr
 
 
-def test_doctor_builds_a_model_by_a_function(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_doctor_builds_a_model_by_a_function(tmp_path):
     (tmp_path / "models_of_test.py").write_text(
         "import keras\n"
         "def build():\n"

@@ -126,16 +126,11 @@ def test_processes_end_with_the_one_that_started_them(endless):
     assert "Traceback" not in err
 
 
-def interrupted(*arguments: str):
-    """What a command makes of Ctrl-C in the middle of its work."""
-    return CliRunner().invoke(main, arguments)
-
-
 def stop(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
 def test_ctrl_c_in_doctor(monkeypatch):
     monkeypatch.setattr("tfmp.checkup.checks.read_machine", stop)
-    result = interrupted("doctor")
+    result = CliRunner().invoke(main, ["doctor"])
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted.\n")

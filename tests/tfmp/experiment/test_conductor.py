@@ -33,13 +33,11 @@ def test_every_arm_is_run_with_every_seed(done):
     assert told[1:3] == ["float32, seed 0", "mixed_float16, seed 0"]
     assert report.task["metric"] == "closeness"
     # Close with the same seed, further apart with another one.
-    report, _, _ = done
     losses = {(run.arm, run.seed): run.losses for run in report.runs}
     for seed in (0, 1):
         one, other = losses["float32", seed], losses["mixed_float16", seed]
         assert other == pytest.approx(one, rel=0.02)
     assert losses["float32", 0][0] != pytest.approx(losses["float32", 1][0], rel=0.02)
-    report, _, _ = done
     training = {run.seed: run for run in report.runs if run.arm == "float32"}
     for run in report.runs:
         if run.arm == "float32+onnx":

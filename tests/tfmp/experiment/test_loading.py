@@ -67,13 +67,6 @@ def test_what_is_no_task(text, message):
         load_task(text)
 
 
-def test_a_file_does_not_take_the_place_of_a_module(tmp_path):
-    path = tmp_path / "numpy.py"
-    path.write_text(TEMPLATE)
-    with pytest.raises(ValueError, match=r"'numpy\.py' has the name of a module in use; rename"):
-        load_task(f"{path}:task")
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_a_built_in_task_fits_its_model(name):
     if name == "series":

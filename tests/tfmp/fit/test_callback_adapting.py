@@ -1,4 +1,4 @@
-"""A model that is changed between two `fit`s: LoRA, freezing, unfreezing, quantization."""
+"""A model that is frozen, in part between two `fit`s or as a whole."""
 
 import keras
 import numpy as np
@@ -10,20 +10,19 @@ X = np.random.default_rng(0).standard_normal((32, 8)).astype("float32")
 Y = (X.sum(axis=1, keepdims=True) * 0.1).astype("float32")
 
 
-def compiled(frozen: bool = False) -> keras.Model:
+def compiled() -> keras.Model:
     keras.utils.set_random_seed(0)
     dense = keras.layers.Dense
     model = keras.Sequential(
         [keras.Input((8,)), dense(16, name="first"), dense(16, name="second"), dense(1)]
     )
-    model.get_layer("first").trainable = not frozen
     model.compile(keras.optimizers.Adam(0.01), "mse")
     return model
 
 
-def fit(model: keras.Model, epochs: int = 1) -> list[float]:
+def fit(model: keras.Model) -> list[float]:
     callback = MixedPrecision("mixed_float16")
-    return model.fit(X, Y, epochs=epochs, verbose=0, callbacks=[callback]).history["loss"]
+    return model.fit(X, Y, verbose=0, callbacks=[callback]).history["loss"]
 
 
 def kernel(model: keras.Model, name: str) -> np.ndarray:

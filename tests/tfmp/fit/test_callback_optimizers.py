@@ -37,44 +37,33 @@ class Parts(keras.Model):
 
 
 class Gan(Parts):
-    def scaled_for(self, optimizer, loss):
-        return optimizer.scale_loss(loss)
-
     def train_step(self, real):
         noise = tf.random.normal((ROWS, 3))
         with tf.GradientTape() as tape:
             fake = self.generator(noise, training=True)
             d_loss = ops.mean(self.critic(fake)) - ops.mean(self.critic(real))
-            scaled = self.scaled_for(self.d_optimizer, d_loss)
+            scaled = self.d_optimizer.scale_loss(d_loss)
         gradients = tape.gradient(scaled, self.critic.trainable_weights)
         self.d_optimizer.apply(gradients, self.critic.trainable_weights)
         with tf.GradientTape() as tape:
             g_loss = -ops.mean(self.critic(self.generator(noise, training=True)))
-            scaled = self.scaled_for(self.g_optimizer, g_loss)
+            scaled = self.g_optimizer.scale_loss(g_loss)
         gradients = tape.gradient(scaled, self.generator.trainable_weights)
         self.g_optimizer.apply(gradients, self.generator.trainable_weights)
         return {"d_loss": d_loss, "g_loss": g_loss}
 
 
-def train(model, callback=None, poisoned=False, epochs=2):
+def train(model):
     x = np.random.default_rng(0).standard_normal((4 * ROWS, 4)).astype("float32")
-    if poisoned:
-        x[ROWS] = np.nan
-    callback = callback or MixedPrecision("mixed_float16", loss_scale=2.0**10)
-    model.fit(x, batch_size=ROWS, epochs=epochs, shuffle=False, verbose=0, callbacks=[callback])
+    callback = MixedPrecision("mixed_float16", loss_scale=2.0**10)
+    model.fit(x, batch_size=ROWS, epochs=2, shuffle=False, verbose=0, callbacks=[callback])
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
     return callback.report
 
 
-def gan() -> Gan:
-    keras.utils.set_random_seed(3)
+def test_both_optimizers_of_a_gan_scale_their_losses():
     model = Gan()
     model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
-    return model
-
-
-def test_both_optimizers_of_a_gan_scale_their_losses():
-    model = gan()
     own = model.d_optimizer, model.g_optimizer
     before = [weight.copy() for weight in model.get_weights()]
     report = train(model)
@@ -87,23 +76,6 @@ def test_both_optimizers_of_a_gan_scale_their_losses():
     assert not [finding for finding in report.findings if "scale" in finding.check]
     tfmp.revert(model)
     assert (model.d_optimizer, model.g_optimizer) == own
-
-
-class Swapped(Gan):
-    def scaled_for(self, optimizer, loss):
-        other = self.g_optimizer if optimizer is self.d_optimizer else self.d_optimizer
-        return other.scale_loss(loss)
-
-
-def test_a_loss_that_another_optimizer_scaled_stops_before_the_first_step():
-    keras.utils.set_random_seed(3)
-    model = Swapped()
-    model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
-    before = [weight.copy() for weight in model.get_weights()]
-    message = r"self\.d_optimizer received gradients of a loss that self.g_optimizer scaled"
-    with pytest.raises(ValueError, match=message):
-        train(model)
-    assert all((a == b).all() for a, b in zip(before, model.get_weights(), strict=True))
 
 
 STRANGER = keras.optimizers.SGD(0.0)

@@ -101,24 +101,16 @@ def test_ids_as_floats_in_a_layer_of_the_users_own():
     assert messages(report)[0].startswith("Feature 0 of input x holds whole numbers around ")
 
 
-def standardized() -> keras.Model:
-    norm = layers.Normalization(mean=288.15, variance=0.01)
-    return deep(norm)
-
-
-def looked_up() -> keras.Model:
-    return deep(layers.Embedding(9000, 4, name="table"), layers.Flatten())
-
-
-IDS = RNG.integers(5000, 9000, (64, 8)).astype("float32")
-
-
 @pytest.mark.parametrize(
     ("make", "x"),
     [
         (lambda: deep(), NORMAL),
-        (standardized, KELVIN),
-        pytest.param(looked_up, IDS, marks=pytest.mark.slow),
+        (lambda: deep(layers.Normalization(mean=288.15, variance=0.01)), KELVIN),
+        pytest.param(
+            lambda: deep(layers.Embedding(9000, 4, name="table"), layers.Flatten()),
+            RNG.integers(5000, 9000, (64, 8)).astype("float32"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["normal", "Normalization", "Embedding"],
 )

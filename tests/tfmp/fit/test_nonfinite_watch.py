@@ -1,6 +1,7 @@
 """The watch: what counts as non-finite beyond repair by the scale, and what is done about it."""
 
 import keras
+import keras_models
 import numpy as np
 import pytest
 from keras import layers, ops
@@ -73,15 +74,7 @@ def test_what_is_beyond_backing_off(counters, run, strategy, whole_epoch, reason
 
 def overflowing_model() -> keras.Model:
     """Its second layer's sums pass 65504 while its inputs and the next layer's outputs fit."""
-    model = keras.Sequential(
-        [
-            layers.Input((8,)),
-            layers.Dense(8, use_bias=False, kernel_initializer="ones", name="first"),
-            layers.Dense(8, use_bias=False, kernel_initializer="ones", name="sums"),
-            layers.LayerNormalization(name="norm"),
-            layers.Dense(1, name="out"),
-        ]
-    )
+    model = keras_models.overflowing_sums()
     model.compile(keras.optimizers.SGD(1e-6), "mse", **EAGER)
     return model
 
@@ -93,10 +86,7 @@ def data(value=2000.0):
 
 def fit(model, x, y, mode, epochs=3, **options):
     callback = MixedPrecision("mixed_float16", on_nonfinite=mode, **options)
-    try:
-        model.fit(x, y, batch_size=8, epochs=epochs, shuffle=False, verbose=0, callbacks=[callback])
-    finally:
-        callback.last = callback.report
+    model.fit(x, y, batch_size=8, epochs=epochs, shuffle=False, verbose=0, callbacks=[callback])
     return callback
 
 
@@ -237,17 +227,11 @@ def test_a_first_step_that_was_finite_does_not_hold_the_early_look_back():
     assert "17 of 18 steps were not finite" in callback.report.events[0].text
 
 
-def grows(first_large: int) -> tuple[keras.Model, np.ndarray]:
-    """A model that overflows in FP16 from a batch on, of 4 samples each."""
+def test_steps_that_overflow_from_one_on_are_explained_within_the_epoch(capsys):
     net = keras.Sequential([layers.Input((8,)), layers.Dense(8, name="hot"), layers.Dense(1)])
     net.compile("sgd", "mse", **EAGER)
     x, _ = rows(4 * 40)
-    x[4 * first_large :] *= 1e6
-    return net, x
-
-
-def test_steps_that_overflow_from_one_on_are_explained_within_the_epoch(capsys):
-    net, x = grows(first_large=4)
+    x[4 * 4 :] *= 1e6  # overflow in FP16 from the fifth batch on
     callback = MixedPrecision("mixed_float16")
     seen = []
     see = keras.callbacks.LambdaCallback(
@@ -278,20 +262,15 @@ class Steep(keras.Model):
         return self.out(self.third(hidden / size))
 
 
-def fit_on_zeros(model: keras.Model, target: float) -> MixedPrecision:
+def test_keep_float32_moves_all_layers_that_large_gradients_reach():
+    model = Steep()
+    model(np.zeros((1, 4), "float32"))
     model.compile("sgd", "mse", **EAGER)
     x = np.random.default_rng(0).standard_normal((160, 4)).astype("float32")
     x[::4] = 0.0
     keep = {"float16": ["first", "second"]}  # the plan itself would not
     callback = MixedPrecision("mixed_float16", on_nonfinite="keep_float32", keep=keep)
-    model.fit(x, np.full((160, 1), target), batch_size=8, verbose=0, callbacks=[callback])
-    return callback
-
-
-def test_keep_float32_moves_all_layers_that_large_gradients_reach():
-    model = Steep()
-    model(np.zeros((1, 4), "float32"))
-    callback = fit_on_zeros(model, target=0.5)
+    model.fit(x, np.full((160, 1), 0.5), batch_size=8, verbose=0, callbacks=[callback])
     assert [model.first.compute_dtype, model.second.compute_dtype] == ["float32"] * 2
     assert model.third.compute_dtype == "float16"
     note = str(callback.report)

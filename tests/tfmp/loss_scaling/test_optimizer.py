@@ -265,9 +265,6 @@ def test_calls_that_cannot_work_say_so(call, message):
         call(LossScaleOptimizer(keras.optimizers.SGD()), variables([1.0]))
 
 
-# --- inside fit ---
-
-
 # --- a loss that nothing scaled ---
 
 

@@ -1,13 +1,12 @@
-"""docs/profiling.md and docs/doctor.md: their code runs from top to bottom, commands exist."""
+"""docs/profiling.md and docs/doctor.md: their code runs from top to bottom, options exist."""
 
 import inspect
 import re
 
 import pytest
-from repository import DOCS
+from repository import DOCS, blocks
 
 from tfmp import profile_training
-from tfmp.commands.cli import main
 from tfmp.commands.profile import command as profile
 from tfmp.commands.sweep import command as sweep
 
@@ -22,18 +21,9 @@ from tfmp.commands.sweep import command as sweep
 def test_the_code_runs_from_top_to_bottom(page, printed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for code in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
+    for code in blocks((DOCS / page).read_text(), "python"):
         exec(code, names)
     assert printed in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("page", ["profiling.md", "doctor.md"])
-def test_its_commands_exist(page):
-    named = re.findall(r"tfmp (\w+)", (DOCS / page).read_text())
-    assert set(named) & set(main.list_commands(None))
-    assert set(re.findall(r"^tfmp (\w+)", (DOCS / page).read_text(), re.MULTILINE)) <= set(
-        main.list_commands(None)
-    )
 
 
 def test_every_option_named_is_one():

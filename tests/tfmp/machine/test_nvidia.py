@@ -4,7 +4,6 @@ import os
 
 import nvidia_machines as machines
 import pynvml
-import pytest
 from fake_nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, Fails, FakeCard, FakeNvml
 from nvidia_machines import facts_of
 
@@ -42,16 +41,9 @@ def test_an_old_driver_lacks_functions():
     assert (facts.cards[0].compute_capability, facts.cards[0].mig) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        (pynvml.NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"),
-        (pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH, "RM has detected an NVML/RM version mismatch."),
-    ],
-)
-def test_a_driver_that_does_not_answer_says_why(code, text):
-    facts = facts_of(FakeNvml(failure=Fails(code)))
-    assert facts == NvidiaFacts(error=f"NVIDIA's driver does not answer: {text}")
+def test_a_driver_that_does_not_answer_says_why():
+    facts = facts_of(FakeNvml(failure=Fails(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)))
+    assert facts == NvidiaFacts(error="NVIDIA's driver does not answer: Driver Not Loaded")
 
 
 def test_other_users():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers, ops
+from own_layer import Own
 
 from tfmp import MixedPrecision, calibrate, plan
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
@@ -36,17 +37,6 @@ def dense(units: int = 4, **options) -> layers.Layer:
 
 def constant(value: float) -> keras.initializers.Initializer:
     return keras.initializers.Constant(value)
-
-
-class Do(layers.Layer):
-    """A layer that is a function."""
-
-    def __init__(self, function, **options):
-        super().__init__(**options)
-        self.function = function
-
-    def call(self, x):
-        return self.function(x)
 
 
 def spoiled(array: np.ndarray, row: int, value: float) -> np.ndarray:
@@ -158,7 +148,7 @@ def normalize(x):
 
 
 def test_an_intermediate_value_that_does_not_fit_into_float16():
-    net = sequential(Do(normalize, name="unit", dtype=HALF), dense(1, dtype="float32"))
+    net = sequential(Own(normalize, name="unit", dtype=HALF), dense(1, dtype="float32"))
     found = locate_nonfinite(net, X * 10, Y)
     assert (found.stage, found.cause, found.layer) == ("forward", "overflow", "unit")
     assert "an intermediate value overflows float16; in float32 all is finite" in found.why
@@ -167,7 +157,7 @@ def test_an_intermediate_value_that_does_not_fit_into_float16():
 
 
 def test_arithmetic_that_no_precision_helps():
-    net = sequential(dense(), Do(lambda x: ops.log(ops.relu(x)), name="log"), dense(1))
+    net = sequential(dense(), Own(lambda x: ops.log(ops.relu(x)), name="log"), dense(1))
     found = locate_nonfinite(net, X, Y)
     assert (found.stage, found.cause, found.layer) == ("forward", "invalid", "log")
     assert "not finite in float32 either" in found.why
@@ -175,7 +165,7 @@ def test_arithmetic_that_no_precision_helps():
 
 
 def test_a_layer_inside_a_model_inside_a_model():
-    bad = Do(lambda x: x / 0.0, name="divide")
+    bad = Own(lambda x: x / 0.0, name="divide")
     inner = keras.Sequential([layers.Input((4,)), dense(), bad], name="inner")
     found = locate_nonfinite(sequential(inner, dense(1)), X, Y)
     assert found.layer == "inner/divide"
@@ -235,11 +225,8 @@ def test_code_that_casts_to_16_bits_by_itself_is_not_called_invalid_in_float32()
     def loss(y, predicted):
         return ops.mean(in_half(predicted))
 
-    class Own(layers.Layer):
-        def call(self, x):
-            return ops.cast(in_half(x), "float32")
-
-    for net in (sequential(dense(1), loss=loss), sequential(Own(name="own"), dense(1))):
+    own = Own(lambda x: ops.cast(in_half(x), "float32"), name="own")
+    for net in (sequential(dense(1), loss=loss), sequential(own, dense(1))):
         found = locate_nonfinite(net, X, Y)
         assert found.op.dtype == "float16"
         assert "casts to 16 bits" in found.why
@@ -283,15 +270,15 @@ def test_a_loss_so_large_that_only_a_scale_below_1_is_low_enough():
 
 
 def test_a_derivative_that_is_not_finite():
-    norm = Do(lambda x: ops.sqrt(ops.sum(ops.square(x), -1, keepdims=True)), name="norm")
+    norm = Own(lambda x: ops.sqrt(ops.sum(ops.square(x), -1, keepdims=True)), name="norm")
     net = sequential(dense(kernel_initializer="zeros", name="zeros"), norm, dense(1))
     found = locate_nonfinite(net, X, Y)
     assert (found.stage, found.cause, found.layer) == ("gradient", "invalid", "norm")
-    assert "norm (Do) passes back to layer zeros (Dense)" in found.what
+    assert "norm (Own) passes back to layer zeros (Dense)" in found.what
 
 
 def test_a_derivative_that_overflows_float16_at_every_scale():
-    steep = Do(lambda x: ops.tanh(x * 60000) * 60000, name="steep", dtype=HALF)
+    steep = Own(lambda x: ops.tanh(x * 60000) * 60000, name="steep", dtype=HALF)
     before = dense(name="before", dtype=HALF, kernel_initializer="zeros")
     found = locate_nonfinite(sequential(before, steep, dense(1)), X, Y * 1e4)
     assert (found.stage, found.cause, found.layer) == ("gradient", "overflow", "steep")

@@ -5,10 +5,8 @@ import pytest
 from tfmp.machine.devices import CPU, Device
 from tfmp.precision.auto_policy import choose
 
-V100 = Device("gpu", "Tesla V100-SXM2-16GB", (7, 0))
 T4 = Device("gpu", "Tesla T4", (7, 5))
 GTX_1650 = Device("gpu", "NVIDIA GeForce GTX 1650", (7, 5))
-P100 = Device("gpu", "Tesla P100-PCIE-16GB", (6, 0))
 A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
 METAL = Device("gpu", "METAL")
 TPU = Device("tpu", "TPU v4")
@@ -18,10 +16,8 @@ TPU = Device("tpu", "TPU v4")
     ("device", "policy", "with_bfloat16", "reason"),
     [
         (CPU, "float32", "float32", "CPU only"),
-        (V100, "mixed_float16", "mixed_float16", "FP16 on Tensor Cores"),
         (T4, "mixed_float16", "mixed_float16", "FP16 on Tensor Cores"),
         (GTX_1650, "float32", "float32", "no Tensor Cores"),
-        (P100, "float32", "float32", "no Tensor Cores"),
         (A100, "mixed_float16", "mixed_bfloat16", "TF32"),
         (METAL, "float32", "float32", "not known to have Tensor Cores"),
         (TPU, "float32", "mixed_bfloat16", "no FP16"),

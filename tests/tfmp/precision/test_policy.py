@@ -218,9 +218,6 @@ def test_the_second_plan_sees_the_model_as_it_was_before_the_first():
     assert {row.path: row.reason for row in second.rows}["hidden"] == "base policy"
 
 
-# --- saving ---
-
-
 # --- policy_scope ---
 
 
@@ -239,7 +236,6 @@ def test_policy_scopes_nest():
     ("arguments", "error", "text"),
     [
         ({"policy": "float16_mixed"}, ValueError, "received 'float16_mixed' of type str"),
-        ({"policy": None}, TypeError, "received None of type NoneType"),
         ({"keep_float32": "nothing"}, ValueError, "matches no layer"),
     ],
 )

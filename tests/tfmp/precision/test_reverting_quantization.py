@@ -45,17 +45,6 @@ def test_int8_from_float16_is_refused_before_a_layer_changes(call):
 
 
 @pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method")
-def test_a_reverted_model_is_quantized():
-    net = model()
-    plan(net, "mixed_float16").apply()
-    net(X)
-    wanted = np.asarray(revert(net)(X))
-    net.quantize("int8")
-    assert policies(net) == ["int8_from_float32"] * 3
-    np.testing.assert_allclose(net(X), wanted, atol=0.1)
-
-
-@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method")
 def test_a_bfloat16_model_is_quantized_planned_again_and_reverted():
     net = model()
     wanted = np.asarray(net(X))

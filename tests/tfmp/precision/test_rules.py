@@ -38,15 +38,8 @@ def test_delicate_layers_stay_in_float32(layer, reason):
     assert it.reason.startswith(reason)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: layers.Dense(4, activation="exponential", name="it"),
-        lambda: layers.Conv1D(4, 1, activation=keras.ops.cosh, name="it"),
-    ],
-)
-def test_activations_that_are_exponentials_stay_in_float32(make):
-    it = row(chain(make(), shape=(6, 8)), "it")
+def test_activations_that_are_exponentials_stay_in_float32():
+    it = row(chain(layers.Conv1D(4, 1, activation=ops.cosh, name="it"), shape=(6, 8)), "it")
     assert it.reason.startswith("is infinite or NaN in float16 on numbers x ")
 
 
@@ -105,14 +98,6 @@ def test_a_layer_on_integers_or_strings_is_left_alone():
     it = row(chain(layers.Hashing(9, name="it"), layers.Embedding(9, 4), dtype="int32"), "it")
     assert it.policy is None
     assert it.reason == "works on int64, not on floats"
-
-
-def test_a_quantized_layer_is_left_alone():
-    model = chain(layers.Dense(8, name="it"))
-    model.get_layer("it").quantize("int8")
-    it = row(model, "it")
-    assert it.policy is None
-    assert it.reason == "quantized to int8"
 
 
 @pytest.mark.parametrize(

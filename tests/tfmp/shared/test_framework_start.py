@@ -91,7 +91,9 @@ def test_a_process_that_converts_has_the_kernels_of_onednn() -> None:
         "print(start.tensorflow_uses_onednn())"
     )
     environment = {key: value for key, value in os.environ.items() if key != SWITCH}
-    assert printed(code, environment) == "True"
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "True"
 
 
 def test_who_does_without_onednn_is_left_alone(monkeypatch) -> None:
@@ -108,10 +110,3 @@ def test_a_process_whose_tensorflow_has_decided_is_left_alone(monkeypatch) -> No
     start_converting()
     assert SWITCH not in os.environ
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
-
-
-def printed(code: str, environment: dict[str, str]) -> str:
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    return run.stdout.strip()

@@ -343,16 +343,6 @@ def test_graphs_whose_edges_are_whole_numbers_are_run():
     assert (rows["hidden"], rows["out"]) == ("float16", "float32")
 
 
-def test_a_model_without_a_call_whose_parts_are_not_built_is_refused():
-    class Lone(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.part = layers.Dense(2)
-
-    with pytest.raises(ValueError, match="is not built"):
-        plan(Lone(), "mixed_float16")
-
-
 def test_one_part_that_cannot_run_does_not_hold_the_others_back():
     class Pair(keras.Model):
         """As autoencoders and GANs are trained: by a train_step that calls the parts."""

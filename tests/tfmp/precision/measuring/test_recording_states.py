@@ -52,12 +52,7 @@ def measures(layer, x):
     return x
 
 
-UPDATES = [
-    counts,
-    averages,
-    updates_in_a_loop,
-    measures,
-]
+UPDATES = [counts, averages, updates_in_a_loop, measures]
 
 
 def model_of(*middle, shape=(8,)) -> keras.Model:
