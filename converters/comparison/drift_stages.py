@@ -15,7 +15,7 @@ import numpy as np
 
 from tfmp.converters.drift import Comparison, OutputDrift, Task, match
 from tfmp.converters.formats import Format
-from tfmp.converters.intake import AnySource, Float64Model, in_float64
+from tfmp.converters.intake import AnySource, Float64Model
 from tfmp.converters.report import Stage
 from tfmp.converters.runners import Runner, RunnerInfo, laid_out
 from tfmp.converters.samples import SampleBatch
@@ -269,7 +269,7 @@ class NoiseFloor:
         self._outputs, self._tasks = layout.outputs(source.outputs), tasks
         self._hints = source.hints
         try:
-            self._model = in_float64(source)
+            self._model = Float64Model(source)
             self.start_over()
         except ConversionError as error:
             self.error = str(error)

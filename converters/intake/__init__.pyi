@@ -1,5 +1,5 @@
 from .elsewhere import on_tensorflow as on_tensorflow
-from .float64 import Float64Model as Float64Model, in_float64 as in_float64
+from .float64 import Float64Model as Float64Model
 from .hints import OutputHint as OutputHint
 from .keras_model import cut_behind as cut_behind, keras_forward as keras_forward
 from .onnx_file import value_spec as value_spec
@@ -33,6 +33,7 @@ from .saved.graph import (
     Rewrite as Rewrite,
 )
 from .saved.plain_forms import plain_forms as plain_forms
+from .sizes import Sizes as Sizes
 from .source import (
     AnySource as AnySource,
     OnnxSource as OnnxSource,

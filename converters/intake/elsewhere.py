@@ -19,7 +19,7 @@ import numpy as np
 from tfmp.converters.intake.custom_objects import CustomObjects
 from tfmp.converters.intake.keras_files import texts_in
 from tfmp.converters.intake.open import KERAS_SUFFIXES, is_open, request_of
-from tfmp.converters.shared.errors import InputError, Refusal
+from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.worker import kept_worker, tell
 from tfmp.shared.atomic_file import temporary_folder
@@ -240,12 +240,10 @@ class _Pickler(pickle.Pickler):
 
             place = "inside a function" if inside else "in the script or notebook itself"
             raise InputError(
-                Refusal(
-                    f"{value.__qualname__.rpartition('.')[2]!r} is defined {place}",
-                    why=f"Keras runs on {keras.backend.backend()!r} here: another process traces "
-                    "the model with TensorFlow, and has to import it",
-                    remedy="Move it to the top of a module",
-                )
+                f"{value.__qualname__.rpartition('.')[2]!r} is defined {place}",
+                "Move it to the top of a module",
+                why=f"Keras runs on {keras.backend.backend()!r} here: another process traces "
+                "the model with TensorFlow, and has to import it",
             )
         self.has_own_code |= value.__module__.partition(".")[0] not in _STEADY
         return NotImplemented

@@ -8,7 +8,7 @@ the results of Keras's `float64` policy with the same weights.
 import numpy as np
 
 from tfmp.converters.intake.saved import rename_functions, widen, widen_functions
-from tfmp.converters.intake.source import AnySource, OnnxSource, Source
+from tfmp.converters.intake.source import AnySource, OnnxSource
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.shared.traced_runs import run_traced
@@ -18,28 +18,19 @@ from tfmp.shared.wording import first_line
 _NARROW = {1: "float32", 14: "bfloat16", 19: "float16"}  # tensorflow.DataType
 
 
-def in_float64(source: AnySource) -> "Float64Model":
-    """The forward pass of a source in float64.
-
-    Raises:
-        ConversionError: something of the model cannot be computed in float64.
-    """
-    if isinstance(source, OnnxSource):
-        raise ConversionError("ONNX Runtime has no float64 for most operators")
-    return Float64Model(source)
-
-
 class Float64Model:
     """The forward pass of a source in float64."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: AnySource) -> None:
         """Widens the graph.
 
         Raises:
-            ConversionError: the model has an op that TensorFlow cannot compute in float64.
+            ConversionError: something of the model cannot be computed in float64.
         """
         import tensorflow as tf
 
+        if isinstance(source, OnnxSource):
+            raise ConversionError("ONNX Runtime has no float64 for most operators")
         self._source = source
         traced = source.marked
         graph_def = traced.graph.as_graph_def()

@@ -5,16 +5,12 @@ is no hint; a model is never refused for the lack of one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from zipfile import ZipFile
 
-from tfmp.converters.intake.trust import open_hdf5
-from tfmp.converters.shared.frameworks import KerasModel, TracedFunction
-from tfmp.shared.report_files import read_json
+from tfmp.converters.shared.frameworks import TracedFunction
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,18 +38,16 @@ class OutputHint:
     axis: int | None = None
 
 
-def traced_hints(
-    names: Sequence[str], traced: TracedFunction, read_loss: Callable[[], Loss]
-) -> dict[str, OutputHint]:
+def traced_hints(names: Sequence[str], traced: TracedFunction, loss: Loss) -> dict[str, OutputHint]:
     """Hints of a model that TensorFlow traced.
 
     Args:
         names: of the outputs, in the order of the trace.
         traced: the forward pass.
-        read_loss: gives the compiled loss; None without one.
+        loss: the compiled loss; None without one.
     """
     try:
-        losses = dict(_losses(read_loss(), names))
+        losses = dict(_losses(loss, names))
     except Exception:  # a damaged or foreign configuration says nothing
         losses = {}
     found = {}
@@ -78,24 +72,6 @@ def onnx_hints(model: "ir.Model") -> dict[str, OutputHint]:
 
 
 # The compiled loss
-
-
-def compiled_loss(model: KerasModel, path: Path | None) -> Loss:
-    """The loss that a model was compiled with; None without one.
-
-    Args:
-        model: the model, which was loaded without its loss if there is a path.
-        path: the file that it was loaded from; None for a live model.
-    """
-    if path is None:
-        return model.loss
-    if path.suffix.lower() == ".keras":
-        with ZipFile(path) as archive:
-            config = read_json(archive.read("config.json")).get("compile_config")
-    else:
-        with open_hdf5(path) as file:
-            config = read_json(file.attrs.get("training_config", "null"))
-    return (config or {}).get("loss")
 
 
 # Shorter names that Keras takes for losses.

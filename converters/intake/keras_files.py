@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from zipfile import BadZipFile
@@ -14,13 +14,14 @@ from tfmp.converters.intake.keras2 import (
     Config,
     hints_hidden,
     load_weights,
-    model_file,
     named_by_content,
+    notes_on,
     read_archive,
     read_model,
 )
 from tfmp.converters.intake.keras_model import from_keras, from_keras2, require_tensorflow_backend
-from tfmp.converters.intake.source import Source, Specs
+from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.source import Source
 from tfmp.converters.intake.trust import (
     LAMBDA,
     REBUILT,
@@ -45,19 +46,19 @@ _BYTES_A_SECOND = 2e6
 
 def from_keras_file(
     path: Path,
-    custom_objects: CustomObjects | None = None,
-    unsafe_load: bool = False,
-    architecture: Architecture | None = None,
-    given: Callable[[Specs], Specs] = lambda inputs: inputs,
+    sizes: Sizes,
+    custom_objects: CustomObjects,
+    unsafe_load: bool,
+    architecture: Architecture | None,
 ) -> Source:
     """Loads a saved Keras model.
 
     Args:
         path: the file.
+        sizes: see `from_keras`.
         custom_objects: classes and functions by the names that the file uses for them.
         unsafe_load: also run Python code that the file holds (Lambda layers).
         architecture: for a file of weights; None for the JSON file beside it.
-        given: see `from_keras`.
 
     Raises:
         InputError: Keras cannot load it; the text names the class or layer at fault.
@@ -66,7 +67,7 @@ def from_keras_file(
     limit = _READING_SECONDS + path.stat().st_size / _BYTES_A_SECOND
     try:
         with nullcontext() if unsafe_load else within(limit, f"reading {path}"):
-            return _read(path, custom_objects or {}, unsafe_load, architecture, given)
+            return _read(path, sizes, custom_objects, unsafe_load, architecture)
     except ConversionError:
         raise
     except InputError as error:
@@ -77,49 +78,52 @@ def from_keras_file(
 
 def _read(
     path: Path,
+    sizes: Sizes,
     custom: CustomObjects,
     unsafe_load: bool,
     architecture: Architecture | None,
-    given: Callable[[Specs], Specs],
 ) -> Source:
     archive = read_archive(path)
     notes = _misnamed(archive)
     if archive.config is None or architecture is not None:
         found = with_architecture(archive, architecture)
         if not isinstance(found, Archive):
-            return _with_weights(found, archive, given)
+            return _with_weights(found, archive, sizes)
         archive = found
     used = _used(archive.config, custom)
     if not archive.from_keras_3 and not _of_keras_3(used):
-        file = read_model(archive, used, unsafe_load)
-        return from_keras2(file, path, notes)
+        model, told = read_model(archive, used, unsafe_load)
+        return from_keras2(model, sizes, path, (*notes, *told), archive.loss)
     try:
         model = _keras_3_model(archive, {**custom, **used}, unsafe_load)
     except Exception as error:  # Keras raises every kind of exception here
-        if archive.from_keras_3 or isinstance(error, InputError):
+        if archive.from_keras_3 or isinstance(error, InputError) or _on_code(error):
             raise
         raise _misread(archive, f"It fails there ({_reason(error)})") from error
     loaded = len(model.variables)
-    source = from_keras(model, path, notes, given)
+    source = from_keras(model, sizes, path, notes, archive.loss)
     if len(model.variables) > loaded:
         # Keras could not build these layers when it loaded the file, and left their weights out
         # without a word: it builds with floats, and an input may hold ids.
-        with named_by_content(archive) as named, hints_hidden():
-            model.load_weights(named)
-        source = from_keras(model, path, notes, given)
+        _load(archive, model)
+        source = from_keras(model, sizes, path, notes, archive.loss)
     return source
 
 
-def _with_weights(model: KerasModel, archive: Archive, given: Callable[[Specs], Specs]) -> Source:
+def _with_weights(model: KerasModel, archive: Archive, sizes: Sizes) -> Source:
     """A model that the user built, with the weights of a file."""
     import keras
 
     if not isinstance(model, keras.Model):
         load_weights(archive, model)
-        return from_keras2(model_file(archive, model), archive.path)
+        return from_keras2(model, sizes, archive.path, notes_on(archive, model))
+    _load(archive, model)
+    return from_keras(model, sizes, archive.path)
+
+
+def _load(archive: Archive, model: KerasModel) -> None:
     with named_by_content(archive) as named, hints_hidden():
         model.load_weights(named)
-    return from_keras(model, archive.path, given=given)
 
 
 def _keras_3_model(
@@ -156,9 +160,7 @@ def _check_shapes(archive: Archive, model: KerasModel) -> None:
 def _misread(archive: Archive, why: str) -> InputError:
     """The error for a file of Keras 2 with classes for Keras 3."""
     way = "Write the classes of --custom-objects for Keras 2 (import tf_keras), which reads it then"
-    return InputError(
-        Refusal(f"Keras 3 misreads this file of Keras {archive.version}", why=why, remedy=way)
-    )
+    return InputError(f"Keras 3 misreads this file of Keras {archive.version}", way, why=why)
 
 
 def _declared_shapes(config: Config) -> Iterator[list[int | None]]:
@@ -215,10 +217,8 @@ def _of_keras_3(objects: CustomObjects) -> bool:
     )
 
 
-def _refusal(error: Exception) -> Refusal:
-    """Why Keras could not load a file, by the words of its error."""
-    import keras
-
+def _on_code(error: Exception) -> Refusal | None:
+    """Why a file whose parts are code was not loaded; None for an error of another kind."""
     text = one_line(error)
     if "safe_mode=False" in text:
         return _unsafe(text)
@@ -228,6 +228,16 @@ def _refusal(error: Exception) -> Refusal:
     if "allow_pickle" in text:
         found = "its arrays are pickled objects, which can run code when they are loaded"
         return Refusal(found, remedy="Save the model with `model.save`, which writes none")
+    return None
+
+
+def _refusal(error: Exception) -> Refusal:
+    """Why Keras could not load a file, by the words of its error."""
+    import keras
+
+    if (found := _on_code(error)) is not None:
+        return found
+    text = one_line(error)
     missing = re.search(
         r"Could not locate (?:class|function) '([^']+)'|Unknown (?:layer|object|function|"
         r"activation function|initializer|regularizer|constraint): '([^']+)'",

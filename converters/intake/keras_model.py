@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
-from tfmp.converters.intake.hints import compiled_loss
-from tfmp.converters.intake.keras2 import ModelFile
+from tfmp.converters.intake.hints import Loss
 from tfmp.converters.intake.probing import with_integers
-from tfmp.converters.intake.source import Origin, Source, Specs
+from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.source import Origin, Source
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel
 from tfmp.converters.shared.scopes import scope_names
@@ -40,18 +40,20 @@ def require_tensorflow_backend() -> None:
 
 def from_keras(
     model: KerasModel,
+    sizes: Sizes,
     path: Path | None = None,
     notes: tuple[str, ...] = (),
-    given: Callable[[Specs], Specs] = lambda inputs: inputs,
+    loss: Loss = None,
 ) -> Source:
     """Opens a built Keras model.
 
     Args:
         model: the model.
+        sizes: what is known of the inputs besides. A subclassed model records the shapes of one
+            call, and no dtypes.
         path: the file that it was loaded from, if there is one.
         notes: on how that file was opened.
-        given: adds what is known of the inputs besides. A subclassed model records the shapes of
-            one call, and no dtypes.
+        loss: the loss that the model was compiled with.
     """
     import keras
 
@@ -62,7 +64,7 @@ def from_keras(
     )
     # A functional model declares its dtypes, a SavedModel and a function as well.
     declares = isinstance(model, keras.Function | keras.Sequential)
-    inputs = inputs if declares else given(inputs)
+    inputs = sizes.of(inputs if declares else sizes.typed(inputs))
     widened = float32_weights(model)
     variables = [*model.variables, *(wide for _, wide in widened)]
     declared = _declared_output_names(model)
@@ -83,16 +85,24 @@ def from_keras(
     )
     if not declares:
         source = with_integers(source)
-    return replace(source, read_loss=lambda: compiled_loss(model, path), keras_model=model)
+    return replace(source, loss=loss, keras_model=model)
 
 
-def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ()) -> Source:
+def from_keras2(
+    model: KerasModel,
+    sizes: Sizes,
+    path: Path | None = None,
+    notes: tuple[str, ...] = (),
+    loss: Loss = None,
+) -> Source:
     """Opens a model of Keras 2.
 
     Args:
-        file: the model.
+        model: the model.
+        sizes: what is known of the inputs besides.
         path: the file that it was read from; None for a live model.
-        notes: on how the file was opened.
+        notes: on how that file was read.
+        loss: the loss that the model was compiled with.
 
     Raises:
         InputError: the shapes of the inputs are not known, or a live model is not in float32.
@@ -100,7 +110,6 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
     """
     import tensorflow as tf
 
-    model = file.model
     inside = getattr(model, "_nested_inputs", getattr(model, "inputs", None))
     # A subclassed model keeps the sizes of its first call.
     arguments = (inside,) if inside is not None else (model.save_spec() or ((),))[0]
@@ -110,19 +119,18 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
             f"model {model.name!r} of Keras 2 does not tell the shapes of its inputs",
             "Call it once on a batch, before it is converted or saved",
         )
-    layers = () if path else model._flatten_layers(include_self=False)
-    for layer in layers:
-        if layer.compute_dtype in ("float16", "bfloat16"):
+    for layer in model._flatten_layers(include_self=False):
+        if path is not None and getattr(layer, "_could_use_gpu_kernel", False):
+            layer._could_use_gpu_kernel = False  # exporters read loops, and no cells of cuDNN
+        if path is None and layer.compute_dtype in ("float16", "bfloat16"):
             raise InputError(
                 f"model {model.name!r}: its layer {layer.name!r} computes in "
                 f"{layer.dtype_policy.name}",
                 "Save it and pass the file, which is read in float32",
             )
     own = model.input_names or [f"input_{index + 1}" for index in range(len(tensors))]
-    inputs = tuple(
-        TensorSpec(name, tuple(tensor.shape), tensor.dtype.name)
-        for name, tensor in zip(own, tensors, strict=True)
-    )
+    declared = zip(own, tensors, strict=True)
+    inputs = sizes.of([TensorSpec(name, tuple(x.shape), x.dtype.name) for name, x in declared])
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         packed = tf.nest.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
@@ -136,9 +144,10 @@ def from_keras2(file: ModelFile, path: Path | None, notes: tuple[str, ...] = ())
             given[unique_name(name, {*named, *given})] = value
         return given
 
-    origin = Origin.of_keras(model, path, (*notes, *file.notes))
+    origin = Origin.of_keras(model, path, notes)
     inner = dict.fromkeys(model._flatten_layers(include_self=False))
-    return Source.traced(origin, inputs, call, model.variables, lambda: _marked(inner))
+    source = Source.traced(origin, inputs, call, model.variables, lambda: _marked(inner))
+    return replace(source, loss=loss)
 
 
 def keras_forward(path: Path, policy: str) -> Callable[[Batch], TensorTree]:

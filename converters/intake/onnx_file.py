@@ -10,10 +10,11 @@ import onnx
 import onnx_ir as ir
 
 from tfmp.converters.intake.old_operators import with_plain_operators
-from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size, pin
-from tfmp.converters.shared.errors import InputError, Refusal
+from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size
+from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import OrtSession
-from tfmp.converters.shared.layout import Layout, declared_axes
+from tfmp.converters.shared.layout import Layout
 from tfmp.converters.shared.sessions import cpu_session, holds_bfloat16, read_onnx
 from tfmp.converters.shared.tensors import (
     TEXT,
@@ -29,20 +30,12 @@ from tfmp.shared.wording import first_line, listed
 _Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 
 
-def from_onnx(
-    path: Path,
-    batch_size: int | None = None,
-    input_shapes: Mapping[str, Sequence[int]] | None = None,
-    sample_axes: Mapping[str, int] | None = None,
-    trusted: bool = False,
-) -> OnnxSource:
+def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     """Loads an ONNX file and fixes the sizes of inputs that are asked for.
 
     Args:
         path: the file.
-        batch_size: see `open_source`; likewise the others.
-        input_shapes: whole shapes of inputs.
-        sample_axes: axes of the samples; those that the file tells need not be given.
+        sizes: what is known of the inputs. Axes that the file tells need not be given.
         trusted: whether the model may take any time for a run.
 
     Raises:
@@ -62,28 +55,24 @@ def from_onnx(
         _refuse_unknown(path, model)
         if _on_maps(error):
             raise InputError(
-                f"{path}: gives its results as maps, as classifiers of scikit-learn do, and not "
-                "as tensors",
+                "gives its results as maps, as classifiers of scikit-learn do, and not as tensors",
                 "Export it with the option zipmap=False",
+                where=path,
             ) from error
         way = "It may be truncated: copy or export it again"
         if model is not None:
             way = "Mend what is named there, or export the model again with all of its files"
         found = f"not a usable ONNX model ({first_line(error)})"
-        raise InputError(Refusal(found, str(path), remedy=way)) from error
+        raise InputError(found, way, where=path) from error
     if not model.graph.outputs:
-        raise InputError(
-            f"{path}: has no outputs to compute",
-            "Export the model again",
-        )
+        raise InputError("has no outputs to compute", "Export the model again", where=path)
     run = _run_in_time(path, session, trusted)
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
     declared = [value_spec(value) for value in values]
-    axes = declared_axes(sample_axes or {}, [*declared, *map(value_spec, model.graph.outputs)])
-    layout = Layout({**_sample_axes(values, model.graph.outputs), **axes})
-    inputs = pin(declared, batch_size, input_shapes or {}, layout)
+    told = Layout(_sample_axes(values, model.graph.outputs))
+    inputs = sizes.of(declared, told)
     for value, spec in zip(values, inputs, strict=True):
         value.shape = ir.Shape(
             own if size is None else size
@@ -98,6 +87,7 @@ def from_onnx(
         return dict(zip(names, run(names, fed), strict=True))
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
+    layout = sizes.layout(told, inputs, outputs)
     return OnnxSource(origin, inputs, outputs, model, forward, layout)
 
 
@@ -121,12 +111,10 @@ def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
     if foreign:
         named = listed([*foreign], _MOST_UNKNOWN)
         raise InputError(
-            Refusal(
-                f"computes with {named}, which ONNX Runtime does not have",
-                str(path),
-                remedy="Export the model with ONNX's own operators, or cut it before that one "
-                "(onnx.utils.extract_model)",
-            )
+            f"computes with {named}, which ONNX Runtime does not have",
+            "Export the model with ONNX's own operators, or cut it before that one "
+            "(onnx.utils.extract_model)",
+            where=path,
         )
 
 
@@ -140,16 +128,18 @@ def _session(path: Path, model: ir.Model) -> OrtSession:
     except Exception as error:  # ONNX Runtime's exceptions share no base class
         if holds_bfloat16(model):
             raise InputError(
-                f"{path}: computes in bfloat16, for which ONNX Runtime's CPU provider has no "
+                "computes in bfloat16, for which ONNX Runtime's CPU provider has no "
                 "kernels, so it is no reference",
                 "Name the float32 model that it was made from",
+                where=path,
             ) from error
         opset = model.opset_imports.get("", _OLDEST_OPSET)
         if opset >= _OLDEST_OPSET:
             raise
         raise InputError(
-            f"{path}: is of opset {opset}, and ONNX Runtime does not run it ({first_line(error)})",
+            f"is of opset {opset}, and ONNX Runtime does not run it ({first_line(error)})",
             "Bring it to a later opset first: onnx.version_converter.convert_version(model, 13)",
+            where=path,
         ) from error
 
 
@@ -168,9 +158,10 @@ def _check_depth(path: Path, graph: ir.Graph, depth: int = 0) -> None:
     """Raises `InputError` for branches and loops inside of each other that take forever to load."""
     if depth > _DEEPEST:
         raise InputError(
-            f"{path}: has more than {_DEEPEST} branches or loops inside of each other, which ONNX "
+            f"has more than {_DEEPEST} branches or loops inside of each other, which ONNX "
             "Runtime takes minutes or hours to load",
             "Export a model with fewer levels",
+            where=path,
         )
     for node in graph:
         for attribute in node.attributes.values():
@@ -193,9 +184,9 @@ def _check_places(path: Path, model: ir.Model) -> None:
             place = PurePosixPath(str(tensor.location).replace("\\", "/"))
             if place.is_absolute() or ".." in place.parts or PureWindowsPath(place).drive:
                 raise InputError(
-                    f"{path}: reads weights from {str(tensor.location)!r}, which is outside of "
-                    "its folder",
+                    f"reads weights from {str(tensor.location)!r}, which is outside of its folder",
                     "Put them beside the model, and name that file in it",
+                    where=path,
                 )
             _check_links(path, path.parent / place)
 
@@ -211,8 +202,9 @@ def _check_links(path: Path, weights: Path) -> None:
     else:
         why = f"is a link to {str(weights.resolve())!r}, outside of its folder"
     raise InputError(
-        f"{path}: reads weights from {weights.name!r}, which {why}",
+        f"reads weights from {weights.name!r}, which {why}",
         "Copy the model and its weights into a folder of their own (cp -L), and convert the copy",
+        where=path,
     )
 
 

@@ -1,7 +1,7 @@
 """Any model, file, folder or object as a `Source`."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -10,15 +10,15 @@ from zipfile import is_zipfile
 
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
-from tfmp.converters.intake.source import AnySource, OnnxSource, Source, Specs, pin
+from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.intake.trust import check_sizes, code_in_trace
-from tfmp.converters.shared.errors import InputError, Refusal
+from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name, check_no_pointer
-from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.arguments import is_keras2
-from tfmp.shared.framework_start import import_tensorflow
+from tfmp.shared.framework_start import held_back, import_tensorflow
 from tfmp.shared.report_files import read_json
 
 # A live Keras model, a `tf.function`, or a path; where a request is taken, a `ModelRequest` too.
@@ -35,8 +35,8 @@ _KERAS_MAGIC = (_ZIP_MAGIC, b"\x89HDF\r\n\x1a\n")
 
 
 @dataclass(frozen=True)
-class ModelRequest:
-    """A model that is not open yet, and the arguments for opening it.
+class ModelRequest(Sizes):
+    """A model that is not open yet, and the arguments for opening it, its sizes among them.
 
     Attributes:
         model: the model; see `open_source`.
@@ -48,14 +48,7 @@ class ModelRequest:
             do more than compute.
         architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
             "FILE.py:function" or a function; None for the JSON file of the same name.
-        batch_size: fixes the first axis of every input.
-        input_shapes: whole shapes, batch axis included, by input name.
-        sample_axes: axis of the samples, by the name of an input or output whose first axis it is
-            not, such as {"state": 1}.
-        states: outputs that carry a state to the next call, by the name of the state's input. Data
-            then holds sequences, (samples, steps, ...), without the states, which begin as zeros.
         lean: start TensorFlow without what conversion does not need.
-        whole_numbers: the dtypes of those inputs that the data holds as integers or Booleans.
     """
 
     model: Model
@@ -65,12 +58,7 @@ class ModelRequest:
     custom_modules: Sequence[str] = ()
     unsafe_load: bool = False
     architecture: Architecture | None = None
-    batch_size: int | None = None
-    input_shapes: Mapping[str, Sequence[int]] | None = None
-    sample_axes: Mapping[str, int] | None = None
-    states: Mapping[str, str] | None = None
     lean: bool = False
-    whole_numbers: Callable[[Specs], Mapping[str, str]] | None = None
 
     @property
     def path(self) -> Path | None:
@@ -121,20 +109,9 @@ class ModelRequest:
         if self.path is not None and self.path.suffix.lower() == ".onnx":
             from tfmp.converters.intake.onnx_file import from_onnx
 
-            axes = self.sample_axes
-            shapes, trusted = self.input_shapes, self.unsafe_load
-            model = from_onnx(self.path, self.batch_size, shapes, axes, trusted)
-            return replace(model, layout=self._layout(model))
-        source = _live(self.model, self._given) if self.path is None else self._saved(self.path)
-        source = replace(source, layout=self._layout(source))
-        return source.pinned(self.batch_size, self.input_shapes)
-
-    def _layout(self, source: AnySource) -> Layout:
-        """The layout that the model tells, with what was declared."""
-        layout, specs = source.layout, (*source.inputs, *source.outputs)
-        axes = {**layout.axes, **declared_axes(self.sample_axes or {}, specs)}
-        states = declared_states(self.states or {}, source.inputs, source.outputs)
-        return Layout(axes, {**layout.states, **states})
+            return from_onnx(self.path, self, self.unsafe_load)
+        source = _live(self.model, self) if self.path is None else self._saved(self.path)
+        return replace(source, layout=self.layout(source.layout, source.inputs, source.outputs))
 
     def _saved(self, path: Path) -> Source:
         if self.lean:
@@ -143,21 +120,11 @@ class ModelRequest:
         if path.is_dir():
             from tfmp.converters.intake.tensorflow import from_saved_model
 
-            return from_saved_model(path, self.signature, self.all_signatures, self.unsafe_load)
+            trusted = self.unsafe_load
+            return from_saved_model(path, self, self.signature, self.all_signatures, trusted)
         from tfmp.converters.intake.keras_files import from_keras_file
 
-        return from_keras_file(
-            *(path, custom_objects, self.unsafe_load, self.architecture, self._given)
-        )
-
-    def _given(self, inputs: Specs) -> Specs:
-        """Inputs with the dtypes of the data and the shapes that were asked for."""
-        found: Mapping[str, str] = {}
-        if self.whole_numbers is not None:
-            with suppress(InputError):  # data that do not fit are refused when they are opened
-                found = self.whole_numbers(inputs)
-        typed = tuple(replace(spec, dtype=found.get(spec.name, spec.dtype)) for spec in inputs)
-        return pin(typed, None, self.input_shapes or {}, PLAIN)
+        return from_keras_file(path, self, custom_objects, self.unsafe_load, self.architecture)
 
 
 # The arguments for opening a model that users give.
@@ -216,7 +183,7 @@ def with_loading(model: Model, options: Mapping[str, Any]) -> tuple[Model, dict[
     return replace(request_of(model), **loading) if loading else model, rest
 
 
-def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
+def _live(model: Model, sizes: Sizes) -> Source:
     from tfmp.converters.intake.keras_model import (
         from_keras,
         from_keras2,
@@ -228,13 +195,11 @@ def _live(model: Model, given: Callable[[Specs], Specs]) -> Source:
     import keras
 
     if isinstance(model, keras.Model):
-        return from_keras(model, given=given)
+        return from_keras(model, sizes, loss=model.loss)
     if is_keras2(model):
-        from tfmp.converters.intake.keras2 import ModelFile
-
-        return from_keras2(ModelFile(model, ()), None)
+        return from_keras2(model, sizes, loss=getattr(model, "loss", None))
     if is_function(model):
-        return from_function(model)
+        return from_function(model, sizes)
     raise InputError(
         f"expected a Keras model, a tf.function or a path, received {type(model).__name__}",
         f"Pass a built keras.Model, a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}",
@@ -246,21 +211,23 @@ _REBUILD = "It holds no model: load it into one in Python, and save that with `m
 
 # The next step by the suffix of a file that is no model.
 _NEXT = {
-    ".pb": (
-        "A graph of TensorFlow 1 does not tell its inputs and outputs. Name them in Python, and "
-        "pass `model` to tfmp.converters.convert: `graph = "
-        "tf.compat.v1.GraphDef.FromString(tf.io.read_file('model.pb').numpy()); model = "
-        "tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph, name=''), [])"
-        ".prune('INPUT:0', 'OUTPUT:0')`."
-    ),
     ".tflite": (
         "It is converted already, and no reference: name the model that it was made from, as in "
         "`tfmp-convert validate MODEL FILE.tflite`."
     ),
     **dict.fromkeys((".ckpt", ".index", ".meta", ".json", ".yaml"), _REBUILD),
+    **dict.fromkeys(
+        (".gz", ".tar", ".tgz", ".zip"),
+        "It is an archive: unpack it, and name the folder or the file in it.",
+    ),
     **dict.fromkeys((".pt", ".pth"), "Export the PyTorch model with `torch.onnx.export`."),
 }
 
+
+# Nodes of TensorFlow 1 that are read by nobody and are no results.
+_NO_RESULTS = ("Assert", "Const", "NoOp", "Placeholder")
+# Nodes that nobody reads and that are named; graphs that were trained have hundreds.
+_MOST_LAST = 8
 
 # The next step by the "format" that a JSON file of TensorFlow.js gives.
 _FROM_JS = {
@@ -275,8 +242,32 @@ _FROM_JS = {
 }
 
 
+def _frozen(path: Path) -> str:
+    """How to open a graph of TensorFlow 1, by its placeholders and the nodes that nobody reads."""
+    with held_back():
+        from google.protobuf.message import DecodeError
+        from tensorflow.core.framework.graph_pb2 import GraphDef
+
+    inputs, outputs = ["INPUT:0"], ["OUTPUT:0"]
+    with suppress(OSError, DecodeError):
+        nodes = GraphDef.FromString(path.read_bytes()).node
+        read = {name.removeprefix("^").partition(":")[0] for node in nodes for name in node.input}
+        inputs = [f"{node.name}:0" for node in nodes if node.op == "Placeholder"] or inputs
+        last = [node for node in nodes if node.name not in read and node.op not in _NO_RESULTS]
+        outputs = [f"{node.name}:0" for node in last[-_MOST_LAST:]] or outputs
+    return (
+        "A graph of TensorFlow 1 does not tell its inputs and outputs. Choose them in Python among "
+        "its placeholders and nodes (here those that nobody reads), and pass `model` to "
+        "tfmp.converters.convert: `graph = tf.compat.v1.GraphDef.FromString(tf.io.read_file("
+        f"{str(path)!r}).numpy()); model = tf.compat.v1.wrap_function(lambda: "
+        f"tf.graph_util.import_graph_def(graph, name=''), []).prune({inputs}, {outputs})`"
+    )
+
+
 def _next_step(path: Path, otherwise: str) -> str:
-    """What to do with a file of another kind, which JSON tells."""
+    """What to do with a file of another kind, which its content tells."""
+    if path.suffix.lower() == ".pb":
+        return _frozen(path)
     with suppress(OSError, ValueError), path.open("rb") as file:
         if file.read(1) in (b"{", b'"'):
             if architecture_file(path, path) is not None:
@@ -296,47 +287,48 @@ def check_model_file(path: Path) -> None:
     check_name(path, "Rename it.")
     if not path.exists():
         step = "Download it first" if _URL.match(str(path)) else "Check the path of the model"
-        raise InputError(Refusal("no such file", str(path), remedy=step))
+        raise InputError("no such file", step, where=path)
     if path.is_dir():
         if not (path / "saved_model.pb").is_file():
+            way = f"Name a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}"
+            versions = [part.parent for part in path.glob("*/saved_model.pb")]
+            if versions:
+                newest = max(versions, key=lambda folder: (len(folder.name), folder.name))
+                way = f"There is one inside: name {newest}"
             found = "a folder without saved_model.pb is no SavedModel"
-            ways = f"Name a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}"
-            raise InputError(Refusal(found, str(path), remedy=ways))
+            raise InputError(found, way, where=path)
         for part in (path / "saved_model.pb", *path.glob("variables/*")):
             check_no_pointer(part)
         if not (path / "saved_model.pb").stat().st_size:
             found = "its saved_model.pb is empty"
-            raise InputError(Refusal(found, str(path), remedy="Save the model again"))
+            raise InputError(found, "Save the model again", where=path)
         return
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        if path.name == "saved_model.pb":
+        if suffix not in _NEXT and (path.parent / "saved_model.pb").is_file():
             way = f"Name its folder, {path.parent}"
-            raise InputError(Refusal("is a part of a SavedModel", str(path), remedy=way))
+            raise InputError("is a part of a SavedModel", way, where=path)
         found = (
             f"expected a model file ending in {', '.join(SUFFIXES)} or a SavedModel folder, "
             f"received suffix {path.suffix!r}"
         )
-        raise InputError(
-            Refusal(found, str(path), remedy=_next_step(path, _NEXT.get(suffix, _SAVE)))
-        )
+        raise InputError(found, _next_step(path, _NEXT.get(suffix, _SAVE)), where=path)
     if not path.is_file():
         way = "Write the model to a file"
-        raise InputError(Refusal("is a device or a pipe", str(path), remedy=way))
+        raise InputError("is a device or a pipe", way, where=path)
     check_no_pointer(path)
     try:
         with path.open("rb") as file:
             head = file.read(8)
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be read ({error.strerror})",
-            "Check its rights",
+            f"cannot be read ({error.strerror})", "Check its rights", where=path
         ) from error
     # People rename files: whatever Keras format a file has, it is opened as that.
     if not head or (suffix in KERAS_SUFFIXES and not head.startswith(_KERAS_MAGIC)):
         found = f"not a {suffix} model: it {f'starts with {head!r}' if head else 'is empty'}"
         ways = "It may be truncated or misnamed; save the model again"
-        raise InputError(Refusal(found, str(path), remedy=_next_step(path, ways)))
+        raise InputError(found, _next_step(path, ways), where=path)
     if head.startswith(_ZIP_MAGIC) and suffix in KERAS_SUFFIXES and not is_zipfile(path):
         found = "not a .keras model: its end, with the list of its contents, is missing"
-        raise InputError(Refusal(found, str(path), remedy="Copy or save the model again"))
+        raise InputError(found, "Copy or save the model again", where=path)

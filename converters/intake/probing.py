@@ -1,6 +1,5 @@
 """Inputs that a model accepts: which of them hold ids, the data's, and seeded ones without data."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +30,7 @@ def probe(source: Source, samples: int, seed: int) -> Batch:
     """
     if source.sampled is not None:
         return {spec.name: _rows(source.sampled, spec, samples) for spec in source.inputs}
-    ids = id_inputs(source)
+    ids = _cast_at_once(source)
     sized = all(None not in spec.shape[1:] for spec in source.inputs)
     signals = all(spec.shape[1:].count(None) < 2 for spec in source.inputs)
     tried = []
@@ -80,7 +79,7 @@ def with_integers(source: Source) -> Source:
     only compares, or casts to integers as an Embedding does, is an integer; FP16 would round it if
     it were a float.
     """
-    found = dict(_cast_at_once(source))
+    found = _cast_at_once(source)
     if not found:
         return source
     inputs = tuple(replace(spec, dtype=found.get(spec.name, spec.dtype)) for spec in source.inputs)
@@ -93,16 +92,11 @@ def with_integers(source: Source) -> Source:
         return source  # its own code insists on floats
 
 
-def id_inputs(source: Source) -> set[str]:
-    """Names of the float inputs that the model casts to integers at once: they hold ids."""
-    return {name for name, _ in _cast_at_once(source)}
-
-
-def _cast_at_once(source: Source) -> Iterator[tuple[str, str]]:
-    for spec, tensor in zip(source.inputs, source.marked.inputs, strict=False):
-        dtype = _integer_dtype(spec, tensor)
-        if dtype is not None:
-            yield spec.name, dtype
+def _cast_at_once(source: Source) -> dict[str, str]:
+    """The float inputs that the model casts to integers at once, as they hold ids; the dtypes."""
+    pairs = zip(source.inputs, source.marked.inputs, strict=False)
+    found = {spec.name: _integer_dtype(spec, tensor) for spec, tensor in pairs}
+    return {name: dtype for name, dtype in found.items() if dtype is not None}
 
 
 def _integer_dtype(spec: TensorSpec, tensor: Tensor) -> str | None:

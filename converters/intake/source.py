@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -13,10 +13,9 @@ import numpy as np
 
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
 from tfmp.converters.intake.saved import Graph, Rewrite, fill, inserted, lacks
-from tfmp.converters.shared.errors import ConversionError, InputError
+from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
-from tfmp.converters.shared.memory import check_memory
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 from tfmp.converters.shared.time_limits import tensorflow_ends
 from tfmp.converters.shared.traced_runs import run_traced
@@ -31,7 +30,6 @@ _MOST_KEPT = 3
 # Weights that hold NaN and are named; once one does, training spreads it to all.
 _MOST_NAN = 3
 
-Specs = tuple[TensorSpec, ...]
 Call = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 MarkedLayers = Callable[[], AbstractContextManager[dict[str, str]]]
 
@@ -99,7 +97,7 @@ class Source:
         marked_layers: a context in which `call` records those scopes; gives `layers`.
         siblings: the other entry points of the same SavedModel, each opened by a call; they share
             weights.
-        read_loss: gives the loss that it was compiled with, see `hints.compiled_loss`.
+        loss: the loss that it was compiled with, see `hints.Loss`; None without one.
         known_hints: the hints, where they cannot be read off this source; None to read them.
         layout: the way from the arrays of the data to the inputs, and from the outputs back.
         keras_model: the model itself, if Keras 3 has opened it.
@@ -115,7 +113,7 @@ class Source:
     variables: tuple[Variable, ...]
     marked_layers: MarkedLayers = field(compare=False)
     siblings: Mapping[str, Callable[[], "Source"]] = field(default_factory=dict, compare=False)
-    read_loss: Callable[[], Loss] = field(default=lambda: None, compare=False)
+    loss: Loss = field(default=None, compare=False, repr=False)
     known_hints: Mapping[str, OutputHint] | None = field(default=None, compare=False)
     layout: Layout = PLAIN
     keras_model: KerasModel | None = field(default=None, compare=False, repr=False)
@@ -166,30 +164,6 @@ class Source:
         )
         return cls(origin, inputs, outputs, call, marked, layers, tuple(variables), marked_layers)
 
-    def pinned(
-        self, batch_size: int | None = None, input_shapes: Mapping[str, Sequence[int]] | None = None
-    ) -> Self:
-        """The same model with input sizes fixed; see `pin`."""
-        inputs = pin(self.inputs, batch_size, input_shapes or {}, self.layout)
-        if inputs == self.inputs:
-            return self
-        pinned = self.traced(self.origin, inputs, self.call, self.variables, self.marked_layers)
-
-        def pinned_sibling(opened: Callable[[], "Source"]) -> "Source":
-            source = opened()
-            names = {spec.name for spec in source.inputs}
-            own = {name: shape for name, shape in (input_shapes or {}).items() if name in names}
-            return source.pinned(batch_size, own)
-
-        return replace(
-            pinned,
-            siblings={key: partial(pinned_sibling, one) for key, one in self.siblings.items()},
-            read_loss=self.read_loss,
-            known_hints=self.known_hints,
-            layout=self.layout,
-            keras_model=self.keras_model,
-        )
-
     def rewritten(self, rewrite: Rewrite) -> Self:
         """The same model with a rewrite applied to every trace of it."""
 
@@ -214,7 +188,7 @@ class Source:
         """What the model says of its outputs, by name; an output may be missing."""
         if self.known_hints is not None:
             return self.known_hints
-        return traced_hints([spec.name for spec in self.outputs], self.marked, self.read_loss)
+        return traced_hints([spec.name for spec in self.outputs], self.marked, self.loss)
 
     @cached_property
     def nan_weights(self) -> str:
@@ -316,50 +290,6 @@ def _nan_weights(weights: Iterable[tuple[str, np.ndarray]]) -> str:
 
 
 AnySource = Source | OnnxSource
-
-
-def pin(
-    specs: Sequence[TensorSpec],
-    batch_size: int | None,
-    input_shapes: Mapping[str, Sequence[int]],
-    layout: Layout,
-) -> tuple[TensorSpec, ...]:
-    """Input specs with a batch size, on the axis of the samples, and whole shapes filled in.
-
-    Raises:
-        InputError: a name that is no input, or a shape that contradicts the model's or is too
-            large.
-    """
-    unknown = sorted(set(input_shapes) - {spec.name for spec in specs})
-    if unknown:
-        raise InputError(
-            f"input shape for {unknown[0]!r}: the model has no such input",
-            f"Name one of its inputs: {describe(specs)}",
-        )
-    pinned = []
-    for spec in specs:
-        shape = tuple(input_shapes.get(spec.name, spec.shape))
-        axis = layout.axis(spec.name)
-        if batch_size is not None and spec.name not in input_shapes and shape:
-            shape = layout.with_samples(spec, batch_size).shape
-        if batch_size is not None and shape and shape[axis] not in (batch_size, None):
-            raise InputError(
-                f"input {spec.name!r} has {shape[axis]} samples in its input shape, but the batch "
-                f"size is {batch_size}",
-                "Give one of them, or the same number in both",
-            )
-        fits = len(shape) == len(spec.shape) and all(
-            own is None or own == size for own, size in zip(spec.shape, shape, strict=True)
-        )
-        if not fits or any(size is not None and size < 1 for size in shape):
-            received = ", ".join("?" if size is None else str(size) for size in shape)
-            raise InputError(
-                f"input {spec.name!r} cannot have shape [{received}]: the model declares {spec}",
-                "Give a size of at least 1 for each axis, equal to the model's where it is fixed",
-            )
-        pinned.append(replace(spec, shape=shape))
-        check_memory(f"input {pinned[-1]}", pinned[-1].call_bytes)
-    return tuple(pinned)
 
 
 # TensorFlow's ops that draw other numbers in each run, by how they begin.

@@ -1,6 +1,5 @@
 """SavedModel folders and `tf.function`s as a `Source`; Keras is not needed."""
 
-import hashlib
 import logging
 import os
 import re
@@ -11,10 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from tfmp.converters.intake.saved import VariableState, callables_of, inlined, signatures_of
-from tfmp.converters.intake.source import Origin, Source, name_of, path_sha256, path_size
+from tfmp.converters.intake.saved import (
+    Inlined,
+    VariableState,
+    callables_of,
+    signatures_of,
+    tensors_of,
+)
+from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.source import (
+    Origin,
+    Source,
+    name_of,
+    path_sha256,
+    path_size,
+    weights_sha256,
+)
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import TfFunction
@@ -32,14 +43,16 @@ Named = TypeVar("Named")
 
 def from_saved_model(
     path: Path,
-    signature: str | None = None,
-    all_signatures: bool = False,
-    unsafe_load: bool = False,
+    sizes: Sizes,
+    signature: str | None,
+    all_signatures: bool,
+    unsafe_load: bool,
 ) -> Source:
     """Loads one signature of a SavedModel; its `siblings` are the others, unless it was named.
 
     Args:
         path: the folder.
+        sizes: what is known of the inputs.
         signature: name of the signature; None for the only one, or for "serving_default" or "serve"
             among several.
         all_signatures: take the first by name where no signature has a usual name.
@@ -60,16 +73,17 @@ def from_saved_model(
     except Exception as error:  # TensorFlow raises every kind of exception here
         text = one_line(error).replace(f"{readable}/", "")[:300]
         raise InputError(
-            f"{path}: TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
+            f"TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
             "Copy the whole folder again, variables included, or save the model again",
+            where=path,
         ) from error
     signatures = dict(sorted(loaded.signatures.items()))
     functions = signatures or callables_of(loaded)
     if not functions:
         raise InputError(
-            f"{path}: this SavedModel has no signatures, and no function that takes tensors of "
-            "known ranks",
+            "this SavedModel has no signatures, and no function that takes tensors of known ranks",
             "Save it with signatures=..., or with an input_signature on its function",
+            where=path,
         )
     any_of_them = len(functions) == 1 or (all_signatures and bool(signatures))
     name = _choose(
@@ -78,17 +92,21 @@ def from_saved_model(
     notes = () if signatures else (f"has no signatures: its function {name!r} was taken",)
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path), notes)
 
-    def opened(name: str) -> Source:
+    def opened(name: str, sizes: Sizes) -> Source:
         if signatures:
             _require_features(path, name, functions)
             _require_dense(path, functions[name])
-        return _in_line(replace(origin, signature=name), functions[name], loaded, bool(signatures))
+        owner = replace(origin, signature=name)
+        return _in_line(owner, functions[name], loaded, sizes, bool(signatures))
 
     usual = set(USUAL_SIGNATURES)  # Keras 3 writes one under two names
     others = [key for key in signatures if key != name and not {key, name} <= usual]
     if signature is not None or not others:
-        return opened(name)
-    return replace(opened(name), siblings={key: partial(opened, key) for key in others})
+        return opened(name, sizes)
+    siblings = {
+        key: partial(opened, key, sizes.within(signatures[key]._arg_keywords)) for key in others
+    }
+    return replace(opened(name, sizes), siblings=siblings)
 
 
 def _choose(
@@ -100,8 +118,9 @@ def _choose(
         return asked or usual[0]
     lacks = f"no usual {kind}" if asked is None else f"no {kind} {asked!r}"
     raise InputError(
-        f"{path}: this SavedModel has {lacks}; its {kind}s: {signatures_of(functions)}",
+        f"this SavedModel has {lacks}; its {kind}s: {signatures_of(functions)}",
         "Choose one with --signature",
+        where=path,
     )
 
 
@@ -132,14 +151,12 @@ def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]
 
 def _require_dense(path: Path, function: TfFunction) -> None:
     """Raises `InputError` where a signature takes or gives a tensor that is not dense."""
-    import tensorflow as tf
-
     for name, spec in function.structured_outputs.items():
-        if isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec):
-            kind = "ragged" if isinstance(spec, tf.RaggedTensorSpec) else "not dense"
+        if (kind := _kind(spec)) is not None:
             raise InputError(
-                f"{path}: output {name!r} is {kind}, which neither ONNX nor TFLite knows",
+                f"output {name!r} is {kind}, which neither ONNX nor TFLite knows",
                 "Give a padded tensor (to_tensor() of a RaggedTensor, tf.sparse.to_dense) instead",
+                where=path,
             )
     parts, kinds = function.structured_input_signature[1], _kinds_taken(path)
     for name in parts if kinds else ():
@@ -147,9 +164,10 @@ def _require_dense(path: Path, function: TfFunction) -> None:
         kind = "sparse" if f"{name}_2" in parts and "sparse" in kinds else "ragged"
         if f"{name}_1" in parts and kind in kinds:
             raise InputError(
-                f"{path}: input {name!r} is {kind}, which neither ONNX nor TFLite knows",
+                f"input {name!r} is {kind}, which neither ONNX nor TFLite knows",
                 f"Save the model with a signature that takes a padded tensor, and make it {kind} "
                 f"inside ({_MAKERS[kind]})",
+                where=path,
             )
 
 
@@ -221,7 +239,7 @@ def _quiet_logger() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def from_function(function: TfFunction) -> Source:
+def from_function(function: TfFunction, sizes: Sizes) -> Source:
     """Opens a `tf.function` with an input signature, or a concrete function.
 
     Raises:
@@ -244,15 +262,12 @@ def from_function(function: TfFunction) -> Source:
             "`function.get_concrete_function(tf.TensorSpec(...))`",
         ) from error
     _require_tensors(name, concrete)
-    digest = hashlib.sha256()
-    for variable in concrete.variables:
-        digest.update(np.ascontiguousarray(variable.numpy()).tobytes())
-    origin = Origin(name, "tf.function", None, digest.hexdigest())
-    return _in_line(origin, concrete, concrete)
+    origin = Origin(name, "tf.function", None, weights_sha256(concrete.variables))
+    return _in_line(origin, concrete, concrete, sizes)
 
 
 def _in_line(
-    origin: Origin, function: TfFunction, loaded: object, signature: bool = False
+    origin: Origin, function: TfFunction, loaded: object, sizes: Sizes, signature: bool = False
 ) -> Source:
     """A concrete function without calls, which no exporter looks into; states become arguments.
 
@@ -260,15 +275,16 @@ def _in_line(
         origin: of the model.
         function: the function.
         loaded: owns its variables.
+        sizes: what is known of the inputs.
         signature: whether it is a signature of a SavedModel, which names its arguments.
     """
     import tensorflow as tf
 
-    body = inlined(function)
+    body = Inlined(function)
     tensors = {tensor.name.partition(":")[0]: tensor for tensor in function.inputs}
-    keywords = function._arg_keywords if signature else _names_of(_leaves(function))
+    keywords = function._arg_keywords if signature else _names_of(tensors_of(function))
     names = dict(zip(body.arguments, keywords, strict=True))
-    inputs = {name: _spec(name, tensors[inside]) for inside, name in names.items()}
+    inputs = {name: _spec(name, tensors[inside], sizes) for inside, name in names.items()}
     structure = function.structured_outputs
     told = tf.nest.flatten(structure, expand_composites=True)
     in_order = _sorted if signature else dict
@@ -281,30 +297,33 @@ def _in_line(
         return in_order({n: one for n, one in _results(packed).items() if one is not None})
 
     taken = {*inputs, *results(leaf for leaf in told if leaf is not None)}
-    states = [(unique_name(state.name, taken), state) for state in body.states]
-    specs = (
-        *in_order(inputs).values(),
-        *(TensorSpec(name, state.shape, state.dtype) for name, state in states),
-    )
+    states = {unique_name(state.spec.name, taken): state for state in body.states}
+    own = [replace(state.spec, name=name) for name, state in states.items()]
+    specs = sizes.of([*in_order(inputs).values(), *own])
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         # `loaded` owns the variables; without this reference they would be freed.
         assert loaded is not None
         arguments = {inside: named[name] for inside, name in names.items()}
-        found, newest = body(arguments, [named[name] for name, _ in states])
+        found, newest = body(arguments, [named[name] for name in states])
         outputs = _apart(results(found), named)
-        return {**outputs, **{s.next_name: v for s, v in zip(body.states, newest, strict=True)}}
+        return {**outputs, **dict(zip(map(_next, body.states), newest, strict=True))}
 
     origin = replace(origin, notes=(*origin.notes, *body.notes))
     source = Source.traced(origin, specs, call, body.variables)
     return _carrying(source, states) if states else source
 
 
-def _carrying(source: Source, states: Sequence[tuple[str, VariableState]]) -> Source:
+def _next(state: VariableState) -> str:
+    """The name of a state as an output."""
+    return f"{state.spec.name}/next"
+
+
+def _carrying(source: Source, states: Mapping[str, VariableState]) -> Source:
     """The source of a function with states, which says so."""
     carried = {
-        name: State(state.next_name, state.value if state.value.any() else None)
-        for name, state in states
+        name: State(_next(state), state.value if state.value.any() else None)
+        for name, state in states.items()
     }
     zeros = all(state.start is None for state in carried.values())
     note = (
@@ -321,8 +340,7 @@ def _require_tensors(name: str, function: TfFunction) -> None:
     import tensorflow as tf
 
     for spec in tf.nest.flatten(function.structured_input_signature):
-        if isinstance(spec, tf.TypeSpec) and not isinstance(spec, tf.TensorSpec):
-            kind = type(spec).__name__.removesuffix("TensorSpec").lower()
+        if (kind := _kind(spec)) is not None:
             inside = f", and make it {kind} inside ({_MAKERS[kind]})" if kind in _MAKERS else ""
             raise InputError(
                 f"tf.function {name!r} takes a {kind} tensor, which neither ONNX nor TFLite knows",
@@ -330,18 +348,13 @@ def _require_tensors(name: str, function: TfFunction) -> None:
             )
 
 
-def _leaves(function: TfFunction) -> "list[tf.TensorSpec]":
-    """The tensors that a function takes, in its order."""
+def _kind(spec: object) -> str | None:
+    """The kind of a tensor that is not dense, such as "ragged"; None for a dense one."""
     import tensorflow as tf
 
-    if function.structured_input_signature is None:  # pruned out of a graph of TF1
-        captured = {inside.name for _, inside in function.graph.captures}
-        given = [tensor for tensor in function.inputs if tensor.name not in captured]
-        return [tf.TensorSpec(one.shape, one.dtype, one.op.name) for one in given]
-    positional, keywords = function.structured_input_signature
-    # TensorFlow sorts what is in a structure, but not the keywords themselves.
-    given = [*positional, *keywords.values()]
-    return [spec for spec in tf.nest.flatten(given) if isinstance(spec, tf.TensorSpec)]
+    if isinstance(spec, tf.TensorSpec) or not isinstance(spec, tf.TypeSpec):
+        return None
+    return type(spec).__name__.removesuffix("TensorSpec").lower()
 
 
 def _names_of(leaves: "Sequence[tf.TensorSpec]") -> list[str]:
@@ -370,13 +383,14 @@ def _is_polymorphic(value: object) -> bool:
     return hasattr(value, "get_concrete_function") and hasattr(value, "python_function")
 
 
-def _spec(name: str, spec: "tf.TensorSpec") -> TensorSpec:
-    if spec.shape.rank is None:
+def _spec(name: str, spec: "tf.TensorSpec", sizes: Sizes) -> TensorSpec:
+    shape = sizes.shapes.get(name) if spec.shape.rank is None else spec.shape
+    if shape is None:
         raise InputError(
             f"input {name!r} has no fixed number of axes",
-            "Save the model with an input signature that has one",
+            f"Give its shape with --input-shape {name}=SIZES (input_shapes={{{name!r}: [...]}})",
         )
-    return TensorSpec(name, tuple(spec.shape), spec.dtype.name)
+    return TensorSpec(name, tuple(shape), spec.dtype.name)
 
 
 def _sorted(named: dict[str, Named]) -> dict[str, Named]:

@@ -149,8 +149,7 @@ class Samples:
     @property
     def fixed_batch(self) -> int | None:
         """The batch size that the model fixes; None if it takes any."""
-        fixed = {spec.shape[0] for spec in self.inputs if spec.shape and spec.shape[0] is not None}
-        return fixed.pop() if fixed else None
+        return PLAIN.fixed_samples(self.inputs)
 
     def read(self) -> "Reading":
         """Begins to read the samples from front to back."""
@@ -354,8 +353,6 @@ def open_data(
     Raises:
         InputError: the data is missing, unreadable or empty, or does not fit the inputs.
     """
-    if batch_size < 1:
-        raise InputError(f"batch_size must be at least 1, received {batch_size}.")
     stream = stream_for(data, inputs)
     if isinstance(labels, str | os.PathLike):
         labels = load_labels(labels)

@@ -30,7 +30,7 @@ from tfmp.converters.samples.sources import (
     Stream,
     called,
     count_rows,
-    stream_of_array,
+    stream_of_arrays,
     without_labels,
 )
 from tfmp.converters.shared.errors import InputError
@@ -58,7 +58,11 @@ def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
                 "Check the path",
             )
         check_no_pointer(path)
-        return _open_npz(path, inputs) if path.suffix.lower() == ".npz" else _open_npy(path, inputs)
+        if path.suffix.lower() == ".npz":
+            return _open_npz(path, inputs)
+        with readable(path):
+            array = memory_map(path)
+        return stream_of_arrays(str(path), array)
     module, colon, function = text.rpartition(":")
     if colon and module and function.isidentifier() and not path.exists():
         return called(text, import_function(f"data {text!r}", module, function), inputs)
@@ -67,12 +71,6 @@ def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
         f"data {text!r} {missing}; expected {FORMS}",
         "Pass one of these",
     )
-
-
-def _open_npy(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
-    with readable(path):
-        array = memory_map(path)
-    return stream_of_array(str(path), array, inputs)
 
 
 def load_labels(path: str | os.PathLike[str]) -> RawLabels:

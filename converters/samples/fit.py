@@ -37,20 +37,13 @@ def arrays_by_name(
             f"{'; '.join(parts)}",
             "Name the arrays after the inputs, and labels 'labels'",
         )
-    if isinstance(arrays, list | tuple):
-        if len(arrays) == len(inputs):
-            return {spec.name: array for spec, array in zip(inputs, arrays, strict=True)}
-        raise InputError(
-            f"data {source}: a batch holds {len(arrays)} arrays, but the model has {len(inputs)} "
-            f"input{'' if len(inputs) == 1 else 's'}: {describe(inputs)}",
-            "Pass one array for each, best as a dict by name",
-        )
-    if len(inputs) == 1:
-        return {inputs[0].name: arrays}
+    given = arrays if isinstance(arrays, list | tuple) else [arrays]
+    if len(given) == len(inputs):
+        return {spec.name: array for spec, array in zip(inputs, given, strict=True)}
     raise InputError(
-        f"data {source}: a batch is one array, but the model has {len(inputs)} inputs: "
-        f"{describe(inputs)}",
-        "Pass a dict of arrays by name",
+        f"data {source}: expected an array for each of {len(inputs)} inputs, received "
+        f"{len(given)}. The inputs: {describe(inputs)}",
+        "Pass a dict of arrays by name in Python, or an .npz file",
     )
 
 

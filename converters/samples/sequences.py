@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from tfmp.converters.samples.data import Samples, open_data, stream_for
-from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, stream_of_array
+from tfmp.converters.samples.fit import arrays_by_name
+from tfmp.converters.samples.sources import Data, RawArrays, RawLabels
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import Layout, State, carried_states
 from tfmp.converters.shared.tensors import TensorSpec
@@ -106,7 +107,7 @@ def _names(data: Data, inputs: Sequence[TensorSpec]) -> set[str]:
     stream = stream_for(data, inputs)
     arrays = stream.head
     if isinstance(arrays, np.ndarray):
-        stream_of_array(stream.name, arrays, inputs)  # says of several inputs that one is too few
+        arrays_by_name(arrays, inputs, stream.name)  # says of several inputs that one is too few
     return _named(arrays)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tfmp.converters.intake import Sizes
 from tfmp.converters.samples.data import Samples
 from tfmp.converters.samples.sources import stream_of
 from tfmp.converters.shared.errors import InputError
@@ -27,28 +28,18 @@ def of_sizes(samples: Samples, sizes: Mapping[str, tuple[int, ...]]) -> Samples:
             or data that can be read only once.
     """
     text = sizes_text(sizes)
-    specs = {spec.name: spec for spec in samples.inputs}
-    for name, shape in sizes.items():
-        spec = specs.get(name)
-        if spec is None:
-            raise InputError(
-                f"sizes (--sizes) {text}: the model has no input {name!r}; its inputs: "
-                f"{', '.join(specs)}",
-                "Name one of these",
-            )
-        fits = len(spec.shape) == len(shape) and all(
-            own in (None, size) for own, size in zip(spec.shape[1:], shape[1:], strict=True)
-        )
-        if not fits:
-            raise InputError(
-                f"sizes (--sizes) {text}: input {spec} takes other sizes",
-                "Give the number of samples and all sizes; only those written '?' can be chosen",
-            )
+    where = f"sizes (--sizes) {text}"
+    any_samples = [replace(x, shape=(None, *x.shape[1:])) if x.shape else x for x in samples.inputs]
+    try:
+        Sizes(input_shapes=sizes).of(any_samples)
+    except InputError as error:
+        raise InputError(error.refusal.at(where)) from error
     rows, *others = {shape[0] for shape in sizes.values()}
     if others:
         raise InputError(
-            f"sizes (--sizes) {text}: the inputs have different numbers of samples",
+            "the inputs have different numbers of samples",
             "Give one number first everywhere",
+            where=where,
         )
     if samples.once:
         raise InputError(

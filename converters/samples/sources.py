@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.tensors import TensorSpec, describe
+from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.shared.user_functions import place_of
 
 # What users have their samples in, see `FORMS`; a batch of it may be any such object too.
@@ -77,14 +77,14 @@ def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
     """
     if isinstance(data, Mapping):
         values, labels = without_labels(data, inputs)
-        values = {name: np.asarray(value) for name, value in values.items()}
-        return _whole("dict of arrays", values, labels)
+        return stream_of_arrays("dict of arrays", _arrays(values), labels)
     if isinstance(data, np.ndarray):
-        return stream_of_array("array", data, inputs)
+        return stream_of_arrays("array", data)
     if _is_one_for_each(data, inputs):
-        return _whole(f"{type(data).__name__} of arrays", list(map(np.asarray, data)), None)
+        name = f"{type(data).__name__} of arrays"
+        return stream_of_arrays(name, list(map(np.asarray, data)))
     if isinstance(data, tuple) and len(data) == 2:
-        return _pair(data, inputs)
+        return stream_of_arrays("(x, y)", _arrays(data[0]), data[1])
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         name = f"{type(data).__name__} of batches"
         if isinstance(data, Iterator):
@@ -240,36 +240,16 @@ def _cut(arrays: RawArrays, start: int, stop: int) -> RawArrays:
     return arrays[start:stop] if arrays.ndim else arrays  # without axes: for all samples
 
 
-def stream_of_array(name: str, array: np.ndarray, inputs: Sequence[TensorSpec]) -> Stream:
-    """The samples of a model's only input."""
-    if len(inputs) != 1:
-        raise InputError(
-            f"{name} holds one array, but the model has {len(inputs)} inputs: {describe(inputs)}",
-            "Pass one array for each input: a dict in Python, or an .npz file",
-        )
-    return _whole(name, array, None)
-
-
-def _pair(pair: RawBatch, inputs: Sequence[TensorSpec]) -> Stream:
-    x, y = pair
+def _arrays(x: RawArrays) -> RawArrays:
     if isinstance(x, Mapping):
-        x = {name: np.asarray(array) for name, array in x.items()}
-    elif isinstance(x, list | tuple):
-        if len(x) != len(inputs):
-            raise InputError(
-                f"x of (x, y) is a {type(x).__name__} of {len(x)}, but the model has "
-                f"{len(inputs)} inputs: {describe(inputs)}",
-                "Pass an array, or a dict or list with one for each input",
-            )
-        x = [np.asarray(array) for array in x]
-    else:
-        return _whole("(x, y)", np.asarray(x), y)
-    return _whole("(x, y)", x, y)
+        return {name: np.asarray(array) for name, array in x.items()}
+    return list(map(np.asarray, x)) if isinstance(x, list | tuple) else np.asarray(x)
 
 
-def _whole(name: str, arrays: RawArrays, labels: RawLabels) -> Stream:
+def stream_of_arrays(name: str, arrays: RawArrays, labels: RawLabels = None) -> Stream:
+    """The samples of whole arrays, in batches."""
     if isinstance(labels, Mapping):
-        labels = {output: np.asarray(array) for output, array in labels.items()}
+        labels = _arrays(labels)
     elif labels is not None:
         labels = np.asarray(labels)
     rows = count_rows(name, arrays, labels)

@@ -9,6 +9,7 @@ import numpy as np
 from tfmp.converters.samples.data import Samples
 from tfmp.converters.samples.fit import kind_of
 from tfmp.converters.samples.sources import stream_of
+from tfmp.converters.shared.layout import PLAIN
 from tfmp.converters.shared.tensors import TensorSpec
 
 # Sizes chosen where a signature leaves them open.
@@ -31,9 +32,8 @@ def made_up(
         samples: number of samples; there are more if a fixed batch size would leave some out.
         batch_size: samples at a time.
     """
-    fixed = next((spec.shape[0] for spec in inputs if spec.shape and spec.shape[0]), None)
-    if fixed:
-        samples = -(-samples // fixed) * fixed
+    fixed = PLAIN.fixed_samples(inputs) or 1
+    samples = -(-samples // fixed) * fixed
     arrays = {spec.name: _made_up(spec, seed, samples) for spec in inputs}
     stream = replace(stream_of(arrays, inputs), name=f"synthetic (seed {seed})")
     return Samples(stream, tuple(inputs), None, batch_size, synthetic=True)

@@ -42,9 +42,11 @@ class InputError(ValueError):
         refusal: its parts.
     """
 
-    def __init__(self, told: "str | Refusal", remedy: str = "") -> None:
-        """Takes a refusal, or its finding and the next step."""
-        self.refusal = told if isinstance(told, Refusal) else Refusal(told, remedy=remedy)
+    def __init__(
+        self, told: "str | Refusal", remedy: str = "", *, where: object = "", why: str = ""
+    ) -> None:
+        """Takes a refusal, or its parts."""
+        self.refusal = told if isinstance(told, Refusal) else Refusal(told, str(where), why, remedy)
         super().__init__(str(self.refusal))
 
 

@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from tfmp.converters.shared.errors import InputError, Refusal
+from tfmp.converters.shared.errors import InputError
 from tfmp.shared.report_files import check_is_path
 
 
@@ -30,25 +30,21 @@ def check_output(path: Path, suffix: str, force: bool) -> None:
     check_name(path, "Choose another output.")
     if path.suffix.lower() != suffix:
         raise InputError(
-            f"{path}: expected an output file ending in {suffix}, received suffix {path.suffix!r}",
+            f"expected an output file ending in {suffix}, received suffix {path.suffix!r}",
             "Rename the output",
+            where=path,
         )
     check_folder(path.parent)
     if path.is_dir():
-        raise InputError(
-            f"{path}: is a folder",
-            "Name a file",
-        )
+        raise InputError("is a folder", "Name a file", where=path)
     if path.exists() and not path.is_file():
-        raise InputError(
-            f"{path}: is a device or a pipe",
-            "Name a file",
-        )
+        raise InputError("is a device or a pipe", "Name a file", where=path)
     # A link to nothing is somebody's, too.
     if os.path.lexists(path) and not force:
         raise InputError(
-            f"{path}: already exists",
+            "already exists",
             "Choose another output, or replace it with --force (force=True)",
+            where=path,
         )
 
 
@@ -76,11 +72,9 @@ def check_no_pointer(path: Path) -> None:
     if pointer:
         fetch = f"`git lfs pull --include={path.name!r}` in its repository"
         raise InputError(
-            Refusal(
-                "is a pointer of Git LFS, and the file itself is not here",
-                str(path),
-                remedy=f"Download it with {fetch}, or by the site's download link",
-            )
+            "is a pointer of Git LFS, and the file itself is not here",
+            f"Download it with {fetch}, or by the site's download link",
+            where=path,
         )
 
 

@@ -248,7 +248,7 @@ def kept_worker(target: str, **options: Any) -> Iterator[Worker]:
         **options: of a new `Worker`.
     """
     key = os.getpid(), target
-    worker, uses = _idle.pop(key, None) or (Worker(target, **options), 0)
+    worker, uses = _idle.pop(key) if key in _idle else (Worker(target, **options), 0)
     answered = False
     try:
         yield worker

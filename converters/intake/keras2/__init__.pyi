@@ -6,10 +6,9 @@ from .archive import (
     uncompiled as uncompiled,
 )
 from .reader import (
-    ModelFile as ModelFile,
     gallery as gallery,
     hints_hidden as hints_hidden,
     load_weights as load_weights,
-    model_file as model_file,
+    notes_on as notes_on,
     read_model as read_model,
 )

@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -43,6 +43,7 @@ class Archive:
         backend: the backend of Keras that computed the weights; None where the file lacks it.
         alone: whether it is a file of weights, and the architecture is from elsewhere.
         unversioned: whether the file lacks the version, and its words are those of Keras 2.
+        loss: the loss that the model was compiled with, as JSON; None without one.
     """
 
     path: Path
@@ -53,6 +54,7 @@ class Archive:
     tree: bool = False
     alone: bool = False
     unversioned: bool = False
+    loss: Config = None
 
     @property
     def from_keras_3(self) -> bool:
@@ -112,8 +114,11 @@ def _zipped(path: Path) -> Archive:
     for content in weights:
         with open_hdf5(BytesIO(content)):
             pass  # Keras reads it, and would follow where it leads
-    version = metadata.get("keras_version") if isinstance(metadata, dict) else None
-    return Archive(path, True, uncompiled(config), version if isinstance(version, str) else None)
+    version = _entry(metadata, "keras_version")
+    return Archive(
+        *(path, True, uncompiled(config), version if isinstance(version, str) else None),
+        loss=_entry(_entry(config, "compile_config"), "loss"),
+    )
 
 
 def _hdf5(path: Path) -> Archive:
@@ -125,6 +130,7 @@ def _hdf5(path: Path) -> Archive:
         unversioned = version is None and not tree and _in_words_of_keras_2(weights)
         version = _KERAS_2 if unversioned else version
         backend = _text(file.attrs.get("backend", weights.attrs.get("backend")))
+        compiled = _text(file.attrs.get("training_config"))
         if config is None and not tree and "layer_names" not in weights.attrs:
             raise InputError(
                 "is HDF5, but neither a model nor weights of Keras",
@@ -139,7 +145,14 @@ def _hdf5(path: Path) -> Archive:
             f"the architecture in this file cannot be read ({error})",
             "It is damaged: copy or save the model again",
         ) from error
-    return Archive(path, False, parsed, version, backend, tree, unversioned=unversioned)
+    loss = None
+    with suppress(ValueError, RecursionError):  # no model is refused for its loss
+        loss = _entry(read_json(compiled or "null", LONGEST_TEXT), "loss")
+    return Archive(path, False, parsed, version, backend, tree, unversioned=unversioned, loss=loss)
+
+
+def _entry(config: Config, key: str) -> Config:
+    return config.get(key) if isinstance(config, dict) else None
 
 
 def _text(value: object) -> str | None:

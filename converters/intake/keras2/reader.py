@@ -7,7 +7,6 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -20,6 +19,8 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.wording import listed
+
+Notes = tuple[str, ...]
 
 _MODULE = "tf_keras"
 # Kernels that Keras turned over between Theano and TensorFlow.
@@ -36,28 +37,18 @@ _OF_TRAINING = "optimizer/"
 _CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
 
 
-@dataclass(frozen=True)
-class ModelFile:
-    """A model of Keras 2 that was read from a file.
-
-    Attributes:
-        model: the model, in float32.
-        notes: on how it was read, for the report.
-    """
-
-    model: KerasModel
-    notes: tuple[str, ...]
-
-
 def read_model(
     archive: Archive, custom_objects: Mapping[str, Any], unsafe_load: bool = False
-) -> ModelFile:
-    """Reads the model.
+) -> tuple[KerasModel, Notes]:
+    """Reads the model, in float32.
 
     Args:
         archive: the file, with an architecture.
         custom_objects: classes and functions by the names that the file uses for them.
         unsafe_load: also run Python code that the file holds.
+
+    Returns:
+        The model, and notes on how it was read, for the report.
 
     Raises:
         InputError: tf_keras is not installed, or the file would run code of its own.
@@ -87,14 +78,13 @@ def read_model(
             with SafeModeScope(not unsafe_load):
                 model = tf_keras.models.model_from_config(words, custom_objects=known)
             load_weights(archive, model)
-    return model_file(archive, model, changes)
+    return model, notes_on(archive, model, changes)
 
 
-def model_file(archive: Archive, model: KerasModel, changes: Changes | None = None) -> ModelFile:
-    """A model of Keras 2 with the weights of a file, and notes on how it was read."""
+def notes_on(archive: Archive, model: KerasModel, changes: Changes | None = None) -> Notes:
+    """Notes on how a model of Keras 2 got the weights of a file."""
     import tf_keras
 
-    _without_cudnn(model)
     turned = [layer.name for layer in model._flatten_layers() if type(layer).__name__ in _TURNED]
     unsaid = not archive.zipped and not archive.tree and archive.backend is None
     assumed = []
@@ -107,7 +97,7 @@ def model_file(archive: Archive, model: KerasModel, changes: Changes | None = No
     version = f"Keras {archive.version}" if archive.version else "an early Keras"
     note = f"written by {version}, read by tf_keras {tf_keras.__version__}"
     told = (sentence.format(", ".join(names)) for sentence, names in (changes or {}).items())
-    return ModelFile(model, (note, *assumed, *told))
+    return (note, *assumed, *told)
 
 
 def load_weights(archive: Archive, model: KerasModel) -> None:
@@ -244,13 +234,6 @@ def _numbered(name: str) -> tuple[str, int]:
     """("dense", 2) of dense_2, and ("dense", 0) of dense."""
     kind, _, number = name.rpartition("_")
     return (kind, int(number)) if kind and number.isdecimal() else (name, 0)
-
-
-def _without_cudnn(model: KerasModel) -> None:
-    """Lets LSTM and GRU run as the loops that exporters read, and not as cuDNN's fused cells."""
-    for layer in model._flatten_layers():
-        if getattr(layer, "_could_use_gpu_kernel", False):
-            layer._could_use_gpu_kernel = False
 
 
 def _turn_kernels(model: KerasModel) -> None:

@@ -11,7 +11,7 @@ def signatures_of(functions: Mapping[str, TfFunction]) -> str:
     """Each function with its inputs, for a message."""
     texts = []
     for name, function in functions.items():
-        specs = [TensorSpec("", tuple(one.shape), one.dtype.name) for one in _tensors(function)]
+        specs = [TensorSpec("", tuple(one.shape), one.dtype.name) for one in tensors_of(function)]
         texts.append(f"{name!r} ({', '.join(f'{spec.dtype}{spec.sizes}' for spec in specs)})")
     return ", ".join(texts)
 
@@ -41,14 +41,21 @@ def _fitness(function: TfFunction) -> int:
     import tensorflow as tf
 
     leaves = tf.nest.flatten(function.structured_input_signature)
-    tensors = _tensors(function)
+    tensors = tensors_of(function)
     if not tensors or any(spec.shape.rank is None for spec in tensors):
         return 0
     return 1 if any(leaf is True for leaf in leaves) else 2
 
 
-def _tensors(function: TfFunction) -> list[Any]:
+def tensors_of(function: TfFunction) -> list[Any]:
+    """The tensors (`tf.TensorSpec`) that a function takes, in its order."""
     import tensorflow as tf
 
-    leaves = tf.nest.flatten(function.structured_input_signature)
-    return [leaf for leaf in leaves if isinstance(leaf, tf.TensorSpec)]
+    if function.structured_input_signature is None:  # pruned out of a graph of TF1
+        captured = {inside.name for _, inside in function.graph.captures}
+        given = [tensor for tensor in function.inputs if tensor.name not in captured]
+        return [tf.TensorSpec(one.shape, one.dtype, one.op.name) for one in given]
+    positional, keywords = function.structured_input_signature
+    # TensorFlow sorts what is in a structure, but not the keywords themselves.
+    given = [*positional, *keywords.values()]
+    return [leaf for leaf in tf.nest.flatten(given) if isinstance(leaf, tf.TensorSpec)]

@@ -5,7 +5,7 @@ traced, with any batch size, it traces the original again and rewrites the trace
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import SimpleNamespace
@@ -132,7 +132,7 @@ class Edits:
         self.graph_def = graph_def
         self._nodes = {node.name: node for node in graph_def.node}
         self._scaled: dict[tuple[str, int], str] = {}
-        self._dropped: set[str] = set()
+        self.dropped: set[str] = set()
         self.outputs: dict[str, str] = {}
 
     def scaled(self, tensor: str, exponent: int) -> str:
@@ -249,12 +249,7 @@ class Edits:
 
     def drop(self, *names: str) -> None:
         """Leaves out nodes that nothing reads any more."""
-        self._dropped.update(names)
-
-    def kept(self, replaced: set[str]) -> list[NodeDef]:
-        """The nodes that are left, without nodes of these names."""
-        gone = replaced | self._dropped
-        return [node for node in self.graph_def.node if node.name not in gone]
+        self.dropped.update(names)
 
     def set_input(self, node: str, index: int, tensor: str) -> None:
         """Makes a node read another tensor."""
@@ -301,25 +296,56 @@ def inserted(graph: Graph, inputs: list[Tensor], rewrite: Rewrite) -> list[Tenso
     given = dict(zip(graph.inputs, inputs, strict=True))
     for outer, inner in traced.graph.captures:
         given[inner.name] = current.capture(outer)
-    kept = edits.kept({name.partition(":")[0] for name in given})
-    del edits.graph_def.node[:]
-    edits.graph_def.node.extend(kept)
     for variable in traced.graph.variables:
         current.watch_variable(variable)  # a trace otherwise forgets what it read
-    read = {name if ":" in name else f"{name}:0" for node in kept for name in node.input}
     outputs = [edits.outputs.get(name, name) for name in graph.outputs]
-    computed = [name for name in outputs if name not in given]
+    return imported(edits.graph_def, given, outputs, traced.outputs, edits.dropped)
+
+
+def imported(
+    graph_def: GraphDef,
+    fed: Mapping[str, Tensor],
+    results: Sequence[str],
+    known: Sequence[Tensor],
+    dropped: Collection[str] = (),
+) -> list[Tensor]:
+    """Adds a graph to the one that is being built.
+
+    Args:
+        graph_def: the graph.
+        fed: what takes the place of its tensors, by their names.
+        results: names of tensors.
+        known: tensors with the shapes of the first results, which operations alone may not tell.
+        dropped: names of nodes that are left out.
+
+    Returns:
+        The results.
+    """
+    import tensorflow as tf
+
+    rest = without_nodes(graph_def, {*dropped, *(name.partition(":")[0] for name in fed)})
+    read = {name if ":" in name else f"{name}:0" for node in rest.node for name in node.input}
+    computed = [name for name in results if name not in fed]
     made = tf.graph_util.import_graph_def(
-        edits.graph_def,
-        input_map={name: value for name, value in given.items() if name in read},
+        rest,
+        input_map={name: value for name, value in fed.items() if name in read},
         return_elements=computed,
         name="",
     )
-    given.update(zip(computed, made, strict=True))
-    results = [given[name] for name in outputs]
-    for value, known in zip(results, traced.outputs, strict=True):
-        value.set_shape(known.shape)  # operations alone may not tell it
-    return results
+    given = {**fed, **dict(zip(computed, made, strict=True))}
+    found = [given[name] for name in results]
+    for value, shaped in zip(found, known, strict=False):
+        value.set_shape(shaped.shape)
+    return found
+
+
+def without_nodes(graph_def: GraphDef, names: Collection[str]) -> GraphDef:
+    """The graph without these nodes, which would stay in it as inputs that nobody feeds."""
+    result: GraphDef = type(graph_def)()
+    result.library.CopyFrom(graph_def.library)
+    result.versions.CopyFrom(graph_def.versions)
+    result.node.extend(node for node in graph_def.node if node.name not in names)
+    return result
 
 
 def _filled(body: Graph, find: Callable[[Graph], Fillings], values: list[Tensor]) -> list[Tensor]:

@@ -7,7 +7,7 @@ know.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from tfmp.converters.shared.frameworks import AttrValue, FunctionDef, GraphDef, NodeDef
@@ -140,13 +140,7 @@ def read_outside(graph_def: GraphDef, written: Collection[str]) -> None:
             loop.input[index] = value.name
             loop.attr["T"].list.type[index] = dtype
             for read in reads:
-                if read.op == "ResourceGather":
-                    axis = body.node_def.add(name=f"{read.name}/axis")
-                    become_gather(read, axis, read.input[0], f"{axis.name}:output:0")
-                    continue
-                read.op = "Identity"
-                read.attr.clear()
-                read.attr["T"].type = dtype
+                become_read(read, body.node_def.add, read.input[0], ":output:0")
                 _rename_output(body, read.name)
             for function in (cond, body):
                 function.signature.input_arg[index].type = dtype
@@ -157,23 +151,29 @@ def read_outside(graph_def: GraphDef, written: Collection[str]) -> None:
         loop.attr.pop("_read_only_resource_inputs", None)
 
 
-def become_gather(node: NodeDef, axis: NodeDef, value: str, axis_name: str) -> None:
-    """Makes a node that gathers from a variable gather from a value instead.
+def become_read(node: NodeDef, add: Callable[..., NodeDef], value: str, result: str = "") -> None:
+    """Makes a node that reads a variable, or gathers from it, do so with a value instead.
 
     Args:
-        node: a ResourceGather.
-        axis: a new node, which becomes a constant.
+        node: a ReadVariableOp or a ResourceGather.
+        add: adds a node to the node's graph or function.
         value: name of the value.
-        axis_name: name of the constant's result, as the node's graph or function writes names.
+        result: the end of the names of results, as the graph or function writes them.
     """
     import tensorflow as tf
 
-    batch_dims = node.attr["batch_dims"].i
-    become_constant(axis, batch_dims)
     dtype, indices = node.attr["dtype"].type, node.attr["Tindices"].type
-    node.op = "GatherV2"
-    node.input[:] = [value, node.input[1], axis_name]
+    batch_dims, gathers = node.attr["batch_dims"].i, node.op == "ResourceGather"
     node.attr.clear()
+    if not gathers:
+        node.op = "Identity"
+        node.input[:] = [value]
+        node.attr["T"].type = dtype
+        return
+    axis = add(name=f"{node.name}/axis")
+    become_constant(axis, batch_dims)
+    node.op = "GatherV2"
+    node.input[:] = [value, node.input[1], f"{axis.name}{result}"]
     node.attr["Tparams"].type = dtype
     node.attr["Tindices"].type = indices
     node.attr["Taxis"].type = tf.int32.as_datatype_enum

@@ -8,15 +8,15 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from types import MappingProxyType
 
 import numpy as np
 
 from tfmp.converters.intake.saved.branches import choices_kept
+from tfmp.converters.intake.saved.graph import imported, without_nodes
 from tfmp.converters.intake.saved.halves import in_float32
 from tfmp.converters.intake.saved.loops import (
     READS,
-    become_gather,
+    become_read,
     know_elements,
     lists_read,
     read_outside,
@@ -25,7 +25,7 @@ from tfmp.converters.intake.saved.loops import (
 from tfmp.converters.intake.saved.plain_forms import plain_forms
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TfFunction, Variable
-from tfmp.converters.shared.tensors import unique_name
+from tfmp.converters.shared.tensors import TensorSpec, unique_name
 from tfmp.shared.backend import Tensor
 
 # Names that TensorFlow gives to copies of the arguments and results of a function put in line.
@@ -39,22 +39,20 @@ class VariableState:
     """A variable that each call changes.
 
     Attributes:
-        name: its name as an input.
-        next_name: its name as an output.
+        spec: its name as an input, its shape and its dtype.
         value: its value when the model was loaded.
-        shape: its shape.
-        dtype: its type, such as "float32".
     """
 
-    name: str
-    next_name: str
+    spec: TensorSpec
     value: np.ndarray
-    shape: tuple[int, ...]
-    dtype: str
 
 
 class Inlined:
-    """A function with inner functions in their place, whose states are arguments and results.
+    """A concrete function without functions that it calls, and without variables that it writes.
+
+    Its states are arguments and results. Keras 2 marks the functions of its recurrent layers, and
+    TensorFlow's TFLite converter makes operators of these that LiteRT cannot run. In line they are
+    operations like any others.
 
     Attributes:
         arguments: names of the graph's inputs that are arguments of the function.
@@ -63,32 +61,25 @@ class Inlined:
         notes: changes that were made to it, for the report.
     """
 
-    def __init__(
-        self,
-        function: TfFunction,
-        graph_def: GraphDef,
-        writes: dict[str, str],
-        widened: tuple[str, ...] = (),
-        held: Mapping[str, Variable] = MappingProxyType({}),
-    ) -> None:
-        """Rewrites the graph.
-
-        Args:
-            function: a concrete function.
-            graph_def: its graph, inner functions inlined.
-            writes: variables that it writes, by the graph's inputs for their handles.
-            widened: 16-bit types that it computed in, and float32 took the place of.
-            held: other variables that it reads, by the names of inputs for their handles.
+    def __init__(self, function: TfFunction) -> None:
+        """Rewrites the graph of a function.
 
         Raises:
             ConversionError: a loop or branch uses a state.
         """
+        graph_def = _in_line(function)
+        held = _own_references(function, graph_def)
+        nodes = {node.name: node for node in graph_def.node}
+        _require_plain_writes(graph_def)
+        written = [node for node in graph_def.node if _writes(node)]
+        writes = {_origin(node.input[0], nodes): node.name for node in written}
+        read_outside(graph_def, _aliases(writes, nodes))
+        captured = [inside.name.partition(":")[0] for _, inside in function.graph.captures]
+        widened = () if writes else in_float32(graph_def, captured)
+        writes = {name: writes[name] for name in (*captured, *writes) if name in writes}
         self._function = function
-        self.notes = (
-            (f"its graph computes in {', '.join(widened)}: converted in float32",)
-            if widened
-            else ()
-        )
+        told = f"its graph computes in {', '.join(widened)}: converted in float32"
+        self.notes = (told,) if widened else ()
         by_handle = {id(variable.handle): variable for variable in function.variables}
         self._handles: dict[str, Variable] = dict(held)
         self.variables = (*function.variables, *held.values())
@@ -141,32 +132,9 @@ class Inlined:
         graph_def = self._graph_def
         if len(sizes) == 1 and (samples := sizes.pop()) is not None:
             graph_def = _sized(graph_def, samples, fed)
-        graph_def = _without_nodes(graph_def, {name.partition(":")[0] for name in fed})
-        taken = {_tensor(name) for node in graph_def.node for name in node.input}
-        computed = [name for name in (*self._results, *self._newest) if name not in fed]
-        imported = tf.graph_util.import_graph_def(
-            graph_def,
-            input_map={name: value for name, value in fed.items() if name in taken},
-            return_elements=computed,
-            name="",
-        )
-        given = {**fed, **dict(zip(computed, imported, strict=True))}
-        found = [given[name] for name in (*self._results, *self._newest)]
-        count = len(self._results)
-        for value, known in zip(found, self._function.outputs, strict=False):
-            value.set_shape(known.shape)  # operations alone may not tell it
+        results, count = (*self._results, *self._newest), len(self._results)
+        found = imported(graph_def, fed, results, self._function.outputs)
         return found[:count], found[count:]
-
-
-def _without_nodes(graph_def: GraphDef, names: Collection[str]) -> GraphDef:
-    """The graph without these nodes, which would stay in it as inputs that nobody feeds."""
-    import tensorflow as tf
-
-    result = tf.compat.v1.GraphDef()
-    result.library.CopyFrom(graph_def.library)
-    result.versions.CopyFrom(graph_def.versions)
-    result.node.extend(node for node in graph_def.node if node.name not in names)
-    return result
 
 
 def _sized(graph_def: GraphDef, samples: int, fed: Mapping[str, Tensor]) -> GraphDef:
@@ -209,15 +177,8 @@ def _shapes(
         return {value.name: tuple(value.shape) for value in found if value.shape.rank is not None}
 
 
-def inlined(function: TfFunction) -> Inlined:
-    """A concrete function without functions that it calls, and without variables that it writes.
-
-    Keras 2 marks the functions of its recurrent layers, and TensorFlow's TFLite converter makes
-    operators of these that LiteRT cannot run. In line they are operations like any others.
-
-    Raises:
-        ConversionError: a loop or branch uses a state.
-    """
+def _in_line(function: TfFunction) -> GraphDef:
+    """The graph of a function, with inner functions in their place."""
     import tensorflow as tf
     from tensorflow.python.framework import convert_to_constants
 
@@ -229,15 +190,7 @@ def inlined(function: TfFunction) -> Inlined:
     plain_forms(graph_def)
     _take_defaults(graph_def)
     know_elements(graph_def)
-    held = _own_references(function, graph_def)
-    nodes = {node.name: node for node in graph_def.node}
-    _require_plain_writes(graph_def)
-    writes = {_origin(node.input[0], nodes): node.name for node in graph_def.node if _writes(node)}
-    read_outside(graph_def, _aliases(writes, nodes))
-    captured = [inside.name.partition(":")[0] for _, inside in function.graph.captures]
-    widened = () if writes else in_float32(graph_def, captured)
-    ordered = {name: writes[name] for name in captured if name in writes}
-    return Inlined(function, graph_def, {**ordered, **writes}, widened, held)
+    return graph_def
 
 
 def _own_references(function: TfFunction, graph_def: GraphDef) -> dict[str, Variable]:
@@ -296,7 +249,7 @@ def _without_borders(graph_def: GraphDef) -> GraphDef:
             return [f"^{one.removeprefix('^').partition(':')[0]}" for one in found]
         return found
 
-    result = _without_nodes(graph_def, borders.keys())
+    result = without_nodes(graph_def, borders.keys())
     for node in result.node:
         node.attr.pop("_class", None)
         found = [one for name in node.input for one in behind(name)]
@@ -352,23 +305,20 @@ def _states(variables: Iterable[Variable]) -> Iterable[VariableState]:
         # Keras names a state that it was given no name for like any other variable.
         name = unique_name(f"{folder}/state" if folder and last == "Variable" else plain, taken)
         taken.add(name)
-        shape = tuple(variable.shape.as_list())
-        yield VariableState(name, f"{name}/next", variable.numpy(), shape, variable.dtype.name)
+        spec = TensorSpec(name, tuple(variable.shape.as_list()), variable.dtype.name)
+        yield VariableState(spec, variable.numpy())
 
 
 def _without_states(
     graph_def: GraphDef, held: Mapping[str, str], variables: Mapping[str, Variable]
 ) -> tuple[GraphDef, dict[str, str]]:
     """The graph with values in place of states, and the tensor of each state's last value."""
-    import tensorflow as tf
 
     if not held and any(node.op == "Enter" for node in graph_def.node):
         # A loop of TF1 is a cycle, in which constants wait for the step that they belong to.
         return graph_def, {}
     nodes = {node.name: node for node in graph_def.node}
-    result = tf.compat.v1.GraphDef()
-    result.library.CopyFrom(graph_def.library)
-    result.versions.CopyFrom(graph_def.versions)
+    result = without_nodes(graph_def, nodes.keys())
     newest = {}
     for handle, name in held.items():
         node = result.node.add(name=name, op="Placeholder")
@@ -378,17 +328,16 @@ def _without_states(
     for node in _in_order(graph_def):
         sources = [_origin(name, nodes) for name in node.input if not name.startswith("^")]
         touched = [source for source in sources if source in held]
-        if not touched or node.op == "Identity":
+        if not touched or node.op in ("Identity", *READS):
             copy = result.node.add()
             copy.CopyFrom(node)
             # What ran first because of its effect has none now.
-            del copy.input[:]
-            copy.input.extend(name for name in node.input if not name.startswith("^"))
+            copy.input[:] = [name for name in node.input if not name.startswith("^")]
+            if touched and node.op in READS:
+                become_read(copy, result.node.add, newest[touched[0]])
             continue
         (handle,) = touched
-        if node.op in READS:
-            _read(result, node, newest[handle])
-        elif node.op == _SETS:
+        if node.op == _SETS:
             newest[handle] = _tensor(node.input[1])
         elif node.op in (_ADDS, _SUBTRACTS):
             copy = result.node.add(name=node.name, op="AddV2" if node.op == _ADDS else "Sub")
@@ -406,19 +355,6 @@ def _without_states(
         else:
             raise _inside(node)
     return result, newest
-
-
-def _read(result: GraphDef, node: NodeDef, value: str) -> None:
-    """Adds a copy of a reading node that reads a value."""
-    copy = result.node.add()
-    if node.op == "ResourceGather":
-        copy.CopyFrom(node)
-        axis = result.node.add(name=f"{node.name}/axis")
-        become_gather(copy, axis, value, axis.name)
-        return
-    copy.name, copy.op = node.name, "Identity"
-    copy.input.append(value)
-    copy.attr["T"].type = node.attr["dtype"].type
 
 
 def _tensor(name: str) -> str:

@@ -160,6 +160,12 @@ def test_a_class_for_keras_3_reads_a_file_of_keras_2_with_it(tmp_path: Path):
         file.attrs["model_config"] = json.dumps(config)
     with pytest.raises(InputError, match="Keras 3 misreads this file"):
         open_source(path, custom_objects={"Doubled": Doubled})
+    with h5py.File(path, "r+") as file:  # code in it is named first, which no other class mends
+        code = {"name": "code", "function": ["4wEAAAA=", None, None], "function_type": "lambda"}
+        config["config"]["layers"][1] = {"class_name": "Lambda", "config": code}
+        file.attrs["model_config"] = json.dumps(config)
+    with pytest.raises(InputError, match="holds a Lambda layer"):
+        open_source(path, custom_objects={"Doubled": Doubled})
 
 
 @pytest.mark.parametrize("suffix", [".h5", ".keras"])

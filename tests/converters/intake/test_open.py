@@ -94,14 +94,18 @@ def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("frozen.pb", r"pass `model` to .*prune\('INPUT:0', 'OUTPUT:0'\)"),
-        ("saved_model.pb", r"part of a SavedModel\. Name its folder"),
+        ("frozen.pb", r"pass `model` to .*prune\(\['INPUT:0'\], \['OUTPUT:0'\]\)"),
+        ("served/1/keras_metadata.pb", r"part of a SavedModel\. Name its folder, .*served/1\.$"),
+        ("served", r"There is one inside: name .*served/1\.$"),
+        ("saved_model.tar.gz", "It is an archive: unpack it"),
         ("model.ckpt.index", "holds no model: load it into one"),
         ("model.pt", r"or a SavedModel folder, received suffix '\.pt'.*torch\.onnx\.export"),
     ],
 )
 def test_files_of_other_kinds_are_refused_with_a_next_step(tmp_path, name: str, message: str):
-    (tmp_path / name).write_bytes(b"any")
+    for file in ("served/1/saved_model.pb", *[name] * ("." in name)):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_bytes(b"any")
     with pytest.raises(InputError, match=message):
         open_source(tmp_path / name)
 

@@ -163,21 +163,23 @@ def test_operations_behind_calls_are_the_models_own():
 
 
 def test_a_graph_of_tf1_is_wrapped_as_the_refusal_says(tmp_path, monkeypatch):
-    @tf.function(input_signature=[tf.TensorSpec((None, 3), name="INPUT")], autograph=False)
+    @tf.function(input_signature=[tf.TensorSpec(None, name="rates")], autograph=False)
     def doubled(x):
-        return tf.identity(x * 2.0, name="OUTPUT")
+        return tf.identity(x * 2.0, name="doubled")
 
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "model.pb"
+    path = tmp_path / "frozen.pb"
     path.write_bytes(doubled.get_concrete_function().graph.as_graph_def().SerializeToString())
     with pytest.raises(InputError) as refused:
         open_source(path)
     names: dict = {"tf": tf}
     exec(re.search(r"`(graph = .*)`", str(refused.value))[1], names)
-    source = open_source(names["model"])
-    (received,) = source.forward({"INPUT": np.ones((2, 3), np.float32)}).values()
+    with pytest.raises(InputError, match="--input-shape rates=SIZES"):
+        open_source(names["model"])
+    source = open_source(names["model"], input_shapes={"rates": (None, 3)})
+    (received,) = source.forward({"rates": np.ones((2, 3), np.float32)}).values()
     np.testing.assert_array_equal(received, np.full((2, 3), 2.0))
-    assert convert(names["model"]).path.is_file()
+    assert convert(source).path.is_file()
 
 
 @pytest.mark.parametrize(

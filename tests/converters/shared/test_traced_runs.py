@@ -13,14 +13,14 @@ from tfmp.converters.shared.traced_runs import run_traced
 # Grouped convolutions, which layers compile with XLA, are traced as plain ones.
 GROUPED = """
 import keras, numpy as np
-from tfmp.converters.intake import in_float64, open_source
+from tfmp.converters.intake import Float64Model, open_source
 
 image = keras.Input((8, 8, 4), name="image")
 hidden = keras.layers.Conv2D(6, 3, groups=2, activation="relu")(image)
 model = keras.Model(image, keras.layers.BatchNormalization()(hidden))
 batch = {"image": np.random.default_rng(0).standard_normal((2, 8, 8, 4), dtype=np.float32)}
 source = open_source(model)
-(found,), (exact,) = source.forward(batch).values(), in_float64(source).run(batch).values()
+(found,), (exact,) = source.forward(batch).values(), Float64Model(source).run(batch).values()
 np.testing.assert_allclose(found, model.predict(batch, verbose=0), atol=1e-5)
 np.testing.assert_allclose(found, exact, atol=1e-5)
 """

@@ -134,11 +134,13 @@ class Torch(Backend):
         return gradient.coalesce().values() if gradient.is_sparse else gradient
 
     def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
+        if not values:
+            return None
         largest = torch._foreach_norm(list(values), float("inf"))
         return torch.stack([one.float() for one in largest]).isfinite().all()
 
     def divided(self, gradients: Sequence[Tensor], by: Tensor) -> list[Tensor]:
-        if all(one.dtype == torch.float32 and not one.is_sparse for one in gradients):
+        if gradients and all(one.dtype == torch.float32 and not one.is_sparse for one in gradients):
             return torch._foreach_div(list(gradients), by)
         return super().divided(gradients, by)
 

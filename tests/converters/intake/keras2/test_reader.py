@@ -62,10 +62,9 @@ def test_a_file_converts_to_what_its_writer_meant(name: str, to: str, tmp_path: 
     from tfmp.converters.runners.onnx import onnx_runner
 
     path, batch, expected = written(FILES[name], tmp_path)
-    samples = len(batch[0])
-    source = open_source(path, batch_size=samples)
-    shapes = {spec.name: array.shape for spec, array in zip(source.inputs, batch, strict=True)}
-    source = source.pinned(None, shapes)
+    inputs = open_source(path).inputs
+    shapes = {spec.name: array.shape for spec, array in zip(inputs, batch, strict=True)}
+    source = open_source(path, input_shapes=shapes)
     artifact = convert(source, to=to, output=tmp_path / f"converted.{to}", precision="fp32")
     feeds = {spec.name: array for spec, array in zip(source.inputs, batch, strict=True)}
     if to == "onnx":

@@ -1,6 +1,7 @@
 """First axes that are batches are fixed; those that are not stay open."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import keras
 import pytest
@@ -51,6 +52,6 @@ def test_keras_says_that_first_axes_are_batches():
 
 def test_what_was_fixed_is_named():
     source = of(with_state, FRAMES, STATE)
-    inputs = source.pinned(input_shapes={"frames": (20, 8)}).inputs
+    inputs = [replace(source.inputs[0], shape=(20, 8)), *source.inputs[1:]]
     assert fixed_axes(source, inputs) == "frames: float32[?, 8] as [20, 8]"
     assert fixed_axes(source, source.inputs) == ""
