@@ -45,7 +45,7 @@ SHORT = (
     "test_a_layer_with_a_raw_float32_constant_stays_in_float32"
 ).split()
 
-ELSEWHERE = f"{TESTS}/converters/intake/test_elsewhere.py"
+ELSEWHERE = f"{TESTS}/converters/test_elsewhere.py"
 
 
 def below(names: list[str], suffix: str = ".py") -> list[str]:
