@@ -9,13 +9,13 @@ from typing import Any
 
 from tfmp.converters.comparison import Plan, candidate_files
 from tfmp.converters.drift import DriftBudget
+from tfmp.converters.elsewhere import on_tensorflow
 from tfmp.converters.formats import PRECISIONS, Format, Target, all_formats, format_named
 from tfmp.converters.intake import (
     AnySource,
     file_sha256,
     is_open,
     name_of,
-    on_tensorflow,
     path_of,
     request_of,
     with_loading,

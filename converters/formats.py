@@ -5,7 +5,7 @@ rooms ask the format instead of looking at suffixes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -186,17 +186,17 @@ class Format(ABC):
         """
         return "", None
 
-    def mended(self, path: Path, profile: "Profile | None") -> "tuple[Profile | None, str] | None":
-        """An emulated runtime without a fault that touches a file, and how to run the file so.
+    def mended(self, path: Path, profile: "Profile | None") -> "Iterable[tuple[Profile, str]]":
+        """Emulated runtimes without a fault that can be switched off, and how to run a file so.
 
         Args:
             path: of the file.
-            profile: the runtime with the fault; None for that of the file, or the default.
+            profile: the runtime with the faults; None for that of the file, or the default.
 
         Returns:
-            The profile, and the way as a sentence without a full stop; None without such a fault.
+            Pairs of a profile and the way, a sentence without a full stop.
         """
-        return None
+        return ()
 
     def sums_over_open_sizes(self, path: Path) -> "Found":
         """Operations of a file that run over sizes that may change, see `tensors.Found`."""

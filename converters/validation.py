@@ -20,12 +20,12 @@ from tfmp.converters.comparison import (
 )
 from tfmp.converters.drift import Comparison, DriftBudget
 from tfmp.converters.drift.verdict import check_overrides
+from tfmp.converters.elsewhere import on_tensorflow
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import (
     AnySource,
     Source,
     is_open,
-    on_tensorflow,
     request_of,
     with_loading,
 )

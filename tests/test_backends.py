@@ -74,7 +74,7 @@ FAIL_ON_TORCH = (
     "tfmp/precision/test_policy.py::test_revert_removes_the_wrapper_that_compile_added_by_itself",
 )
 
-ELSEWHERE = f"{TESTS}/converters/intake/test_elsewhere.py"
+ELSEWHERE = f"{TESTS}/converters/test_elsewhere.py"
 
 
 def below(names: list[str], suffix: str = ".py") -> list[str]:

@@ -31,7 +31,7 @@ WINGS = ("tfmp", "tfmp.converters")
 def import_graph() -> dict[str, set[str]]:
     """Imports of every file, deferred ones too; a room's `__init__` imports by its stub."""
     known = modules()
-    graph = {name: imports_of(path, set(known)) for name, path in known.items()}
+    graph = {name: set(imports_of(path, frozenset(known))) for name, path in known.items()}
     for table in TABLES:
         graph[table] = {other for other in graph[table] if height_of(other) <= height_of(table)}
     # What a file takes from a room comes from the module that the room's list names.
@@ -85,7 +85,7 @@ def test_no_file_imports_upward():
 def test_an_import_is_seen_in_every_form(statement: str, tmp_path: Path):
     path = tmp_path / "rules.py"
     path.write_text(f'"""Not tfmp.fit.callback."""\n\n\ndef later():\n    {statement}\n')
-    assert imports_of(path, set(modules())) == {"tfmp.fit.callback"}
+    assert imports_of(path, frozenset(modules())) == {"tfmp.fit.callback"}
 
 
 def test_neither_format_knows_the_other():
@@ -134,7 +134,7 @@ def test_a_room_is_entered_by_the_names_that_it_lists():
     packages = {module_name(folder / "__init__.py") for folder in folders()}
     wrong = []
     for name, path in known.items():
-        for other in imports_of(path, set(known)) - {name}:
+        for other in imports_of(path, frozenset(known)) - {name}:
             if name in TABLES or (name.startswith(BRIDGE) and other in WINGS):
                 continue
             room = other if other in packages else other.rpartition(".")[0]

@@ -2,6 +2,7 @@
 that each room may take, and an end of the time for slow tests.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from cpu_times import budget, room_of
-from repository import ROOT
+from repository import ROOT, SUPPORT
 from touched import changed_files, touched_tests
 
 HOUSE = "tests/test_house.py"
+LEAN = SUPPORT / "lean"
 
 
 @pytest.fixture
@@ -84,9 +86,19 @@ def test_modules_that_tests_write_may_have_the_same_name(tmp_path, monkeypatch, 
     assert import_module("written_by_a_test").number == number
 
 
+def test_a_framework_finds_no_package_that_it_wraps_and_others_find_it(tmp_path: Path):
+    wrapping = "try:\n    import sklearn\nexcept ImportError:\n    sklearn = None\n"
+    (tmp_path / "keras.py").write_text(wrapping)
+    (tmp_path / "sklearn.py").touch()
+    environment = {**os.environ, "PYTHONPATH": f"{LEAN}{os.pathsep}{tmp_path}"}
+    command = [sys.executable, "-c", "import keras, sklearn; print(keras.sklearn)"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("None\n", "")
+
+
 def small_suite(folder: Path, times: str) -> None:
     """What `tests/` has beside the tests themselves."""
-    for name in ("conftest.py", "support/cpu_times.py"):
+    for name in ("conftest.py", "support/cpu_times.py", "support/lean/sitecustomize.py"):
         (folder / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
     (folder / "tests" / "times.toml").write_text(times)

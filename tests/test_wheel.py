@@ -63,24 +63,22 @@ def test_imports_come_from_the_wheel(site, tmp_path):
     assert all(path.startswith(str(site)) for path in run.stdout.split())
 
 
-# Tests of both wings that meet Keras, ONNX, LiteRT and Ray most, and need no other file of the
-# repository. Those of commands need a Click that tells streams apart.
+# Tests of both wings that meet Keras, ONNX and Ray most, and need no other file of the repository.
+# Those of commands need a Click that tells streams apart.
 CORE = (
-    "tfmp/calibration tfmp/fit/test_callback.py tfmp/loss_scaling/test_optimizer.py "
-    "tfmp/precision/test_dtype_policies.py tfmp/precision/test_policy.py "
-    "tfmp/precision/test_rules.py converters/distributed/test_cluster.py "
-    "converters/onnx/fp16/test_rewriter_casts.py converters/onnx/fp16/test_provenance.py "
-    "converters/onnx/graph converters/report converters/shared converters/test_conversion.py "
+    "tfmp/fit/test_callback.py tfmp/loss_scaling/test_optimizer.py "
+    "tfmp/precision/test_dtype_policies.py converters/distributed/test_cluster.py "
+    "converters/onnx/fp16/test_rewriter_casts.py converters/onnx/graph "
+    "converters/report/test_contents.py converters/shared converters/test_conversion.py "
     "converters/test_validation.py"
 ).split()
 
 # Tests of what a newer Python changes: worker processes, commands, annotations that are read, and
 # data files that find themselves by their place.
 NEWEST = (
-    "tfmp/commands/test_cli.py tfmp/fit/test_callback.py tfmp/precision/test_policy.py "
-    "tfmp/profiling/test_report.py converters/commands/test_cli.py converters/distributed "
-    "converters/explain/test_explainer.py converters/onnx/graph converters/report "
-    "converters/runners/test_litert.py converters/shared"
+    "tfmp/commands/test_cli.py tfmp/fit/test_callback.py tfmp/profiling/test_report.py "
+    "converters/commands/test_cli.py converters/distributed converters/report/test_contents.py "
+    "converters/shared"
 ).split()
 
 MODEL = """

@@ -377,12 +377,10 @@ class Trial:
     def _remedy(self, outputs: Sequence[OutputDrift]) -> tuple[str, str | None]:
         """A way to convert that a drift over budget calls for, and its options."""
         if self._error is None and self._first is not None and self._fails(outputs):
-            mended = self._file.format.mended(self._file.path, self._file.profile)
-            if mended is not None and self._passes(mended[0], *self._first):
-                return (
-                    f"{mended[1]}: emulated so, the first {len(self._first[2])} samples pass",
-                    None,
-                )
+            for profile, way in self._file.format.mended(self._file.path, self._file.profile):
+                if self._passes(profile, *self._first):
+                    first = len(self._first[2])
+                    return f"{way}: emulated so, the first {first} samples pass", None
         if self._file.known is not None or self._info.fp16 is None or self._error is not None:
             return self._known.remedy, self._known.remedy_flags
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)

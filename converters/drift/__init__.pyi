@@ -7,9 +7,7 @@ from .decisions import (
     Decisions as Decisions,
     count_decisions as count_decisions,
 )
-from .distances import (
-    distances_of as distances_of,
-)
+from .distances import measure_distances as measure_distances
 from .exact import (
     Common as Common,
     Expansion as Expansion,

@@ -45,11 +45,6 @@ class Distances:
     reference_sq: np.ndarray
 
 
-def distances_of(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """The fields of `totals.Totals` that measure distance; see `measure_distances`."""
-    return measure_distances(reference, candidate).fields
-
-
 def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances:
     """Measures distances.
 
@@ -68,22 +63,27 @@ def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances
 def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
     """Measures values of shape (samples, values), piece by piece: new memory takes most time."""
     samples, width = one.shape
+    memory = np.empty((3, min(one.size, CHUNK)))
     found, counts = np.zeros((len(_SUMS), samples)), dict.fromkeys(_COUNTS, 0)
     measured, largest = 0, 0.0
     rows = max(1, CHUNK // max(1, width))
     for top, left in product(range(0, samples, rows), range(0, width, CHUNK)):
         part = slice(top, top + rows), slice(left, left + CHUNK)
-        expected, received = one[part].astype(np.float64), other[part].astype(np.float64)
-        error = np.abs(received - expected)
+        shape = one[part].shape
+        expected, received, error = (each[: math.prod(shape)].reshape(shape) for each in memory)
+        expected[:], received[:] = one[part], other[part]
+        np.abs(np.subtract(received, expected, out=error), out=error)
         finite = error.size
-        if not math.isfinite(error.max(initial=0.0)):  # some value is not, or their difference
+        most = float(error.max(initial=0.0))
+        if not math.isfinite(most):  # some value is not, or their difference
             known = np.isfinite(expected) & np.isfinite(received)
             finite = int(np.count_nonzero(known))
             for name, count in _count_nonfinite(expected, received).items():
                 counts[name] += count
             expected[~known] = received[~known] = 0.0
-            error = np.abs(received - expected)
-        measured, largest = measured + finite, max(largest, float(error.max(initial=0.0)))
+            np.abs(np.subtract(received, expected, out=error), out=error)
+            most = float(error.max(initial=0.0))
+        measured, largest = measured + finite, max(largest, most)
         added = _by_row([(error, error), (error,), (expected, expected), (received, received)])
         if added[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
             counts["saturated"] += _count_saturated(expected, received)

@@ -13,11 +13,13 @@ from tfmp.converters.drift.statistics import binomial_bounds
 from tfmp.converters.drift.tasks import DECLARED, IDS, YES_OR_NO, Kind, Task
 from tfmp.converters.drift.totals import Totals, measure
 from tfmp.converters.drift.views import (
+    BETWEEN_SAMPLES,
     HALF,
     Table,
     View,
     first_axis,
     near_end,
+    outlying,
     tables_of,
     views_of,
 )
@@ -238,15 +240,24 @@ def set_aside(totals: Totals) -> np.ndarray:
     """Flags of the few rows of samples that are judged by themselves; none if they are not few.
 
     They break the default limit of a sample's own error, and are proven to be within that of their
-    share. Everything else is looked at without them.
+    share. Everything else is looked at without them, unless they are most of the samples that stand
+    out as much: rare events, which the output is there for.
     """
     limits = DriftBudget()
     error, norm = totals.rows.values[:, :2].T if len(totals.rows) else np.empty((2, 0))
     off = error > (limits.sample_rel_l2 or 0.0) * norm
     share = binomial_bounds(int(off.sum()), len(off), limits.confidence)[1] if off.any() else 1.0
-    if share > (limits.flip_rate or 0.0):
+    if share > (limits.flip_rate or 0.0) or _are_rare(totals, totals.rows.keys[off]):
         return np.zeros(len(off), bool)
     return np.asarray(off)
+
+
+def _are_rare(totals: Totals, few: np.ndarray) -> bool:
+    """Whether samples, by their keys, are most of those that stand out as much as one of them."""
+    keys, size = outlying(totals.evidence)
+    chosen = size[np.isin(keys, few)]
+    among, of_all = ((each[:, None] >= chosen).sum(axis=0) for each in (chosen, size))
+    return bool((2 * among > of_all).any())
 
 
 def _views(totals: Totals, task: Task) -> tuple[View, ...]:
@@ -269,7 +280,8 @@ def output_views(
     if task.kind is Kind.EMBEDDING:  # its columns have no meaning of their own
         found += [view for view in views_of(tables) if view.unit in ("", HALF)][:2]
     elif task.kind in YES_OR_NO:  # scores rank samples, whichever side of a threshold they are on
-        found += [view for view in views_of(tables) if not view.unit][:1]
+        ranks = [view for view in views_of(tables) if view.view == BETWEEN_SAMPLES]
+        found += [view for view in ranks if not (view.unit and view.is_rounding)]
     elif task.kind in (Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION, *_TURNING):
         own = task.kind in (Kind.REGRESSION, Kind.RECONSTRUCTION)
         found += views_of(tables, by_place, own)

@@ -10,24 +10,6 @@ from tfmp.shared.numerics import FLOAT16
 TOP_K = 5
 
 
-def scores(reference: np.ndarray, candidate: np.ndarray, axis: int, unit: bool) -> TotalsFields:
-    """The fields of `totals.Totals` that read an output as scores of classes.
-
-    Args:
-        reference: floating values, batch axis first.
-        candidate: values of the same shape.
-        axis: the axis of the classes.
-        unit: whether all values lie in [0, 1].
-    """
-    found: TotalsFields = {"normalized": False}
-    if reference.ndim > 1 and reference.shape[axis] > 1:
-        if unit:
-            found |= _divergence(*(np.moveaxis(each, axis, -1) for each in (reference, candidate)))
-        if reference.ndim == 2:
-            found |= top_k(reference, candidate)
-    return found
-
-
 # Vectors of more scores have no offset to speak of, and take too long.
 _MOST_CENTRED = 2**16
 
@@ -73,18 +55,16 @@ _IMPOSSIBLE = 200.0
 
 
 def without_masks(
-    reference: np.ndarray, candidate: np.ndarray, axis: int
+    reference: np.ndarray, candidate: np.ndarray, axis: int, low: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Scores in which classes that neither side can choose are equal, and flags of these if any.
 
     A mask writes -1e9 or minus infinity where FP16 has -65504, and all of them say: never. A row
-    that holds nothing else has no better answer.
+    that holds nothing else has no better answer. `low` is the least number of the reference.
     """
-    if reference.ndim < 2 or not reference.size:
+    if reference.ndim < 2 or low >= -_IMPOSSIBLE:
         return reference, candidate, None
     with np.errstate(invalid="ignore", over="ignore"):
-        if reference.min() >= -_IMPOSSIBLE:  # in a tenth of the time that rows take
-            return reference, candidate, None
         best = reference.max(axis=axis, keepdims=True)
         bounds = best - np.float32(_IMPOSSIBLE)
         impossible = (reference < -_IMPOSSIBLE) & (reference < bounds) & (candidate < bounds)
@@ -116,36 +96,41 @@ def without_nan(
 _PIECE = 2**16
 
 
-def _divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
+def divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """KL(reference || candidate) over the last axis, nats, if every row of it adds up to 1.
 
     Both are floored at the smallest positive FP16 value, below which FP16 has nothing to say;
     otherwise one vanished probability would make the sum infinite. Values of the candidate that
     are not finite are left out: they are counted elsewhere and fail by themselves.
     """
-    classes, pieces = reference.shape[-1], max(1, reference.size // _PIECE)
+    classes = reference.shape[-1]
+    sides = [each.reshape(-1, classes) for each in (reference, candidate)]
     least = reference.dtype.type(FLOAT16.smallest_subnormal)
+    count = min(len(sides[0]), max(1, _PIECE // classes))
+    memory = np.empty((2, count, classes), np.result_type(reference, candidate, np.float32))
     found = []
-    for one, other in zip(
-        *(np.array_split(each.reshape(-1, classes), pieces) for each in (reference, candidate)),
-        strict=True,
-    ):
+    for start in range(0, len(sides[0]), count):
+        one, other = (each[start : start + count] for each in sides)
         if (np.abs(np.einsum("rc->r", one) - 1) > ROW_SUM_TOLERANCE).any():
             return {"normalized": False}
-        one, other = (np.maximum(each, least) for each in (one, other))
+        floored = memory[:, : len(one)]
+        for values, out in zip((one, other), floored, strict=True):
+            np.maximum(values, least, out=out)
+        one, other = floored
         if not np.isfinite(other.max(initial=0.0)):
-            other = np.where(np.isfinite(other), other, one)
+            np.copyto(other, one, where=~np.isfinite(other))
         # In float32 a ratio near 1 is off by as much as its logarithm may be: in most pieces
         # these errors are of either sign, and cancel.
-        found.append(np.einsum("rc,rc->r", one, np.log(one / other), dtype=np.float64))
+        ratio = np.divide(one, other, out=other)
+        found.append(np.einsum("rc,rc->r", one, np.log(ratio, out=ratio)))
     rows = np.concatenate(found)
-    by_sample = rows.reshape(len(reference), -1).sum(axis=1)
+    by_sample = rows.reshape(len(reference), -1).sum(axis=1, dtype=np.float64)
     return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(rows)}
 
 
 def top_k(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     """How many of the reference's best classes the candidate has, too, of (samples, classes)."""
-    if reference.shape[1] <= TOP_K:
+    if reference.ndim != 2 or reference.shape[1] <= TOP_K:
         return {}
     best = _best(reference)
     # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.

@@ -21,7 +21,8 @@ from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import (
     centred,
-    scores,
+    divergence,
+    top_k,
     without_masks,
     without_nan,
 )
@@ -191,8 +192,9 @@ def _measure_numbers(
     masked = None
     if task is not None and kind in (Kind.ANGLE, Kind.QUATERNION):
         reference, candidate = aligned(reference, candidate, task)
+    low, high = (reduced.reduce(reference, axis=None, initial=start) for reduced, start in _ENDS)
     if kind is Kind.CLASSIFICATION:
-        reference, candidate, masked = without_masks(reference, candidate, axis)
+        reference, candidate, masked = without_masks(reference, candidate, axis, low)
     found: TotalsFields = {
         "detections": kind is Kind.DETECTION or (kind is None and are_boxes(reference)),
         "normalized": False,
@@ -204,7 +206,6 @@ def _measure_numbers(
         if reference.shape != candidate.shape:  # distances of those that have a counterpart
             one, other = in_pairs(reference[0], candidate[0])
             reference, candidate = one[None], other[None]
-    low, high = (reduced.reduce(reference, axis=None, initial=start) for reduced, start in _ENDS)
     found["unit"] = bool(low >= 0 and high <= 1)
     one, other = reference, candidate
     if masked is not None:
@@ -217,7 +218,9 @@ def _measure_numbers(
         if kind in (None, Kind.CLASSIFICATION):
             one, other = without_nan(reference, candidate, axis)
     if kind is Kind.CLASSIFICATION:
-        found |= scores(one, other, axis, found["unit"])
+        if found["unit"] and one.ndim > 1 and one.shape[axis] > 1:
+            found |= divergence(*(np.moveaxis(each, axis, -1) for each in (one, other)))
+        found |= top_k(one, other)
         if not found["normalized"]:
             error_sq, reference_sq = centred(
                 reference, candidate, axis, error_sq, reference_sq, masked

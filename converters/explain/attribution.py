@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tfmp.converters.drift import Expansion, distances_of, merge, total
+from tfmp.converters.drift import Expansion, measure_distances, merge, total
 from tfmp.converters.report import LayerError
 from tfmp.converters.shared.tensors import Batch
 
@@ -134,7 +134,7 @@ class _Distance:
 
     @classmethod
     def of(cls, reference: np.ndarray, candidate: np.ndarray) -> "_Distance":
-        found = distances_of(reference.reshape(1, -1), candidate.reshape(1, -1))
+        found = measure_distances(reference.reshape(1, -1), candidate.reshape(1, -1)).fields
         finite = np.abs(reference[np.isfinite(reference)])
         return cls(
             found["error_sq"],

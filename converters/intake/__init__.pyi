@@ -1,9 +1,11 @@
-from .elsewhere import on_tensorflow as on_tensorflow
+from .custom_objects import CustomObjects as CustomObjects
 from .float64 import Float64Model as Float64Model
 from .hints import OutputHint as OutputHint
+from .keras_files import texts_in as texts_in
 from .keras_model import cut_behind as cut_behind, keras_forward as keras_forward
 from .onnx_file import value_spec as value_spec
 from .open import (
+    KERAS_SUFFIXES as KERAS_SUFFIXES,
     ModelRequest as ModelRequest,
     is_open as is_open,
     open_source as open_source,
@@ -32,6 +34,7 @@ from .saved.graph import (
     Node as Node,
     Rewrite as Rewrite,
 )
+from .saved.halves import widen as widen
 from .saved.plain_forms import plain_forms as plain_forms
 from .sizes import Sizes as Sizes
 from .source import (

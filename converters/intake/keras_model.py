@@ -1,7 +1,8 @@
 """Live models of Keras 3 and Keras 2 as a `Source`."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Set
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -24,6 +25,9 @@ from tfmp.shared.wording import first_line
 # A `keras.InputSpec` or `keras.KerasTensor`, and nested structures of them.
 KerasSpec: TypeAlias = Any
 KerasSpecs: TypeAlias = Any
+
+# Where Keras 3's own operations are, which look its `add` up.
+_OPERATIONS = "keras.src.backend.tensorflow.numpy"
 
 
 def require_tensorflow_backend() -> None:
@@ -64,6 +68,7 @@ def from_keras(
     )
     # A functional model declares its dtypes, a SavedModel and a function as well.
     declares = isinstance(model, keras.Function | keras.Sequential)
+    takes_many = any(spec.shape[:1] == (None,) for spec in inputs)
     inputs = sizes.of(inputs if declares else sizes.typed(inputs))
     widened = float32_weights(model)
     variables = [*model.variables, *(wide for _, wide in widened)]
@@ -74,7 +79,8 @@ def from_keras(
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         packed = keras.tree.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
-        with in_float32(model, widened), _scoped(model):
+        sums = _broadcast_sums() if takes_many else nullcontext()
+        with in_float32(model, widened), _scoped(model), sums:
             results = model(*packed, training=False)
         _restore_ranks(results, getattr(model, "outputs", None))
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
@@ -335,3 +341,31 @@ def cut_behind(source: Source, path: str) -> str:
     if len(readers) != 1 or readers[0] not in layers:
         return ""
     return f": keras.Model(model.get_layer({readers[0]!r}).input, model.outputs)"
+
+
+@contextmanager
+def _broadcast_sums() -> Iterator[None]:
+    """Broadcasts summands inside as NumPy does.
+
+    Keras (3.15) takes a summand with one axis longer than 1 for a bias. In a batch of one sample,
+    but not of open size, `x + y[:, :, None]` then adds y along the last axis of a square x.
+    """
+    numpy: Any = sys.modules.get(_OPERATIONS)
+    if numpy is None:
+        yield
+        return
+    keras_add = numpy.add
+
+    def add(x1: Tensor, x2: Tensor) -> Tensor:
+        import tensorflow as tf
+
+        if not (tf.is_tensor(x1) and tf.is_tensor(x2)) or x2.shape.rank in (None, 0, 1):
+            return keras_add(x1, x2)
+        dtype = numpy.dtypes.result_type(x1.dtype, x2.dtype)
+        return tf.add(tf.cast(x1, dtype), tf.cast(x2, dtype))
+
+    numpy.add = add
+    try:
+        yield
+    finally:
+        numpy.add = keras_add

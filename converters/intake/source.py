@@ -194,7 +194,7 @@ class Source:
     def nan_weights(self) -> str:
         """The weights that hold NaN, each with its layer, in words; "" where none does."""
         return _nan_weights(
-            (getattr(one, "path", one.name.partition(":")[0]), one.numpy())
+            (getattr(one, "path", one.name.partition(":")[0]), _values(one))
             for one in self.variables
             if "float" in str(one.dtype)
         )
@@ -407,8 +407,13 @@ def weights_sha256(variables: Iterable[Variable]) -> str:
     digest = hashlib.sha256()
     for variable in variables:
         digest.update(getattr(variable, "path", variable.name).encode())
-        digest.update(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data)
+        digest.update(_values(variable).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
+
+
+def _values(variable: Variable) -> np.ndarray:
+    """A variable's values in TensorFlow's own memory; `numpy()` would copy them."""
+    return np.asarray(getattr(variable, "read_value", lambda: variable.value.read_value())())
 
 
 def path_size(path: Path) -> int:

@@ -2,7 +2,7 @@
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -170,7 +170,7 @@ class OnnxFormat(Format):
 
         return _remedy(onnx_metadata(path).get("tfmp.precision", "fp16"))
 
-    def mended(self, path: Path, profile: "Profile | None") -> "tuple[Profile | None, str] | None":
+    def mended(self, path: Path, profile: "Profile | None") -> "Iterable[tuple[Profile, str]]":
         from tfmp.converters.onnx.emulation import fusions_of, profile_of
         from tfmp.converters.onnx.fp16 import TARGET
         from tfmp.converters.runners import prepared_model

@@ -112,6 +112,41 @@ def _slopes(product: type, rest: type) -> Outputs:
     return {"y": np.arange(300).astype(rest) * rate + level.astype(rest)}
 
 
+def _channels_of_waves(product: type, rest: type) -> Outputs:
+    """Waves of three channels, channels first, each beside a level of its sample."""
+    level = np.float32(1500) + np.float32(300) * _scores(np.float32, 3, 1)
+    return {"y": level.astype(rest) + _scores(product, 3, 60, seed=1).astype(rest)}
+
+
+def _frames(product: type, rest: type) -> Outputs:
+    """Six frames, which differ by little where places and samples differ by much."""
+    level = np.float32(1500) + np.float32(300) * _scores(np.float32, 1, 5, 5)
+    return {"y": level.astype(rest) + _scores(product, 6, 5, 5, seed=1).astype(rest)}
+
+
+def _rare_events(product: type, rest: type) -> Outputs:
+    """Evidence of 3 samples of 1,000 that is a share of a small number, in one of ten columns."""
+    values = _scores(product, 10).astype(rest) * rest(10)
+    evidence = np.where(np.arange(SAMPLES) % 400 == 7, 3e-8, 0).astype(np.float32).astype(rest)
+    share = (evidence * rest(0.4)).astype(np.float32) * np.float32(6e8)
+    values[:, 7] = share.astype(rest)
+    return {"y": values}
+
+
+def _readings(product: type, rest: type) -> Outputs:
+    """Twenty readings beside an offset, of which one varies by less than the others."""
+    scale = np.where(np.arange(20) == 13, 0.5, 10).astype(rest)
+    return {"y": _scores(product, 20).astype(rest) * scale + rest(1000)}
+
+
+def _ranks(product: type, rest: type) -> Outputs:
+    """Labels, of which one is far from its threshold and beside an offset inside."""
+    values = _scores(product, 8).astype(rest)
+    weak = values[:, 5] * rest(4e-3) + rest(8) - rest(8)
+    values[:, 5] = weak * rest(20) - rest(1)
+    return {"y": values}
+
+
 def _columns(product: type, rest: type) -> Outputs:
     scale = np.array([1, 1e-3, 2e-8]).astype(np.float32).astype(rest)
     return {"y": _scores(product, 3).astype(rest) * scale}
@@ -242,6 +277,11 @@ PAIRS = (
     Pair("a forecast beside an offset", "between_places", _beside(0.5, 1500, 48)),
     Pair("waves beside a level of their own", "between_places", _levels, _NUMBERS),
     Pair("ramps of small steps", "between_places", _slopes, _NUMBERS),
+    Pair("channels of waves beside levels", "between_places", _channels_of_waves),
+    Pair("frames that differ by little", "between_places", _frames, _NUMBERS),
+    Pair("rare events in one column", "between_samples", _rare_events),
+    Pair("readings of other spreads beside an offset", "between_samples", _readings),
+    Pair("ranks of one label", "between_samples", _ranks, {"y": "multilabel"}),
     Pair("a quantile beside the median", "between_columns", _quantiles, _NUMBERS),
     Pair("quantiles in outputs of their own", "between_outputs", _two_outputs),
     Pair("a variance of E(x^2) - E(x)^2", "rel_l2", _variance),

@@ -17,7 +17,7 @@ CONVERSION = (
     "tflite.file tflite.rewriting tflite.export tflite.audit "
     "drift drift.verdict samples onnx.mixed runners report explain "
     "tracking formats onnx.options onnx.format tflite.options tflite.format comparison distributed "
-    "validation inspection conversion commands"
+    "elsewhere validation inspection conversion commands"
 ).split()
 
 # Both wings stand on it.
@@ -81,7 +81,8 @@ def height_of(name: str) -> tuple[str, int]:
 TABLES = ("tfmp.shared.registration", "tfmp.converters.formats")
 
 
-def imports_of(path: Path, known: set[str]) -> set[str]:
+@cache
+def imports_of(path: Path, known: frozenset[str]) -> frozenset[str]:
     """Files and packages of the project that a file imports, anywhere in it.
 
     A text that is the name of another file, as in `import_module("tfmp.fit.callback")`, is one.
@@ -98,9 +99,10 @@ def imports_of(path: Path, known: set[str]) -> set[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             name, colon, entry = node.value.partition(":")
             found |= {name} if (entry.isidentifier() if colon else name not in packages) else set()
-    return {name for name in found if name in known}
+    return known & found
 
 
+@cache
 def entered_by(path: Path) -> set[tuple[str, str]]:
     """The names that a file takes from packages and modules: (module, name).
 

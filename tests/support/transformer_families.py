@@ -225,7 +225,7 @@ def around(middle: Callable) -> keras.Model:
 
 
 def functional(**options) -> keras.Model:
-    return around(lambda x: Block(**options)(Block(**options)(x)))
+    return around(Block(**options))
 
 
 def nested_block(**options) -> keras.Model:
@@ -235,13 +235,11 @@ def nested_block(**options) -> keras.Model:
 
 
 def between_layers() -> keras.Model:
-    def blocks(x):
-        for _ in range(2):
-            x = RMSNorm()(x + Attention(mask="added")(x))
-            x = RMSNorm()(x + Feed()(x))
-        return x
+    def block(x):
+        x = RMSNorm()(x + Attention(mask="added")(x))
+        return RMSNorm()(x + Feed()(x))
 
-    return around(blocks)
+    return around(block)
 
 
 def shared() -> keras.Model:
@@ -265,8 +263,6 @@ def tied() -> keras.Model:
 
 FAMILIES: dict[str, Callable[[], keras.Model]] = {
     "pre-norm, masks added": lambda: functional(attention={"mask": "added"}),
-    "pre-norm, masks chosen": functional,
-    "post-norm, masks added": lambda: functional(order="post", attention={"mask": "added"}),
     "masks added in float32": lambda: functional(attention={"mask": "wide"}),
     "subclassed post-norm, masks added": lambda: subclassed(
         order="post", attention={"mask": "added"}
@@ -279,7 +275,7 @@ FAMILIES: dict[str, Callable[[], keras.Model]] = {
     "ALiBi, masks added": lambda: functional(attention={"alibi": True, "mask": "added"}),
     "nested graphs": lambda: around(lambda x: nested_block()(nested_block(mask="added")(x))),
     "sums between layers, post-norm": between_layers,
-    "around Keras's attention": lambda: around(lambda x: AroundKeras()(AroundKeras()(x))),
+    "around Keras's attention": lambda: around(AroundKeras()),
     "a shared block": shared,
     "cross attention": cross,
     "tied words": tied,

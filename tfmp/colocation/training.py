@@ -269,7 +269,7 @@ class Training:
     def _read_metrics(self) -> dict[str, float]:
         self.sync()
         logs = dict(self._model._get_metrics_result_or_logs(self._logs))
-        return {name: float(np.asarray(value)) for name, value in logs.items()}
+        return {name: float(keras.ops.convert_to_numpy(value)) for name, value in logs.items()}
 
     def _groups(self) -> tuple[list[keras.Variable], ...]:
         model = self._model

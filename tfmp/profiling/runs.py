@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import keras
-import numpy as np
 from keras import ops, tree
 
 from tfmp.fit import UNSCALED_STEP, preflight_findings
@@ -236,7 +235,7 @@ class TrainingRun(Run):
     def mean_loss(self) -> float | None:
         """The mean loss over the steps of the last `run`; None if the step reports no loss."""
         loss = self._logs.get("loss") if isinstance(self._logs, dict) else None
-        return None if loss is None else float(np.asarray(loss))
+        return None if loss is None else float(ops.convert_to_numpy(loss))
 
     def skipped_steps(self) -> int:
         """The number of steps that the loss-scale optimizer has not applied so far."""

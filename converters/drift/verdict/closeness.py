@@ -111,8 +111,8 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         text += f". {bad - lost:,} of them are noise beside larger samples"
     if everywhere:
         text += (
-            ". Their errors are no larger than those of the other samples, so these may be noise "
-            "beside them. Declare what the output means (--task), or limit max_abs"
+            ". Their errors are no larger than those of the other samples. This matters if small "
+            f"samples are read by themselves; if not, add --budget {output.name}.sample_rel_l2=none"
         )
     elif verdict is Verdict.INCONCLUSIVE:
 
@@ -133,7 +133,8 @@ def _is_noise(output: OutputDrift, errors: np.ndarray, limit: float) -> np.ndarr
     A softmax reads what logits differ by, however large other samples' logits are.
     """
     absolute = output.totals.rows.values[:, 0]
-    right = absolute[errors <= limit]
-    if len(right) < len(absolute) / 10 or output.task.kind is Kind.CLASSIFICATION:
+    inexact = absolute > 0  # zeros that stay zeros have no noise
+    right = absolute[inexact & (errors <= limit)]
+    if len(right) < np.count_nonzero(inexact) / 10 or output.task.kind is Kind.CLASSIFICATION:
         return np.zeros(len(absolute), bool)
     return np.asarray(absolute <= tail_of(right))

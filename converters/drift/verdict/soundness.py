@@ -11,7 +11,7 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
     """The faults of one output; they are looked at before any average."""
     name, values = output.name, output.totals.values
     given = f"; the data itself holds {nonfinite_inputs:,} such values" if nonfinite_inputs else ""
-    where = f"output {name!r}"
+    where, masks = f"output {name!r}", output.is_unknown
     findings = {
         "nonfinite": (
             output.nonfinite,
@@ -26,7 +26,8 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
         "saturated": (
             output.saturated,
             f"{where}: {output.saturated:,} of {values:,} values are clamped at 65504, the "
-            "largest FP16 value, where the reference lies beyond it",
+            "largest FP16 value, where the reference lies beyond it"
+            + (f". If they mask scores, declare --task {name}=classification" if masks else ""),
         ),
         "collapsed": (
             int(output.collapsed),

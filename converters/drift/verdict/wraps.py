@@ -44,19 +44,25 @@ def unless_angles(output: OutputDrift, budget: DriftBudget, checks: Sequence[Che
 
 
 def _unwrapped(tables: Sequence[Table]) -> tuple[list[Table], int, float]:
-    """The tables without the errors of such numbers, their count, and the longest range."""
-    found, count, longest = [], 0, 0.0
+    """The tables without the errors of such numbers, their count, and the longest range.
+
+    Where most of a column's numbers at an end go to the other one, they are lost: the count is 0.
+    """
+    found, count, longest, lost = [], 0, 0.0, False
     for table in tables:
         low, high = table.reference.min(axis=(0, 1)), table.reference.max(axis=(0, 1))
         length = high - low
         candidate = table.reference + table.error
         at_low = (table.reference - low < _END * length, candidate - low < _END * length)
         at_high = (high - table.reference < _END * length, high - candidate < _END * length)
-        wrapped = (at_low[0] & at_high[1]) | (at_high[0] & at_low[1])
+        gone = at_low[0] & at_high[1], at_high[0] & at_low[1]
+        wrapped = gone[0] | gone[1]
         count += int(np.count_nonzero(wrapped))
+        for end, each in zip((at_low, at_high), gone, strict=True):
+            lost |= bool((2 * each.sum(axis=(0, 1)) > end[0].sum(axis=(0, 1))).any())
         longest = max(longest, float(np.where(wrapped.any(axis=(0, 1)), length, 0.0).max()))
         found.append(replace(table, error=np.where(wrapped, 0.0, table.error)))
-    return found, count, longest
+    return found, 0 if lost else count, longest
 
 
 def _is_lost(tables: Sequence[Table], output: OutputDrift, budget: DriftBudget) -> bool:

@@ -2,9 +2,11 @@ from .evidence import Evidence as Evidence
 from .tables import (
     Table as Table,
     first_axis as first_axis,
+    outlying as outlying,
     tables_of as tables_of,
 )
 from .view import (
+    BETWEEN_SAMPLES as BETWEEN_SAMPLES,
     HALF as HALF,
     View as View,
     near_end as near_end,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfmp.converters.drift.views.evidence import Evidence, Part, places_of
+from tfmp.converters.drift.views.evidence import Evidence, Part, Shape, places_of
 from tfmp.shared.numerics import ulp
 
 # Columns side by side that are numbers of their own; more are a vector or a signal.
@@ -26,8 +26,9 @@ class Table:
         error: candidate less reference, in the same shape.
         known: where both sides are finite, and no number stands for a missing one.
         columns: numbers of the columns.
+        places: the same, counted through all rows where rows were not kept whole.
         rows: numbers of the rows.
-        width: rows on the last axis before the columns: a row at its end has no next one.
+        shape: of a sample, the columns last.
         word: what a column is called.
         terms: of differences, the larger of both terms; None for values themselves.
     """
@@ -36,8 +37,9 @@ class Table:
     error: np.ndarray
     known: np.ndarray
     columns: np.ndarray
+    places: np.ndarray
     rows: np.ndarray
-    width: int
+    shape: Shape
     word: str = "column"
     terms: np.ndarray | None = None
 
@@ -83,7 +85,8 @@ def _table(part: Part, values: np.ndarray, alone: bool) -> Table:
     places = places_of(part.shape)[: part.kept]
     order = np.argsort(places)
     few = alone and math.prod(part.shape) <= FEW_COLUMNS  # each is a number of its own
-    places, width = places[order], len(places) if few else part.shape[-1]
+    shape = (len(places),) if few else part.shape
+    places, width = places[order], shape[-1]
     values = values[:, :, order]
     rows, columns = np.divmod(places, width)
     if (
@@ -92,23 +95,21 @@ def _table(part: Part, values: np.ndarray, alone: bool) -> Table:
     ):
         values = values.reshape(*values.shape[:2], -1, width)
         rows, columns = rows[::width], columns[:width]
+        places = columns
     else:
         values = values[:, :, None, :]
         rows = np.zeros(1, int)
-    inner = part.shape[-2] if len(part.shape) > 1 and not few else 1
-    return _filled(values, columns, rows, inner, "column")
+    return Table(*_filled(values), columns, places, rows, shape)
 
 
-def _filled(
-    values: np.ndarray, columns: np.ndarray, rows: np.ndarray, width: int, word: str
-) -> Table:
-    """A table of values of shape (samples, 2, rows, columns)."""
+def _filled(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Reference, error and what is known, of values of shape (samples, 2, rows, columns)."""
     reference, candidate = values[:, 0], values[:, 1]
     known = np.isfinite(reference) & np.isfinite(candidate)
     known &= ~(_stand_ins(reference, candidate, known) | _stand_ins(-reference, -candidate, known))
     with np.errstate(invalid="ignore"):
         error = np.where(known, candidate - reference, 0.0)
-    return Table(np.where(known, reference, 0.0), error, known, columns, rows, width, word)
+    return np.where(known, reference, 0.0), error, known
 
 
 def _stand_ins(reference: np.ndarray, candidate: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -134,13 +135,14 @@ def _stand_ins(reference: np.ndarray, candidate: np.ndarray, known: np.ndarray) 
 
 
 def as_signal(table: Table) -> Table:
-    """One row of many columns, such as a forecast, as places of one column."""
+    """One row of many columns, such as a forecast, as places of one column; others as they are."""
+    if table.reference.shape[1] > 1 or len(table.columns) <= FEW_COLUMNS:
+        return table
     reference, error, known = (
         each.transpose(0, 2, 1) for each in (table.reference, table.error, table.known)
     )
-    return Table(
-        reference, error, known, np.zeros(1, int), table.columns, int(table.columns[-1]) + 2
-    )
+    one = np.zeros(1, int)
+    return Table(reference, error, known, one, one, table.places, (*table.shape, 1))
 
 
 def first_axis(evidence: Evidence, without: np.ndarray | None = None) -> list[Table]:
@@ -158,9 +160,24 @@ def first_axis(evidence: Evidence, without: np.ndarray | None = None) -> list[Ta
         if each < _EACH:
             return []
         order = np.stack([np.flatnonzero(label == unit)[:each] for unit in range(units)], axis=1)
-        rows, columns = np.arange(each), np.arange(units)
-        found.append(_filled(values[:, :, order], columns, rows, 1, "place"))
+        columns, shape = np.arange(units), (each, units)
+        filled = _filled(values[:, :, order])
+        found.append(Table(*filled, columns, columns, np.arange(each), shape, "place"))
     return found
+
+
+def outlying(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """The keys of samples, and by how many standard deviations the reference of each stands out."""
+    keys, sizes = [np.empty(0, np.uint64)], [np.empty(0)]
+    for part in evidence.parts:
+        values = part.values[:, 0].astype(np.float64)
+        known = np.isfinite(values)
+        values = np.where(known, values, 0.0)
+        values = np.where(known, values - values.mean(axis=0), 0.0)
+        deviation = np.sqrt(np.square(values).mean(axis=0))
+        keys.append(part.keys)
+        sizes.append((np.abs(values) / np.where(deviation, deviation, np.inf)).max(axis=1))
+    return np.concatenate(keys), np.concatenate(sizes)
 
 
 def difference(one: Evidence, other: Evidence) -> Evidence:

@@ -8,6 +8,7 @@ their neighbours. `benchmarks/verdict_pairs.py` converts 96 small models in two 
 lose at most 0.039 of any view.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -161,8 +162,9 @@ def views_of(
     found = [*_between_samples(tables, samples, own), *_between_columns(tables, samples)]
     found += _between_places(tables, samples)
     found += _wrong_samples(tables, samples, own)
-    if long := _long(tables):
-        found += _wrong_samples([_within(table) for table in long], samples, own)
+    signals = [as_signal(table) for table in tables]
+    if all(table.reference.shape[1] >= _FEWEST for table in signals):
+        found += _wrong_samples([_within(table) for table in signals], samples, own)
     if by_place:
         found += [view for view in _between_samples(by_place, samples, own) if view.unit]
         found += _wrong_samples(by_place, samples, own)
@@ -170,7 +172,7 @@ def views_of(
 
 
 def _noise(sums: "_Sums", own: bool) -> np.ndarray:
-    """Flags of columns of a vector whose error is no larger than that of most others.
+    """Flags of columns of a vector whose error is that of most others, and not their own rounding.
 
     Args:
         sums: of all columns.
@@ -178,7 +180,8 @@ def _noise(sums: "_Sums", own: bool) -> np.ndarray:
     """
     if own or len(sums.error) < FEW_COLUMNS:
         return np.zeros(len(sums.error), bool)
-    return np.asarray(sums.error <= _NOISE**2 * np.median(sums.error))
+    others = sums.error <= _NOISE**2 * np.median(sums.error)
+    return np.asarray(others & (sums.error > _ROUNDINGS**2 * sums.rounding))
 
 
 def _deviations(tables: Sequence[Table]) -> Callable[[Table], np.ndarray]:
@@ -224,26 +227,15 @@ def _named(tables: Sequence[Table], columns: np.ndarray, at: int) -> str:
     return f"{tables[0].word} {columns[at]} of {columns[-1] + 1:,}"
 
 
-def _long(tables: Sequence[Table]) -> list[Table]:
-    """The tables of samples that have places; none if some have too few."""
-    found = [
-        as_signal(table)
-        if table.reference.shape[1] == 1 and len(table.columns) > FEW_COLUMNS
-        else table
-        for table in tables
-    ]
-    return found if all(each.reference.shape[1] >= _FEWEST for each in found) else []
-
-
 def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
     """Each two columns compared with one another, of few, in rows of lists: corners have widths."""
     counts = {len(table.columns) for table in tables}
-    lists = all(table.rows[-1] < table.width for table in tables)
+    lists = all(math.prod(table.shape[:-2]) == 1 for table in tables)
     if len(counts) > 1 or max(counts) > FEW_COLUMNS or not lists:
         return
     found = []
     for gap in range(1, max(counts)):
-        columns, sums = _by_column([_stepped(table, 2, gap) for table in tables])
+        columns, sums = _by_column([_stepped(table, -1, gap) for table in tables])
         worst = int(sums.loss.argmax())
         if sums.loss[worst]:
             unit = f"columns {columns[worst]} and {columns[worst] + gap}"
@@ -253,33 +245,47 @@ def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
 
 
 def _stepped(table: Table, axis: int, gap: int = 1) -> Table:
-    """Differences along an axis of what is so many places apart."""
-    after = (slice(None),) * axis + (slice(gap, None),)
-    before = (slice(None),) * axis + (slice(-gap),)
-    reference, error = (each[after] - each[before] for each in (table.reference, table.error))
-    known = table.known[after] & table.known[before]
-    columns, rows = table.columns, table.rows
-    if axis == 2:
-        columns = columns[:-gap]
-    else:
-        next_to = (np.diff(rows) == 1) & (rows[1:] % table.width != 0)
-        known = known & next_to[None, :, None]
-        rows = rows[:-1]
-    larger = np.maximum(np.abs(table.reference[after]), np.abs(table.reference[before]))
-    reference, error, larger = (np.where(known, each, 0.0) for each in (reference, error, larger))
-    return Table(reference, error, known, columns, rows, table.width, terms=larger)
+    """Differences along an axis of a sample, counted from the last, of what is so far apart."""
+    last = axis == -1
+    numbers = table.places if last else table.rows
+    stride = 1 if last else math.prod(table.shape[axis + 1 : -1])
+    after = np.searchsorted(numbers, numbers + gap * stride) % len(numbers)
+    inside = numbers // stride % table.shape[axis] < table.shape[axis] - gap
+    here = np.flatnonzero(inside & (numbers[after] == numbers + gap * stride))
+    sides = table.reference, table.error, table.known
+    first, then = (
+        [each.take(at, axis=2 if last else 1) for each in sides] for at in (here, after[here])
+    )
+    known = first[2] & then[2]
+    reference, error = then[0] - first[0], then[1] - first[1]
+    larger = np.maximum(np.abs(first[0]), np.abs(then[0]))
+    if not known.all():
+        reference, error, larger = (each * known for each in (reference, error, larger))
+    found = replace(table, reference=reference, error=error, known=known, terms=larger)
+    if last:
+        return replace(found, columns=table.columns[here])
+    return replace(found, rows=table.rows[here])
 
 
 def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
-    """Neighbouring places of a sample compared with one another, by column."""
-    stepped = [_stepped(table, 1) for table in _long(tables)]
-    if not stepped:
-        return
-    columns, sums = _by_column(stepped, centred=False)
-    worst = int(sums.loss.argmax())
-    if sums.loss[worst]:
-        unit = f"column {columns[worst]}" if len(columns) > 1 else ""
-        yield sums.view(BETWEEN_PLACES, unit, worst, samples)
+    """Neighbouring places of a sample compared with one another, by column: the worst axis."""
+    found = []
+    for axis in range(-len(tables[0].shape), 0):
+        if axis == -1 and max(len(table.columns) for table in tables) <= FEW_COLUMNS:
+            continue
+        stepped = [_stepped(table, axis) for table in tables]
+        if axis == -1:  # of many columns, one signal
+            stepped = [replace(each, columns=np.zeros_like(each.columns)) for each in stepped]
+        kept = sum(each.known.size for each in stepped)
+        if 2 * kept < sum(table.known.size for table in tables):  # chance neighbours
+            continue
+        columns, sums = _by_column(stepped, centred=False)
+        worst = int(sums.loss.argmax())
+        if sums.loss[worst]:
+            unit = f"column {columns[worst]}" if len(columns) > 1 else ""
+            found.append(sums.view(BETWEEN_PLACES, unit, worst, samples))
+    if found:
+        yield max(found, key=lambda view: view.loss)
 
 
 def _within(table: Table) -> Table:

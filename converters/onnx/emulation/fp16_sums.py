@@ -31,11 +31,12 @@ from tfmp.converters.onnx.graph import (
     rank_of,
     real,
     size_of,
+    text,
 )
 
 # They add up too, and are left with sums in FP32.
 UNMODELLED = frozenset(
-    """Attention Einsum GroupNormalization GRU LpNormalization LpPool LRN LSTM
+    """Attention GroupNormalization GRU LpNormalization LpPool LRN LSTM
     MeanVarianceNormalization ReduceLogSumExp RNN""".split()
 )
 
@@ -136,6 +137,31 @@ def _scaled(build: SumBuilder, value: ir.Value, factor: float) -> ir.Value:
     return value if factor == 1 else build.op("Mul", value, build.floats(factor))
 
 
+def _einsum(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """An Einsum of two operands; the axes that it sums over become the last of both."""
+    inputs, arrow, result = text(node, "equation", "").replace(" ", "").partition("->")
+    labels = inputs.split(",")
+    inner = [label for label in labels[0] if label not in result]
+    plain = arrow and len(labels) == 2 and "." not in inputs
+    if not plain or any(len(set(one)) < len(one) for one in labels):
+        raise NotStaticError
+    if set(inner) != set(labels[1]) - set(result):
+        raise NotStaticError
+    depth = _terms(operand(node, 0), [labels[0].index(label) for label in inner])
+    if depth is not None and depth <= block:
+        return None
+    values, letters = [], []
+    for index, own in enumerate(labels):
+        kept = "".join(label for label in own if label in result)
+        order = [own.index(label) for label in (*kept, *inner)]
+        moved = build.transpose(operand(node, index), order)
+        values.append(build.reshape(moved, [0] * len(kept) + [-1]))
+        letters.append(kept + inner[0])
+    ranks = len(letters[0]), len(letters[1])
+    a, b = values
+    return build.product(a, b, ranks, depth, equation=f"{','.join(letters)}->{result}")
+
+
 def _reduce(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     reduced = Reduction(build, node)
     if reduced.depth is not None and reduced.depth <= block:
@@ -215,6 +241,7 @@ _BUILDERS: dict[str, Build] = {
     "CumSum": add_up,
     "Conv": sum_conv,
     "ConvTranspose": sum_conv_transpose,
+    "Einsum": _einsum,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
     **dict.fromkeys(

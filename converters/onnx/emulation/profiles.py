@@ -1,7 +1,7 @@
 """Profiles of FP16 hardware for the emulator, by the short names that options use."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -37,11 +37,13 @@ class Profile:
         block: None for sums in FP32. Otherwise sums are held in FP16 where `adds_in_fp16` tells:
             this many terms are added in FP32, then the result so far is rounded.
         version: of the runtime, where its facts depend on it.
+        tf32: whether nodes in FP32 multiply in TF32 where the runtime does so by default.
     """
 
     name: str = _GPU
     block: int | None = None
     version: Version | None = None
+    tf32: bool = True
 
     @classmethod
     def parse(cls, text: str) -> "Profile":
@@ -80,7 +82,8 @@ class Profile:
     @cached_property
     def facts(self) -> tuple[Fact, ...]:
         """The facts about the runtime, without which the arithmetic is that of "gpu"."""
-        return facts_of(self.name, self.version)
+        found = facts_of(self.name, self.version)
+        return found if self.tf32 else tuple(fact for fact in found if fact.kind is not Kind.TF32)
 
     def ops(self, kind: Kind) -> frozenset[str]:
         """The ops that the runtime computes in a way of this kind."""
@@ -91,16 +94,17 @@ class Profile:
         """Whether subnormal FP16 numbers are zero."""
         return any(fact.kind is Kind.FLUSHED for fact in self.facts)
 
-    def mended(self, fused: Collection[str]) -> "tuple[Profile, str] | None":
-        """The runtime without a fault of its fusions, and how to run it so; None without a fault.
+    def mended(self, fused: Collection[str]) -> "Iterator[tuple[Profile, str]]":
+        """The runtime without one of the faults that can be switched off, and how to run it so.
 
         Args:
             fused: op types that its optimizer makes in a file.
         """
         for fact in self.facts:
             if fact.before is not None and fact.fix and fact.ops.intersection(fused):
-                return replace(self, version=fact.before), fact.fix
-        return None
+                yield replace(self, version=fact.before), fact.fix
+            elif fact.kind is Kind.TF32:
+                yield replace(self, tf32=False), fact.fix
 
     @property
     def takes_bf16(self) -> bool:

@@ -109,6 +109,7 @@ class SumBuilder:
         ranks: tuple[int, int],
         depth: int | None,
         before: ir.Value | None = None,
+        equation: str = "",
     ) -> ir.Value:
         """a (..., M, K) times b (..., K, N), summed over K in FP16.
 
@@ -118,23 +119,29 @@ class SumBuilder:
             ranks: ranks of `a` and `b`, at least 2 each.
             depth: K, if it is known before the run.
             before: the total so far, if this is the rest of a longer sum.
+            equation: of an Einsum in place of the matrix product, K being the last axis of both.
         """
+        kind = "Einsum" if equation else "MatMul"
+        attributes = {"equation": equation} if equation else {}
         left = self.blocks(a, ranks[0], ranks[0] - 1, depth)
-        right = self.blocks(b, ranks[1], ranks[1] - 2, depth)
+        right = self.blocks(b, ranks[1], ranks[1] - (1 if equation else 2), depth)
         if before is None:
-            before = self.zeros_like(self.op("MatMul", self.first(left), self.first(right)))
-        return self._scan(before, left, right)
+            before = self.zeros_like(
+                self.op(kind, self.first(left), self.first(right), **attributes)
+            )
+        terms = [self.value("block", FP32) for _ in (a, b)]
+        return self._scan(before, self.node(kind, terms, [FP32], attributes), left, right)
 
     def sum_last(self, value: ir.Value, rank: int, depth: int | None) -> ir.Value:
         """The sum over the last axis in FP16; the axis stays, with size 1."""
         blocks = self.blocks(value, rank, rank - 1, depth)
         sums = self.op("MatMul", blocks, self.floats(np.ones((self._block, 1))))
-        return self._scan(self.zeros_like(self.first(sums)), sums)
+        return self._scan(self.zeros_like(self.first(sums)), None, sums)
 
     def sum_lanes(self, value: ir.Value, rank: int, depth: int | None, lanes: int) -> ir.Value:
         """Sums over the last axis in FP16, each of every so manieth term: (..., lanes)."""
         blocks = self.blocks(value, rank, rank - 1, depth, lanes)
-        return self._scan(self.zeros_like(self.first(blocks)), blocks)
+        return self._scan(self.zeros_like(self.first(blocks)), None, blocks)
 
     def peak(self, value: ir.Value, axis: int) -> ir.Value:
         """The largest numbers along an axis, which stays with size 1."""
@@ -194,17 +201,15 @@ class SumBuilder:
         shape = self.op("Shape", value, dtype=ir.DataType.INT64)
         return self.op("ConstantOfShape", shape)
 
-    def _scan(self, zeros: ir.Value, *blocks: ir.Value) -> ir.Value:
-        """Adds blocks (products of blocks, where there are two) to a total that is rounded."""
+    def _scan(self, zeros: ir.Value, product: ir.Node | None, *blocks: ir.Value) -> ir.Value:
+        """Adds blocks, or products of two of them, to a total that is rounded."""
         total = self.value("total", FP32)
-        terms = [self.value("block", FP32) for _ in blocks]
-        nodes, added = [], terms[0]
-        if len(terms) == 2:
-            nodes.append(self.node("MatMul", terms, [FP32], {}))
-            added = nodes[-1].outputs[0]
-        nodes.append(self.node("Add", [total, added], [FP32], {}))
-        nodes += self.casts(nodes[-1].outputs[0])
+        terms = list(product.inputs) if product else [self.value("block", FP32)]
+        added = product.outputs[0] if product else terms[0]
+        addition = self.node("Add", [total, added], [FP32], {})
+        nodes = [addition, *self.casts(addition.outputs[0])]
         outputs = [nodes[-1].outputs[0]]
+        nodes = [product, *nodes] if product else nodes
         body = ir.Graph([total, *terms], outputs, nodes=nodes, name=self.name("body"))
         return self.op("Scan", zeros, *blocks, body=body, num_scan_inputs=len(blocks))
 

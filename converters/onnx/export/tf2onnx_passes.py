@@ -5,12 +5,13 @@ graph's tables anew. It looks for unused nodes once per input, and weights are i
 every transpose that it moved, it begins with the first node again. And one rewriter is left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from tf2onnx import optimizer, tfonnx
 from tf2onnx.graph import Graph, Node
-from tf2onnx.optimizer import transpose_optimizer
+from tf2onnx.optimizer import back_to_back_optimizer, transpose_optimizer
 
 
 def optimize(graph: Graph) -> Graph:
@@ -56,20 +57,35 @@ class _TransposeOptimizer(transpose_optimizer.TransposeOptimizer):
         return graph
 
 
+_RESHAPES = ("Reshape",)
+
+
 @contextmanager
 def mended() -> Iterator[None]:
-    """Lets tf2onnx find unused nodes in one walk, and keeps it from making a Gemm.
+    """Lets tf2onnx find unused nodes in one walk, and keeps it from two mistakes.
 
-    It makes one of a product and a sum even where the sum's other operand has more axes, or a
+    It makes a Gemm of a product and a sum even where the sum's other operand has more axes, or a
     factor is no number: it then fails, or writes an invalid Gemm. Runtimes fuse both themselves.
+    And it takes out a Reshape before one that keeps sizes of it.
     """
-    walk, rewrite = Graph.delete_unused_nodes, tfonnx.rewrite_gemm
+    handlers = back_to_back_optimizer._func_map
+    walk, rewrite, merge = Graph.delete_unused_nodes, tfonnx.rewrite_gemm, handlers[_RESHAPES]
     Graph.delete_unused_nodes = _delete_unused_nodes
     tfonnx.rewrite_gemm = lambda graph, nodes: nodes
+    handlers[_RESHAPES] = partial(_merge_reshapes, merge)
     try:
         yield
     finally:
-        Graph.delete_unused_nodes, tfonnx.rewrite_gemm = walk, rewrite
+        Graph.delete_unused_nodes, tfonnx.rewrite_gemm, handlers[_RESHAPES] = walk, rewrite, merge
+
+
+def _merge_reshapes(
+    merge: Callable[..., list[Node]], graph: Graph, node: Node, readers: list[Node]
+) -> list[Node]:
+    for shape in (reader.inputs[1] for reader in readers):
+        if shape.is_const() and 0 in shape.get_tensor_value():  # the size of what is read
+            return []
+    return merge(graph, node, readers)
 
 
 def _delete_unused_nodes(graph: Graph, outputs: list[str]) -> None:

@@ -120,14 +120,21 @@ def hold_floors(
     for floor in floors(graph, seen):
         if floor.name not in names:
             continue
-        held = edits.constant(f"{floor.name}/held", floor.lost if lose else floor.held)
+        beside = []
         for reader in floor.readers:
-            if not lose and (moved := _moved(reader, floor, graph)):
-                edits.replace(*moved, graph)
+            moved = None if lose else _moved(reader, floor, graph)
+            if moved is None:
+                beside.append(reader)
                 continue
+            edits.replace(*moved, graph)
+            if moved[0].name != reader.name:
+                edits.drop(reader.name)
+        held = floor.lost if lose else floor.held
+        limit = edits.constant(f"{floor.name}/held", held) if beside else ""
+        for reader in beside:
             for index, name in enumerate(reader.inputs):
                 if name == floor.node.outputs[0]:
-                    edits.set_input(reader.name, index, held)
+                    edits.set_input(reader.name, index, limit)
 
 
 def _moved(reader: Node, floor: Floor, graph: Graph) -> tuple[Node, Filling] | None:

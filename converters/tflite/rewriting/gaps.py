@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from tfmp.converters.intake import (
     FILLINGS,
     Edits,
@@ -23,13 +25,16 @@ from tfmp.converters.intake import (
     gives_complex,
     plain_forms,
     segments,
+    widen,
 )
 from tfmp.converters.tflite.file import layer_of
+from tfmp.converters.tflite.rewriting.exponentials import softplus
 from tfmp.converters.tflite.rewriting.integers import INTEGERS
 from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
 from tfmp.converters.tflite.rewriting.spectra import SPECTRA
 from tfmp.shared.backend import Tensor
 
+_FLOAT64 = 2  # tensorflow.DataType
 # A `Gap` for a node that ends a chain: it also gives the node with the inputs of the whole chain.
 Chain = Callable[[Node, Graph], tuple[Node, Filling] | None]
 
@@ -45,10 +50,10 @@ def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
         for one in (graph, *graph.bodies.values())
         for node, _ in _fillings(one)
     }
-    masks = mask_constants(graph)
+    masks, wide = mask_constants(graph), _computes_in_float64(graph)
     if _has_lists(graph) and plain_forms(source.graph.graph.as_graph_def()):
         replaced.add("lists")
-    if not replaced and not masks:
+    if not replaced and not masks and not wide:
         return source, ()
     notes = []
     if replaced:
@@ -56,7 +61,17 @@ def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
     if masks:
         layers = dict.fromkeys(layer_of(node.name) or node.name for node in masks)
         notes.append(f"masks became finite numbers that FP16 holds: {', '.join(layers)}")
+    if wide:
+        notes.append("float64 parts, such as a division by np.log(10.0), compute in float32")
     return source.rewritten(_say), tuple(notes)
+
+
+def _computes_in_float64(graph: Graph) -> bool:
+    """Whether operations between float32 inputs, weights and outputs compute in float64."""
+    wide = {name for name, spec in graph.specs.items() if spec.dtype.name == "float64"}
+    given = ("Placeholder", "ReadVariableOp")
+    ends = [name for node in graph.nodes if node.op in given for name in node.outputs]
+    return bool(wide) and wide.isdisjoint((*ends, *graph.outputs))
 
 
 def _has_lists(graph: Graph) -> bool:
@@ -66,6 +81,8 @@ def _has_lists(graph: Graph) -> bool:
 
 def _say(graph: Graph, edits: Edits) -> None:
     edits.fill(graph, _fillings)
+    if _computes_in_float64(graph):
+        widen(edits.graph_def.node, (_FLOAT64,), np.float32)
     finite_masks(graph, edits)
     if _has_lists(graph):
         plain_forms(edits.graph_def)
@@ -157,6 +174,24 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
     if graph.specs[node.outputs[0]].dtype != tf.float32:
         return None
     return lambda x: function(x)
+
+
+def _grouped_conv_3d(node: Node, graph: Graph) -> Filling | None:
+    """One convolution for each group of channels."""
+    import tensorflow as tf
+
+    images, kernel = (graph.specs[name].shape for name in node.inputs)
+    if node.attributes["data_format"].s != b"NDHWC" or images[4] == kernel[3]:
+        return None
+    lists = {name: list(node.attributes[name].list.i) for name in ("strides", "dilations")}
+    padding = node.attributes["padding"].s.decode()
+
+    def convolved(x: Tensor, kernel: Tensor) -> Tensor:
+        parts = [tf.split(value, images[4] // kernel.shape[3], 4) for value in (x, kernel)]
+        pairs = zip(*parts, strict=True)
+        return tf.concat([tf.nn.conv3d(*pair, padding=padding, **lists) for pair in pairs], 4)
+
+    return convolved
 
 
 def _dilated_transpose(node: Node, graph: Graph) -> Filling | None:
@@ -317,6 +352,7 @@ GAPS: dict[str, Gap] = {
     "AddV2": _one_bias,
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BiasAdd": _bias_in_front,
+    "Conv3D": _grouped_conv_3d,
     "Conv2DBackpropInput": _dilated_transpose,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
@@ -325,6 +361,7 @@ GAPS: dict[str, Gap] = {
         f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
         for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()
     },
+    "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))
     "StridedSlice": _new_axes,
 }
 CHAINS: dict[str, Chain] = {"BatchToSpaceND": _dilated}

@@ -14,6 +14,9 @@ of its operation, absorbing the rest into weights. A value that cannot be scaled
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
 
 from tfmp.converters.intake import Edits, Graph, Node
 from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitude, Magnitudes
@@ -43,8 +46,14 @@ _MULTIPLIES = frozenset(
     "Conv2DBackpropInput Conv3DBackpropInputV2 Einsum".split()
 )
 _DIVIDES = frozenset(("RealDiv", "DivNoNan"))
-_SQUARES = frozenset(("Square", "SquaredDifference"))
-_ROOTS = {"Sqrt": 1, "Rsqrt": -1}
+_POWERS = {
+    "Square": Fraction(2),
+    "SquaredDifference": Fraction(2),
+    "Sqrt": Fraction(1, 2),
+    "Rsqrt": Fraction(-1, 2),
+}
+# A cube root is 0.33333334 in float32.
+_LARGEST_ROOT = 16
 # Whatever the values are.
 LOOKS_AT_THE_SHAPE = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 
@@ -87,8 +96,8 @@ class _Needs:
             return [(data[0], max(need, _binades_over(hidden)))]
         if node.op in _AGREES:
             return [(name, need) for name in data]
-        if node.op in _SQUARES:
-            return [(name, math.ceil(need / 2)) for name in data]
+        if (power := _power(node, self._seen)) > 0:
+            return [(name, math.ceil(need / power)) for name in data]
         if node.op in _MULTIPLIES and need:
             if len(set(data)) < len(data):  # a square, written as a product
                 return [(data[0], math.ceil(need / 2))]
@@ -98,8 +107,6 @@ class _Needs:
             return [(largest, max(0, need - absorbed))]
         if node.op in _DIVIDES and node.inputs[0] in data:
             return [(node.inputs[0], need)]
-        if node.op == "Sqrt":
-            return [(data[0], 2 * need)]
         return []
 
 
@@ -131,18 +138,18 @@ class _Scaler:
             return exponent
         if node.op in _AGREES:
             return self._agree(node, data)
-        if node.op in _SQUARES:
-            exponent = max(map(self._wanted, data))
-            self._feed(node, dict.fromkeys(_float_inputs(node, self._graph), exponent))
-            return 2 * exponent
+        if power := _power(node, self._seen):
+            step = power.denominator  # the result has a whole exponent, too
+            exponent = -(-max(map(self._wanted, data)) // step) * step
+            bases = data if node.op == "Pow" else _float_inputs(node, self._graph)
+            self._feed(node, dict.fromkeys(bases, exponent))
+            return int(exponent * power)
         if node.op in _MULTIPLIES and len(_float_inputs(node, self._graph)) == 2:
             return self._multiply(node, data)
         if node.op in _DIVIDES:
             return self._divide(node)
-        if node.op in _ROOTS:
-            exponent = self._kept[data[0]] + self._kept[data[0]] % 2
-            self._feed(node, {data[0]: exponent})
-            return _ROOTS[node.op] * exponent // 2
+        if node.op == "Log":
+            return self._shift(node, self._kept[data[0]] * math.log(2))
         self._feed(node, dict.fromkeys(data, 0))  # not homogeneous: it needs the true values
         return 0
 
@@ -176,6 +183,14 @@ class _Scaler:
         self._feed(node, {data[0]: exponent, weights[0]: absorbed})
         return exponent + absorbed
 
+    def _shift(self, node: Node, shift: float) -> int:
+        """Adds to a logarithm what its operand's scale takes away."""
+        import tensorflow as tf
+
+        if shift:
+            self._edits.replace(node, lambda x: tf.math.log(x) + shift, self._graph)
+        return 0
+
     def _divide(self, node: Node) -> int:
         above, below = node.inputs
         need, under = self._need_of(node), self._kept.get(below, 0)
@@ -201,6 +216,17 @@ class _Scaler:
 
     def _at(self, name: str, exponent: int) -> str:
         return self._edits.scaled(name, self._kept.get(name, 0) - exponent)
+
+
+def _power(node: Node, seen: Magnitudes) -> Fraction:
+    """The power to which an operation raises a scale; 0 for another operation."""
+    if node.op != "Pow":
+        return _POWERS.get(node.op, Fraction(0))
+    known = seen[node.inputs[1]].value if node.inputs[1] in seen else None
+    if known is None or known.size != 1 or not np.isfinite(known).all():
+        return Fraction(0)
+    power = Fraction(float(known.item())).limit_denominator(_LARGEST_ROOT)
+    return power if math.isclose(power, known.item(), rel_tol=1e-6) else Fraction(0)
 
 
 def _float_inputs(node: Node, graph: Graph) -> list[str]:

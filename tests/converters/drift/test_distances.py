@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.distances import CHUNK, distances_of, measure_distances
+from tfmp.converters.drift.distances import CHUNK, measure_distances
 
 # Samples that share a piece, that are cut between planes, between rows of a plane and within a row;
 # narrow and wide columns; rows beyond the buffers of `einsum`; and nothing to cut.
@@ -82,7 +82,7 @@ def test_sums_hold_what_float32_would_lose():
     reference = np.full((1, 1000), 1.0, np.float32)
     reference[0, 0] = 2.0**13
     candidate = reference + np.float32(2.0**-23)
-    found = distances_of(reference, candidate)
+    found = measure_distances(reference, candidate).fields
     assert found["reference_sq"][0] == 999 + 2.0**26
     exact = sum(
         (Fraction(float(b)) - Fraction(float(a))) ** 2

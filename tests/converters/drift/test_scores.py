@@ -15,13 +15,13 @@ SCORES = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
 def test_rows_that_are_forbidden_throughout(mask, gone):
     exact = np.where(np.arange(300)[:, None] % 3 == 0, np.float32(mask), SCORES)
     received = np.where(exact < -1e8, np.float32(gone), SCORES)
-    one, other, never = without_masks(exact, received, -1)
+    one, other, never = without_masks(exact, received, -1, exact.min())
     assert never is not None
     assert (never == (exact < -1e8)).all()
     assert (one == other).all()
-    assert without_masks(exact, np.where(exact < -1e8, 0, SCORES), -1)[2] is None
+    assert without_masks(exact, np.where(exact < -1e8, 0, SCORES), -1, exact.min())[2] is None
     lost = np.float32(-1e6) + SCORES  # scores that FP16 has one number for
-    assert without_masks(lost, np.full_like(lost, -65504), -1)[2] is None
+    assert without_masks(lost, np.full_like(lost, -65504), -1, lost.min())[2] is None
 
 
 def test_nan_on_both_sides_is_never_the_best():

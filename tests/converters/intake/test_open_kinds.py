@@ -261,6 +261,18 @@ def test_batch_and_shapes_are_pinned_in_the_file(tmp_path):
     assert [dim.dim_value for dim in value.type.tensor_type.shape.dim] == [1, 8, 16]
 
 
+def test_summands_are_broadcast_alike_for_one_sample_and_for_many():
+    x = keras.Input((4, 4), name="x")
+    row, column = keras.ops.sum(x, 1)[:, None, :], keras.ops.sum(x, 2)[:, :, None]
+    model = keras.Model(x, {"square": x + column, "pairs": column + row})
+    source, fixed = open_source(model), open_source(model, batch_size=1)
+    batch = {"x": np.arange(16, dtype=np.float32).reshape(1, 4, 4)}
+    expected = source.forward(batch)
+    for traced in (fixed.graph, source.trace(1)):
+        for name, value in zip(expected, traced(tf.constant(batch["x"])), strict=True):
+            np.testing.assert_array_equal(value, expected[name])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

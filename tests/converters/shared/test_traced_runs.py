@@ -47,9 +47,9 @@ def test_channels_on_another_axis_than_the_convolutions_are_not_fused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("onednn", ["0", "1"])
-def test_grouped_convolutions_run_with_onednn_and_without(onednn: str) -> None:
-    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": onednn}
+def test_grouped_convolutions_run_without_onednn() -> None:
+    """With it they run in the sweep of layers."""
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}
     found = subprocess.run(
         [sys.executable, "-c", GROUPED], env=environment, capture_output=True, text=True
     )

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,13 @@ import pytest
 from repository import SUPPORT
 
 from tfmp.converters.shared.errors import ConversionError, MachineError, RunnerError
-from tfmp.converters.shared.worker import Worker, WorkerError, telling_line
+from tfmp.converters.shared.worker import (
+    Worker,
+    WorkerError,
+    close_idle,
+    kept_worker,
+    telling_line,
+)
 
 HERE = str(SUPPORT)
 
@@ -205,3 +213,24 @@ def test_files_in_the_working_directory_do_not_shadow_modules(
 )
 def test_telling_line_skips_noise_and_takes_the_first_cause(log: str, line: str | None) -> None:
     assert telling_line(log) == line
+
+
+def test_one_process_serves_several_blocks() -> None:
+    """One that was interrupted, or died, is not asked again."""
+    kept = partial(kept_worker, "worker_targets:Target", label="test", timeout_s=60)
+    seen = []
+    for error in (None, ConversionError("refused"), KeyboardInterrupt(), None):
+        with suppress(ConversionError, KeyboardInterrupt), kept() as worker:
+            seen.append(worker)
+            if error is not None:
+                raise error
+    first, second, third, fourth = seen
+    assert first is second is third is not fourth
+    with kept() as worker:
+        assert worker is fourth
+        worker._process.kill()
+        worker._process.wait()
+    with kept() as worker:
+        assert worker is not fourth
+    close_idle()
+    assert not worker.alive

@@ -92,7 +92,8 @@ def test_nothing_of_the_jobs_leaks(alone):
         expected = random.random(), np.random.rand()
         random.seed(5)
         np.random.seed(5)
-        result = run_in_process("threads", jobs()[:2])
+        mode = "threads" if "threads" in TOGETHER else "interleaved"
+        result = run_in_process(mode, jobs()[:2])
         assert (random.random(), np.random.rand()) == expected
         assert keras.config.dtype_policy().name == "mixed_bfloat16"
         assert keras.config.floatx() == "float32"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from probe_layer import Probe
-from probed_fits import CLASSES, data, fit, model
+from probed_fits import CLASSES, EAGER, data, fit, model
 
 import tfmp
 from tfmp import MixedPrecision, StaticLossScale
@@ -135,7 +135,7 @@ class CallsItselfBuilt(keras.Model):
 
 def test_a_model_that_calls_itself_built_gets_its_sizes_from_the_first_batch():
     net = CallsItselfBuilt()
-    net.compile("sgd", "mse")
+    net.compile("sgd", "mse", **EAGER)
     callback = MixedPrecision("mixed_float16")
     fit(net, callback, *data())
     assert [part.compute_dtype for part in net.parts] == ["float16", "float16"]

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from probed_fits import data, fit, model
+from probed_fits import EAGER, data, fit, model
 
 from tfmp import MixedPrecision
 from tfmp.loss_scaling.telemetry import NonFiniteGradientsError
@@ -18,7 +18,7 @@ def seeded():
 
 
 def test_a_later_training_without_the_callback_changes_no_report(capsys):
-    net = model()
+    net = model(**EAGER)
     callback = MixedPrecision("float32")
     assert callback.report is None
     fit(net, callback, *data())
@@ -30,7 +30,7 @@ def test_a_later_training_without_the_callback_changes_no_report(capsys):
 
 def test_a_fit_is_told_in_the_report_on_the_terminal_and_in_the_log_folder(capsys, tmp_path):
     callback = MixedPrecision("mixed_float16", keep_float32="hidden", log_dir=tmp_path)
-    fit(model(), callback, *data(), epochs=2, validation_split=0.25, verbose=2)
+    fit(model(**EAGER), callback, *data(), epochs=2, validation_split=0.25, verbose=2)
     report = callback.report
     assert [row.path for row in report.kept_float32] == ["hidden", "out"]
     assert report.seconds_per_step > 0
@@ -108,7 +108,7 @@ def test_validation_is_not_counted_in_the_time_per_step(monkeypatch):
 
 
 def test_training_stops_past_so_many_skips_in_a_row_with_weights_intact():
-    net = model()
+    net = model(**EAGER)
     x, y = data()
     fit(net, MixedPrecision("mixed_float16"), x, y)
     weights = [ops.convert_to_numpy(variable.value) for variable in net.weights]
@@ -125,5 +125,5 @@ def test_training_stops_past_so_many_skips_in_a_row_with_weights_intact():
 
 def test_skips_within_the_limit_go_on():
     callback = MixedPrecision("mixed_float16", max_consecutive_skips=6)
-    history = fit(model(), callback, *data(poisoned=range(48)))
+    history = fit(model(**EAGER), callback, *data(poisoned=range(48)))
     assert history.history["skipped_steps"] == [6]

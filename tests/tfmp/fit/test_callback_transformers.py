@@ -14,9 +14,9 @@ def losses(family: str, *callbacks: keras.callbacks.Callback) -> list[float]:
     keras.utils.set_random_seed(0)
     model = FAMILIES[family]()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(0.01), loss, **EAGER)
+    model.compile(keras.optimizers.Adam(0.03), loss, **EAGER)
     fitted = model.fit(
-        *tokens(), batch_size=48, epochs=3, verbose=0, shuffle=False, callbacks=list(callbacks)
+        *tokens(), batch_size=96, epochs=3, verbose=0, shuffle=False, callbacks=list(callbacks)
     )
     return fitted.history["loss"]
 

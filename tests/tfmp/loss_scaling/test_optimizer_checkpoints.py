@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from probed_fits import EAGER
 
 from tfmp.loss_scaling.optimizer import DynamicLossScale, LossScaleOptimizer, StaticLossScale
 
@@ -25,7 +26,7 @@ def model(optimizer, built: bool = False) -> keras.Model:
             keras.layers.Dense(1, name="out"),
         ]
     )
-    net.compile(optimizer, "mse", jit_compile=False)
+    net.compile(optimizer, "mse", **EAGER)
     if built:
         net.optimizer.build(net.trainable_variables)
     return net

@@ -325,6 +325,7 @@ def test_the_model_is_left_as_it_was():
         dense(1),
         optimizer=optimizer,
     )
+    net.run_eagerly = True
     net.fit(X, Y, verbose=0)
     before = [variable.numpy().tolist() for variable in (*net.variables, *optimizer.variables)]
     policies = [layer.dtype_policy.name for layer in net.layers]

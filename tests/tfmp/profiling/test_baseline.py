@@ -44,7 +44,7 @@ def compared(then: ProfileReport, now: ProfileReport, tolerance: float = 0.1):
     return now.compared_with(Baseline(then.to_dict(), "base.json"), tolerance).against
 
 
-def share_of_alarms(ratio: float, times: int = 1000) -> float:
+def share_of_alarms(ratio: float, times: int = 400) -> float:
     """How often a step that takes that many times longer is told to be slower."""
     rng = np.random.default_rng(7)
     alarms = 0

@@ -6,6 +6,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers
 from profiles import A100, CORES, NO_PRODUCT, PADDED, layer, profile, step
 from repository import SUPPORT
@@ -81,7 +82,7 @@ def test_the_model_is_left_as_it_was(measured):
     model, before, _ = measured
     assert all((a == b).all() for a, b in zip(before, snapshot(model), strict=True))
     assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
-    assert type(model.optimizer) is keras.optimizers.Adam
+    assert isinstance(model.optimizer, keras.optimizers.Adam)
     assert keras.config.dtype_policy().name == "float32"
     model.fit(X, Y, verbose=0)  # and it still trains
 
@@ -102,6 +103,7 @@ def test_every_policy_is_measured_alike(measured):
 
 
 @pytest.mark.slow
+@only_on("tensorflow", "jax", reason="PyTorch's loss has operations without a count")
 def test_every_layer_has_a_cost_under_every_policy(measured):
     _, _, report = measured
     assert [layer.path for layer in report.layers] == ["hidden", "norm", "act", "logits"]
@@ -261,6 +263,7 @@ def test_a_policy_that_cannot_run_is_a_row_not_an_end(monkeypatch, raised, told,
     assert f"did not run: {told}" in str(report)
 
 
+@only_on("tensorflow", "jax", reason="tests/torch looks for PyTorch's traces")
 @pytest.mark.slow
 def test_traces_for_tensorboard_are_written(tmp_path):
     profile_training(build(), (X, Y), ("float32",), log_dir=tmp_path, **FAST)

@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[2] / "support" / "killed_runs.py"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "count"), [("all", 12), ("colocate", 17)])
+@pytest.mark.parametrize(("kind", "count"), [("all", 8), ("colocate", 12)])
 def test_runs_that_are_killed_leave_whole_files(kind: str, count: int, tmp_path: Path):
     """`python tests/support/killed_runs.py --count 1000` takes an hour."""
     command = [sys.executable, "-W", "ignore", SCRIPT, "--kind", kind, "--count", str(count)]

@@ -135,3 +135,12 @@ def test_few_numbers_near_zero_are_no_lost_samples():
     assert "3 of them are noise beside larger samples" in found.text
     noisy[:20] = 3 * scores[:20] + 1
     assert check("sample_share", drift(scores, noisy)).verdict is Verdict.FAIL
+
+
+def test_small_numbers_beside_many_zeros_are_as_noisy_as_the_others():
+    rain = np.maximum(GENERATOR.standard_normal((600, 5)) - 2, 0)
+    noisy = np.maximum(rain + 2e-3 * GENERATOR.standard_normal(rain.shape) * (rain > 0), 0)
+    noisy[np.flatnonzero(rain.any(axis=1))[:4]] = 0
+    rain[np.flatnonzero(rain.any(axis=1))[:4]] *= 2e-3
+    found = check("sample_share", drift(rain, noisy))
+    assert found.verdict is Verdict.PASS

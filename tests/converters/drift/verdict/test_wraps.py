@@ -58,6 +58,14 @@ def test_other_errors_beside_it_are_none_of_angles():
     assert judged(drift(exact, away)) is Verdict.FAIL
 
 
+def test_the_few_numbers_of_one_end_that_are_lost_are_no_angles():
+    exact = np.concatenate([GENERATOR.uniform(0, 1, (800, 1)), np.zeros((800, 1))], axis=1)
+    exact[:3, 1] = 1
+    lost = half(exact)
+    lost[:3, 1] = 0
+    assert judged(drift(exact, lost)) is Verdict.FAIL
+
+
 def test_numbers_that_are_right_are_not_asked_for():
     exact = GENERATOR.uniform(-180, 180, (800, 1))
     assert checks_of(drift(exact, half(exact))) == []

@@ -52,14 +52,15 @@ def test_values_of_a_large_sample_are_where_they_belong():
     assert (table.reference[3, 0] == counted(30_000)[3][table.columns]).all()
 
 
-def test_the_width_says_where_a_row_ends():
-    (table,) = tables_of(evidence(counted(5, 8, 3)))
-    assert table.width == 8
+def test_places_are_counted_through_rows_that_are_not_whole():
+    (table,) = tables_of(evidence(counted(40, 500)))
+    assert len(table.places) == 2**14
+    assert (table.places % 500 == table.columns).all()
+    assert (table.reference[3, 0] == counted(40, 500)[3].ravel()[table.places]).all()
     (table,) = tables_of(evidence(counted(3, 5, 8), axis=1))
-    assert (table.width, table.reference.shape) == (8, (12, 40, 3))
-    signal = as_signal(tables_of(evidence(counted(40)))[0])
-    assert signal.reference.shape == (12, 40, 1)
-    assert signal.width > signal.rows[-1]
+    assert (table.shape, table.places.tolist()) == ((5, 8, 3), [0, 1, 2])
+    assert as_signal(table) is table
+    assert as_signal(tables_of(evidence(counted(300)))[0]).reference.shape == (12, 300, 1)
 
 
 @pytest.mark.parametrize("lost", [np.nan, np.inf])

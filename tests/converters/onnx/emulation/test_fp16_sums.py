@@ -98,6 +98,40 @@ def test_gemm_scales_and_adds_once_the_sum_is_there():
     )
 
 
+EINSUMS = {
+    "abc,cd->abd": ((2, 3, 60), (60, 5)),
+    "aecd,abcd->acbe": ((2, 5, 3, 40), (2, 4, 3, 40)),
+    "abc,cbd->ad": ((4, 6, 10), (10, 6, 3)),
+    "abc,abc->b": ((40, 6, 10), (40, 6, 10)),
+}
+
+
+@pytest.mark.parametrize("equation", EINSUMS)
+def test_einsums(equation: str):
+    """Summed in the order of the first operand's axes."""
+    x, w = (sixteenths(*shape) for shape in EINSUMS[equation])
+    first, second, result = equation.replace("->", ",").split(",")
+    inner = [label for label in first if label not in result]
+    sizes = [x.shape[first.index(label)] for label in inner]
+    given, gives = (",".join(map(str, one.shape)) for one in (x, np.einsum(equation, x, w)))
+
+    def expected(block: int) -> np.ndarray:
+        kept = np.arange(np.prod(sizes)).reshape(sizes) // block
+        labels = "".join(inner)
+        return held_in_fp16(
+            np.einsum(f"{first},{second},{labels}->{result}", x, w, (kept == part).astype("f"))
+            for part in range(kept.max() + 1)
+        )
+
+    assert_sums(
+        f"agraph (float[{given}] x) => (float[{gives}] y)"
+        f' {{ y = Einsum <equation = "{equation}"> (x, w) }}',
+        {"x": x},
+        expected,
+        w=w,
+    )
+
+
 def masked_weights(weights: np.ndarray, places: list[tuple], block: int) -> Iterable[np.ndarray]:
     """The weights with all but one block of terms at zero; `places` in the order of the sum."""
     for start in range(0, len(places), block):

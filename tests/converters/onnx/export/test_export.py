@@ -224,3 +224,12 @@ def test_an_op_that_no_format_has_is_refused_without_the_other():
 
     with pytest.raises(ConversionError, match=r"PopulationCount\. Replace the layer [\w ]+\.$"):
         export_onnx(open_source(bits))
+
+
+def test_a_column_that_becomes_a_row_keeps_the_number_of_samples():
+    """As in graph attention; tf2onnx merged two Reshapes, and took another axis for the samples."""
+    x = keras.Input((10, 12), name="x")
+    column = keras.layers.Dense(1)(x)
+    pairs = column + keras.ops.transpose(keras.layers.Dense(1)(x), (0, 2, 1))
+    source = open_source(keras.Model(x, {"pairs": pairs}))
+    assert check_export(export_onnx(source), source) < 1e-6

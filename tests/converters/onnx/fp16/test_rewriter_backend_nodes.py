@@ -39,10 +39,9 @@ BY_CHANCE = {name for name, cause in EXCEPTIONS.items() if cause == RANDOM}
     scope="module", params=["every third operator", pytest.param("all", marks=pytest.mark.slow)]
 )
 def chosen(request: pytest.FixtureRequest) -> list:
-    found = cases()
     if request.param == "all":
-        return found
-    return list({case.model.graph.node[0].op_type: case for case in found}.values())[::3]
+        return cases()
+    return list({case.model.graph.node[0].op_type: case for case in cases(every=3)}.values())
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +76,8 @@ def test_sums_in_fp16_are_the_same_sums(chosen: list):
     assert sum(item.result == "fp16" for item in outcomes) > len(outcomes) / 2
 
 
-def test_the_comparison_sees_a_wrong_conversion(monkeypatch: pytest.MonkeyPatch):
+def test_the_comparison_sees_a_wrong_conversion(chosen: list, monkeypatch: pytest.MonkeyPatch):
     from tfmp.converters.onnx.fp16 import rewriter
 
     monkeypatch.setattr(rewriter._Rewriter, "_cast", lambda self, value, dtype: value)
-    softmax = next(case for case in cases() if case.name == "test_softmax_example")
-    assert outcome(softmax).result == "failed"
+    assert any(outcome(case).result == "failed" for case in chosen)

@@ -1,7 +1,6 @@
 """Export to TFLite: names, order, weights, refusals, and nothing left behind by a failure."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -16,8 +15,7 @@ from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
-from tfmp.converters.shared.worker import close_idle
-from tfmp.converters.tflite.export.export import export_tflite, start_converter
+from tfmp.converters.tflite.export.export import export_tflite
 from tfmp.converters.tflite.file.contract import accumulation
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
@@ -245,22 +243,3 @@ def test_arithmetic_in_16_bits_is_done_in_float32(tmp_path: Path, export: Callab
     model.export(tmp_path / "saved", verbose=False)
     file = export(open_source(tmp_path / "saved"), tmp_path / "half.tflite")
     assert [spec.dtype for spec in TFLiteModel(file.path).outputs] == ["float32"]
-
-
-def test_one_process_converts_for_several_calls() -> None:
-    """One that was interrupted, or died, is not asked again."""
-    close_idle()  # of the tests before, which may be near the end of its uses
-    seen = []
-    for error in (None, ConversionError("refused"), KeyboardInterrupt(), None):
-        with suppress(ConversionError, KeyboardInterrupt), start_converter() as worker:
-            seen.append(worker)
-            if error is not None:
-                raise error
-    first, second, third, fourth = seen
-    assert first is second is third is not fourth
-    with start_converter() as worker:
-        assert worker is fourth
-        worker._process.kill()
-        worker._process.wait()
-    with start_converter() as worker:
-        assert worker is not fourth

@@ -61,6 +61,8 @@ def test_limits_that_fp16_lacks_are_moved_where_the_samples_allow_it(
     for index, (_, told) in enumerate(MOVED):
         assert any(f"layer own{index}" in one and told in one for one in changes), told
     assert found.lost == found.left == ()
+    again = repair_model(found.source, lambda: [{"x": rows()}])
+    assert not any("floor" in change.what for change in again.changes)
     file = export(found.source, tmp_path / "m.tflite")
     exact = open_source(model(*functions)).forward({"x": rows()})
     with LiteRTRunner(file.path, force_fp16=True) as runner:

@@ -251,6 +251,33 @@ def test_the_numbers_stay_the_same(names: list[str], export: Callable, tmp_path:
         np.testing.assert_allclose(received[key], right, atol=5e-6, rtol=1e-5, err_msg=name)
 
 
+def test_grouped_volumes_are_convolved_group_by_group(export: Callable, tmp_path: Path) -> None:
+    # TensorFlow's CPU cannot run the original: the reference is one convolution for each group.
+    layer = layers.Conv3D(4, 2, groups=2, use_bias=False)
+    source = open_source(model(layer, 3, 4, 3, 6))
+    export(source, tmp_path / "model.tflite", precision="fp32")
+    x = np.random.default_rng(0).normal(size=(1, 3, 4, 3, 6)).astype(np.float32)
+    kernel = layer.kernel.numpy()
+    halves = [
+        keras.ops.conv(x[..., 3 * i : 3 * i + 3], kernel[..., 2 * i : 2 * i + 2]) for i in (0, 1)
+    ]
+    with LiteRTRunner(tmp_path / "model.tflite", force_fp16=False) as runner:
+        received = runner.run({"x": x})["y"]
+    np.testing.assert_allclose(received, np.concatenate(halves, -1), atol=1e-5)
+
+
+def test_softplus_does_not_end_at_11_and_float64_parts_fit(
+    export: Callable, tmp_path: Path
+) -> None:
+    decades = model(lambda x: keras.ops.cast(keras.ops.softplus(x) / np.log(10.0), "float32"), 5)
+    file = export(open_source(decades), tmp_path / "model.tflite")
+    assert any(note.startswith("float64 parts") for note in file.notes)
+    x = np.float32([[-3, 0, 5, 20, 400]])
+    with LiteRTRunner(file.path, force_fp16=True) as runner:
+        received = runner.run({"x": x})["y"]
+    np.testing.assert_allclose(received, np.logaddexp(0, x) / np.log(10), rtol=2e-3)
+
+
 def test_a_model_without_gaps_is_left_alone() -> None:
     source = open_source(model(layers.Dense(2), 3))
     assert without_gaps(source) == (source, ())

@@ -90,6 +90,9 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
         lambda x: keras.ops.sum(x, axis=(1, 2)) / (1.0 + keras.ops.max(x, axis=(1, 2))),
     ),
     "ratio": lambda: on((16,), ratio),
+    "powers": lambda: on(
+        (16,), scale(500.0), lambda x: keras.ops.mean(abs(x) ** 3, -1, keepdims=True) ** (1 / 3)
+    ),
     "square root": lambda: on((16,), lambda x: keras.ops.sqrt(keras.ops.square(x * 1e3) + 1.0)),
     "residual": lambda: on((16,), scale(1e5), lambda x: x + layers.Dense(16)(x), scale(1e-5)),
     "batch norm": lambda: on(
@@ -100,6 +103,13 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
     ),
     "log of a sum": lambda: on(
         (4, 8), scale(10.0), lambda x: keras.ops.log(keras.ops.sum(keras.ops.exp(x), axis=(1, 2)))
+    ),
+    "softplus by hand": lambda: on(
+        (8,), scale(20.0), lambda x: keras.ops.log(1 + keras.ops.exp(x))
+    ),
+    "softplus by log1p": lambda: on((8,), scale(20.0), lambda x: keras.ops.log1p(keras.ops.exp(x))),
+    "log of an energy": lambda: on(
+        (64,), scale(1e4), lambda x: keras.ops.log(keras.ops.mean(x**2, -1, keepdims=True) + 1.0)
     ),
     "product of data": lambda: on((8,), lambda x: (x * 500) * (x * 400), scale(1e-3)),
 }

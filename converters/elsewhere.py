@@ -16,9 +16,13 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from tfmp.converters.intake.custom_objects import CustomObjects
-from tfmp.converters.intake.keras_files import texts_in
-from tfmp.converters.intake.open import KERAS_SUFFIXES, is_open, request_of
+from tfmp.converters.intake import (
+    KERAS_SUFFIXES,
+    CustomObjects,
+    is_open,
+    request_of,
+    texts_in,
+)
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.worker import kept_worker, tell

@@ -1,0 +1,25 @@
+"""Keras and TensorFlow start without the packages that they only offer wrappers for.
+
+`conftest.py` has all processes that tests start run this: such a start then takes half the time.
+Code that imports these packages itself, before or later, finds them.
+"""
+
+import os
+import sys
+
+_WRAPPED = {"sklearn", "matplotlib", "pandas", "jax"} - {os.environ.get("KERAS_BACKEND")}
+
+
+class _Hidden:
+    """Finds none of them while a framework is being imported."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """See `importlib.abc.MetaPathFinder`."""
+        frameworks = (sys.modules.get(each) for each in ("keras", "tensorflow"))
+        specs = (getattr(each, "__spec__", None) for each in frameworks)
+        if name in _WRAPPED and any(getattr(each, "_initializing", False) for each in specs):
+            raise ModuleNotFoundError(f"{name} is not needed by a framework here", name=name)
+
+
+sys.meta_path.insert(0, _Hidden)
