@@ -7,7 +7,9 @@ Code that imports these packages itself, before or later, finds them.
 import os
 import sys
 
-_WRAPPED = {"sklearn", "matplotlib", "pandas", "jax"} - {os.environ.get("KERAS_BACKEND")}
+_BACKEND = os.environ.get("KERAS_BACKEND")
+# PyTorch asks which of them are there, and takes no error for an answer.
+_WRAPPED = {"sklearn", "matplotlib", "pandas", "jax"} - {_BACKEND} if _BACKEND != "torch" else set()
 
 
 class _Hidden:
@@ -16,15 +18,10 @@ class _Hidden:
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
         """See `importlib.abc.MetaPathFinder`."""
-        # PyTorch asks whether pandas is there, and takes no error for an answer.
-        starts = any(map(_begins, ("keras", "tensorflow"))) and not _begins("torch")
-        if name in _WRAPPED and starts:
+        frameworks = (sys.modules.get(each) for each in ("keras", "tensorflow"))
+        specs = (getattr(each, "__spec__", None) for each in frameworks)
+        if name in _WRAPPED and any(getattr(each, "_initializing", False) for each in specs):
             raise ModuleNotFoundError(f"{name} is not needed by a framework here", name=name)
-
-
-def _begins(name: str) -> bool:
-    """Whether a package is being imported."""
-    return getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False)
 
 
 sys.meta_path.insert(0, _Hidden)
