@@ -9,7 +9,9 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-_WRAPPED = {"sklearn", "matplotlib", "pandas", "jax"} - {os.environ.get("KERAS_BACKEND")}
+_BACKEND = os.environ.get("KERAS_BACKEND")
+# PyTorch asks which of them are there, and takes no error for an answer.
+_WRAPPED = {"sklearn", "matplotlib", "pandas", "jax"} - {_BACKEND} if _BACKEND != "torch" else set()
 
 
 class _Hidden:
