@@ -178,11 +178,11 @@ def results() -> dict[str, str]:
 def shared_tests() -> str:
     """The test files that run on all three backends, in words."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from test_backends import ELSEWHERE, NOT_ON_TORCH, IN_PART, WHOLE
+    from test_backends import ELSEWHERE, IN_PART, NOT_ON_TORCH, WHOLE
 
     files = len([*WHOLE, *IN_PART, ELSEWHERE])
-    less = f", on PyTorch without {len(NOT_ON_TORCH)} tests whose models or assertions are of other backends"
-    return f"{files} files of tests run on all three backends{less if NOT_ON_TORCH else ''}"
+    less = f"{len(NOT_ON_TORCH)} tests whose models or assertions are of other backends"
+    return f"{files} files of tests run on all three backends, on PyTorch without {less}"
 
 
 def main() -> None:
