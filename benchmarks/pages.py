@@ -44,6 +44,14 @@ def table(rows: Sequence[Sequence[str]], words: int = 1) -> str:
     return "\n".join(map(line, (heading, rule, *others)))
 
 
+def write_part(page: Path, script: str, text: str) -> None:
+    """Writes what one script tells into its part of a page, between two comments."""
+    start, end = f"<!-- {script} -->\n", f"<!-- end of {script} -->\n"
+    before, _, rest = page.read_text(encoding="utf-8").partition(start)
+    after = rest.partition(end)[2]
+    page.write_text(f"{before}{start}\n{text}\n\n{end}{after}", encoding="utf-8")
+
+
 def line(row: Iterable[str]) -> str:
     """A row of a table in Markdown."""
     return f"| {' | '.join(cell.replace('|', _ESCAPED) for cell in row)} |"

@@ -22,7 +22,7 @@ from typing import Any
 import keras
 import numpy as np
 import torch
-from pages import line
+from pages import line, write_part
 from scaffold import DOCS, parser, versions
 
 import tfmp
@@ -276,11 +276,7 @@ def main() -> None:
     told = "\n".join([where, "", *timed(options.dtype, options.rounds), "", *curves(options.dtype)])
     print(told)
     if options.write:
-        page = DOCS / "backends.md"
-        start, end = "<!-- torch_amp.py -->\n", "<!-- end -->\n"
-        before, _, rest = page.read_text(encoding="utf-8").partition(start)
-        _, _, after = rest.partition(end)
-        page.write_text(f"{before}{start}\n{told}\n\n{end}{after}", encoding="utf-8")
+        write_part(DOCS / "backends.md", "torch_amp.py", told)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ from custom_layers import build as with_own_layer
 from keras import ops
 
 import tfmp
-from tfmp.converters import convert, open_source, validate
-from tfmp.converters.intake import elsewhere
+from tfmp.converters import convert, elsewhere, open_source, validate
 from tfmp.converters.shared import worker
 from tfmp.converters.shared.errors import InputError
 

@@ -7,7 +7,7 @@ import keras_models
 import numpy as np
 
 from tfmp.converters import convert
-from tfmp.converters.intake import on_tensorflow
+from tfmp.converters.elsewhere import on_tensorflow
 from tfmp.converters.report import Artifact
 
 

@@ -20,6 +20,7 @@ def model() -> keras.Model:
 
 
 def test_the_sample_trains(capsys):
+    keras.backend.clear_session()  # numbers layers from the first on
     runpy.run_path(str(ROOT / "samples" / "torch_loop.py"), run_name="__main__")
     shown = capsys.readouterr().out
     losses = [float(line.rpartition(" ")[2]) for line in shown.splitlines() if "epoch" in line]
