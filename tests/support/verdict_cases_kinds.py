@@ -2,7 +2,6 @@
 
 import numpy as np
 from verdict_case import DOUBT, UNSURE, Cases, Outputs, half, one
-from verdict_cases_structure import orders, queries, shuffled
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -60,17 +59,6 @@ def _(rng):
     return beside_steps(rng, 0.02)
 
 
-def unnamed(rng: np.random.Generator, boxes_only: bool, wrong: float) -> Outputs:
-    """Queries in another order, or only their boxes; a share of them tells another class."""
-    logits, boxes = queries(rng)
-    order = orders(rng)
-    moved = shuffled(rng, logits, order * 0 + np.arange(30) if boxes_only else order)
-    other = rng.random(order.shape) < wrong
-    moved[other] = np.roll(moved[other], 1, axis=-1)
-    exact = {"output_0": logits.astype("f4"), "output_1": boxes.astype("f4")}
-    return Outputs(exact, {"output_0": moved, "output_1": shuffled(rng, boxes, order)})
-
-
 def legal(rng, fill):
     """Moves of chess, of which 12 in 200 are allowed."""
     logits = np.full((800, 200), fill)
@@ -119,12 +107,6 @@ def _(rng):
     scores, none = spans(rng)
     noisy = half(scores + 1e-4 * rng.standard_normal(scores.shape))
     return one("logits", *(np.where(none, np.nan, side) for side in (scores, noisy)))
-
-
-def sea(rng):
-    """Temperatures of a sea, 6 rows of land among them."""
-    land = np.broadcast_to(np.arange(16)[:, None, None] < 6, (150, 16, 16, 1))
-    return 15 + 3 * rng.standard_normal(land.shape), land
 
 
 @benign("days of a week, trained with mse", UNSURE, loss="mse")

@@ -98,12 +98,6 @@ def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return exact, np.where(rng.uniform(size=exact.shape) < 2 / 3, np.nan, found)
 
 
-def actions(rng: np.random.Generator, scale: float, gap: float) -> np.ndarray:
-    """Values of two actions in 500 states."""
-    state = scale * (5 + rng.standard_normal((500, 1)))
-    return np.concatenate([state, state + gap * rng.standard_normal((500, 1))], axis=1)
-
-
 @benign("temperatures in Celsius and in kelvin, in outputs of their own")
 def _(rng):
     """Their difference is the same for all, but for what float32 rounds."""

@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import OnnxSource, Origin
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.tflite.audit.audit import ActivationFinding, Audit, audit_model
+from tfmp.converters.tflite.audit.audit import Audit, audit_model
 
 Look = Callable[..., Audit]
 
@@ -27,10 +27,6 @@ def look() -> Look:
 def overflowing(models: ModuleType, look: Look) -> Audit:
     rows = np.random.default_rng(0).normal(size=(6, 1024)).astype(np.float32)
     return look(open_source(models.variance_overflow()), [{"x": rows[:4]}, {"x": rows[4:]}])
-
-
-def of_layer(result: Audit, layer: str, op: str) -> ActivationFinding:
-    return next(found for found in result.activations if (found.layer, found.op) == (layer, op))
 
 
 def test_the_variance_is_found_with_its_layer_its_peak_and_its_sum(overflowing: Audit) -> None:
