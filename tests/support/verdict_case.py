@@ -254,10 +254,3 @@ def smooth(
     tiles = rng.standard_normal((samples, size // 4, size // 4, channels))
     noise = rng.standard_normal((samples, size, size, channels))
     return scale * (tiles.repeat(4, axis=1).repeat(4, axis=2) + 0.15 * noise)
-
-
-def quantiles(rng: np.random.Generator, width: float) -> np.ndarray:
-    """Five quantiles of 500 forecasts of 500 to 1500."""
-    middle = rng.uniform(500, 1500, (500, 1))
-    half_width = width * rng.lognormal(0, 0.4, (500, 1))
-    return middle + half_width * np.array([-1.3, -0.7, 0, 0.7, 1.3])

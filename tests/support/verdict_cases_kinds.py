@@ -42,35 +42,20 @@ def _(rng):
     return one("features", exact, half(received))
 
 
-def advantages(rng: np.random.Generator, size: float, *shape: int) -> np.ndarray:
-    """Values of actions in states of 60 to 120, of which the actions' own part has this size."""
-    return rng.uniform(60, 120, (600, *shape[:-1], 1)) + size * rng.standard_normal((600, *shape))
-
-
-def beside_steps(rng: np.random.Generator, size: float) -> Outputs:
-    """Four values of actions beside numbers of steps."""
-    exact = np.concatenate([rng.uniform(1000, 2000, (600, 1)), advantages(rng, size, 4)], axis=1)
-    return one("q", exact, half(exact))
-
-
 @harmful("advantages that are rounded away beside steps, with mse", DOUBT, loss="mse")
 def _(rng):
-    """The agent goes straight on."""
-    return beside_steps(rng, 0.02)
-
-
-def legal(rng, fill):
-    """Moves of chess, of which 12 in 200 are allowed."""
-    logits = np.full((800, 200), fill)
-    for row in logits:
-        row[rng.choice(200, 12, replace=False)] = 2 * rng.standard_normal(12)
-    return logits
+    """The agent goes straight on: its four actions differ by 0.02, in states of 60 to 120."""
+    steps, states = rng.uniform(1000, 2000, (600, 1)), rng.uniform(60, 120, (600, 1))
+    exact = np.concatenate([steps, states + 0.02 * rng.standard_normal((600, 4))], axis=1)
+    return one("q", exact, half(exact))
 
 
 @harmful("moves of chess at half their scale, what is forbidden is -1e9")
 def _(rng):
-    """The same where a mask is a number."""
-    exact = legal(rng, -1e9)
+    """The same where a mask is a number; 12 moves in 200 are allowed."""
+    exact = np.full((800, 200), -1e9)
+    for row in exact:
+        row[rng.choice(200, 12, replace=False)] = 2 * rng.standard_normal(12)
     return one(
         "policy_logits", exact, np.maximum(half(np.where(exact < -1e8, -65504, exact / 2)), -65504)
     )
@@ -82,16 +67,11 @@ def spans(rng):
     return scores, np.arange(20) >= rng.integers(3, 21, 700)[:, None]
 
 
-def visits(rng):
-    """Distances to six shops, of which some are out of reach."""
-    found = np.exp(rng.standard_normal((500, 6)))
-    return found, rng.uniform(size=found.shape) < 0.3
-
-
 @harmful("distances of which 1e9 is out of reach")
 def _(rng):
     """Whoever looks for 1e9 finds 65504 in its place."""
-    found, never = visits(rng)
+    found = np.exp(rng.standard_normal((500, 6)))
+    never = rng.uniform(size=found.shape) < 0.3
     return one("y", np.where(never, 1e9, found), np.where(never, 65504, half(found)))
 
 
@@ -115,15 +95,10 @@ def _(rng):
     return turning(rng, "output_0", 7)
 
 
-def shared(rng: np.random.Generator) -> np.ndarray:
-    """Values of four actions near 90, which states move five times as much as actions do."""
-    return 90 + 4.5 * rng.standard_normal((600, 1)) + 0.65 * rng.standard_normal((600, 4))
-
-
 @harmful("values of four actions as bfloat16 has them, with mse", DOUBT, loss="mse")
 def _(rng):
     """Numbers near 90 are half a point apart, and many actions are equal."""
-    exact = shared(rng)
+    exact = 90 + 4.5 * rng.standard_normal((600, 1)) + 0.65 * rng.standard_normal((600, 4))
     return one("q", exact, np.round(exact * 2) / 2)
 
 

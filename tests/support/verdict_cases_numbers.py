@@ -60,16 +60,11 @@ def _(rng):
     return Outputs({"counts": value}, {"counts": half(value)})
 
 
-def hazards(rng: np.random.Generator) -> np.ndarray:
-    """The risk to die in each of ten years, from 3e-5 in the first to 0.2 in the last."""
-    base = np.geomspace(3e-5, 0.1, 10)
-    return (base * rng.lognormal(0, 0.25, (500, 1))).clip(2.2e-5, 0.5).astype(np.float32)
-
-
 @benign("survival hazards with small ones as subnormal numbers")
 def _(rng):
     """The risk of the first year is right to 0.2 %, where the runtime keeps subnormal numbers."""
-    risk = hazards(rng)
+    risk = np.geomspace(3e-5, 0.1, 10) * rng.lognormal(0, 0.25, (500, 1))
+    risk = risk.clip(2.2e-5, 0.5).astype(np.float32)
     return Outputs({"hazard": risk}, {"hazard": half(risk)})
 
 

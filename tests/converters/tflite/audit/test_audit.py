@@ -13,7 +13,7 @@ import tensorflow as tf
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import OnnxSource, Origin
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.tflite.audit.audit import Audit, audit_model
+from tfmp.converters.tflite.audit.audit import ActivationFinding, Audit, audit_model
 
 Look = Callable[..., Audit]
 
