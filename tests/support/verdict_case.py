@@ -138,14 +138,6 @@ def same(values: np.ndarray) -> np.ndarray:
     return np.asarray(values, np.float32)
 
 
-def lost(logits: np.ndarray, index: int) -> np.ndarray:
-    """Logits in which one class is always just behind the best other one; FP16."""
-    others = np.delete(logits, index, axis=-1).max(axis=-1)
-    changed = logits.copy()
-    changed[..., index] = np.minimum(changed[..., index], others - 0.5)
-    return half(changed)
-
-
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Probabilities along the last axis, as float32."""
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
