@@ -138,14 +138,6 @@ def same(values: np.ndarray) -> np.ndarray:
     return np.asarray(values, np.float32)
 
 
-def lost(logits: np.ndarray, index: int) -> np.ndarray:
-    """Logits in which one class is always just behind the best other one; FP16."""
-    others = np.delete(logits, index, axis=-1).max(axis=-1)
-    changed = logits.copy()
-    changed[..., index] = np.minimum(changed[..., index], others - 0.5)
-    return half(changed)
-
-
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Probabilities along the last axis, as float32."""
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -254,10 +246,3 @@ def smooth(
     tiles = rng.standard_normal((samples, size // 4, size // 4, channels))
     noise = rng.standard_normal((samples, size, size, channels))
     return scale * (tiles.repeat(4, axis=1).repeat(4, axis=2) + 0.15 * noise)
-
-
-def quantiles(rng: np.random.Generator, width: float) -> np.ndarray:
-    """Five quantiles of 500 forecasts of 500 to 1500."""
-    middle = rng.uniform(500, 1500, (500, 1))
-    half_width = width * rng.lognormal(0, 0.4, (500, 1))
-    return middle + half_width * np.array([-1.3, -0.7, 0, 0.7, 1.3])

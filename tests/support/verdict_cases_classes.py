@@ -19,17 +19,12 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-def diagnoses(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """True classes of 1000 patients, five of whom have the rarest of six, and both logits."""
-    truth = rng.integers(0, 5, 1000)
-    truth[rng.choice(1000, 5, replace=False)] = 5
-    return truth, *classify(rng, truth, 6, separation=5)
-
-
 @harmful("a class of 5 in 1000 samples that is never decided any more", **SOFTMAX)
 def _(rng):
     """The rarest disease is not diagnosed once; its five patients are sent home."""
-    _, logits, rounded = diagnoses(rng)
+    truth = rng.integers(0, 5, 1000)
+    truth[rng.choice(1000, 5, replace=False)] = 5
+    logits, rounded = classify(rng, truth, 6, separation=5)
     rounded[:, 5] = -10
     return Outputs({"diagnosis": softmax(logits)}, {"diagnosis": half(softmax(rounded))})
 
@@ -100,8 +95,7 @@ def _(rng):
 
 def tags(rng: np.random.Generator, labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Logits of tags, each on about one photograph in 30, exact and rounded."""
-    exact, rounded = regress(rng, 1000, scale=4, offset=-7.5, width=labels)
-    return exact, rounded
+    return regress(rng, 1000, scale=4, offset=-7.5, width=labels)
 
 
 @benign("a sigmoid for each of 80 tags, with labels", **SIGMOID)

@@ -7,17 +7,12 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-def _stepped(rng: np.random.Generator, name: str, most: int, shape: tuple[int, ...]) -> Outputs:
-    """Whole numbers from 5, of which one in 25 is a neighbour."""
-    exact = rng.integers(5, most, shape).astype(np.int32)
-    steps = (rng.random(shape) < 0.04) * rng.choice([-1, 1], shape)
-    return Outputs({name: exact}, {name: (exact + steps).astype(np.int32)})
-
-
 @benign("numbers of tokens that the model rounds, off by one", UNSURE)
 def token_count(rng: np.random.Generator) -> Outputs:
     """A text is taken for one word longer where it was between two."""
-    return _stepped(rng, "token_count", 900, (2000, 1))
+    exact = rng.integers(5, 900, (2000, 1)).astype(np.int32)
+    steps = (rng.random(exact.shape) < 0.04) * rng.choice([-1, 1], exact.shape)
+    return Outputs({"token_count": exact}, {"token_count": (exact + steps).astype(np.int32)})
 
 
 @benign("numbers that are infinite on both sides", INCONCLUSIVE)
@@ -27,17 +22,12 @@ def infinite(rng: np.random.Generator) -> Outputs:
     return Outputs({"y": values}, {"y": values.copy()})
 
 
-def _saturation(rng: np.random.Generator, bias: float) -> Outputs:
-    """Oxygen in percent, 97 with a deviation of 1, that a model gives to a hundredth."""
-    exact, received = regress(rng, 1000, scale=1.0, offset=97.0)
-    labels = exact + 0.01 * rng.standard_normal(exact.shape)
-    return one("saturation", exact, received + bias, labels)
-
-
 @harmful("percents near 100, with labels that only their rounding misses")
 def saturation(rng: np.random.Generator) -> Outputs:
-    """FP16 has every sixteenth of a percent there."""
-    return _saturation(rng, 0)
+    """FP16 has every sixteenth of a percent there, and a model gives oxygen to a hundredth."""
+    exact, received = regress(rng, 1000, scale=1.0, offset=97.0)
+    labels = exact + 0.01 * rng.standard_normal(exact.shape)
+    return one("saturation", exact, received, labels)
 
 
 @benign("logits of classes as bytes, off by a quantum", UNSURE)
@@ -64,14 +54,10 @@ def flushed_background(rng: np.random.Generator) -> Outputs:
     return one("mask", exact, flushed(exact))
 
 
-def _warmth(rng: np.random.Generator) -> np.ndarray:
-    return 285 + 3 * rng.standard_normal((200, 6))
-
-
 @benign("temperatures in kelvin, rounded", UNSURE)
 def rounded_warmth(rng: np.random.Generator) -> Outputs:
     """FP16 has one number each quarter of a degree."""
-    warmth = _warmth(rng)
+    warmth = 285 + 3 * rng.standard_normal((200, 6))
     return one("warmth", warmth, half(warmth))
 
 

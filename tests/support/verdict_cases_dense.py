@@ -43,35 +43,18 @@ def _(rng):
     return Outputs({"label_map": ids}, {"label_map": np.where(ids == 2, 0, ids).astype(np.uint8)})
 
 
-def words(rng: np.random.Generator, samples: int = 400) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of 32 words of each text for nine tags, the first of them "no entity"."""
-    frequency = [0.76, *[0.03] * 8]
-    return classify(rng, rng.choice(9, (samples, 32), p=frequency), 9, 3, frequency)
-
-
-def sentences(rng: np.random.Generator, samples: int = 300) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of the next word, of 400, at 16 places of each text; many of them are guesses."""
-    return classify(rng, rng.integers(0, 400, (samples, 16)), 400, separation=3)
-
-
 @benign("a causal language model")
 def _(rng):
     """The most likely next word changes in a few of 4800 places, between synonyms."""
-    logits, rounded = sentences(rng)
+    logits, rounded = classify(rng, rng.integers(0, 400, (300, 16)), 400, separation=3)
     return Outputs({"logits": logits}, {"logits": rounded})
-
-
-def translations(rng: np.random.Generator) -> np.ndarray:
-    """Ids of 20 generated words for each of 1000 texts; the end is 1, what follows it 0."""
-    ids = rng.integers(2, 8000, (1000, 20))
-    ends = rng.integers(8, 20, (1000, 1))
-    return np.where(np.arange(20) == ends, 1, np.where(np.arange(20) > ends, 0, ids))
 
 
 @harmful("generated texts of which one in 20 breaks off")
 def _(rng):
     """One translation in twenty ends after four words."""
-    ids = translations(rng)
+    ids, ends = rng.integers(2, 8000, (1000, 20)), rng.integers(8, 20, (1000, 1))
+    ids = np.where(np.arange(20) == ends, 1, np.where(np.arange(20) > ends, 0, ids))
     other = ids.copy()
     other[::20, 4], other[::20, 5:] = 1, 0
     return Outputs({"output_ids": ids}, {"output_ids": other})
@@ -93,13 +76,6 @@ def _(rng):
         {"image": np.rint(images).astype(np.uint8)},
         {"image": np.rint(received).clip(0, 255).astype(np.uint8)},
     )
-
-
-def errors(rng: np.random.Generator) -> np.ndarray:
-    """Anomaly scores, sums of squares: small for good parts, beyond FP16 for one in 100."""
-    score = rng.lognormal(0, 1, 1000)
-    score[::100] = rng.uniform(70_000, 900_000, 10)
-    return score.astype(np.float32)
 
 
 @benign("cumulative counts that rise to 40,000")
@@ -143,10 +119,3 @@ def _(rng):
     before = 6 * rng.standard_normal((1500, 4))
     noisy = np.tanh(before + 0.01 * rng.standard_normal(before.shape))
     return one("y", np.tanh(before).clip(-0.9999, 0.9999), half(noisy))
-
-
-def disks(rng: np.random.Generator) -> np.ndarray:
-    """Logits of pixels of 300 disks, [300, 24, 24]; one in ten has a radius of 2."""
-    y, x = np.mgrid[:24, :24]
-    radius = np.where(np.arange(300) % 10, rng.uniform(5, 10, 300), 2)[:, None, None]
-    return 6 * (radius - np.hypot(y - 12, x - 12))

@@ -19,29 +19,10 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-def units(values: np.ndarray) -> np.ndarray:
-    """Vectors of length 1."""
-    return values / np.linalg.norm(values, axis=-1, keepdims=True)
-
-
-def noisy(rng: np.random.Generator, values: np.ndarray, share: float = 5e-4) -> np.ndarray:
-    """FP16 after a network's noise, relative to the size of all values."""
-    return half(values + share * values.std() * rng.standard_normal(values.shape))
-
-
-def f4(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float32)
-
-
-def mattes(rng: np.random.Generator) -> np.ndarray:
-    """Opacity, 0 or 1 but at the edges."""
-    return sigmoid(12 * smooth(rng, 300, 16, 1))
-
-
 @benign("mattes of people")
 def _(rng):
-    """Rounded."""
-    exact = mattes(rng)
+    """Opacity is rounded, 0 or 1 but at the edges."""
+    exact = sigmoid(12 * smooth(rng, 300, 16, 1))
     return one("alpha", exact, half(exact))
 
 
@@ -121,12 +102,6 @@ def _(rng):
         {"logits": logits, "temperature": scale.astype(np.float32)},
         {"logits": rounded, "temperature": half(scale)},
     )
-
-
-def returns(rng: np.random.Generator) -> np.ndarray:
-    """Distributions over 21 returns, for each of four actions."""
-    centre = rng.uniform(5, 15, (500, 4, 1))
-    return softmax(-0.5 * ((np.arange(21) - centre) / 1.5) ** 2)
 
 
 @benign("hours of the day that wrap at midnight", UNSURE)

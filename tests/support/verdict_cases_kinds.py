@@ -2,7 +2,6 @@
 
 import numpy as np
 from verdict_case import DOUBT, UNSURE, Cases, Outputs, half, one
-from verdict_cases_structure import orders, queries, shuffled
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -43,46 +42,20 @@ def _(rng):
     return one("features", exact, half(received))
 
 
-def advantages(rng: np.random.Generator, size: float, *shape: int) -> np.ndarray:
-    """Values of actions in states of 60 to 120, of which the actions' own part has this size."""
-    return rng.uniform(60, 120, (600, *shape[:-1], 1)) + size * rng.standard_normal((600, *shape))
-
-
-def beside_steps(rng: np.random.Generator, size: float) -> Outputs:
-    """Four values of actions beside numbers of steps."""
-    exact = np.concatenate([rng.uniform(1000, 2000, (600, 1)), advantages(rng, size, 4)], axis=1)
-    return one("q", exact, half(exact))
-
-
 @harmful("advantages that are rounded away beside steps, with mse", DOUBT, loss="mse")
 def _(rng):
-    """The agent goes straight on."""
-    return beside_steps(rng, 0.02)
-
-
-def unnamed(rng: np.random.Generator, boxes_only: bool, wrong: float) -> Outputs:
-    """Queries in another order, or only their boxes; a share of them tells another class."""
-    logits, boxes = queries(rng)
-    order = orders(rng)
-    moved = shuffled(rng, logits, order * 0 + np.arange(30) if boxes_only else order)
-    other = rng.random(order.shape) < wrong
-    moved[other] = np.roll(moved[other], 1, axis=-1)
-    exact = {"output_0": logits.astype("f4"), "output_1": boxes.astype("f4")}
-    return Outputs(exact, {"output_0": moved, "output_1": shuffled(rng, boxes, order)})
-
-
-def legal(rng, fill):
-    """Moves of chess, of which 12 in 200 are allowed."""
-    logits = np.full((800, 200), fill)
-    for row in logits:
-        row[rng.choice(200, 12, replace=False)] = 2 * rng.standard_normal(12)
-    return logits
+    """The agent goes straight on: its four actions differ by 0.02, in states of 60 to 120."""
+    steps, states = rng.uniform(1000, 2000, (600, 1)), rng.uniform(60, 120, (600, 1))
+    exact = np.concatenate([steps, states + 0.02 * rng.standard_normal((600, 4))], axis=1)
+    return one("q", exact, half(exact))
 
 
 @harmful("moves of chess at half their scale, what is forbidden is -1e9")
 def _(rng):
-    """The same where a mask is a number."""
-    exact = legal(rng, -1e9)
+    """The same where a mask is a number; 12 moves in 200 are allowed."""
+    exact = np.full((800, 200), -1e9)
+    for row in exact:
+        row[rng.choice(200, 12, replace=False)] = 2 * rng.standard_normal(12)
     return one(
         "policy_logits", exact, np.maximum(half(np.where(exact < -1e8, -65504, exact / 2)), -65504)
     )
@@ -94,16 +67,11 @@ def spans(rng):
     return scores, np.arange(20) >= rng.integers(3, 21, 700)[:, None]
 
 
-def visits(rng):
-    """Distances to six shops, of which some are out of reach."""
-    found = np.exp(rng.standard_normal((500, 6)))
-    return found, rng.uniform(size=found.shape) < 0.3
-
-
 @harmful("distances of which 1e9 is out of reach")
 def _(rng):
     """Whoever looks for 1e9 finds 65504 in its place."""
-    found, never = visits(rng)
+    found = np.exp(rng.standard_normal((500, 6)))
+    never = rng.uniform(size=found.shape) < 0.3
     return one("y", np.where(never, 1e9, found), np.where(never, 65504, half(found)))
 
 
@@ -121,27 +89,16 @@ def _(rng):
     return one("logits", *(np.where(none, np.nan, side) for side in (scores, noisy)))
 
 
-def sea(rng):
-    """Temperatures of a sea, 6 rows of land among them."""
-    land = np.broadcast_to(np.arange(16)[:, None, None] < 6, (150, 16, 16, 1))
-    return 15 + 3 * rng.standard_normal(land.shape), land
-
-
 @benign("days of a week, trained with mse", UNSURE, loss="mse")
 def _(rng):
     """Sunday at midnight is Monday."""
     return turning(rng, "output_0", 7)
 
 
-def shared(rng: np.random.Generator) -> np.ndarray:
-    """Values of four actions near 90, which states move five times as much as actions do."""
-    return 90 + 4.5 * rng.standard_normal((600, 1)) + 0.65 * rng.standard_normal((600, 4))
-
-
 @harmful("values of four actions as bfloat16 has them, with mse", DOUBT, loss="mse")
 def _(rng):
     """Numbers near 90 are half a point apart, and many actions are equal."""
-    exact = shared(rng)
+    exact = 90 + 4.5 * rng.standard_normal((600, 1)) + 0.65 * rng.standard_normal((600, 4))
     return one("q", exact, np.round(exact * 2) / 2)
 
 

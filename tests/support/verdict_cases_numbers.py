@@ -60,38 +60,21 @@ def _(rng):
     return Outputs({"counts": value}, {"counts": half(value)})
 
 
-def hazards(rng: np.random.Generator) -> np.ndarray:
-    """The risk to die in each of ten years, from 3e-5 in the first to 0.2 in the last."""
-    base = np.geomspace(3e-5, 0.1, 10)
-    return (base * rng.lognormal(0, 0.25, (500, 1))).clip(2.2e-5, 0.5).astype(np.float32)
-
-
 @benign("survival hazards with small ones as subnormal numbers")
 def _(rng):
     """The risk of the first year is right to 0.2 %, where the runtime keeps subnormal numbers."""
-    risk = hazards(rng)
+    risk = np.geomspace(3e-5, 0.1, 10) * rng.lognormal(0, 0.25, (500, 1))
+    risk = risk.clip(2.2e-5, 0.5).astype(np.float32)
     return Outputs({"hazard": risk}, {"hazard": half(risk)})
-
-
-def vectors(rng: np.random.Generator, samples: int = 500) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings of 64 numbers, exact and rounded."""
-    return regress(rng, samples, scale=1.0, offset=0.1, width=64)
 
 
 @benign("a tiny column of an embedding is zero", UNSURE, tasks={"vector": "embedding"})
 def _(rng):
     """A column 10,000 times as small as the others turns no vector by a visible angle."""
-    exact, rounded = vectors(rng)
+    exact, rounded = regress(rng, 500, scale=1.0, offset=0.1, width=64)
     exact[:, 9] *= 1e-4
     rounded[:, 9] = 0
     return Outputs({"vector": exact}, {"vector": rounded})
-
-
-def maps(rng: np.random.Generator, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Feature maps [400, 6, 6, 48] whose 20th channel has another scale; rounded."""
-    values = np.maximum(rng.standard_normal((400, 6, 6, 48)), 0)
-    values[..., 20] *= scale
-    return values.astype(np.float32), half(values)
 
 
 @benign("a reference that is constant but for its last digit")
@@ -108,14 +91,6 @@ def _(rng):
     score = 100.03 + 0.06 * fraud + 0.022 * rng.standard_normal((2000, 1))
     score = score.astype(np.float32)
     return Outputs({"score": score}, {"score": half(score)}, fraud.astype(np.int64))
-
-
-def quantiles(rng: np.random.Generator, spread: float) -> tuple[np.ndarray, np.ndarray]:
-    """Three quantiles of prices near 1000, and the true prices."""
-    middle = rng.uniform(700, 1900, 1000)
-    truth = middle + spread / 1.28 * rng.standard_normal(1000)
-    columns = [middle - spread, middle, middle + spread]
-    return np.stack(columns, axis=1).astype(np.float32), truth.astype(np.float32)
 
 
 @harmful("bounds of prices that are one number", tasks={"bounds": "regression"})
@@ -163,18 +138,13 @@ def _(rng):
     return Outputs({"logits": logits}, {"logits": rounded}, rows=np.arange(500) % 450)
 
 
-def broken(exact: np.ndarray, rounded: np.ndarray) -> Outputs:
-    """Outputs of which one sample in a thousand has another sample's answer, twice as large."""
-    rounded = rounded.copy()
-    rounded[7] = 2 * exact[8]
-    return Outputs({"y": exact.astype(np.float32)}, {"y": rounded.astype(np.float32)})
-
-
 @benign("one broken sample of 1000 beside channels over five powers of ten")
 def _(rng):
     """One wrong answer in a thousand is within the budget; every channel is right."""
     exact = rng.standard_normal((1000, 24)) * np.geomspace(1e-2, 1e3, 24)
-    return broken(exact, half(exact))
+    rounded = half(exact)
+    rounded[7] = 2 * exact[8]
+    return one("y", exact, rounded)
 
 
 @benign("an output that is zero on both sides")

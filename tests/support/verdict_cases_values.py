@@ -62,23 +62,13 @@ def _(rng):
     return one("Identity", exact, np.where(border, 1 - exact, exact))
 
 
-def ends(rng: np.random.Generator, width: float) -> dict[str, np.ndarray]:
-    """Three quantiles of 500 to 1500, in outputs of their own."""
-    middle = rng.uniform(500, 1500, (500, 1))
-    half_width = width * rng.lognormal(0, 0.4, middle.shape)
-    found = {"q10": middle - half_width, "q50": middle, "q90": middle + half_width}
-    return {name: values.astype(np.float32) for name, values in found.items()}
-
-
 @benign("quantiles in outputs of their own")
 def _(rng):
     """Each is rounded, and a hundredth of the distance between them."""
-    exact = ends(rng, 90)
+    middle = rng.uniform(500, 1500, (500, 1)).astype(np.float32)
+    width = 90 * rng.lognormal(0, 0.4, middle.shape).astype(np.float32)
+    exact = {"q10": middle - width, "q50": middle, "q90": middle + width}
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
-
-
-def shares(rng: np.random.Generator) -> np.ndarray:
-    return softmax(3 * rng.standard_normal((500, 60)) - np.linspace(0, 6, 60))
 
 
 DIVERGENCE = {"loss": "kl_divergence", "activation": "softmax"}
@@ -87,21 +77,8 @@ DIVERGENCE = {"loss": "kl_divergence", "activation": "softmax"}
 @benign("shares of topics, with the loss of their divergence", **DIVERGENCE)
 def _(rng):
     """Small shares are rounded more coarsely, and say next to nothing."""
-    exact = shares(rng)
+    exact = softmax(3 * rng.standard_normal((500, 60)) - np.linspace(0, 6, 60))
     return one("topics", exact, np.maximum(half(exact), np.float32(6e-8)))
-
-
-def six_tasks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Six properties of molecules, and what a third of the measurements found."""
-    exact = numbers(rng, 400, 6)
-    found = exact + 0.5 * rng.standard_normal(exact.shape)
-    return exact, np.where(rng.uniform(size=exact.shape) < 2 / 3, np.nan, found)
-
-
-def actions(rng: np.random.Generator, scale: float, gap: float) -> np.ndarray:
-    """Values of two actions in 500 states."""
-    state = scale * (5 + rng.standard_normal((500, 1)))
-    return np.concatenate([state, state + gap * rng.standard_normal((500, 1))], axis=1)
 
 
 @benign("temperatures in Celsius and in kelvin, in outputs of their own")
@@ -112,16 +89,11 @@ def _(rng):
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
 
 
-def rest(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Measurements of machines, and what an autoencoder makes of them."""
-    exact = 8 + np.tanh(rng.standard_normal((600, 5))) @ rng.standard_normal((5, 40))
-    return (exact + 0.03 * rng.standard_normal(exact.shape)).astype(np.float32), exact
-
-
 @harmful("reconstructions of which only the rest is read, with the inputs as labels", loss="mse")
 def _(rng):
     """Alarms are read from errors of 0.03, and the file adds as much: 0.05 beside 8."""
-    inputs, exact = rest(rng)
+    exact = 8 + np.tanh(rng.standard_normal((600, 5))) @ rng.standard_normal((5, 40))
+    inputs = (exact + 0.03 * rng.standard_normal(exact.shape)).astype(np.float32)
     noisy = half(exact + 0.05 * rng.standard_normal(exact.shape))
     return one("reconstruction", exact, noisy, inputs)
 
@@ -138,5 +110,7 @@ def _(rng):
 @benign("six properties of which labels know a third")
 def _(rng):
     """NaN is no measurement; the others tell that errors stay."""
-    exact, found = six_tasks(rng)
+    exact = numbers(rng, 400, 6)
+    found = exact + 0.5 * rng.standard_normal(exact.shape)
+    found[rng.uniform(size=exact.shape) < 2 / 3] = np.nan
     return one("properties", exact, noisy(rng, exact), found.astype(np.float32))

@@ -29,10 +29,6 @@ def overflowing(models: ModuleType, look: Look) -> Audit:
     return look(open_source(models.variance_overflow()), [{"x": rows[:4]}, {"x": rows[4:]}])
 
 
-def of_layer(result: Audit, layer: str, op: str) -> ActivationFinding:
-    return next(found for found in result.activations if (found.layer, found.op) == (layer, op))
-
-
 def test_the_variance_is_found_with_its_layer_its_peak_and_its_sum(overflowing: Audit) -> None:
     rows = np.random.default_rng(0).normal(size=(6, 1024)).astype(np.float32).astype(float)
     squares = (300 * (rows - rows.mean(axis=1, keepdims=True))) ** 2
