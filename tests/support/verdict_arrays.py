@@ -106,7 +106,7 @@ def hints_of(case: Case, names: list[str]) -> dict[str, OutputHint]:
         for each in last
     ]
     losses = {name: by_output(case.loss, name) for name in names}
-    return traced_hints(names, SimpleNamespace(outputs=tensors), lambda: losses)
+    return traced_hints(names, SimpleNamespace(outputs=tensors), losses)
 
 
 def _specs(outputs: Outputs, tables: Mapping[str, Table]) -> list[TensorSpec]:

@@ -270,7 +270,7 @@ def _stepped(table: Table, axis: int, gap: int = 1) -> Table:
 def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
     """Neighbouring places of a sample compared with one another, by column: the worst axis."""
     found = []
-    for axis in range(-len(tables[0].shape), 0):
+    for axis in range(-min(len(table.shape) for table in tables), 0):
         if axis == -1 and max(len(table.columns) for table in tables) <= FEW_COLUMNS:
             continue
         stepped = [_stepped(table, axis) for table in tables]
