@@ -91,8 +91,7 @@ def of_any_length(tables: Mapping[str, Table]) -> bool:
 
 def by_output(fact: Any, name: str) -> Any:
     """A fact of an output, such as its loss, where a case may tell one for all."""
-    by_name = isinstance(fact, Mapping) and "class_name" not in fact
-    return fact.get(name) if by_name else fact
+    return fact.get(name) if isinstance(fact, Mapping) else fact
 
 
 def hints_of(case: Case, names: list[str]) -> dict[str, OutputHint]:

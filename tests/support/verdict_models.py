@@ -111,22 +111,13 @@ def _keras_model(case: Case, tables: Mapping[str, Table]) -> Any:
     model = keras.Model(sample, heads if len(heads) > 1 else next(iter(heads.values())))
     loss = case.loss
     if len(heads) > 1:
-        loss = {name: _loss(by_output(loss, name)) for name in heads}
-    model.compile(loss=_loss(loss))
+        loss = {name: by_output(loss, name) for name in heads}
+    model.compile(loss=loss)
     return model
 
 
 def _constant(values: np.ndarray) -> Any:
     return lambda shape, dtype=None: values.astype(np.float32).reshape(shape)
-
-
-def _loss(loss: Any) -> Any:
-    """A loss of Keras; one with settings is given as its class name and these."""
-    import keras
-
-    if isinstance(loss, Mapping) and set(loss) == {"class_name", "config"}:
-        return keras.losses.get(dict(loss))
-    return loss
 
 
 def _clipped(values: np.ndarray) -> np.ndarray:
