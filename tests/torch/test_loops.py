@@ -29,6 +29,13 @@ def test_the_sample_trains(capsys):
     assert "loss scale 32768, 0 steps skipped" in shown
 
 
+def test_the_sample_times_its_step_beside_amp(capsys):
+    runpy.run_path(str(ROOT / "samples" / "torch_profile.py"), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert "mixed_float16" in shown
+    assert float(shown.rpartition("GradScaler: ")[2].removesuffix(" ms\n")) > 0
+
+
 @pytest.mark.parametrize(
     ("policy", "stored"), [("mixed_float16", torch.float32), ("float64", torch.float64)]
 )
