@@ -359,7 +359,7 @@ def _broadcast_sums() -> Iterator[None]:
     def add(x1: Tensor, x2: Tensor) -> Tensor:
         import tensorflow as tf
 
-        if not (tf.is_tensor(x1) and tf.is_tensor(x2)) or x2.shape.rank in (None, 0, 1):
+        if not (tf.is_tensor(x1) and tf.is_tensor(x2)) or _adds_alike(x1, x2):
             return keras_add(x1, x2)
         dtype = numpy.dtypes.result_type(x1.dtype, x2.dtype)
         return tf.add(tf.cast(x1, dtype), tf.cast(x2, dtype))
@@ -369,3 +369,15 @@ def _broadcast_sums() -> Iterator[None]:
         yield
     finally:
         numpy.add = keras_add
+
+
+def _adds_alike(x1: Tensor, x2: Tensor) -> bool:
+    """Whether Keras adds x2 along the axis that NumPy adds it along."""
+    if None in (x1.shape.rank, x2.shape.rank):
+        return True
+    # Counted from the end, as broadcasting does.
+    long = [place - x2.shape.rank for place, size in enumerate(x2.shape) if size != 1]
+    if len(long) != 1:
+        return True
+    first = long == [1 - x1.shape.rank] and x1.shape[-1] != x2.shape[long[0]]
+    return first or long == [-1]
