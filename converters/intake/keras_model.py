@@ -379,5 +379,6 @@ def _adds_alike(x1: Tensor, x2: Tensor) -> bool:
     long = [place - x2.shape.rank for place, size in enumerate(x2.shape) if size != 1]
     if len(long) != 1:
         return True
-    first = long == [1 - x1.shape.rank] and x1.shape[-1] != x2.shape[long[0]]
-    return first or long == [-1]
+    if x1.shape[-1] == x2.shape[long[0]]:
+        return long == [-1]
+    return long == [1 - x1.shape.rank]
