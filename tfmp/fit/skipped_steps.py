@@ -47,16 +47,16 @@ def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
         before = before.instead_of
         _put(model, before)
     step = model.train_step
-
-    runs: dict[int, Callable[..., Any]] = {}
+    run: Callable[..., Any] | None = None
+    optimizer: keras.optimizers.Optimizer | None = None
 
     def train_step(*arguments: TensorTree) -> Any:
+        nonlocal run, optimizer
         # Again for another optimizer: a `fit` may be interrupted, and the model reverted.
-        key = id(model.optimizer)
-        if key not in runs:
-            runs.clear()
-            runs[key] = _guarded(model, step) if scaled_optimizers(model) else step
-        return runs[key](*arguments)
+        if run is None or model.optimizer is not optimizer:
+            optimizer = model.optimizer
+            run = _guarded(model, step) if scaled_optimizers(model) else step
+        return run(*arguments)
 
     train_step.instead_of = before  # type: ignore[attr-defined]
 
@@ -85,25 +85,25 @@ class _StepInPython:
     def __init__(self, model: keras.Model, step: Callable[..., Any]) -> None:
         self._model, self._step = model, step
         self._optimizers = scaled_optimizers(model)
-        self._kept: list[keras.Variable] | None = None
+        self._watched: list[keras.Variable] | None = None
         self._empty: list[keras.Variable] = []
 
     def __call__(self, batch: TensorTree) -> Any:
         model = self._model
-        if self._kept is None:
+        if self._watched is None:
             _build_metrics(model, batch)
-            self._kept = [*_layers_states(model), *_metrics_variables(model)]
+            self._watched = [*_layers_states(model), *_metrics_variables(model)]
         for variable in self._empty:
             variable.assign(ops.zeros_like(variable))
         self._empty = []
-        before = _values(self._kept)
+        before = _values(self._watched)
         for optimizer in self._optimizers:
             optimizer.was_skipped = False
         logs = self._step(batch)
         if not any(optimizer.was_skipped for optimizer in self._optimizers):
             return logs
-        kept = _kept(True, model, before, _values(self._kept))
-        for variable in self._kept:
+        kept = _kept(True, model, before, _values(self._watched))
+        for variable in self._watched:
             variable.assign(ops.cast(kept[id(variable)], variable.dtype))
         means = _means(model)
         empty = [mean for mean in means if not bool(ops.isfinite(kept[id(mean.total)]))]

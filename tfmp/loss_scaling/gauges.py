@@ -103,8 +103,8 @@ def is_due(iterations: Tensor, every: int, first: int) -> Tensor:
         every: steps between measurements.
         first: the iterations before the first measured step.
     """
-    since = iterations - ops.cast(first, iterations.dtype) if first else iterations
-    return ops.mod(since, ops.cast(every, iterations.dtype)) < 2
+    # Operators with Python's numbers: those of Keras would copy each to the device on every step.
+    return (iterations - first) % every < 2
 
 
 def measure(

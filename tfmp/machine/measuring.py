@@ -13,14 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.watched import forget_peak, own_memory
-
-if TYPE_CHECKING:
-    pass
 
 # Where a number of bytes comes from.
 DEVICE_MEMORY = "device memory"  # handed out by the backend's allocator on the accelerator

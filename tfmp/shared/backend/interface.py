@@ -238,6 +238,7 @@ class Backend(ABC):
         """The row of a tensor that one of its stored values, or rows of them, belongs to."""
         return place
 
+    @abstractmethod
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
     ) -> None:
@@ -245,7 +246,6 @@ class Backend(ABC):
 
         Where the last one is a call of a whole function, that function's operations follow.
         """
-        raise NotImplementedError
 
     @staticmethod
     def user_frame() -> str | None:
@@ -262,11 +262,9 @@ class Backend(ABC):
 
         return ops.stop_gradient(variable)
 
+    @abstractmethod
     def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
         """The values of variables on the host, in one transfer."""
-        from keras import ops
-
-        return [ops.convert_to_numpy(variable.value) for variable in variables]
 
     def give_dtype(self, variable: Variable, dtype: str) -> None:
         """Rounds a variable's values to a dtype that it has from now on, in place.
@@ -376,32 +374,32 @@ class Backend(ABC):
     def devices(self) -> list[DeviceFacts]:
         """The devices that the process may use."""
 
-    def tf32(self) -> bool | None:
-        """Whether float32 products may run as TF32; None if the backend cannot say."""
-        return None
+    @abstractmethod
+    def tf32(self) -> bool:
+        """Whether float32 products may run as TF32."""
 
+    @abstractmethod
     def tf32_switched(self, on: bool) -> AbstractContextManager[object]:
         """A block in which float32 products may run as TF32, or may not."""
-        return nullcontext()
 
+    @abstractmethod
     def synchronize(self, values: TensorTree = None) -> None:
         """Waits until the devices have done their work.
 
         Args:
             values: the last results of that work, for backends that wait for values only.
         """
-        return
 
+    @abstractmethod
     def meter(self) -> tuple[Callable[[], int], Callable[[], int]] | None:
         """Functions for the accelerator's bytes in use now, and at their highest since this call.
 
         None without an accelerator that counts them.
         """
-        return None
 
+    @abstractmethod
     def memory_left(self) -> int | None:
         """Bytes that the allocator of the first card may still hand out; None if it cannot say."""
-        return None
 
     def pools_memory(self) -> bool:
         """Whether the CPU's allocator keeps freed memory, so that only its growth shows."""
@@ -436,9 +434,9 @@ class Backend(ABC):
         """Variables with which another process computes alike."""
         return {"KERAS_BACKEND": self.name}
 
+    @abstractmethod
     def profiler(self, folder: Path) -> AbstractContextManager[object]:
-        """A block that leaves a trace for XProf in a folder, where the backend writes such."""
-        return nullcontext()
+        """A block that leaves the trace of the backend's profiler in a folder."""
 
     def built_for(self) -> Mapping[str, Any]:
         """What TensorFlow, or the backend, says of its build; nothing where it is not installed.

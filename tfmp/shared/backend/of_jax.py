@@ -101,7 +101,7 @@ class Jax(Backend):
             for one in jax.local_devices()
         ]
 
-    def tf32(self) -> bool | None:
+    def tf32(self) -> bool:
         precision = jax.config.jax_default_matmul_precision
         return precision not in ("float32", "highest", "F32_F32_F32")
 

@@ -137,7 +137,7 @@ class Torch(Backend):
         if not values:
             return None
         largest = torch._foreach_norm(list(values), float("inf"))
-        return torch.stack([one.float() for one in largest]).isfinite().all()
+        return torch.stack(largest).isfinite().all()
 
     def divided(self, gradients: Sequence[Tensor], by: Tensor) -> list[Tensor]:
         if gradients and all(one.dtype == torch.float32 and not one.is_sparse for one in gradients):
