@@ -70,7 +70,7 @@ class Origin:
             name=path.stem if path else model.name,
             format="keras",
             path=path,
-            sha256=path_sha256(path) if path else weights_sha256(model.variables),
+            sha256=path_sha256(path) if path else weights_sha256(model.weights),
             size_bytes=path_size(path) if path else None,
             notes=tuple(notes),
         )
@@ -403,11 +403,11 @@ def path_sha256(path: Path) -> str:
 
 
 def weights_sha256(variables: Iterable[Variable]) -> str:
-    """SHA-256 of the names and values of a live model's weights."""
+    """SHA-256 of the shapes and values of a live model's weights; a process numbers their names."""
     digest = hashlib.sha256()
-    for variable in variables:
-        digest.update(getattr(variable, "path", variable.name).encode())
-        digest.update(_values(variable).reshape(-1).view(np.uint8).data)
+    for values in map(_values, variables):
+        digest.update(f"{values.dtype}{values.shape}".encode())
+        digest.update(values.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
