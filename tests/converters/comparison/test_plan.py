@@ -36,3 +36,5 @@ def test_tasks_and_metrics_are_read_once() -> None:
         Plan.of(tasks={"y": "boxes"})
     with pytest.raises(InputError, match="'mAP' cannot be read"):
         Plan.of(metric="mAP")
+    with pytest.raises(InputError, match="sizes: expected the shape of each input"):
+        Plan.of(sizes={"x": ()})

@@ -132,11 +132,6 @@ class TestNonfinite:
         assert found.saturated == 1
 
 
-class TestCollapsed:
-    def test_zeros(self) -> None:
-        assert drift([[1.0, 2.0]], [[0.0, -0.0]]).collapsed
-
-
 class TestDecisions:
     def test_argmax_flips(self) -> None:
         found = drift([[3, 1], [1, 3], [2, 1]], [[1, 3], [1, 3], [2, 1]], task=CLASSES)

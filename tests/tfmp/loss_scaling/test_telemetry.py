@@ -18,6 +18,7 @@ from tfmp.loss_scaling.telemetry import (
     StepCounters,
     TelemetryLog,
     read_counters,
+    read_model_counters,
 )
 
 
@@ -78,9 +79,9 @@ def test_only_a_kernel_that_is_not_nearest_to_the_loss_leaves_the_loss_unsuspect
 
 
 def test_an_optimizer_that_was_never_built_has_counted_nothing():
-    counters = read_counters(LossScaleOptimizer(keras.optimizers.SGD(), 64.0))
-    assert (counters.loss_scale, counters.steps, counters.offenders) == (64.0, 0, ())
-    assert counters.loss_was_scaled is None
+    one = read_counters(LossScaleOptimizer(keras.optimizers.SGD(), 64.0))
+    assert (one.loss_scale, one.steps, one.offenders, one.loss_was_scaled) == (64.0, 0, (), None)
+    assert read_model_counters(keras.Sequential()) is None
 
 
 def test_counters_need_one_transfer(monkeypatch):

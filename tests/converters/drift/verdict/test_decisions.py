@@ -43,6 +43,8 @@ class TestRate:
         found = check("flip_rate", drift(scores(TOKENS), scores(changed)))
         assert found.verdict is Verdict.FAIL
         assert "640 of 12,800 decisions change (5.00%, on 20 of 400 samples)" in found.text
+        same = check("flip_rate", drift(*[scores(TOKENS[:, 0])] * 2))
+        assert "0 of 400 samples flip; the true rate" in same.text
 
     def test_a_token_here_and_there(self):
         changed = TOKENS.copy()

@@ -157,7 +157,7 @@ class TestSoundness:
 
     def test_collapsed(self) -> None:
         accumulator = OutputAccumulator("y")
-        accumulator.update(1 + np.arange(60.0)[:, None] * 1e-2, np.zeros((60, 1)))
+        accumulator.update(1 + np.arange(60.0)[:, None] * 1e-2, -np.zeros((60, 1)))
         found = judge([accumulator.result()])
         assert found.verdict is Verdict.FAIL
         assert "answers 0 to every sample" in found.reasons[0]
