@@ -76,9 +76,10 @@ class Torch(Backend):
     def costs(
         self, function: Callable[..., TensorTree], arguments: TensorTree
     ) -> list[OperationCost]:
-        with _Counted() as counted:
+        found: list[OperationCost | None] = []
+        with _Shown(lambda *operation: found.append(_cost(*operation))):
             function(*arguments)
-        return counted.costs
+        return [cost for cost in found if cost is not None]
 
     # --- gradients ---
 
@@ -159,7 +160,18 @@ class Torch(Backend):
     def operations(
         self, function: Callable[..., TensorTree], arguments: tuple[TensorTree, ...], look: Look
     ) -> None:
-        with _Watched(look, self.user_frame), self.without_gradients():
+        ended = False
+
+        def show(operation: Any, args: tuple, kwargs: Mapping[str, Any], made: TensorTree) -> None:
+            nonlocal ended
+            if not ended:
+                # Keras computes products of 16 bits in float32 on a CPU, and rounds the result.
+                name = operation.overloadpacket.__name__.replace("_to_copy", "cast")
+                ended = look(
+                    name, tree.flatten((args, kwargs)), tree.flatten(made), self.user_frame
+                )
+
+        with _Shown(show), self.without_gradients():
             function(*arguments)
 
     # --- variables ---
@@ -285,12 +297,12 @@ def _leaves(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in tensors]
 
 
-class _Watched(TorchDispatchMode):
-    """Shows every operation that runs in its block."""
+class _Shown(TorchDispatchMode):
+    """Shows every operation that runs in its block: itself, its arguments and its results."""
 
-    def __init__(self, look: Look, where: Callable[[], str | None]) -> None:
+    def __init__(self, show: Callable[[Any, tuple, Mapping[str, Any], TensorTree], None]) -> None:
         super().__init__()
-        self._look, self._where, self._ended = look, where, False
+        self._show = show
 
     def __torch_dispatch__(
         self,
@@ -300,51 +312,33 @@ class _Watched(TorchDispatchMode):
         kwargs: Mapping[str, TensorTree] | None = None,
     ) -> TensorTree:
         results = function(*args, **(kwargs or {}))
-        if not self._ended:
-            # Keras computes products of 16 bits in float32 on a CPU, and rounds the result.
-            name = function.overloadpacket.__name__.replace("_to_copy", "cast")
-            given = tree.flatten((args, dict(kwargs or {})))
-            self._ended = self._look(name, given, tree.flatten(results), self._where)
+        self._show(function, args, dict(kwargs or {}), results)
         return results
 
 
-class _Counted(TorchDispatchMode):
-    """Counts what every operation of its block costs: on PyTorch each is a pass over memory."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.costs: list[OperationCost] = []
-
-    def __torch_dispatch__(
-        self,
-        function: Any,
-        types: object,
-        args: tuple[TensorTree, ...] = (),
-        kwargs: Mapping[str, TensorTree] | None = None,
-    ) -> TensorTree:
-        results = function(*args, **(kwargs or {}))
-        changed = [
-            value
-            for argument, value in zip(function._schema.arguments, args, strict=False)
-            if argument.alias_info is not None and argument.alias_info.is_write
-        ]
-        given = _in_memory((args, dict(kwargs or {})))
-        made, written = _in_memory((results, changed)), _in_memory(changed)
-        name = function.overloadpacket.__name__
-        is_view = not written and {place for place, _ in made} <= {place for place, _ in given}
-        if not is_view and not name.startswith(("empty", "new_empty")):
-            products = _product_flops(function.overloadpacket, args, kwargs or {}, results)
-            first = next(iter((given or made).values()))
-            self.costs.append(
-                OperationCost(
-                    name,
-                    products,
-                    backend.standardize_dtype(first.dtype),
-                    0 if products else _other_flops(function, given, made),
-                    _bytes_read(name, given, made, written) + sum(map(_bytes, made.values())),
-                )
-            )
-        return results
+def _cost(
+    function: Any, args: tuple, kwargs: Mapping[str, Any], results: TensorTree
+) -> OperationCost | None:
+    """What an operation costs: on PyTorch each is a pass over memory; None of a view."""
+    changed = [
+        value
+        for argument, value in zip(function._schema.arguments, args, strict=False)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    given = _in_memory((args, kwargs))
+    made, written = _in_memory((results, changed)), _in_memory(changed)
+    name = function.overloadpacket.__name__
+    is_view = not written and {place for place, _ in made} <= {place for place, _ in given}
+    if is_view or name.startswith(("empty", "new_empty")):
+        return None
+    products = _product_flops(function.overloadpacket, args, kwargs, results)
+    return OperationCost(
+        name,
+        products,
+        backend.standardize_dtype(next(iter((given or made).values())).dtype),
+        0 if products else _other_flops(function, given, made),
+        _bytes_read(name, given, made, written) + sum(map(_bytes, made.values())),
+    )
 
 
 def _product_flops(
