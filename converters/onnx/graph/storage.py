@@ -15,6 +15,7 @@ from tfmp.converters.onnx.graph.traversal import nodes_of
 from tfmp.converters.onnx.graph.types import (
     check_light,
     detach_weights,
+    light_proto,
     strip_inferred,
     weights_as_inputs,
 )
@@ -57,11 +58,6 @@ def open_once(model: ir.Model) -> Run:
     """
     proto, weights = detach_weights(model)
     weights_as_inputs(proto, weights)
-    return _open_light(model, proto, weights)
-
-
-def _open_light(model: ir.Model, proto: onnx.ModelProto, weights: Batch) -> Run:
-    """`open_once` with the model's `light_proto` and its weights."""
     try:
         session = cpu_session(proto.SerializeToString(), optimized=False)
     except Exception:  # ONNX Runtime's exceptions share no base class
@@ -109,16 +105,7 @@ def save_checked(
     strip_inferred(light)
     proto.graph.ClearField("value_info")
     proto.graph.value_info.extend(light.graph.value_info)
-    try:
-        loaded, its_light, its_weights = _loadable(model, light, weights)
-        _open_light(loaded, its_light, its_weights)
-    except Exception as error:
-        raise ConversionError(
-            f"ONNX Runtime cannot load the converted model ({first_line(error)}). This is "
-            "a defect of tfmp: report it with the model; `--keep-fp32` on the op named here avoids "
-            "it."
-        ) from error
-    _check_optimized(loaded, its_light)
+    _check_loads(*_loadable(model, light))
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
     belong = {file.resolve() for file in keep}
     old = [file for file in _old_weights(path) if file.resolve() not in belong]
@@ -140,38 +127,53 @@ def save_checked(
     ]
 
 
-def _loadable(
-    model: ir.Model, light: onnx.ModelProto, weights: Batch
-) -> tuple[ir.Model, onnx.ModelProto, Batch]:
-    """A model that ONNX Runtime's CPU provider has kernels for, with its light form and weights.
+def _loadable(model: ir.Model, light: onnx.ModelProto) -> tuple[ir.Model, onnx.ModelProto]:
+    """A model that ONNX Runtime's CPU provider has kernels for, with its light form.
 
     It has none for bfloat16, but the same graph in float32 shows whatever else is wrong.
     """
     if not any(is_float(value, BF16) for node in nodes_of(model.graph) for value in node.outputs):
-        return model, light, weights
+        return model, light
     wide = model.clone()
     widen(wide)
-    proto, arrays = detach_weights(wide)
-    weights_as_inputs(proto, arrays)
-    return wide, proto, arrays
+    return wide, light_proto(wide)
 
 
-def _check_optimized(model: ir.Model, light: onnx.ModelProto) -> None:
-    """Raises `ConversionError` where ONNX Runtime's optimizers fail on a model that it can load."""
-    disabled = (FAULTY_OPTIMIZER,) if fault_of(model) else ()
+def _check_loads(model: ir.Model, light: onnx.ModelProto) -> None:
+    """Raises `ConversionError` for a model that ONNX Runtime does not open, or not optimized."""
     content = light.SerializeToString()
+    disabled = (FAULTY_OPTIMIZER,) if fault_of(model) else ()
     try:
         cpu_session(content, disabled=disabled)
     except Exception as error:  # ONNX Runtime's exceptions share no base class
-        try:
-            cpu_session(content, optimized=False)
-        except Exception:  # a kernel insists on constants, which are inputs here
+        if _opens_only_with_constants(model, content):
             return
         raise ConversionError(
             f"ONNX Runtime's optimizers fail on the converted model ({first_line(error)}), so a "
             "session with default options would not open it. Fix sizes that vary with --batch or "
             "--input-shape, or convert to TFLite (`tfmp-convert tflite`)."
         ) from error
+
+
+def _opens_only_with_constants(model: ir.Model, content: bytes) -> bool:
+    """Whether a kernel insists on constants, which are inputs in a light model.
+
+    Raises:
+        ConversionError: the model does not open with them either.
+    """
+    try:
+        cpu_session(content, optimized=False)
+        return False
+    except Exception:
+        try:
+            open_session(model)
+            return True
+        except Exception as error:
+            raise ConversionError(
+                f"ONNX Runtime cannot load the converted model ({first_line(error)}). This is a "
+                "defect of tfmp: report it with the model; `--keep-fp32` on the op named here "
+                "avoids it."
+            ) from error
 
 
 def _write_beside(model: ir.Model, folder: Path, path: Path) -> str:

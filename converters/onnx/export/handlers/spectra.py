@@ -31,15 +31,18 @@ def _dft(b: Builder, pairs: str, axis: int, rank: int, **attributes: Any) -> str
 
 
 def _fitted(b: Builder, value: str, axis: int, size: int, length: int, trailing: int = 0) -> str:
-    """`value` cut or zero-padded to `length` along an axis counted from the end."""
-    if size == length:
+    """`value` cut or zero-padded to `length` along an axis counted from the end.
+
+    A size that varies (-1) is padded to more than enough, and cut.
+    """
+    if size < length:
+        rank = len(shape_of(b.graph, value))
+        pads = [0] * (2 * rank)
+        pads[rank + (axis - trailing) % rank] = length - max(size, 0)
+        value = b.op("Pad", value, b.const(pads, "int64"))
+    if 0 <= size <= length:
         return value
-    if size > length:
-        return b.slice(value, axis - trailing, 0, length)
-    rank = len(shape_of(b.graph, value))
-    pads = [0] * (2 * rank)
-    pads[rank + (axis - trailing) % rank] = length - size
-    return b.op("Pad", value, b.const(pads, "int64"))
+    return b.slice(value, axis - trailing, 0, length)
 
 
 @handler("Complex", opset=17)

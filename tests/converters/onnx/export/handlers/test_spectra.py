@@ -44,3 +44,18 @@ def test_real_transforms_of_two_axes_and_back(length):
         return tf.signal.irfft2d(terms * tf.exp(tf.complex(0.0, 0.3)), length)
 
     np.testing.assert_allclose(*run_both(there_and_back, normal(2, 10, 12)), rtol=1e-4, atol=1e-5)
+
+
+def test_a_transform_along_a_size_that_varies():
+    """As behind a dense layer and a transpose, whose sizes TensorFlow does not follow."""
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3, None), name="x")])
+    def there_and_back(x):
+        return tf.signal.irfft(tf.signal.rfft(x, [16]) * tf.complex(1.0, 0.5), [16])
+
+    source = open_source(there_and_back)
+    run = open_once(export_onnx(source))
+    for size in (12, 16, 20):
+        values = normal(2, 3, size)
+        (received,) = run([source.outputs[0].name], {"x": values})
+        np.testing.assert_allclose(received, there_and_back(values), rtol=1e-4, atol=1e-5)
