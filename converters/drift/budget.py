@@ -13,21 +13,6 @@ VIEWS = (
     *("wrong_samples", "near_end"),
 )
 
-# Limits that may differ from one output to the next.
-_PER_OUTPUT = (
-    "rel_l2",
-    "max_abs",
-    "sample_rel_l2",
-    *VIEWS,
-    "flip_rate",
-    "class_flip_rate",
-    "accuracy_drop",
-    "accuracy_ratio",
-    "error_increase",
-    "error_floor",
-    "error_added",
-)
-
 
 @dataclass(frozen=True)
 class DriftBudget:
@@ -138,6 +123,10 @@ class DriftBudget:
         for text in [texts] if isinstance(texts, str) else texts:
             budget = _with(budget, text)
         return budget
+
+
+# Limits that may be switched off, and differ from one output to the next.
+_PER_OUTPUT = tuple(item.name for item in fields(DriftBudget) if item.type == float | None)
 
 
 def _with(budget: DriftBudget, text: str) -> DriftBudget:

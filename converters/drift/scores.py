@@ -78,20 +78,6 @@ def without_masks(
     return one, other, impossible
 
 
-def without_nan(
-    reference: np.ndarray, candidate: np.ndarray, axis: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores in which those that are NaN on both sides are no better than any other one."""
-    both = np.isnan(reference) & np.isnan(candidate)
-    if not both.any() or reference.ndim < 2:
-        return reference, candidate
-    found = []
-    for values in (reference, candidate):
-        least = np.fmin.reduce(values, axis=axis, keepdims=True)
-        found.append(np.where(both, np.where(np.isnan(least), 0, least), values))
-    return found[0], found[1]
-
-
 # Values at a time that stay in the processor's caches.
 _PIECE = 2**16
 
@@ -106,23 +92,17 @@ def divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
     classes = reference.shape[-1]
     sides = [each.reshape(-1, classes) for each in (reference, candidate)]
     least = reference.dtype.type(FLOAT16.smallest_subnormal)
-    count = min(len(sides[0]), max(1, _PIECE // classes))
-    memory = np.empty((2, count, classes), np.result_type(reference, candidate, np.float32))
     found = []
-    for start in range(0, len(sides[0]), count):
-        one, other = (each[start : start + count] for each in sides)
+    step = max(1, _PIECE // classes)
+    for start in range(0, len(sides[0]), step):
+        one, other = (each[start : start + step] for each in sides)
         if (np.abs(np.einsum("rc->r", one) - 1) > ROW_SUM_TOLERANCE).any():
             return {"normalized": False}
-        floored = memory[:, : len(one)]
-        for values, out in zip((one, other), floored, strict=True):
-            np.maximum(values, least, out=out)
-        one, other = floored
-        if not np.isfinite(other.max(initial=0.0)):
-            np.copyto(other, one, where=~np.isfinite(other))
+        one = np.maximum(one, least)
+        other = np.where(np.isfinite(other), np.maximum(other, least), one)
         # In float32 a ratio near 1 is off by as much as its logarithm may be: in most pieces
         # these errors are of either sign, and cancel.
-        ratio = np.divide(one, other, out=other)
-        found.append(np.einsum("rc,rc->r", one, np.log(ratio, out=ratio)))
+        found.append(np.einsum("rc,rc->r", one, np.log(one / other)))
     rows = np.concatenate(found)
     by_sample = rows.reshape(len(reference), -1).sum(axis=1, dtype=np.float64)
     return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(rows)}

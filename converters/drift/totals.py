@@ -24,7 +24,6 @@ from tfmp.converters.drift.scores import (
     divergence,
     top_k,
     without_masks,
-    without_nan,
 )
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.tasks import AMOUNTS, IDS, YES_OR_NO, Kind, Task
@@ -213,12 +212,12 @@ def _measure_numbers(
     distances = measure_distances(one, other)
     error_sq, reference_sq = distances.error_sq, distances.reference_sq
     one, other = reference, candidate
-    if distances.fields["both_nan"]:
-        found["nan_columns"] = _nan_columns(reference, candidate, axis)
-        if kind in (None, Kind.CLASSIFICATION):
-            one, other = without_nan(reference, candidate, axis)
+    if distances.fields["both_nan"]:  # what no side has is never the best
+        both = np.isnan(reference) & np.isnan(candidate)
+        found["nan_columns"] = _nan_columns(both, axis)
+        one, other = (np.where(both, -np.inf, values) for values in (reference, candidate))
     if kind is Kind.CLASSIFICATION:
-        if found["unit"] and one.ndim > 1 and one.shape[axis] > 1:
+        if found["unit"] and reference.ndim > 1 and reference.shape[axis] > 1:
             found |= divergence(*(np.moveaxis(each, axis, -1) for each in (one, other)))
         found |= top_k(one, other)
         if not found["normalized"]:
@@ -282,11 +281,11 @@ def _without_numbers(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray
     return empty
 
 
-def _nan_columns(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Histogram:
-    """How many values of each column are NaN on both sides."""
-    if reference.ndim < 2:
+def _nan_columns(both: np.ndarray, axis: int) -> Histogram:
+    """How many values of each column are NaN on both sides, from flags of these."""
+    if both.ndim < 2:
         return ()
-    both = np.moveaxis(np.isnan(reference) & np.isnan(candidate), axis, 0)
+    both = np.moveaxis(both, axis, 0)
     return tuple(np.count_nonzero(both.reshape(len(both), -1), axis=1).tolist())
 
 

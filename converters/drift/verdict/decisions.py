@@ -41,9 +41,13 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         if budget.flip_rate is not None:
             found = [_rate(output, counted, budget, budget.flip_rate), *found]
         checks += map(_amounts, found) if _are_amounts(output, counted) else found
-    unmatched = output.totals.unmatched
-    if unmatched.changed and budget.flip_rate is not None:
-        checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
+    rows = output.totals.unmatched
+    if rows.changed and budget.flip_rate is not None:
+        # Only samples that differ were counted; the others have as many rows on average.
+        more = output.samples / rows.samples
+        made = round(rows.decisions * more), round(rows.decisions_sq * more)
+        rows = replace(rows, samples=output.samples, decisions=made[0], decisions_sq=made[1])
+        checks.append(_rate(output, rows, budget, budget.flip_rate, "row_rate"))
     return checks
 
 
@@ -70,8 +74,14 @@ def _amounts(check: Check) -> Check:
     return replace(check, verdict=Verdict.INCONCLUSIVE, text=text)
 
 
-def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
-    """Whether more decisions change than the budget allows.
+def _rate(
+    output: OutputDrift,
+    counted: Decisions,
+    budget: DriftBudget,
+    limit: float,
+    name: str = "flip_rate",
+) -> Check:
+    """Whether more decisions change, or more rows are on one side only, than the budget allows.
 
     Of ties, which no rounding could keep, only those that were seen count, and for a PASS alone.
     """
@@ -80,7 +90,9 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     lower, without = firm.bounds(confidence, repeated)
     upper = counted.bounds(confidence, repeated)[1]
     verdict = against(lower, upper, limit)
-    single = counted.decisions == counted.samples and output.decision != BOXES
+    rows = name == "row_rate"
+    noun = "rows" if rows else _noun(output)
+    single = counted.decisions == counted.samples and output.decision != BOXES and not rows
     where = f"output {output.name!r}"
     if single:
         what = "differ" if output.decision == EQUALITY else "flip"
@@ -88,7 +100,8 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
         text += f" ({round(counted.samples / repeated):,} are distinct)" if repeated > 1 else ""
     else:
         text = (
-            f"{where}: {counted.changed:,} of {counted.decisions:,} {_noun(output)} change "
+            f"{where}: {counted.changed:,} of {counted.decisions:,} {noun} "
+            f"{'are on one side only' if rows else 'change'} "
             f"({rate:.2%}, on {counted.changed_samples:,} of {counted.samples:,} samples)"
         )
     ties = counted.changed - counted.firm
@@ -103,10 +116,10 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
         text += ". Only ties take it over the budget, which no rounding could keep"
         text += _allowed(output, upper)
     elif verdict is Verdict.INCONCLUSIVE:
-        text += "" if single else f". The {_noun(output)} of a sample count together"
+        text += "" if single else f". The {noun} of a sample count together"
         text += _advice(counted, repeated, budget, limit)
     p = firm.p_over(limit, repeated)
-    return Check("flip_rate", output.name, rate, lower, upper, limit, verdict, text, p)
+    return Check(name, output.name, rate, lower, upper, limit, verdict, text, p)
 
 
 # Labels, or another limit, decide about ties up to this rate.
@@ -219,23 +232,3 @@ def _class_tests(counted: Decisions, repeated: float) -> Iterator[_ClassTest]:
             if samples:
                 rate = changed / MILLION / samples
                 yield _ClassTest(name, role, samples, decisions, rate, samples / repeated)
-
-
-def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
-    """Whether rows are missing or new, in outputs whose length depends on the data."""
-    # Only samples that differ were counted; the others have as many rows on average.
-    more, repeated = output.samples / counted.samples, output.totals.rows.repeated
-    rows = replace(
-        counted,
-        decisions=round(counted.decisions * more),
-        decisions_sq=round(counted.decisions_sq * more),
-    )
-    lower, upper = rows.bounds(budget.confidence, repeated)
-    verdict = against(lower, upper, limit)
-    text = (
-        f"output {output.name!r}: {counted.changed:,} rows exist on one side only (on "
-        f"{counted.changed_samples:,} of {output.samples:,} samples); the true rate is at "
-        f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
-    )
-    p = rows.p_over(limit, repeated)
-    return Check("row_rate", output.name, rows.rate, lower, upper, limit, verdict, text, p)

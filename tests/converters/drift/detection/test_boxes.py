@@ -121,9 +121,7 @@ def test_rows_that_are_known_by_their_values():
     assert not are_boxes(ENDED[0])
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [(0, 60), (4, 1.5), (4, np.nan), (5, 0.5)], ids=str
-)
+@pytest.mark.parametrize(("column", "value"), [(0, 60), (4, 1.5), (4, np.nan), (5, 0.5)], ids=str)
 def test_rows_that_are_something_else(column, value):
     other = ENDED.copy()
     other[0, 0, column] = value
