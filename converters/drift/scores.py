@@ -98,11 +98,14 @@ def divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
         one, other = (each[start : start + step] for each in sides)
         if (np.abs(np.einsum("rc->r", one) - 1) > ROW_SUM_TOLERANCE).any():
             return {"normalized": False}
-        one = np.maximum(one, least)
-        other = np.where(np.isfinite(other), np.maximum(other, least), one)
+        one, other = np.maximum(one, least), np.maximum(other, least)
+        if not np.isfinite(other.max(initial=0.0)):
+            other = np.where(np.isfinite(other), other, one)
         # In float32 a ratio near 1 is off by as much as its logarithm may be: in most pieces
         # these errors are of either sign, and cancel.
-        found.append(np.einsum("rc,rc->r", one, np.log(one / other)))
+        found.append(
+            np.einsum("rc,rc->r", one, np.log(np.divide(one, other, out=other), out=other))
+        )
     rows = np.concatenate(found)
     by_sample = rows.reshape(len(reference), -1).sum(axis=1, dtype=np.float64)
     return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(rows)}
