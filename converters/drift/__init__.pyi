@@ -1,5 +1,9 @@
 from .budget import DriftBudget as DriftBudget
-from .classes import MILLION as MILLION, MOST_CLASSES as MOST_CLASSES
+from .classes import (
+    MILLION as MILLION,
+    MOST_CLASSES as MOST_CLASSES,
+    ClassTable as ClassTable,
+)
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfmp.converters.drift.labels.counts import REFERENCE, REFERENCE_RIGHT, TRUE
 from tfmp.converters.drift.labels.drift import LabelDrift
 from tfmp.converters.drift.labels.errors import ROOT_MEAN_SQUARE_ERROR
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.labels.reading import CUSTOM, MULTI_LABEL, REGRESSION
 from tfmp.converters.drift.labels.scores import ROC_AUC
+from tfmp.converters.drift.labels.totals import REFERENCE, REFERENCE_RIGHT, TRUE
 
 # Fewer samples are met by chance too often.
 _FEWEST = 30
@@ -68,7 +68,7 @@ def _unrelated(label: LabelDrift) -> str | None:
 
     See Fleiss, Cohen and Everitt 1969, "Large sample standard errors of kappa and weighted kappa".
     """
-    counts = label.answers.counts.table.sum(axis=1) if label.answers else np.zeros((0, 5), int)
+    counts = label.answers.table.sum(axis=1) if label.answers else np.zeros((0, 5), int)
     values = counts[:, TRUE].sum()
     if not values:
         return None

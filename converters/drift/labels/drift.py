@@ -115,8 +115,7 @@ def with_metrics(label: LabelDrift) -> LabelDrift:
     first = accuracy(answers, totals.samples)
     if label.kind == BINARY:
         return _with(label, [first, auc(totals.scores)])
-    counted = by_class(answers.counts, len(answers.rows), not answers.single)
-    return _with(label, [first, top_5(answers), *counted])
+    return _with(label, [first, top_5(answers), *by_class(answers)])
 
 
 def _own(label: LabelDrift) -> Metric:

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from tfmp.converters.drift.labels.counts import GROUPS
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import CANDIDATE, LABELS, REFERENCE, Arrays, Kept, Table
 from tfmp.converters.drift.labels.metric import Metric, jackknife, metric, worse
+from tfmp.converters.drift.labels.totals import GROUPS
 from tfmp.converters.shared.errors import InputError
 
 

@@ -6,17 +6,16 @@ from collections.abc import Callable
 import numpy as np
 
 from tfmp.converters.drift import Sketch
-from tfmp.converters.drift.labels.counts import (
+from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
+from tfmp.converters.drift.labels.totals import (
     CANDIDATE,
     CANDIDATE_RIGHT,
     GROUPS,
     REFERENCE,
     REFERENCE_RIGHT,
     TRUE,
-    Counts,
+    Answers,
 )
-from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
-from tfmp.converters.drift.labels.totals import Answers
 
 ACCURACY = "accuracy"
 TOP_5 = "top-5 accuracy"
@@ -83,7 +82,7 @@ def top_5(found: Answers) -> Metric | None:
     )
 
 
-def by_class(counts: Counts, samples: int, dense: bool) -> list[Metric]:
+def by_class(found: Answers) -> list[Metric]:
     """Macro F1, and the mean IoU of dense answers, over the classes that the labels hold.
 
     Their jackknife leaves out one of 64 groups of samples at a time. Groups follow from the
@@ -92,17 +91,13 @@ def by_class(counts: Counts, samples: int, dense: bool) -> list[Metric]:
     A jackknife sees no uncertainty in a class of two samples that are both lost. Classes in fewer
     than 30 groups add the variance of a rate among as many groups, two successes and two failures
     added (Agresti and Coull 1998).
-
-    Args:
-        counts: answers by class and group.
-        samples: number of distinct samples.
-        dense: whether a sample has many answers.
     """
-    table = counts.table[(counts.table[:, :, TRUE] > 0).any(axis=1)]
+    table, samples = found.table, len(found.rows)
+    table = table[(table[:, :, TRUE] > 0).any(axis=1)]
     if not len(table):
         return []
-    found = [_by_class(MACRO_F1, _f1, table, samples)]
-    return [_by_class(MEAN_IOU, _iou, table, samples), *found] if dense else found
+    f1 = _by_class(MACRO_F1, _f1, table, samples)
+    return [f1] if found.single else [_by_class(MEAN_IOU, _iou, table, samples), f1]
 
 
 def _f1(right: np.ndarray, true: np.ndarray, answered: np.ndarray) -> np.ndarray:
