@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tfmp.converters.drift import Sketch
-from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
+from tfmp.converters.drift.labels.metric import Metric, jackknife, metric, without_each
 from tfmp.converters.drift.labels.totals import (
     CANDIDATE,
     CANDIDATE_RIGHT,
@@ -42,17 +43,15 @@ def accuracy(found: Answers, samples: int) -> Metric:
     Pixels and tokens of one sample succeed and fail together: the samples are drawn, not they.
     """
     labelled, reference, candidate = _columns(found, slice(_TOP_REFERENCE)).T
-    error, degrees = jackknife(_ratio_without_each(reference - candidate, labelled))
     return metric(
         ACCURACY,
         found.right_reference / max(1, found.labelled),
         found.right_candidate / max(1, found.labelled),
+        without_each(reference - candidate, labelled),
         primary=True,
         samples=len(labelled) or samples,
         lost=found.lost if found.single else None,
         gained=found.gained if found.single else None,
-        standard_error=error,
-        degrees=degrees,
     )
 
 
@@ -60,26 +59,14 @@ def _columns(found: Answers, which: slice) -> np.ndarray:
     return found.rows.values[:, which] if len(found.rows) else np.empty((0, _COLUMNS))[:, which]
 
 
-def _ratio_without_each(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """The ratio of the sums of all samples but one, for each of them."""
-    return (part.sum() - part) / np.maximum(whole.sum() - whole, 1)
-
-
 def top_5(found: Answers) -> Metric | None:
     """The share of samples whose class is among the five largest scores; None up to 5 classes."""
     one, other = _columns(found, slice(_TOP_REFERENCE, _COLUMNS)).T
     if not (found.ranked and len(one)):
         return None
-    error, degrees = jackknife(_ratio_without_each(one - other, np.ones(len(one))))
-    return metric(
-        TOP_5,
-        float(one.mean()),
-        float(other.mean()),
-        primary=False,
-        samples=len(one),
-        standard_error=error,
-        degrees=degrees,
-    )
+    means = float(one.mean()), float(other.mean())
+    left_out = without_each(one - other)
+    return metric(TOP_5, *means, left_out, primary=False, samples=len(one))
 
 
 def by_class(found: Answers) -> list[Metric]:
@@ -117,11 +104,11 @@ def _by_class(name: str, score: _Score, table: np.ndarray, samples: int) -> Metr
     held = rest[:, :, TRUE] > 0
     one, other = _each_model(score, rest)
     drops = ((one - other) * held).sum(axis=0) / np.maximum(held.sum(axis=0), 1)
-    error, degrees = jackknife(drops)
     scarce = groups[groups < _SCARCE]
     lost = np.abs(reference - candidate)[groups < _SCARCE] * scarce
     rate = (lost + 2) / (scarce + 4)
     unsure = (rate * (1 - rate) / (scarce + 4)).sum() / len(table) ** 2
+    error, degrees = jackknife(drops)
     return metric(
         name,
         float(reference.mean()),
@@ -154,7 +141,7 @@ def auc(scores: Sketch) -> Metric | None:
     rarer = min(int(positive.sum()), int((~positive).sum()))
     if rarer < 2 or np.isnan(reference).any():
         return None
-    facts = {"primary": False, "samples": len(truth), "reach": 0.0}
+    facts: dict[str, Any] = {"primary": False, "samples": len(truth), "reach": 0.0}
     if np.isnan(candidate).any():
         text = "its scores hold NaN, which has no rank"
         return metric(ROC_AUC, _area(reference, positive), math.nan, error=text, **facts)
@@ -164,15 +151,8 @@ def auc(scores: Sketch) -> Metric | None:
         _area(reference[some], positive[some]) - _area(candidate[some], positive[some])
         for some in kept
     ]
-    error, degrees = jackknife(np.array(drops))
-    return metric(
-        ROC_AUC,
-        _area(reference, positive),
-        _area(candidate, positive),
-        standard_error=error,
-        degrees=degrees,
-        **facts,
-    )
+    areas = _area(reference, positive), _area(candidate, positive)
+    return metric(ROC_AUC, *areas, np.array(drops), **facts)
 
 
 def _area(scores: np.ndarray, positive: np.ndarray) -> float:
