@@ -56,6 +56,7 @@ from .statistics import (
     binomial_bounds as binomial_bounds,
     binomial_p as binomial_p,
     fewest_samples as fewest_samples,
+    less_mean as less_mean,
     mcnemar as mcnemar,
     tail_of as tail_of,
 )

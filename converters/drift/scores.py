@@ -5,6 +5,7 @@ import numpy as np
 from tfmp.converters.drift.decisions import ROW_SUM_TOLERANCE
 from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.exact import fold
+from tfmp.converters.drift.statistics import less_mean
 from tfmp.shared.numerics import FLOAT16
 
 TOP_K = 5
@@ -29,24 +30,15 @@ def centred(
     samples = len(reference)
     if reference.ndim < 2 or not 0 < reference.size <= samples * _MOST_CENTRED:
         return error_sq, reference_sq
+    known = None if masked is None else ~masked
     with np.errstate(invalid="ignore", over="ignore"):
         one = reference.astype(np.float64)
-        error = candidate - one
-        squares = []
-        for values in (error, one):
-            if masked is None:
-                values -= values.mean(axis=axis, keepdims=True)
-            else:
-                count = np.count_nonzero(~masked, axis=axis, keepdims=True)
-                total = values.sum(axis=axis, keepdims=True, where=~masked)
-                values -= total / np.maximum(count, 1)
-                values[masked] = 0.0
-            squares.append(np.square(values).reshape(samples, -1).sum(axis=1))
+        squares = [
+            np.square(less_mean(values, known, axis)).reshape(samples, -1).sum(axis=1)
+            for values in (candidate - one, one)
+        ]
     finite = np.isfinite(squares[0]) & np.isfinite(squares[1])
-    return (
-        np.where(finite, squares[0], error_sq),
-        np.where(finite, squares[1], reference_sq),
-    )
+    return np.where(finite, squares[0], error_sq), np.where(finite, squares[1], reference_sq)
 
 
 # A logit that is this much smaller than the largest one has a probability of 0 in any format. Masks

@@ -252,44 +252,36 @@ def read_tasks(tasks: Mapping[str, object] | None) -> dict[str, Task]:
 
 # What losses say of the output that they are computed from, by their name in Keras.
 _LOSSES = {
-    **dict.fromkeys(
-        (
-            "sparse_categorical_crossentropy categorical_crossentropy "
-            "categorical_focal_crossentropy categorical_hinge kl_divergence "
-            "kullback_leibler_divergence ctc"
-        ).split(),
-        Kind.CLASSIFICATION,
-    ),
-    **dict.fromkeys(
-        "binary_crossentropy binary_focal_crossentropy hinge squared_hinge".split(), Kind.MULTILABEL
-    ),
-    **dict.fromkeys(
-        (
-            "mse mean_squared_error mae mean_absolute_error mape mean_absolute_percentage_error "
-            "msle mean_squared_logarithmic_error huber huber_loss log_cosh logcosh poisson"
-        ).split(),
-        Kind.REGRESSION,
-    ),
-    **dict.fromkeys("cosine_similarity cosine_proximity circle".split(), Kind.EMBEDDING),
+    name: kind
+    for kind, names in {
+        Kind.CLASSIFICATION: "sparse_categorical_crossentropy categorical_crossentropy "
+        "categorical_focal_crossentropy categorical_hinge kl_divergence "
+        "kullback_leibler_divergence ctc",
+        Kind.MULTILABEL: "binary_crossentropy binary_focal_crossentropy hinge squared_hinge",
+        Kind.REGRESSION: "mse mean_squared_error mae mean_absolute_error mape "
+        "mean_absolute_percentage_error msle mean_squared_logarithmic_error huber huber_loss "
+        "log_cosh logcosh poisson",
+        Kind.EMBEDDING: "cosine_similarity cosine_proximity circle",
+    }.items()
+    for name in names.split()
 }
 
 _ACTIVATIONS = {
-    "softmax": Kind.CLASSIFICATION,
-    "log_softmax": Kind.CLASSIFICATION,
-    "sigmoid": Kind.MULTILABEL,
-    "hard_sigmoid": Kind.MULTILABEL,
-    "log_sigmoid": Kind.MULTILABEL,
+    **dict.fromkeys(("softmax", "log_softmax"), Kind.CLASSIFICATION),
+    **dict.fromkeys(("sigmoid", "hard_sigmoid", "log_sigmoid"), Kind.MULTILABEL),
     "argmax": Kind.IDS,
 }
 
 # Names that frameworks write: Transformers of Hugging Face, and TensorFlow's detection models.
 _NAMES = {
-    **dict.fromkeys(("logits", "logits_per_image", "logits_per_text"), Kind.CLASSIFICATION),
-    **dict.fromkeys(
-        "last_hidden_state pooler_output image_embeds text_embeds sentence_embedding".split(),
-        Kind.EMBEDDING,
-    ),
-    **dict.fromkeys(("detection_scores", "detection_multiclass_scores"), Kind.MULTILABEL),
+    name: kind
+    for kind, names in {
+        Kind.CLASSIFICATION: "logits logits_per_image logits_per_text",
+        Kind.EMBEDDING: "last_hidden_state pooler_output image_embeds text_embeds "
+        "sentence_embedding",
+        Kind.MULTILABEL: "detection_scores detection_multiclass_scores",
+    }.items()
+    for name in names.split()
 }
 
 

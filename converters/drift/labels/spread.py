@@ -1,13 +1,11 @@
 """The spread of labels that are numbers: the scale that their errors are seen on."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from tfmp.converters.drift import Expansion, Expansions, fold
+from tfmp.converters.drift import Expansions, fold, total
 
 # Up to this many columns may be different quantities, such as price, rooms and yield; more are
 # taken for one, such as the hours of a forecast or the pixels of an image.
@@ -51,18 +49,10 @@ class Spread:
 
         Columns are averaged as variances: their differences in level are no spread.
         """
-        if not self.count or not _finite((*self.sums, *self.squares)):
-            return None
-        variances = []
-        for plain, squared in zip(map(_exact, self.sums), map(_exact, self.squares), strict=True):
-            mean = plain / self.count
-            variances.append(float(max(Fraction(), squared / self.count - mean * mean)))
-        return math.sqrt(math.fsum(variances) / len(variances))
-
-
-def _exact(sums: Expansion) -> Fraction:
-    return sum(map(Fraction, sums), Fraction())
-
-
-def _finite(sums: Iterable[Expansion]) -> bool:
-    return all(math.isfinite(part) for each in sums for part in each)
+        means, squares = (
+            np.array([total(each) for each in part]) / max(1, self.count)
+            for part in (self.sums, self.squares)
+        )
+        with np.errstate(invalid="ignore"):
+            found = float(np.maximum(0.0, squares - means**2).mean()) if self.count else math.nan
+        return math.sqrt(found) if math.isfinite(found) else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfmp.converters.drift import tail_of
+from tfmp.converters.drift import less_mean, tail_of
 from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal
 
 # Names of the views, which are those of their limits in the budget.
@@ -119,13 +119,6 @@ class _Sums:
         return View(name, unit, error, variation, rounding, usual, samples, units=units)
 
 
-def _centred(values: np.ndarray, known: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """The values less their mean over an axis, 0 where they are not known."""
-    count = np.maximum(np.count_nonzero(known, axis=axis, keepdims=True), 1)
-    mean = values.sum(axis=axis, keepdims=True) / count
-    return np.where(known, values - mean, 0.0)
-
-
 def _by_column(tables: Sequence[Table], centred: bool = True) -> tuple[np.ndarray, _Sums]:
     """The columns that were seen, and their mean squares.
 
@@ -190,7 +183,7 @@ def _deviations(tables: Sequence[Table]) -> Callable[[Table], np.ndarray]:
     Where samples have shapes of their own, from the mean of its column in all of them.
     """
     if len(tables) == 1:
-        return lambda table: _centred(table.reference, table.known, 0)
+        return lambda table: less_mean(table.reference, table.known, 0)
     columns = np.unique(np.concatenate([table.columns for table in tables]))
     totals, counts = np.zeros(len(columns)), np.zeros(len(columns))
     for table in tables:
@@ -290,7 +283,7 @@ def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
 
 def _within(table: Table) -> Table:
     """Samples less their mean over their places."""
-    reference, error = (_centred(each, table.known, 1) for each in (table.reference, table.error))
+    reference, error = (less_mean(each, table.known, 1) for each in (table.reference, table.error))
     word = f"places of {table.word}"
     return replace(table, reference=reference, error=error, word=word, terms=table.size)
 
