@@ -66,8 +66,6 @@ class OutputDrift:
         mean_abs: mean |c - r|.
         sqnr_db: 10 log10(sum r**2 / sum (c - r)**2), signal to quantization noise; inf if equal.
         cosine: sum r c / sqrt(sum r**2 * sum c**2).
-        kl: mean KL(r || c) over rows of the last axis, nats, both floored at 2**-24 (the smallest
-            positive FP16 value); None unless each row of r is a probability distribution.
         nonfinite: values of c that are NaN or infinite where r is not, or NaN where r is infinite.
         reference_nan: values of r that are NaN, which nothing can be compared with.
         infinite_lost: values of r that are infinite where c is finite or has the other sign.
@@ -100,7 +98,6 @@ class OutputDrift:
     mean_abs: float | None
     sqnr_db: float | None
     cosine: float | None
-    kl: float | None
     nonfinite: int
     reference_nan: int
     infinite_lost: int
@@ -217,7 +214,6 @@ def drift_of(
         samples=totals.samples,
         **distances,
         **{name: getattr(totals, name) for name in _FAULTS},
-        kl=_kl(totals),
         collapsed=_collapsed(totals),
         decision=decision,
         flips=counted.changed_samples if counted else None,
@@ -336,12 +332,6 @@ def _cosine(error_sq: float, reference_sq: float, candidate_sq: float) -> float:
     return min(1.0, max(-1.0, dot / length))
 
 
-def _kl(totals: Totals) -> float | None:
-    if not (totals.unit and totals.normalized and totals.distributions):
-        return None
-    return total(totals.kl) / totals.distributions
-
-
 def _collapsed(totals: Totals) -> bool:
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
     # A reference that is smaller than FP16 can show is zero to it, too.
@@ -404,7 +394,7 @@ def sample_errors(totals: Totals) -> np.ndarray:
     crosses = few and not (totals.above or totals.below)
     share = _CROSSING if crosses else _STEADY
     floor = share * float(np.median(typical)) if len(typical) else 0.0
-    if totals.half.samples > 0 or (totals.unit and totals.normalized):
+    if totals.half.samples > 0:
         floor = max(floor, _NO_PROBABILITY)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))

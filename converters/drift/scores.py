@@ -1,10 +1,9 @@
-"""Metrics of class scores and probabilities: top-k and KL."""
+"""Class scores: what a softmax and a mask take no notice of, and the best classes."""
 
 import numpy as np
 
 from tfmp.converters.drift.decisions import ROW_SUM_TOLERANCE
 from tfmp.converters.drift.distances import TotalsFields
-from tfmp.converters.drift.exact import fold
 from tfmp.converters.drift.statistics import less_mean
 from tfmp.shared.numerics import FLOAT16
 
@@ -25,7 +24,7 @@ def centred(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squares by sample of scores without their mean, which a softmax takes no notice of.
 
-    Masked classes are left out of both.
+    Masked classes are left out of both. Probabilities, which add up to 1, stay as they are.
     """
     samples = len(reference)
     if reference.ndim < 2 or not 0 < reference.size <= samples * _MOST_CENTRED:
@@ -37,8 +36,9 @@ def centred(
             np.square(less_mean(values, known, axis)).reshape(samples, -1).sum(axis=1)
             for values in (candidate - one, one)
         ]
-    finite = np.isfinite(squares[0]) & np.isfinite(squares[1])
-    return np.where(finite, squares[0], error_sq), np.where(finite, squares[1], reference_sq)
+        shares = np.abs(one.sum(axis=axis) - 1).reshape(samples, -1).max(axis=1)
+    used = np.isfinite(squares[0]) & np.isfinite(squares[1]) & ~(shares <= ROW_SUM_TOLERANCE)
+    return np.where(used, squares[0], error_sq), np.where(used, squares[1], reference_sq)
 
 
 # A logit that is this much smaller than the largest one has a probability of 0 in any format. Masks
@@ -68,39 +68,6 @@ def without_masks(
     floor = np.broadcast_to(bounds, reference.shape)
     one, other = (np.where(impossible, floor, values) for values in (reference, candidate))
     return one, other, impossible
-
-
-# Values at a time that stay in the processor's caches.
-_PIECE = 2**16
-
-
-def divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """KL(reference || candidate) over the last axis, nats, if every row of it adds up to 1.
-
-    Both are floored at the smallest positive FP16 value, below which FP16 has nothing to say;
-    otherwise one vanished probability would make the sum infinite. Values of the candidate that
-    are not finite are left out: they are counted elsewhere and fail by themselves.
-    """
-    classes = reference.shape[-1]
-    sides = [each.reshape(-1, classes) for each in (reference, candidate)]
-    least = reference.dtype.type(FLOAT16.smallest_subnormal)
-    found = []
-    step = max(1, _PIECE // classes)
-    for start in range(0, len(sides[0]), step):
-        one, other = (each[start : start + step] for each in sides)
-        if (np.abs(np.einsum("rc->r", one) - 1) > ROW_SUM_TOLERANCE).any():
-            return {"normalized": False}
-        one, other = np.maximum(one, least), np.maximum(other, least)
-        if not np.isfinite(other.max(initial=0.0)):
-            other = np.where(np.isfinite(other), other, one)
-        # In float32 a ratio near 1 is off by as much as its logarithm may be: in most pieces
-        # these errors are of either sign, and cancel.
-        found.append(
-            np.einsum("rc,rc->r", one, np.log(np.divide(one, other, out=other), out=other))
-        )
-    rows = np.concatenate(found)
-    by_sample = rows.reshape(len(reference), -1).sum(axis=1, dtype=np.float64)
-    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(rows)}
 
 
 def top_k(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:

@@ -81,7 +81,6 @@ class TestArgmax:
         assert whole.changed > 20
         assert ClassTable.from_json(whole.classes.to_json()) == whole.classes
 
-
     def test_a_table_of_classes_that_was_cut_is_refused(self):
         document = by_argmax(self.REFERENCE, self.CANDIDATE, -1).classes.to_json()
         for change in ({"columns": 7}, {"columns": -1}, {"counts": "AA"}, {"classes": None}):
