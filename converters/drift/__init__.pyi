@@ -15,7 +15,6 @@ from .distances import measure_distances as measure_distances
 from .exact import (
     Common as Common,
     Expansion as Expansion,
-    Expansions as Expansions,
     fold as fold,
     merge as merge,
     total as total,

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 
-from tfmp.converters.drift import total
+from tfmp.converters.drift import Sketch, total
 from tfmp.converters.drift.labels.metric import Metric, metric, without_each
 from tfmp.converters.drift.labels.totals import LabelTotals
 
 MEAN_ABSOLUTE_ERROR = "mean absolute error"
 ROOT_MEAN_SQUARE_ERROR = "root mean square error"
 
-_ABSOLUTE, _SQUARED = (0, 1), (2, 3)
+_ABSOLUTE, _SQUARED, _WITHIN = (0, 1), (2, 3), 4
 
 # A sample that nobody saw may have changed for the worse this many times as far as the worst that
 # was seen. Among as many samples again, none is worse in 95 of 100 runs even of numbers with a tail
@@ -51,7 +51,7 @@ def mean_of_samples(
         reach=reach,
         lower_is_better=lower_is_better,
         own=own,
-        deviation=None if own else totals.spread.deviation,
+        deviation=None if own else _deviation(rows),
     )
 
 
@@ -73,5 +73,18 @@ def root_mean_square(totals: LabelTotals) -> Metric | None:
         samples=len(rows),
         reach=0.0,
         lower_is_better=True,
-        deviation=totals.spread.deviation,
+        deviation=_deviation(rows),
     )
+
+
+def _deviation(rows: Sketch) -> float | None:
+    """The standard deviation of the labels, from column to column on average; None if unknown.
+
+    Columns are averaged as variances: their differences in level are no spread.
+    """
+    spread = rows.values[:, _WITHIN:] if len(rows) else np.empty((0, 0))
+    spread = spread[np.isfinite(spread).all(axis=1)]
+    if not spread.size:
+        return None
+    within, columns = spread[:, 0], spread[:, 1:]
+    return math.sqrt(float(np.square(within).mean() + columns.var(axis=0).mean()))

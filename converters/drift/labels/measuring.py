@@ -19,9 +19,12 @@ from tfmp.converters.drift.labels.reading import (
     left_out,
     no_class,
 )
-from tfmp.converters.drift.labels.spread import Spread
 from tfmp.converters.drift.labels.totals import GROUPS, Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
+
+# Up to this many columns may be different quantities, such as price, rooms and yield; more are
+# taken for one, such as the hours of a forecast or the pixels of an image.
+MOST_COLUMNS = 16
 
 # Labels of yes and no, and of classes, lie between these: hinge losses have -1 for no.
 _NO, _YES = -1, 1
@@ -247,7 +250,6 @@ def _numbers(
         ]
         absolute = [error.sum(axis=1) / counts for error in errors]
         squared = [(error * error).sum(axis=1) / counts for error in errors]
-    whole = labels.reshape(labels.shape if labels.ndim > 1 else (samples, 1))
     answers = (0, 1) if reading == REGRESSION else (_NO, 0, _YES)
     return LabelTotals(
         samples,
@@ -255,9 +257,16 @@ def _numbers(
         zeros_and_ones=bool((np.isin(target, answers) | ~known).all()),
         reference_error=fold(absolute[0].tolist()),
         candidate_error=fold(absolute[1].tolist()),
-        errors=Sketch.of(keys, [*absolute, *squared]),
-        spread=Spread.of(whole[known.all(axis=1)]),
+        errors=Sketch.of(keys, [*absolute, *squared, *_spread(target, known, labels.ndim)]),
     )
+
+
+def _spread(target: np.ndarray, known: np.ndarray, rank: int) -> list[np.ndarray]:
+    """What the spread of labels follows from: that within each sample, and columns."""
+    target = np.where(known.all(axis=1, keepdims=True), target, np.nan)
+    if rank <= 2 and target.shape[1] <= MOST_COLUMNS:
+        return [np.zeros(len(target)), *target.T]
+    return [target.std(axis=1), target.mean(axis=1)]
 
 
 def measure_own(

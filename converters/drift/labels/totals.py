@@ -6,7 +6,6 @@ import numpy as np
 
 from tfmp.converters.drift import ClassTable, Common, Expansion, Sketch, merge
 from tfmp.converters.drift.labels.kept import Kept
-from tfmp.converters.drift.labels.spread import Spread
 from tfmp.converters.shared.errors import InputError
 
 # Samples fall into groups by their keys, whatever batch or shard they came in; leaving out one
@@ -67,9 +66,9 @@ class LabelTotals:
         by_half: answers by the threshold 0.5, of probabilities.
         by_sign: answers by the threshold 0, of logits.
         errors: for each sample the mean absolute error of the reference and of the candidate, and
-            the mean squared errors of both.
+            the mean squared errors of both; then the standard deviation of its labels if they
+            are one quantity, and their mean, or 0 and the labels of its columns.
         scores: for each sample with one value its label and the values of both models.
-        spread: of labels that are numbers.
         kept: predictions for a metric of the user's own.
     """
 
@@ -84,7 +83,6 @@ class LabelTotals:
     by_sign: Answers = field(default_factory=Answers)
     errors: Sketch = field(default_factory=Sketch)
     scores: Sketch = field(default_factory=Sketch)
-    spread: Spread = field(default_factory=Spread)
     kept: Kept = field(default_factory=Kept)
 
     @property
