@@ -64,10 +64,7 @@ def _unranked(label: LabelDrift, area: float) -> str | None:
 
 
 def _unrelated(label: LabelDrift) -> str | None:
-    """By the variance of Cohen's kappa where answers and labels are independent.
-
-    See Fleiss, Cohen and Everitt 1969, "Large sample standard errors of kappa and weighted kappa".
-    """
+    """By the standard error of a rate where answers and labels are independent."""
     counts = label.answers.table.sum(axis=1) if label.answers else np.zeros((0, 5), int)
     values = counts[:, TRUE].sum()
     if not values:
@@ -76,7 +73,6 @@ def _unrelated(label: LabelDrift) -> str | None:
     right, chance = counts[:, REFERENCE_RIGHT].sum() / values, float(true @ answered)
     if max(true.max(), answered.max()) == 1:
         return None  # one class alone is met always or never
-    variance = chance + chance**2 - float((true * answered) @ (true + answered))
-    if right > chance + _ABOVE * math.sqrt(max(0.0, variance) / label.samples):
+    if right > chance + _ABOVE * math.sqrt(chance * (1 - chance) / label.samples):
         return None
     return f"{right:.2%} of its answers are right, and {chance:.2%} would be by chance"

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from tfmp.converters.drift import less_mean
 from tfmp.converters.drift.views.evidence import Evidence, Part, Shape, places_of
 from tfmp.shared.numerics import ulp
 
@@ -42,12 +43,6 @@ class Table:
     shape: Shape
     word: str = "column"
     terms: np.ndarray | None = None
-
-    def only(self, column: int) -> "Table":
-        """The table with one of its columns."""
-        at = self.columns == column
-        sides = {name: getattr(self, name)[:, :, at] for name in ("reference", "error", "known")}
-        return replace(self, columns=self.columns[at], **sides)
 
     @property
     def size(self) -> np.ndarray:
@@ -123,9 +118,8 @@ def _stand_ins(reference: np.ndarray, candidate: np.ndarray, known: np.ndarray) 
     at = known & (reference == lowest)
     others = known & ~at
     count = np.maximum(others.sum(axis=axes, keepdims=True), 1)
-    values = np.where(others, reference, 0.0)
-    mean = values.sum(axis=axes, keepdims=True) / count
-    squares = np.square(np.where(others, values - mean, 0.0)).sum(axis=axes, keepdims=True)
+    away = less_mean(np.where(others, reference, 0.0), others, axes)
+    squares = np.square(away).sum(axis=axes, keepdims=True)
     with np.errstate(invalid="ignore"):  # a column without numbers
         gap = np.where(others, reference, np.inf).min(axis=axes, keepdims=True) - lowest
     repeated = at.sum(axis=axes, keepdims=True) > 1
@@ -172,11 +166,10 @@ def outlying(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
     for part in evidence.parts:
         values = part.values[:, 0].astype(np.float64)
         known = np.isfinite(values)
-        values = np.where(known, values, 0.0)
-        values = np.where(known, values - values.mean(axis=0), 0.0)
-        deviation = np.sqrt(np.square(values).mean(axis=0))
+        away = less_mean(np.where(known, values, 0.0), known, 0)
+        deviation = np.sqrt(np.square(away).mean(axis=0))
         keys.append(part.keys)
-        sizes.append((np.abs(values) / np.where(deviation, deviation, np.inf)).max(axis=1))
+        sizes.append((np.abs(away) / np.where(deviation, deviation, np.inf)).max(axis=1))
     return np.concatenate(keys), np.concatenate(sizes)
 
 
