@@ -78,6 +78,7 @@ from .views.tables import (
 )
 from .views.view import (
     BETWEEN_OUTPUTS as BETWEEN_OUTPUTS,
+    BETWEEN_SAMPLES as BETWEEN_SAMPLES,
     NEAR as NEAR,
     NEAR_END as NEAR_END,
     WRONG as WRONG,

@@ -1,14 +1,13 @@
 """Checks of decisions: how many change, and whether a class is lost that is too rare to show."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from tfmp.converters.drift import (
     BOXES,
     EQUALITY,
     MILLION,
-    MOST_CLASSES,
     WHOLE,
     Decisions,
     DriftBudget,
@@ -155,25 +154,24 @@ def _advice(counted: Decisions, repeated: float, budget: DriftBudget, limit: flo
     return advice(fewest_samples(decides, counted.samples), "rate")
 
 
-@dataclass(frozen=True)
-class _ClassTest:
+class _ClassTest(NamedTuple):
     """Decisions for one class that may be lost or new.
 
     Attributes:
+        p: probability of as many changes if the limit were kept.
         name: the class.
         role: "lost" or "new".
         samples: samples that hold it.
         decisions: its decisions in them.
         rate: mean over samples of the share of these that changed.
-        trials: distinct samples.
     """
 
+    p: float
     name: str
     role: str
     samples: int
     decisions: int
     rate: float
-    trials: float
 
     @property
     def text(self) -> str:
@@ -189,46 +187,33 @@ class _ClassTest:
 
 def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
     """Whether some class is lost, or given to others, far more often than by chance."""
-    limit = budget.class_flip_rate
+    limit, repeated = budget.class_flip_rate, output.totals.rows.repeated
     if limit is None or not counted.classes.rows:
         return []
-    tests = list(_class_tests(counted, output.totals.rows.repeated))
-    alpha = 1 - budget.confidence
-    suspects = sorted(
-        (
-            (binomial_p(test.rate * test.trials, test.trials, limit) * len(tests), test.name, test)
-            for test in tests
-            if test.rate > limit
-        ),
-        key=lambda suspect: suspect[:2],
-    )
-    bad = [test for p, _, test in suspects if p <= alpha]
-    p = min(1.0, suspects[0][0]) if suspects else 1.0
-    where = f"output {output.name!r}: "
-    if not bad:
-        seen = len(counted.classes.rows) or f"more than {MOST_CLASSES:,}"
-        text = (
-            f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
-            f"({seen} seen)"
-        )
-        highest = max((test.rate for test in tests), default=0.0)
-        return [
-            Check("class_flip_rate", output.name, highest, None, None, limit, Verdict.PASS, text, p)
-        ]
-    worst = bad[0]
-    told = "; ".join(test.text for test in bad[:_NAMED])
-    more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
-    text = f"{where}{told}{more}; a class may change in at most {limit:.0%} of its decisions"
-    lower = binomial_bounds(worst.rate * worst.trials, worst.trials, 1 - alpha / len(tests))[0]
-    facts = "class_flip_rate", output.name, worst.rate, lower, None, limit
-    return [Check(*facts, Verdict.FAIL, text, p)]
-
-
-def _class_tests(counted: Decisions, repeated: float) -> Iterator[_ClassTest]:
-    """Each class with decisions of the reference that are lost, and with those that are new."""
+    tests = []
     for name, row in counted.classes.rows.items():
         for role, sums in zip(("lost", "new"), row.reshape(2, -1).tolist(), strict=True):
             samples, decisions, changed = sums
+            rate = changed / MILLION / max(1, samples)
             if samples:
-                rate = changed / MILLION / samples
-                yield _ClassTest(name, role, samples, decisions, rate, samples / repeated)
+                p = binomial_p(rate * samples / repeated, samples / repeated, limit)
+                tests.append(_ClassTest(p, name, role, samples, decisions, rate))
+    alpha = (1 - budget.confidence) / len(tests)
+    suspects = sorted(test for test in tests if test.rate > limit)
+    bad = [test for test in suspects if test.p <= alpha]
+    p = min(1.0, suspects[0].p * len(tests)) if suspects else 1.0
+    where = f"output {output.name!r}: "
+    if not bad:
+        text = (
+            f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
+            f"({len(counted.classes.rows)} seen)"
+        )
+        facts = max(test.rate for test in tests), None, None, limit
+        return [Check("class_flip_rate", output.name, *facts, Verdict.PASS, text, p)]
+    told = "; ".join(test.text for test in bad[:_NAMED])
+    more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+    text = f"{where}{told}{more}; a class may change in at most {limit:.0%} of its decisions"
+    worst, trials = bad[0], bad[0].samples / repeated
+    lower = binomial_bounds(worst.rate * trials, trials, 1 - alpha)[0]
+    facts = worst.rate, lower, None, limit
+    return [Check("class_flip_rate", output.name, *facts, Verdict.FAIL, text, p)]
