@@ -370,7 +370,7 @@ def reading_of(decision: str | None, totals: Totals) -> Decisions | None:
 # positive and negative crosses zero by chance, and then an error within the budget of the whole,
 # 0.01 of the root mean square, must not look like one of 0.1: 0.3 of the root mean square is about
 # 0.45 of the median. Numbers of one sign and long vectors are small for a reason.
-_CROSSING, _STEADY = 0.45, 1e-3
+_CROSSING = 0.45
 
 # Vectors of more numbers are hardly ever small by chance.
 _FEW = 4
@@ -382,8 +382,8 @@ _NO_PROBABILITY = 0.01
 def sample_errors(totals: Totals) -> np.ndarray:
     """The error of each distinct sample, relative to its own size, in the order of their keys.
 
-    That is its L2 error over the L2 norm of its reference, or over a share of the median norm of
-    the samples that are not zero if that is larger.
+    That is its L2 error over the L2 norm of its reference. Zeros have no size of their own, and
+    count as the median of the others; numbers that cross zero, as at least a share of it.
     """
     rows = totals.rows
     if not len(rows):
@@ -392,10 +392,11 @@ def sample_errors(totals: Totals) -> np.ndarray:
     typical = norm[np.isfinite(norm) & (norm > 0)]
     few = totals.values <= _FEW * totals.samples
     crosses = few and not (totals.above or totals.below)
-    share = _CROSSING if crosses else _STEADY
-    floor = share * float(np.median(typical)) if len(typical) else 0.0
+    median = float(np.median(typical)) if len(typical) else 0.0
+    floor = _CROSSING * median if crosses else 0.0
     if totals.half.samples > 0:
         floor = max(floor, _NO_PROBABILITY)
+    norm = np.where(norm > 0, norm, median)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))
     return np.where(np.isnan(relative), np.inf, relative)

@@ -201,6 +201,12 @@ def _balances(product: type, rest: type) -> Outputs:
     return {"y": _scores(product, 1).astype(rest) * scale + rest(4000) - rest(4000)}
 
 
+def _faint(product: type, rest: type) -> Outputs:
+    """One picture in ten has a ten-millionth of the others' light, below FP16's normal numbers."""
+    light = np.where(np.arange(SAMPLES) % 10 == 0, 1e-7, 1).astype(np.float32)[:, None, None]
+    return {"y": np.abs(_scores(product, 8, 8).astype(rest)) * light.astype(rest)}
+
+
 def _logits(product: type, rest: type) -> Outputs:
     return {"y": _scores(product, 10).astype(rest) + rest(100)}
 
@@ -289,6 +295,7 @@ PAIRS = (
     Pair("squares that overflow", "nonfinite", _norm),
     Pair("some samples beside an offset", "wrong_samples", _few_samples, _NUMBERS),
     Pair("small balances", "sample_share", _balances),
+    Pair("faint pictures", "sample_share", _faint, {"y": "reconstruction"}),
     Pair("chances near one", "near_end", _survival),
     Pair("logits beside an offset", "flip_rate", _logits, {"y": "classification"}),
     Pair("logits that nobody declares", "meaning", _beside(1, 300, 10)),
