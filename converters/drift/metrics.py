@@ -17,9 +17,9 @@ from tfmp.converters.drift.views import (
     HALF,
     Table,
     View,
-    first_axis,
     near_end,
     outlying,
+    place_view,
     tables_of,
     views_of,
 )
@@ -259,18 +259,15 @@ def _are_rare(totals: Totals, few: np.ndarray) -> bool:
 def _views(totals: Totals, task: Task) -> tuple[View, ...]:
     """What an output loses in each view that its task has a use for."""
     aside = totals.rows.keys[set_aside(totals)]
-    return output_views(tables_of(totals.evidence, aside), task, first_axis(totals.evidence, aside))
+    return output_views(tables_of(totals.evidence, aside), task)
 
 
-def output_views(
-    tables: Sequence[Table], task: Task, by_place: Sequence[Table] = ()
-) -> tuple[View, ...]:
+def output_views(tables: Sequence[Table], task: Task) -> tuple[View, ...]:
     """What an output loses in each view that its task has a use for.
 
     Args:
         tables: its values.
         task: what it means; `OTHER` where nothing tells.
-        by_place: the same by the first axis of a sample, see `first_axis`.
     """
     found: list[View | None] = []
     if task.kind is Kind.EMBEDDING:  # its columns have no meaning of their own
@@ -280,7 +277,7 @@ def output_views(
         found += [view for view in ranks if not (view.unit and view.is_rounding)]
     elif task.kind in (Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION, *_TURNING):
         own = task.kind in (Kind.REGRESSION, Kind.RECONSTRUCTION)
-        found += views_of(tables, by_place, own)
+        found += [*views_of(tables, own), place_view(tables)]
     if task.kind not in (*_TURNING, Kind.DETECTION):
         found.append(near_end(tables, task.kind in (Kind.OTHER, Kind.REGRESSION)))
     return tuple(view for view in found if view is not None)

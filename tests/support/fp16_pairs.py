@@ -112,6 +112,13 @@ def _slopes(product: type, rest: type) -> Outputs:
     return {"y": np.arange(300).astype(rest) * rate + level.astype(rest)}
 
 
+def _corner(product: type, rest: type) -> Outputs:
+    """Maps of which one place in 400, a corner, lies beside an offset."""
+    offset = np.zeros((20, 20, 1), np.float32)
+    offset[-1, -1] = 1500
+    return {"y": _scores(product, 20, 20, 1).astype(rest) + offset.astype(rest)}
+
+
 def _channels_of_waves(product: type, rest: type) -> Outputs:
     """Waves of three channels, channels first, each beside a level of its sample."""
     level = np.float32(1500) + np.float32(300) * _scores(np.float32, 3, 1)
@@ -280,6 +287,7 @@ PAIRS = (
     Pair("channels first, one beside an offset", "between_samples", _channels_first),
     Pair("channels first, a small one", "between_samples", _small_channel_first),
     Pair("maps beside an offset", "between_places", _beside(0.15, 290, 12, 12, 1)),
+    Pair("a corner of a map beside an offset", "between_samples", _corner),
     Pair("a forecast beside an offset", "between_places", _beside(0.5, 1500, 48)),
     Pair("waves beside a level of their own", "between_places", _levels, _NUMBERS),
     Pair("ramps of small steps", "between_places", _slopes, _NUMBERS),

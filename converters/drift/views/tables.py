@@ -1,7 +1,7 @@
 """The values of an output as tables: samples, rows and columns, from the evidence that was kept."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,6 @@ from tfmp.shared.numerics import ulp
 
 # Columns side by side that are numbers of their own; more are a vector or a signal.
 FEW_COLUMNS = 16
-
-# Indices of the first axis that are looked at by themselves, and the fewest values of each.
-_MOST_UNITS, _EACH = 256, 4
 
 
 @dataclass(frozen=True)
@@ -62,18 +59,12 @@ def tables_of(evidence: Evidence, without: np.ndarray | None = None) -> list[Tab
         evidence: of one output.
         without: keys of samples to leave out.
     """
-    alone = len(evidence.parts) == 1
-    return [_table(*each, alone) for each in _parts(evidence, without)]
-
-
-def _parts(evidence: Evidence, without: np.ndarray | None) -> Iterator[tuple[Part, np.ndarray]]:
-    """The parts with the values of the samples that are not left out, in float64."""
+    found = []
     for part in evidence.parts:
-        values = part.values
-        if without is not None and len(without):
-            values = values[~np.isin(part.keys, without)]
-        if len(values):
-            yield part, values.astype(np.float64)
+        kept = part.values if without is None else part.values[~np.isin(part.keys, without)]
+        if len(kept):
+            found.append(_table(part, kept.astype(np.float64), len(evidence.parts) == 1))
+    return found
 
 
 def _table(part: Part, values: np.ndarray, alone: bool) -> Table:
@@ -139,25 +130,14 @@ def as_signal(table: Table) -> Table:
     return Table(reference, error, known, one, one, table.places, (*table.shape, 1))
 
 
-def first_axis(evidence: Evidence, without: np.ndarray | None = None) -> list[Table]:
-    """The values of samples of several axes with the first of these as columns.
-
-    That is the axis of channels for whoever writes these first, and of steps for sequences.
-    """
-    found = []
-    for part, values in _parts(evidence, without):
-        units, size = part.shape[0], math.prod(part.shape)
-        if len(part.shape) < 2 or not 1 < units <= _MOST_UNITS or size <= FEW_COLUMNS:
-            return []
-        label = places_of(part.shape)[: part.kept] // (size // units)
-        each = int(np.bincount(label, minlength=units).min())
-        if each < _EACH:
-            return []
-        order = np.stack([np.flatnonzero(label == unit)[:each] for unit in range(units)], axis=1)
-        columns, shape = np.arange(units), (each, units)
-        filled = _filled(values[:, :, order])
-        found.append(Table(*filled, columns, columns, np.arange(each), shape, "place"))
-    return found
+def by_place(tables: Sequence[Table]) -> list[Table]:
+    """Each place as a column of its own, of samples that have several axes and one shape."""
+    if len(tables) != 1 or len(tables[0].shape) < 2:
+        return []
+    (table,) = tables
+    sides = (each.reshape(len(each), 1, -1) for each in (table.reference, table.error, table.known))
+    places = (table.rows[:, None] * table.shape[-1] + table.places).ravel()
+    return [Table(*sides, places, places, np.zeros(1, int), (math.prod(table.shape),), "place")]
 
 
 def outlying(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.drift import less_mean, tail_of
-from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal
+from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal, by_place
 
 # Names of the views, which are those of their limits in the budget.
 BETWEEN_SAMPLES = "between_samples"
@@ -156,15 +156,12 @@ def _by_column(tables: Sequence[Table], centred: bool = True) -> tuple[np.ndarra
     return columns, _Sums(*(each / count for each in sums))
 
 
-def views_of(
-    tables: Sequence[Table], by_place: Sequence[Table] = (), own: bool = False
-) -> list[View]:
+def views_of(tables: Sequence[Table], own: bool = False) -> list[View]:
     """What an output loses in each view: the worst unit of each.
 
     Args:
         tables: its values.
         own: whether each column is a number of its own, and none holds the others' noise.
-        by_place: the same by the first axis of a sample, see `first_axis`.
     """
     samples = sum(len(table.reference) for table in tables)
     if samples < _FEWEST:
@@ -175,10 +172,15 @@ def views_of(
     signals = [as_signal(table) for table in tables]
     if all(table.reference.shape[1] >= _FEWEST for table in signals):
         found += _wrong_samples([_within(table) for table in signals], samples, own)
-    if by_place:
-        found += [view for view in _between_samples(by_place, samples, own) if view.unit]
-        found += _wrong_samples(by_place, samples, own)
     return found
+
+
+def place_view(tables: Sequence[Table]) -> View | None:
+    """What the worst place of an output of several axes loses between samples."""
+    places = by_place(tables)
+    samples = sum(len(table.reference) for table in places)
+    found = _between_samples(places, samples, own=False) if samples >= _FEWEST else ()
+    return next((view for view in found if view.unit), None)
 
 
 def _noise(sums: "_Sums", own: bool) -> np.ndarray:
@@ -230,7 +232,8 @@ def _between_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterat
 
 
 def _named(tables: Sequence[Table], columns: np.ndarray, at: int) -> str:
-    return f"{tables[0].word} {columns[at]} of {columns[-1] + 1:,}"
+    width = max(table.shape[-1] for table in tables)
+    return f"{tables[0].word} {columns[at]} of {width:,}"
 
 
 def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
