@@ -27,8 +27,8 @@ class DriftBudget:
             what the output as a whole may have. Outputs that are numbers have this limit, and at
             most `flip_rate` of the samples may be over it. If no sample is, `min_samples` samples
             are proof enough.
-        between_samples: error of what differs between samples, of all columns together and of each,
-            over its own size: root mean squares both.
+        between_samples: error of what differs between samples, of all columns together, of each,
+            and of each place, over its own size: root mean squares both.
         between_columns: the same of the difference between two columns.
         between_places: the same of the difference between two neighbouring places of a sample.
         between_outputs: the same of the difference between two outputs of one shape.
