@@ -143,5 +143,5 @@ def _own(label: LabelDrift) -> Metric:
 
 def _with(label: LabelDrift, metrics: Sequence[Metric]) -> LabelDrift:
     first = metrics[0]
-    numbers = {"reference": first.reference, "candidate": first.candidate}
-    return replace(label, metric=first.name, metrics=tuple(metrics), **numbers)
+    sides = {"reference": first.reference, "candidate": first.candidate}
+    return replace(label, metric=first.name, metrics=tuple(metrics), **sides)  # type: ignore[arg-type]

@@ -67,7 +67,8 @@ def root_mean_square(totals: LabelTotals) -> Metric | None:
     one, other = (np.sqrt(np.maximum(0.0, without_each(part))) for part in squares)
     return metric(
         ROOT_MEAN_SQUARE_ERROR,
-        *roots,
+        roots[0],
+        roots[1],
         other - one,
         primary=False,
         samples=len(rows),

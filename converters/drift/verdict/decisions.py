@@ -208,8 +208,10 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
             f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
             f"({len(counted.classes.rows)} seen)"
         )
-        facts = max(test.rate for test in tests), None, None, limit
-        return [Check("class_flip_rate", output.name, *facts, Verdict.PASS, text, p)]
+        highest = max(test.rate for test in tests)
+        return [
+            Check("class_flip_rate", output.name, highest, None, None, limit, Verdict.PASS, text, p)
+        ]
     told = "; ".join(test.text for test in bad[:_NAMED])
     more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
     text = f"{where}{told}{more}; a class may change in at most {limit:.0%} of its decisions"

@@ -135,9 +135,11 @@ def by_place(tables: Sequence[Table]) -> list[Table]:
     if len(tables) != 1 or len(tables[0].shape) < 2:
         return []
     (table,) = tables
-    sides = (each.reshape(len(each), 1, -1) for each in (table.reference, table.error, table.known))
+    sides = table.reference, table.error, table.known
+    reference, error, known = (each.reshape(len(each), 1, -1) for each in sides)
     places = (table.rows[:, None] * table.shape[-1] + table.places).ravel()
-    return [Table(*sides, places, places, np.zeros(1, int), (math.prod(table.shape),), "place")]
+    size, row = (math.prod(table.shape),), np.zeros(1, int)
+    return [Table(reference, error, known, places, places, row, size, "place")]
 
 
 def outlying(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
