@@ -66,9 +66,8 @@ def print_outlooks(found: "Sequence[Outlook]", samples: int | None, shown: Shown
     def whole(console: "Console") -> None:
         for each in found:
             limit = f"{each.limit} of at most {each.value:.4g} ({each.confidence:.4g} confidence)"
-            tables = (_counts(each), _truths(each, samples))
             print_section(Section(limit, lines=(_told(each, samples),)), console)
-            print_section(Section("", tables=tables), console, titled=False)
+            print_section(Section("", tables=(_counts(each),)), console, titled=False)
             console.print()
         console.print("Samples with the same inputs count once.", style="dim")
         if shown.verbose:
@@ -92,19 +91,6 @@ def _counts(outlook: "Outlook") -> Table:
         ),
         f"Samples for a verdict, by the number of {'flips' if flips else 'answers'} seen",
     )
-
-
-def _truths(outlook: "Outlook", samples: int | None) -> Table:
-    from tfmp.converters.drift.verdict import CHANCES
-
-    what = "flips" if outlook.limit == "flip_rate" else "answers that change"
-    asked = [] if samples is None else [f"runs that PASS with {samples:,}"]
-    rows = []
-    for truth in outlook.chances:
-        chance = [] if truth.chance is None else [f"{truth.chance:.1%}"]
-        rows.append((f"{truth.rate:.4%}", *map(_samples, truth.samples), *chance))
-    heading = ("true rate", *(f"PASS in {chance:.0%} of runs" for chance in CHANCES), *asked)
-    return Table(heading, tuple(rows), f"Samples for a PASS, by the true rate of {what}")
 
 
 def _samples(count: int | None) -> str:

@@ -1,5 +1,9 @@
 from .budget import DriftBudget as DriftBudget
-from .classes import MILLION as MILLION, MOST_CLASSES as MOST_CLASSES
+from .classes import (
+    MILLION as MILLION,
+    MOST_CLASSES as MOST_CLASSES,
+    ClassTable as ClassTable,
+)
 from .compare import Comparison as Comparison, match as match
 from .decisions import (
     ROW_SUM_TOLERANCE as ROW_SUM_TOLERANCE,
@@ -11,7 +15,6 @@ from .distances import measure_distances as measure_distances
 from .exact import (
     Common as Common,
     Expansion as Expansion,
-    Expansions as Expansions,
     fold as fold,
     merge as merge,
     total as total,
@@ -52,6 +55,7 @@ from .statistics import (
     binomial_bounds as binomial_bounds,
     binomial_p as binomial_p,
     fewest_samples as fewest_samples,
+    less_mean as less_mean,
     mcnemar as mcnemar,
     tail_of as tail_of,
 )
@@ -74,6 +78,7 @@ from .views.tables import (
 )
 from .views.view import (
     BETWEEN_OUTPUTS as BETWEEN_OUTPUTS,
+    BETWEEN_SAMPLES as BETWEEN_SAMPLES,
     NEAR as NEAR,
     NEAR_END as NEAR_END,
     WRONG as WRONG,

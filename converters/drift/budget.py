@@ -13,21 +13,6 @@ VIEWS = (
     *("wrong_samples", "near_end"),
 )
 
-# Limits that may differ from one output to the next.
-_PER_OUTPUT = (
-    "rel_l2",
-    "max_abs",
-    "sample_rel_l2",
-    *VIEWS,
-    "flip_rate",
-    "class_flip_rate",
-    "accuracy_drop",
-    "accuracy_ratio",
-    "error_increase",
-    "error_floor",
-    "error_added",
-)
-
 
 @dataclass(frozen=True)
 class DriftBudget:
@@ -42,8 +27,8 @@ class DriftBudget:
             what the output as a whole may have. Outputs that are numbers have this limit, and at
             most `flip_rate` of the samples may be over it. If no sample is, `min_samples` samples
             are proof enough.
-        between_samples: error of what differs between samples, of all columns together and of each,
-            over its own size: root mean squares both.
+        between_samples: error of what differs between samples, of all columns together, of each,
+            and of each place, over its own size: root mean squares both.
         between_columns: the same of the difference between two columns.
         between_places: the same of the difference between two neighbouring places of a sample.
         between_outputs: the same of the difference between two outputs of one shape.
@@ -138,6 +123,10 @@ class DriftBudget:
         for text in [texts] if isinstance(texts, str) else texts:
             budget = _with(budget, text)
         return budget
+
+
+# Limits that may be switched off, and differ from one output to the next.
+_PER_OUTPUT = tuple(item.name for item in fields(DriftBudget) if item.type == float | None)
 
 
 def _with(budget: DriftBudget, text: str) -> DriftBudget:

@@ -17,10 +17,6 @@ from tfmp.shared.report_files import JsonObject
 SUMS = ("samples", "decisions", "changed")
 MILLION = 1_000_000
 
-# The sums for decisions of the reference (changed: lost), then for those of the candidate
-# (changed: gained).
-COLUMNS = 2 * len(SUMS)
-
 # Values that are numbers rather than classes soon exceed it.
 MOST_CLASSES = 4096
 
@@ -31,12 +27,16 @@ _COUNT = np.dtype("<i8")
 
 
 class ClassTable(Written):
-    """Counts by class; they merge exactly."""
+    """Some counts for each class; they merge exactly.
+
+    Of decisions these are `SUMS` for those of the reference (changed: lost), then for those of the
+    candidate (changed: gained).
+    """
 
     what = "a table of classes"
 
     def __init__(self, rows: Mapping[str, np.ndarray] | None = None, overfull: bool = False):
-        """Takes `COLUMNS` counts for each class; more than `MOST_CLASSES` are not kept."""
+        """Takes int64 counts by class; of more than `MOST_CLASSES` none are kept."""
         self.overfull = overfull or len(rows or {}) > MOST_CLASSES
         self._rows = {} if self.overfull else rows or {}
 
@@ -52,25 +52,39 @@ class ClassTable(Written):
             rows[name] = rows[name] + counts if name in rows else counts
         return ClassTable(rows, self.overfull or other.overfull)
 
+    @classmethod
+    def of(cls, counts: np.ndarray, names: Sequence[object] | int) -> "ClassTable":
+        """The counts of each class that was seen.
+
+        Args:
+            counts: of shape (classes, columns).
+            names: the classes, or how many there are.
+        """
+        seen = np.flatnonzero(counts.any(axis=1)).tolist()
+        if len(seen) > MOST_CLASSES:
+            return cls(overfull=True)
+        named = seen if isinstance(names, int) else [names[place] for place in seen]
+        return cls({str(name): counts[place] for name, place in zip(named, seen, strict=True)})
+
     def to_json(self) -> JsonObject:
         """The classes, and their counts as compressed bytes."""
         rows = self.rows
-        counts = np.array(list(rows.values()), _COUNT).reshape(len(rows), COLUMNS)
         return {
             "overfull": self.overfull,
             "classes": list(rows),
-            "columns": COLUMNS,
-            "counts": packed(counts.T),
+            "columns": len(next(iter(rows.values()), ())),
+            "counts": packed(np.array(list(rows.values()), _COUNT).T),
         }
 
     @classmethod
     def read(cls, document: JsonObject) -> "ClassTable":
         """See `Written`."""
         names = [str(name) for name in document["classes"]]
-        if len(names) > MOST_CLASSES:
-            raise ValueError(f"{len(names)} classes")
-        counts = unpacked(document["counts"], _COUNT, COLUMNS * len(names))
-        rows = counts.reshape(COLUMNS, len(names)).T
+        columns = int(document["columns"])
+        if len(names) > MOST_CLASSES or not 0 <= columns <= MOST_CLASSES:
+            raise ValueError(f"{len(names)} classes of {columns} counts")
+        counts = unpacked(document["counts"], _COUNT, columns * len(names))
+        rows = counts.reshape(columns, len(names)).T
         return cls(dict(zip(names, rows, strict=True)), bool(document["overfull"]))
 
 
@@ -108,7 +122,7 @@ def count_classes(
                 for which in (known, known & changed[part])
             )
             sums += _summed(held, lost)
-    return _table(counts, names)
+    return ClassTable.of(counts.reshape(-1, size).T, names)
 
 
 def count_labels(yes: np.ndarray, said: np.ndarray, changed: np.ndarray) -> ClassTable:
@@ -123,7 +137,7 @@ def count_labels(yes: np.ndarray, said: np.ndarray, changed: np.ndarray) -> Clas
         _summed(*(np.count_nonzero(each, axis=1) for each in (decided, decided & changed)))
         for decided in (yes, said)
     ]
-    return _table(np.stack(counts), yes.shape[2])
+    return ClassTable.of(np.concatenate(counts).T, yes.shape[2])
 
 
 def _summed(held: np.ndarray, lost: np.ndarray) -> np.ndarray:
@@ -133,13 +147,3 @@ def _summed(held: np.ndarray, lost: np.ndarray) -> np.ndarray:
     shares = np.rint(MILLION * lost[samples, classes] / held[samples, classes])
     np.add.at(sums[2], classes, shares)
     return sums.astype(np.int64)
-
-
-def _table(counts: np.ndarray, names: Sequence[object] | int) -> ClassTable:
-    """The counts of each class that was seen."""
-    rows = counts.reshape(COLUMNS, -1).T
-    seen = np.flatnonzero(rows.any(axis=1)).tolist()
-    if len(seen) > MOST_CLASSES:
-        return ClassTable(overfull=True)
-    named = seen if isinstance(names, int) else [names[place] for place in seen]
-    return ClassTable({str(name): rows[place] for name, place in zip(named, seen, strict=True)})

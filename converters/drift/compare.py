@@ -85,16 +85,13 @@ def match(
 def _match_by_name(
     reference: Sequence[TensorSpec], candidate: Sequence[TensorSpec]
 ) -> dict[str, str]:
-    exact = {spec.name for spec in candidate}
-    names = {spec.name: spec.name for spec in reference if spec.name in exact}
-    bare: dict[str, list[str]] = {}
-    for spec in candidate:
-        if spec.name not in names:
-            bare.setdefault(_bare(spec.name), []).append(spec.name)
-    for spec in reference:
-        found = bare.get(_bare(spec.name), [])
-        if spec.name not in names and len(found) == 1:
-            names[spec.name] = found[0]
+    names: dict[str, str] = {}
+    for form in (str, _bare):
+        left = [spec.name for spec in candidate if spec.name not in names.values()]
+        for spec in reference:
+            found = [name for name in left if form(name) == form(spec.name)]
+            if spec.name not in names and len(found) == 1:
+                names[spec.name] = found[0]
     return names
 
 

@@ -1,9 +1,8 @@
 """Distances between values: sums, ranges and counts in float64."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,17 +16,15 @@ TotalsFields: TypeAlias = dict[str, Any]
 # Values that are worked on at a time where nothing has to be added up.
 CHUNK = 2**17
 
-# Longest rows that are added up at once. NumPy's `einsum` cuts longer ones at places that depend on
-# the rows before them. BLAS would be faster, and may depend on threads, alignment and processor.
-_LONG = 2**13
-
-# What `numpy.einsum` does with (samples, values), by the number of factors.
-_ROWS = {1: "sv->s", 2: "sv,sv->s"}
+# Values of a sample that are added up at once, and such pieces that fit into the caches. NumPy's
+# `einsum` cuts longer rows at places that depend on the rows before them. BLAS would be faster, and
+# may depend on threads and processor.
+_PIECE, _AT_ONCE = 2**13, 8
 
 # Of the spacing of 32 at the largest FP16 value.
 _HALF_SPACING = 16
 
-_SUMS = ("error_sq", "error_abs", "reference_sq", "candidate_sq")
+_SUMS = ("error_sq", "reference_sq", "candidate_sq", "error_abs")
 
 
 @dataclass(frozen=True)
@@ -61,33 +58,32 @@ def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances
 
 
 def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
-    """Measures values of shape (samples, values), piece by piece: new memory takes most time."""
+    """Measures values of shape (samples, values), some pieces at a time."""
     samples, width = one.shape
-    memory = np.empty((3, min(one.size, CHUNK)))
     found, counts = np.zeros((len(_SUMS), samples)), dict.fromkeys(_COUNTS, 0)
     measured, largest = 0, 0.0
-    rows = max(1, CHUNK // max(1, width))
-    for top, left in product(range(0, samples, rows), range(0, width, CHUNK)):
-        part = slice(top, top + rows), slice(left, left + CHUNK)
-        shape = one[part].shape
-        expected, received, error = (each[: math.prod(shape)].reshape(shape) for each in memory)
-        expected[:], received[:] = one[part], other[part]
-        np.abs(np.subtract(received, expected, out=error), out=error)
-        finite = error.size
-        most = float(error.max(initial=0.0))
+    whole = width - width % _PIECE
+    for left, right in pairwise(sorted({*range(0, whole, _AT_ONCE * _PIECE), whole, width})):
+        shape = (-1, _PIECE) if right <= whole else (samples, right - left)
+        expected, received = (
+            side[:, left:right].astype(np.float64).reshape(shape) for side in (one, other)
+        )
+        error = np.abs(received - expected)
+        finite, most = error.size, float(error.max(initial=0.0))
         if not math.isfinite(most):  # some value is not, or their difference
             known = np.isfinite(expected) & np.isfinite(received)
             finite = int(np.count_nonzero(known))
             for name, count in _count_nonfinite(expected, received).items():
                 counts[name] += count
             expected[~known] = received[~known] = 0.0
-            np.abs(np.subtract(received, expected, out=error), out=error)
+            error = np.abs(received - expected)
             most = float(error.max(initial=0.0))
         measured, largest = measured + finite, max(largest, most)
-        added = _by_row([(error, error), (error,), (expected, expected), (received, received)])
-        if added[2].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
+        added = [np.einsum("sv,sv->s", each, each) for each in (error, expected, received)]
+        if added[1].max(initial=0.0) >= FLOAT16.max**2:  # else no value lies beyond it
             counts["saturated"] += _count_saturated(expected, received)
-        found[:, part[0]] += added
+        added.append(np.einsum("sv->s", error))
+        found += [each.reshape(samples, -1).sum(axis=1) for each in added]
     sums = dict(zip(_SUMS, found, strict=True))
     return Distances(
         {
@@ -100,24 +96,6 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
         sums["error_sq"],
         sums["reference_sq"],
     )
-
-
-# The arrays of which products are added up; of one array, its values.
-_Factors: TypeAlias = Sequence[tuple[np.ndarray, ...]]
-
-
-def _by_row(products: _Factors) -> np.ndarray:
-    """Sums of products over the values of each sample: (products, samples)."""
-    samples, width = products[0][0].shape
-    sums = np.zeros((len(products), samples))
-    long = width - width % _LONG
-    for factors, out in zip(products, sums, strict=True):
-        if long:
-            rows = (each[:, :long].reshape(-1, _LONG) for each in factors)
-            out += np.einsum(_ROWS[len(factors)], *rows).reshape(samples, -1).sum(axis=1)
-        if long < width:
-            out += np.einsum(_ROWS[len(factors)], *(each[:, long:] for each in factors))
-    return sums
 
 
 _COUNTS = (

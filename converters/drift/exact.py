@@ -10,14 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import reduce
-from itertools import chain, zip_longest
+from itertools import chain
 from typing import Any, TypeVar
 
 # The exact total as nearest float, nearest float of the rest, and so on: 0 is the empty tuple.
 Expansion = tuple[float, ...]
-
-# An expansion for each of some columns.
-Expansions = tuple[Expansion, ...]
 
 # Counts by bin.
 Histogram = tuple[int, ...]
@@ -70,9 +67,6 @@ _RULES: dict[object, Callable[[Sequence[Any]], object]] = {
     float: max,
     bool: all,
     Expansion: lambda parts: fold(chain.from_iterable(parts)),
-    Expansions: lambda parts: tuple(
-        fold(chain.from_iterable(each)) for each in zip_longest(*parts, fillvalue=())
-    ),
     Histogram: _add_each,
     Common: lambda parts: reduce(_in_common, parts),
 }

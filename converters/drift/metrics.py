@@ -17,9 +17,9 @@ from tfmp.converters.drift.views import (
     HALF,
     Table,
     View,
-    first_axis,
     near_end,
     outlying,
+    place_view,
     tables_of,
     views_of,
 )
@@ -66,8 +66,6 @@ class OutputDrift:
         mean_abs: mean |c - r|.
         sqnr_db: 10 log10(sum r**2 / sum (c - r)**2), signal to quantization noise; inf if equal.
         cosine: sum r c / sqrt(sum r**2 * sum c**2).
-        kl: mean KL(r || c) over rows of the last axis, nats, both floored at 2**-24 (the smallest
-            positive FP16 value); None unless each row of r is a probability distribution.
         nonfinite: values of c that are NaN or infinite where r is not, or NaN where r is infinite.
         reference_nan: values of r that are NaN, which nothing can be compared with.
         infinite_lost: values of r that are infinite where c is finite or has the other sign.
@@ -100,7 +98,6 @@ class OutputDrift:
     mean_abs: float | None
     sqnr_db: float | None
     cosine: float | None
-    kl: float | None
     nonfinite: int
     reference_nan: int
     infinite_lost: int
@@ -217,7 +214,6 @@ def drift_of(
         samples=totals.samples,
         **distances,
         **{name: getattr(totals, name) for name in _FAULTS},
-        kl=_kl(totals),
         collapsed=_collapsed(totals),
         decision=decision,
         flips=counted.changed_samples if counted else None,
@@ -263,18 +259,15 @@ def _are_rare(totals: Totals, few: np.ndarray) -> bool:
 def _views(totals: Totals, task: Task) -> tuple[View, ...]:
     """What an output loses in each view that its task has a use for."""
     aside = totals.rows.keys[set_aside(totals)]
-    return output_views(tables_of(totals.evidence, aside), task, first_axis(totals.evidence, aside))
+    return output_views(tables_of(totals.evidence, aside), task)
 
 
-def output_views(
-    tables: Sequence[Table], task: Task, by_place: Sequence[Table] = ()
-) -> tuple[View, ...]:
+def output_views(tables: Sequence[Table], task: Task) -> tuple[View, ...]:
     """What an output loses in each view that its task has a use for.
 
     Args:
         tables: its values.
         task: what it means; `OTHER` where nothing tells.
-        by_place: the same by the first axis of a sample, see `first_axis`.
     """
     found: list[View | None] = []
     if task.kind is Kind.EMBEDDING:  # its columns have no meaning of their own
@@ -284,7 +277,7 @@ def output_views(
         found += [view for view in ranks if not (view.unit and view.is_rounding)]
     elif task.kind in (Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION, *_TURNING):
         own = task.kind in (Kind.REGRESSION, Kind.RECONSTRUCTION)
-        found += views_of(tables, by_place, own)
+        found += [*views_of(tables, own), place_view(tables)]
     if task.kind not in (*_TURNING, Kind.DETECTION):
         found.append(near_end(tables, task.kind in (Kind.OTHER, Kind.REGRESSION)))
     return tuple(view for view in found if view is not None)
@@ -336,12 +329,6 @@ def _cosine(error_sq: float, reference_sq: float, candidate_sq: float) -> float:
     return min(1.0, max(-1.0, dot / length))
 
 
-def _kl(totals: Totals) -> float | None:
-    if not (totals.unit and totals.normalized and totals.distributions):
-        return None
-    return total(totals.kl) / totals.distributions
-
-
 def _collapsed(totals: Totals) -> bool:
     zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
     # A reference that is smaller than FP16 can show is zero to it, too.
@@ -380,7 +367,7 @@ def reading_of(decision: str | None, totals: Totals) -> Decisions | None:
 # positive and negative crosses zero by chance, and then an error within the budget of the whole,
 # 0.01 of the root mean square, must not look like one of 0.1: 0.3 of the root mean square is about
 # 0.45 of the median. Numbers of one sign and long vectors are small for a reason.
-_CROSSING, _STEADY = 0.45, 1e-3
+_CROSSING = 0.45
 
 # Vectors of more numbers are hardly ever small by chance.
 _FEW = 4
@@ -392,8 +379,8 @@ _NO_PROBABILITY = 0.01
 def sample_errors(totals: Totals) -> np.ndarray:
     """The error of each distinct sample, relative to its own size, in the order of their keys.
 
-    That is its L2 error over the L2 norm of its reference, or over a share of the median norm of
-    the samples that are not zero if that is larger.
+    That is its L2 error over the L2 norm of its reference. Zeros have no size of their own, and
+    count as the median of the others; numbers that cross zero, as at least a share of it.
     """
     rows = totals.rows
     if not len(rows):
@@ -402,10 +389,11 @@ def sample_errors(totals: Totals) -> np.ndarray:
     typical = norm[np.isfinite(norm) & (norm > 0)]
     few = totals.values <= _FEW * totals.samples
     crosses = few and not (totals.above or totals.below)
-    share = _CROSSING if crosses else _STEADY
-    floor = share * float(np.median(typical)) if len(typical) else 0.0
-    if totals.half.samples > 0 or (totals.unit and totals.normalized):
+    median = float(np.median(typical)) if len(typical) else 0.0
+    floor = _CROSSING * median if crosses else 0.0
+    if totals.half.samples > 0:
         floor = max(floor, _NO_PROBABILITY)
+    norm = np.where(norm > 0, norm, median)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))
     return np.where(np.isnan(relative), np.inf, relative)

@@ -1,10 +1,10 @@
-"""Metrics of class scores and probabilities: top-k and KL."""
+"""Class scores: what a softmax and a mask take no notice of, and the best classes."""
 
 import numpy as np
 
 from tfmp.converters.drift.decisions import ROW_SUM_TOLERANCE
 from tfmp.converters.drift.distances import TotalsFields
-from tfmp.converters.drift.exact import fold
+from tfmp.converters.drift.statistics import less_mean
 from tfmp.shared.numerics import FLOAT16
 
 TOP_K = 5
@@ -24,29 +24,21 @@ def centred(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squares by sample of scores without their mean, which a softmax takes no notice of.
 
-    Masked classes are left out of both.
+    Masked classes are left out of both. Probabilities, which add up to 1, stay as they are.
     """
     samples = len(reference)
     if reference.ndim < 2 or not 0 < reference.size <= samples * _MOST_CENTRED:
         return error_sq, reference_sq
+    known = None if masked is None else ~masked
     with np.errstate(invalid="ignore", over="ignore"):
         one = reference.astype(np.float64)
-        error = candidate - one
-        squares = []
-        for values in (error, one):
-            if masked is None:
-                values -= values.mean(axis=axis, keepdims=True)
-            else:
-                count = np.count_nonzero(~masked, axis=axis, keepdims=True)
-                total = values.sum(axis=axis, keepdims=True, where=~masked)
-                values -= total / np.maximum(count, 1)
-                values[masked] = 0.0
-            squares.append(np.square(values).reshape(samples, -1).sum(axis=1))
-    finite = np.isfinite(squares[0]) & np.isfinite(squares[1])
-    return (
-        np.where(finite, squares[0], error_sq),
-        np.where(finite, squares[1], reference_sq),
-    )
+        squares = [
+            np.square(less_mean(values, known, axis)).reshape(samples, -1).sum(axis=1)
+            for values in (candidate - one, one)
+        ]
+        shares = np.abs(one.sum(axis=axis) - 1).reshape(samples, -1).max(axis=1)
+    used = np.isfinite(squares[0]) & np.isfinite(squares[1]) & ~(shares <= ROW_SUM_TOLERANCE)
+    return np.where(used, squares[0], error_sq), np.where(used, squares[1], reference_sq)
 
 
 # A logit that is this much smaller than the largest one has a probability of 0 in any format. Masks
@@ -76,56 +68,6 @@ def without_masks(
     floor = np.broadcast_to(bounds, reference.shape)
     one, other = (np.where(impossible, floor, values) for values in (reference, candidate))
     return one, other, impossible
-
-
-def without_nan(
-    reference: np.ndarray, candidate: np.ndarray, axis: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores in which those that are NaN on both sides are no better than any other one."""
-    both = np.isnan(reference) & np.isnan(candidate)
-    if not both.any() or reference.ndim < 2:
-        return reference, candidate
-    found = []
-    for values in (reference, candidate):
-        least = np.fmin.reduce(values, axis=axis, keepdims=True)
-        found.append(np.where(both, np.where(np.isnan(least), 0, least), values))
-    return found[0], found[1]
-
-
-# Values at a time that stay in the processor's caches.
-_PIECE = 2**16
-
-
-def divergence(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """KL(reference || candidate) over the last axis, nats, if every row of it adds up to 1.
-
-    Both are floored at the smallest positive FP16 value, below which FP16 has nothing to say;
-    otherwise one vanished probability would make the sum infinite. Values of the candidate that
-    are not finite are left out: they are counted elsewhere and fail by themselves.
-    """
-    classes = reference.shape[-1]
-    sides = [each.reshape(-1, classes) for each in (reference, candidate)]
-    least = reference.dtype.type(FLOAT16.smallest_subnormal)
-    count = min(len(sides[0]), max(1, _PIECE // classes))
-    memory = np.empty((2, count, classes), np.result_type(reference, candidate, np.float32))
-    found = []
-    for start in range(0, len(sides[0]), count):
-        one, other = (each[start : start + count] for each in sides)
-        if (np.abs(np.einsum("rc->r", one) - 1) > ROW_SUM_TOLERANCE).any():
-            return {"normalized": False}
-        floored = memory[:, : len(one)]
-        for values, out in zip((one, other), floored, strict=True):
-            np.maximum(values, least, out=out)
-        one, other = floored
-        if not np.isfinite(other.max(initial=0.0)):
-            np.copyto(other, one, where=~np.isfinite(other))
-        # In float32 a ratio near 1 is off by as much as its logarithm may be: in most pieces
-        # these errors are of either sign, and cancel.
-        ratio = np.divide(one, other, out=other)
-        found.append(np.einsum("rc,rc->r", one, np.log(ratio, out=ratio)))
-    rows = np.concatenate(found)
-    by_sample = rows.reshape(len(reference), -1).sum(axis=1, dtype=np.float64)
-    return {"normalized": True, "kl": fold(by_sample.tolist()), "distributions": len(rows)}
 
 
 def top_k(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:

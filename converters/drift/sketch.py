@@ -174,7 +174,8 @@ def _sorted(pieces: Sequence[Piece]) -> Piece:
     """One piece with a row for each key, in ascending order of the keys."""
     keys = np.concatenate([piece.keys for piece in pieces])
     counts = np.concatenate([piece.counts for piece in pieces])
-    values = np.concatenate([piece.values for piece in pieces])
+    width = min(piece.values.shape[1] for piece in pieces)  # samples may have their own lengths
+    values = np.concatenate([piece.values[:, :width] for piece in pieces])
     rows, groups = distinct(keys, values)
     added = np.bincount(groups, counts, len(rows)).astype(_COUNT)
     chosen = rows[:MOST_ROWS]

@@ -108,3 +108,14 @@ def tail_of(errors: np.ndarray) -> np.ndarray:
     """The size up to which an error is noise beside others, along the first axis."""
     others = np.sort(errors, axis=0)[: math.ceil(_OTHERS * len(errors))]
     return np.asarray(_TAIL * np.sqrt(np.square(others).mean(axis=0)))
+
+
+def less_mean(
+    values: np.ndarray, known: np.ndarray | None, axis: int | tuple[int, ...]
+) -> np.ndarray:
+    """The values less their mean over an axis, 0 where they are not known; None if all are."""
+    if known is None:
+        return np.asarray(values - values.mean(axis=axis, keepdims=True))
+    count = np.maximum(np.count_nonzero(known, axis=axis, keepdims=True), 1)
+    mean = values.sum(axis=axis, keepdims=True, where=known) / count
+    return np.where(known, values - mean, 0.0)

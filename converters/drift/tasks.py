@@ -93,18 +93,18 @@ class Task:
         except ValueError:
             expected = f"is no kind of output; expected one of {', '.join(Kind)}."
             raise _error(output, f"{name.strip()!r} {expected}") from None
-        details = re.sub(r"\s+", "", details)
+        found: dict[str, Any] = {}
         # "columns=0-3,7" holds a comma of its own.
-        pattern = r"([a-z]+)=((?:-?[\d.-]+,?)+)"
-        found = {name: value.rstrip(",") for name, value in re.findall(pattern, details)}
-        rest = re.sub(pattern, "", details).strip(" ,")
-        unknown = sorted(set(found) - set(_DETAILS))
-        if rest or unknown:
-            raise _error(
-                output,
-                f"{(unknown or [rest])[0]!r} cannot be read; expected axis=NUMBER, "
-                "columns=NUMBERS or period=NUMBER, such as axis=1, columns=0-3 or period=360.",
-            )
+        for part in filter(None, re.split(r",(?=\s*[a-z])", details)):
+            detail, _, value = (each.strip(" ,") for each in part.partition("="))
+            try:
+                found[detail] = _DETAILS[detail](value)
+            except (KeyError, ValueError):
+                raise _error(
+                    output,
+                    f"{part.strip()!r} cannot be read; expected axis=NUMBER (0 is the batch), "
+                    "columns=NUMBERS or period=NUMBER, such as axis=1, columns=0-3 or period=360.",
+                ) from None
         for detail, owners, what in (
             ("columns", _WITH_COLUMNS, "columns are those of boxes, quaternions or angles"),
             ("period", (Kind.ANGLE,), "a period is that of an angle"),
@@ -112,7 +112,7 @@ class Task:
             if detail in found and kind not in owners:
                 leave = f"Leave it out, or declare {' or '.join(owners)}."
                 raise _error(output, f"{what}, and the kind is {kind}. {leave}")
-        return cls(kind, **{name: _read(name, text, output) for name, text in found.items()})
+        return cls(kind, **found)
 
     def __str__(self) -> str:
         details = [f"axis={self.axis}"] if self.axis != -1 else []
@@ -153,20 +153,12 @@ def _columns(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(columns))
 
 
-# How each detail is read, and what it has to be.
-_DETAILS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "axis": (_axis, "is not an axis of answers; expected a whole number other than 0, the batch"),
-    "columns": (_columns, "names no columns; expected numbers from 0, such as 0-3 or 0,1,2,3"),
-    "period": (_period, "is no length of a turn; expected a number above 0, such as 360"),
+# How each detail is read; raises `ValueError`.
+_DETAILS: Mapping[str, Callable[[str], Any]] = {
+    "axis": _axis,
+    "columns": _columns,
+    "period": _period,
 }
-
-
-def _read(name: str, text: str, output: str) -> Any:
-    read, expected = _DETAILS[name]
-    try:
-        return read(text)
-    except ValueError:
-        raise _error(output, f"{name}={text} {expected}.") from None
 
 
 # Kinds that read amounts, which integers may be, and booleans and texts are not.
@@ -252,44 +244,36 @@ def read_tasks(tasks: Mapping[str, object] | None) -> dict[str, Task]:
 
 # What losses say of the output that they are computed from, by their name in Keras.
 _LOSSES = {
-    **dict.fromkeys(
-        (
-            "sparse_categorical_crossentropy categorical_crossentropy "
-            "categorical_focal_crossentropy categorical_hinge kl_divergence "
-            "kullback_leibler_divergence ctc"
-        ).split(),
-        Kind.CLASSIFICATION,
-    ),
-    **dict.fromkeys(
-        "binary_crossentropy binary_focal_crossentropy hinge squared_hinge".split(), Kind.MULTILABEL
-    ),
-    **dict.fromkeys(
-        (
-            "mse mean_squared_error mae mean_absolute_error mape mean_absolute_percentage_error "
-            "msle mean_squared_logarithmic_error huber huber_loss log_cosh logcosh poisson"
-        ).split(),
-        Kind.REGRESSION,
-    ),
-    **dict.fromkeys("cosine_similarity cosine_proximity circle".split(), Kind.EMBEDDING),
+    name: kind
+    for kind, names in {
+        Kind.CLASSIFICATION: "sparse_categorical_crossentropy categorical_crossentropy "
+        "categorical_focal_crossentropy categorical_hinge kl_divergence "
+        "kullback_leibler_divergence ctc",
+        Kind.MULTILABEL: "binary_crossentropy binary_focal_crossentropy hinge squared_hinge",
+        Kind.REGRESSION: "mse mean_squared_error mae mean_absolute_error mape "
+        "mean_absolute_percentage_error msle mean_squared_logarithmic_error huber huber_loss "
+        "log_cosh logcosh poisson",
+        Kind.EMBEDDING: "cosine_similarity cosine_proximity circle",
+    }.items()
+    for name in names.split()
 }
 
 _ACTIVATIONS = {
-    "softmax": Kind.CLASSIFICATION,
-    "log_softmax": Kind.CLASSIFICATION,
-    "sigmoid": Kind.MULTILABEL,
-    "hard_sigmoid": Kind.MULTILABEL,
-    "log_sigmoid": Kind.MULTILABEL,
+    **dict.fromkeys(("softmax", "log_softmax"), Kind.CLASSIFICATION),
+    **dict.fromkeys(("sigmoid", "hard_sigmoid", "log_sigmoid"), Kind.MULTILABEL),
     "argmax": Kind.IDS,
 }
 
 # Names that frameworks write: Transformers of Hugging Face, and TensorFlow's detection models.
 _NAMES = {
-    **dict.fromkeys(("logits", "logits_per_image", "logits_per_text"), Kind.CLASSIFICATION),
-    **dict.fromkeys(
-        "last_hidden_state pooler_output image_embeds text_embeds sentence_embedding".split(),
-        Kind.EMBEDDING,
-    ),
-    **dict.fromkeys(("detection_scores", "detection_multiclass_scores"), Kind.MULTILABEL),
+    name: kind
+    for kind, names in {
+        Kind.CLASSIFICATION: "logits logits_per_image logits_per_text",
+        Kind.EMBEDDING: "last_hidden_state pooler_output image_embeds text_embeds "
+        "sentence_embedding",
+        Kind.MULTILABEL: "detection_scores detection_multiclass_scores",
+    }.items()
+    for name in names.split()
 }
 
 

@@ -21,10 +21,8 @@ from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
 from tfmp.converters.drift.scores import (
     centred,
-    divergence,
     top_k,
     without_masks,
-    without_nan,
 )
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.tasks import AMOUNTS, IDS, YES_OR_NO, Kind, Task
@@ -47,8 +45,6 @@ class Totals:
         error_abs: sum of |candidate - reference|.
         reference_sq: sum of reference**2.
         candidate_sq: sum of candidate**2.
-        kl: sum over distributions of KL(reference || candidate), nats.
-        distributions: rows of the last axis that went into `kl`.
         max_abs: largest |candidate - reference|.
         worst_rel_l2: largest relative L2 error of a single sample.
         nonfinite: values that are not finite in the candidate but in the reference, or NaN in the
@@ -61,7 +57,6 @@ class Totals:
             reference.
         measured: values that are finite on both sides.
         unit: whether every reference value lay in [0, 1].
-        normalized: whether every row of the reference's last axis added up to 1.
         top_k_hits: the reference's top-k classes that are in the candidate's top k.
         top_k_slots: the reference's top-k classes in all.
         both_nan: values that are NaN on both sides, which are left aside. A sample that has no
@@ -89,8 +84,6 @@ class Totals:
     error_abs: Expansion = ()
     reference_sq: Expansion = ()
     candidate_sq: Expansion = ()
-    kl: Expansion = ()
-    distributions: int = 0
     max_abs: float = 0.0
     worst_rel_l2: float = 0.0
     nonfinite: int = 0
@@ -100,7 +93,6 @@ class Totals:
     saturated: int = 0
     measured: int = 0
     unit: bool = True
-    normalized: bool = True
     top_k_hits: int = 0
     top_k_slots: int = 0
     both_nan: int = 0
@@ -197,7 +189,6 @@ def _measure_numbers(
         reference, candidate, masked = without_masks(reference, candidate, axis, low)
     found: TotalsFields = {
         "detections": kind is Kind.DETECTION or (kind is None and are_boxes(reference)),
-        "normalized": False,
     }
     if found["detections"] and reference.ndim > 1:
         columns = task.columns if task is not None else ()
@@ -213,18 +204,13 @@ def _measure_numbers(
     distances = measure_distances(one, other)
     error_sq, reference_sq = distances.error_sq, distances.reference_sq
     one, other = reference, candidate
-    if distances.fields["both_nan"]:
-        found["nan_columns"] = _nan_columns(reference, candidate, axis)
-        if kind in (None, Kind.CLASSIFICATION):
-            one, other = without_nan(reference, candidate, axis)
+    if distances.fields["both_nan"]:  # what no side has is never the best
+        both = np.isnan(reference) & np.isnan(candidate)
+        found["nan_columns"] = _nan_columns(both, axis)
+        one, other = (np.where(both, -np.inf, values) for values in (reference, candidate))
     if kind is Kind.CLASSIFICATION:
-        if found["unit"] and one.ndim > 1 and one.shape[axis] > 1:
-            found |= divergence(*(np.moveaxis(each, axis, -1) for each in (one, other)))
         found |= top_k(one, other)
-        if not found["normalized"]:
-            error_sq, reference_sq = centred(
-                reference, candidate, axis, error_sq, reference_sq, masked
-            )
+        error_sq, reference_sq = centred(reference, candidate, axis, error_sq, reference_sq, masked)
     whole = task is None and _are_whole(reference) and _are_whole(candidate)
     if reference.size:
         found |= _decisions(one, other, task, found["unit"], unread)
@@ -282,11 +268,11 @@ def _without_numbers(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray
     return empty
 
 
-def _nan_columns(reference: np.ndarray, candidate: np.ndarray, axis: int) -> Histogram:
-    """How many values of each column are NaN on both sides."""
-    if reference.ndim < 2:
+def _nan_columns(both: np.ndarray, axis: int) -> Histogram:
+    """How many values of each column are NaN on both sides, from flags of these."""
+    if both.ndim < 2:
         return ()
-    both = np.moveaxis(np.isnan(reference) & np.isnan(candidate), axis, 0)
+    both = np.moveaxis(both, axis, 0)
     return tuple(np.count_nonzero(both.reshape(len(both), -1), axis=1).tolist())
 
 

@@ -112,6 +112,13 @@ def _slopes(product: type, rest: type) -> Outputs:
     return {"y": np.arange(300).astype(rest) * rate + level.astype(rest)}
 
 
+def _corner(product: type, rest: type) -> Outputs:
+    """Maps of which one place in 400, a corner, lies beside an offset."""
+    offset = np.zeros((20, 20, 1), np.float32)
+    offset[-1, -1] = 1500
+    return {"y": _scores(product, 20, 20, 1).astype(rest) + offset.astype(rest)}
+
+
 def _channels_of_waves(product: type, rest: type) -> Outputs:
     """Waves of three channels, channels first, each beside a level of its sample."""
     level = np.float32(1500) + np.float32(300) * _scores(np.float32, 3, 1)
@@ -201,6 +208,12 @@ def _balances(product: type, rest: type) -> Outputs:
     return {"y": _scores(product, 1).astype(rest) * scale + rest(4000) - rest(4000)}
 
 
+def _faint(product: type, rest: type) -> Outputs:
+    """One picture in ten has a ten-millionth of the others' light, below FP16's normal numbers."""
+    light = np.where(np.arange(SAMPLES) % 10 == 0, 1e-7, 1).astype(np.float32)[:, None, None]
+    return {"y": np.abs(_scores(product, 8, 8).astype(rest)) * light.astype(rest)}
+
+
 def _logits(product: type, rest: type) -> Outputs:
     return {"y": _scores(product, 10).astype(rest) + rest(100)}
 
@@ -274,6 +287,7 @@ PAIRS = (
     Pair("channels first, one beside an offset", "between_samples", _channels_first),
     Pair("channels first, a small one", "between_samples", _small_channel_first),
     Pair("maps beside an offset", "between_places", _beside(0.15, 290, 12, 12, 1)),
+    Pair("a corner of a map beside an offset", "between_samples", _corner),
     Pair("a forecast beside an offset", "between_places", _beside(0.5, 1500, 48)),
     Pair("waves beside a level of their own", "between_places", _levels, _NUMBERS),
     Pair("ramps of small steps", "between_places", _slopes, _NUMBERS),
@@ -289,6 +303,7 @@ PAIRS = (
     Pair("squares that overflow", "nonfinite", _norm),
     Pair("some samples beside an offset", "wrong_samples", _few_samples, _NUMBERS),
     Pair("small balances", "sample_share", _balances),
+    Pair("faint pictures", "sample_share", _faint, {"y": "reconstruction"}),
     Pair("chances near one", "near_end", _survival),
     Pair("logits beside an offset", "flip_rate", _logits, {"y": "classification"}),
     Pair("logits that nobody declares", "meaning", _beside(1, 300, 10)),

@@ -33,20 +33,20 @@ def by_boxes(reference: np.ndarray, candidate: np.ndarray, columns: tuple[int, .
         columns: places of the four corners of a box; () for the first four. The others are scores
             (within [0, 1]), classes (whole numbers) and anything else, such as landmarks.
     """
-    found = [
-        _compare(
-            one.reshape(-1, one.shape[-1]).astype(np.float64),
-            other.reshape(-1, other.shape[-1]).astype(np.float64),
-            list(columns or range(min(4, one.shape[-1]))),
-        )
-        for one, other in zip(reference, candidate, strict=True)
-    ]
-    changed, shown = np.array(found, np.int64).reshape(-1, 2).T
-    return count_decisions(changed, shown)
+    found = []
+    for sides in zip(reference, candidate, strict=True):
+        one, other = (each.reshape(-1, each.shape[-1]).astype(np.float64) for each in sides)
+        box = list(columns or range(min(4, one.shape[1])))
+        scores = _scores(one if one.any() else other, box)  # rows of zeros are padding
+        one, other = (rows[_is_shown(rows, scores)] for rows in (one, other))
+        most = max(len(one), len(other))
+        same = np.count_nonzero(counterparts(one, other, box) >= 0) if most else 0
+        found.append((most - same, most) if most else (0, 1))
+    return count_decisions(*np.array(found, np.int64).reshape(-1, 2).T)
 
 
 def are_boxes(values: np.ndarray) -> bool:
-    """Whether rows are what detectors write that suppress by themselves, the best first.
+    """Whether rows are what detectors write that suppress by themselves.
 
     Such rows hold two corners, a score and a class. Without rows nothing speaks against it.
 
@@ -61,49 +61,44 @@ def are_boxes(values: np.ndarray) -> bool:
     return bool(
         (score >= 0).all()
         and (score <= 1).all()
-        and (score[:, 1:] <= score[:, :-1]).all()
         and (named == np.rint(named)).all()
         and (high >= low).all()
     )
 
 
-def _compare(one: np.ndarray, other: np.ndarray, columns: list[int]) -> tuple[int, int]:
-    """Detections of one sample without a counterpart, and detections in all."""
-    rest = [column for column in range(one.shape[1]) if column not in columns]
-    telling = one if one.any() else other  # rows of zeros are padding
-    scores = [c for c in rest if len(telling) and _is_score(telling[:, c])]
-    one, other = (rows[_is_shown(rows, scores)] for rows in (one, other))
-    most = max(len(one), len(other))
-    return (most - _count_pairs(one, other, columns, rest, scores), most) if most else (0, 1)
+def counterparts(one: np.ndarray, other: np.ndarray, columns: list[int]) -> np.ndarray:
+    """For each item the place of the same one on the other side, its own place first; -1 for none.
 
-
-def _count_pairs(
-    one: np.ndarray, other: np.ndarray, columns: list[int], rest: list[int], scores: list[int]
-) -> int:
-    """The number of detections that are the same on both sides."""
+    Args:
+        one: rows of items.
+        other: likewise; the number of rows may differ.
+        columns: places of the four corners of a box, or of its centre and size; [] without boxes.
+    """
     telling = one if len(one) else other
     centred = not (telling[:, columns[2:4]] >= telling[:, columns[:2]]).all(axis=1).mean() >= 0.5
     box, other_box = (corners(rows[:, columns], centred) for rows in (one, other))
-    free_one, free_other = np.arange(len(one)), np.arange(len(other))
-    spread, pairs = np.std(telling, axis=0), 0
+    rest = [column for column in range(one.shape[1]) if column not in columns]
+    facts = rest, _scores(telling, columns), np.std(telling, axis=0)
+    free_one, free_other, found = np.arange(len(one)), np.arange(len(other)), np.full(len(one), -1)
     if len(one) == len(other):  # nearly always each is where it was
-        same = _agree(one, other, box, other_box, rest, scores, spread)
-        pairs = int(np.count_nonzero(same))
+        same = _agree(one, other, box, other_box, *facts)
+        found[same] = free_one[same]
         free_one = free_other = np.flatnonzero(~same)
     if len(free_one) and len(free_other) and max(len(free_one), len(free_other)) <= MOST_PAIRS:
         from scipy.optimize import linear_sum_assignment
 
         left, right = np.meshgrid(free_one, free_other, indexing="ij")
-        sides = one[left], other[right], box[left], other_box[right]
-        same = _agree(*sides, rest, scores, spread)
-        pairs += int(np.count_nonzero(same[linear_sum_assignment(same, maximize=True)]))
-    return pairs
+        same = _agree(one[left], other[right], box[left], other_box[right], *facts)
+        rows, places = linear_sum_assignment(same, maximize=True)
+        fits = same[rows, places]
+        found[free_one[rows[fits]]] = free_other[places[fits]]
+    return found
 
 
-def _is_score(values: np.ndarray) -> bool:
-    """Whether a column holds scores: within [0, 1] and not whole numbers throughout."""
-    inside = bool(((values >= 0) & (values <= 1)).all())
-    return inside and not bool((values == np.rint(values)).all())
+def _scores(rows: np.ndarray, columns: list[int]) -> list[int]:
+    """The columns that hold scores: within [0, 1] and not whole numbers throughout."""
+    inside = ((rows >= 0) & (rows <= 1)).all(axis=0) & (rows != np.rint(rows)).any(axis=0)
+    return [column for column in np.flatnonzero(inside).tolist() if column not in columns]
 
 
 def _is_shown(rows: np.ndarray, scores: list[int]) -> np.ndarray:
@@ -148,7 +143,9 @@ def _agree(
     What is neither a score nor a class, such as landmarks and angles, may differ by a share of its
     standard deviation between detections.
     """
-    same = overlap(box, other_box) >= SAME_BOX
+    same = np.ones(one.shape[:-1], bool)
+    if box.shape[-1]:
+        same &= overlap(box, other_box) >= SAME_BOX
     for column in rest:
         expected, received = one[..., column], other[..., column]
         whole = column in scores or (expected == np.rint(expected)).all()

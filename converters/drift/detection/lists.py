@@ -10,13 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfmp.converters.drift import ROW_SUM_TOLERANCE, TIE
-from tfmp.converters.drift.detection.boxes import (
-    MOST_PAIRS,
-    SAME_BOX,
-    SAME_SCORE,
-    corners,
-    overlap,
-)
+from tfmp.converters.drift.detection.boxes import MOST_PAIRS, counterparts
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -78,60 +72,28 @@ def in_order(names: Sequence[str], outputs: Mapping[str, Pair]) -> dict[str, Pai
         names: outputs that are a list, as `find_list` gives them.
         outputs: values of both sides by output; others than the list's stay as they are.
     """
-    pairs = [_comparable(*outputs[name]) for name in names if outputs[name][0].ndim < 4]
-    samples, items = pairs[0][0].shape[:2]
+    parts = [outputs[name] for name in names if outputs[name][0].ndim < 4]
+    samples, items = parts[0][0].shape[:2]
+    one, other = (
+        np.concatenate([np.float64(each[side]).reshape(samples, items, -1) for each in parts], 2)
+        for side in (0, 1)
+    )
+    widths = [part[0][0, 0].size for part in parts]
+    first = next((sum(widths[:at]) for at, each in enumerate(parts) if _are_boxes(each[0])), None)
+    columns = [] if first is None else [*range(first, first + 4)]
+    scores = [each for part, each in parts if _are_scores(part)]
     places = np.broadcast_to(np.arange(items), (samples, items)).copy()
-    moved = ~np.all([_same(*pair) for pair in pairs], axis=0).all(axis=1)
-    for sample in np.flatnonzero(moved).tolist():
-        own = [(one[sample], other[sample]) for one, other in pairs]
-        sorted_ones = [other for one, other in own if one.ndim == 1 and _are_scores(one[None])]
-        if all(_is_sorted(other, TIE) for other in sorted_ones):
-            same = [_same(one[:, None], other[None], one.ndim > 1) for one, other in own]
-            places[sample] = _assigned(np.all(same, axis=0))
+    for sample in range(samples):
+        if all(_is_sorted(each[sample], TIE) for each in scores):
+            places[sample] = _filled(counterparts(one[sample], other[sample], columns))
     rows = np.arange(samples)[:, None]
     chosen = {name: (outputs[name][0], outputs[name][1][rows, places]) for name in names}
     return {**outputs, **chosen}
 
 
-def _comparable(one: np.ndarray, other: np.ndarray) -> Pair:
-    """Both sides in float64, boxes as their corners."""
-    boxes = _are_boxes(one)
-    one, other = one.astype(np.float64), other.astype(np.float64)
-    if not boxes:
-        return one, other
-    centred = not (one[..., 2:] >= one[..., :2]).all(axis=-1).mean() >= 0.5
-    return corners(one, centred), corners(other, centred)
-
-
-def _same(expected: np.ndarray, received: np.ndarray, several: bool | None = None) -> np.ndarray:
-    """Which items are the same by one output: names, boxes, or scores as far as these tell.
-
-    Args:
-        expected: of the reference.
-        received: of the candidate.
-        several: whether the last axis is of one item; None where the third one is.
-    """
-    several = expected.ndim == 3 if several is None else several
-    with np.errstate(invalid="ignore", over="ignore"):
-        if several and expected.shape[-1] == 4:
-            return np.asarray(overlap(expected, received) >= SAME_BOX)
-        error, size = np.abs(expected - received), np.maximum(np.abs(expected), 1.0)
-        if several:
-            error, size = error.max(axis=-1), size.max(axis=-1)
-        return np.asarray(error <= SAME_SCORE * (size if several else 1.0))
-
-
-def _assigned(same: np.ndarray) -> np.ndarray:
-    """For each row the place of its counterpart, by what may be the same as what."""
-    from scipy.optimize import linear_sum_assignment
-
-    # Of several counterparts, the one in its own place.
-    rows, columns = linear_sum_assignment(2.0 * same + np.eye(len(same)), maximize=True)
-    fits = same[rows, columns]
-    found = np.full(len(same), -1)
-    found[rows[fits]] = columns[fits]
-    # A row without a counterpart stays where it is, or takes a place that is left.
-    open_places = [place for place in range(len(same)) if place not in set(found.tolist())]
-    for row in np.flatnonzero(found < 0).tolist():
-        found[row] = open_places.pop(open_places.index(row) if row in open_places else 0)
-    return found
+def _filled(places: np.ndarray) -> np.ndarray:
+    """The places, where an item without a counterpart keeps its own, or takes one that is left."""
+    left = np.setdiff1d(np.arange(len(places)), places).tolist()
+    for row in np.flatnonzero(places < 0).tolist():
+        places[row] = left.pop(left.index(row) if row in left else 0)
+    return places

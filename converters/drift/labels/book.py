@@ -138,7 +138,7 @@ class LabelBook:
             f"labels of output {output!r} are zeros and ones, and were compared as numbers. If "
             f"they name classes, declare --task {output}=classification, multilabel or binary"
             for output, totals in self._totals.items()
-            if self._tasks.get(output) is None and totals.spread.count and totals.zeros_and_ones
+            if self._tasks.get(output) is None and len(totals.errors) and totals.zeros_and_ones
         )
         return (*steps, *flags)
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfmp.converters.drift.labels.counts import REFERENCE, REFERENCE_RIGHT, TRUE
 from tfmp.converters.drift.labels.drift import LabelDrift
 from tfmp.converters.drift.labels.errors import ROOT_MEAN_SQUARE_ERROR
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.labels.reading import CUSTOM, MULTI_LABEL, REGRESSION
 from tfmp.converters.drift.labels.scores import ROC_AUC
+from tfmp.converters.drift.labels.totals import REFERENCE, REFERENCE_RIGHT, TRUE
 
 # Fewer samples are met by chance too often.
 _FEWEST = 30
@@ -64,11 +64,8 @@ def _unranked(label: LabelDrift, area: float) -> str | None:
 
 
 def _unrelated(label: LabelDrift) -> str | None:
-    """By the variance of Cohen's kappa where answers and labels are independent.
-
-    See Fleiss, Cohen and Everitt 1969, "Large sample standard errors of kappa and weighted kappa".
-    """
-    counts = label.answers.counts.table.sum(axis=1) if label.answers else np.zeros((0, 5), int)
+    """By the standard error of a rate where answers and labels are independent."""
+    counts = label.answers.table.sum(axis=1) if label.answers else np.zeros((0, 5), int)
     values = counts[:, TRUE].sum()
     if not values:
         return None
@@ -76,7 +73,6 @@ def _unrelated(label: LabelDrift) -> str | None:
     right, chance = counts[:, REFERENCE_RIGHT].sum() / values, float(true @ answered)
     if max(true.max(), answered.max()) == 1:
         return None  # one class alone is met always or never
-    variance = chance + chance**2 - float((true * answered) @ (true + answered))
-    if right > chance + _ABOVE * math.sqrt(max(0.0, variance) / label.samples):
+    if right > chance + _ABOVE * math.sqrt(chance * (1 - chance) / label.samples):
         return None
     return f"{right:.2%} of its answers are right, and {chance:.2%} would be by chance"

@@ -1,8 +1,9 @@
 """The answers of reference and candidate against labels, on the same samples."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tfmp.converters.drift import mcnemar, total
 from tfmp.converters.drift.labels.errors import (
@@ -92,10 +93,11 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
     answers = plain.answers
     if answers is None:
         return plain
-    first = accuracy(answers, totals.samples)
     p = mcnemar(answers.lost, answers.gained) if answers.single else None
-    found = _with(plain, [first])
-    return replace(found, lost=first.lost, gained=first.gained, mcnemar_p=p, metrics=())
+    first = next(_metrics(plain))
+    return replace(
+        _with(plain, [first]), lost=first.lost, gained=first.gained, mcnemar_p=p, metrics=()
+    )
 
 
 def with_metrics(label: LabelDrift) -> LabelDrift:
@@ -106,17 +108,21 @@ def with_metrics(label: LabelDrift) -> LabelDrift:
     """
     if label.metrics or not label.samples:
         return label
+    return _with(label, [each for each in _metrics(label) if each is not None])
+
+
+def _metrics(label: LabelDrift) -> Iterator[Any]:
+    """All metrics, the primary one first; None for one that these answers do not have."""
     totals, answers = label.totals, label.answers
     if label.kind == CUSTOM:
-        return _with(label, [_own(label)])
-    if answers is None:
-        first = mean_of_samples(MEAN_ABSOLUTE_ERROR, totals, lower_is_better=True)
-        return _with(label, [first, root_mean_square(totals)])
-    first = accuracy(answers, totals.samples)
-    if label.kind == BINARY:
-        return _with(label, [first, auc(totals.scores)])
-    counted = by_class(answers.counts, len(answers.rows), not answers.single)
-    return _with(label, [first, top_5(answers), *counted])
+        yield _own(label)
+    elif answers is None:
+        yield mean_of_samples(MEAN_ABSOLUTE_ERROR, totals, lower_is_better=True)
+        yield root_mean_square(totals)
+    else:
+        yield accuracy(answers, totals.samples)
+        more = [top_5(answers), *by_class(answers)] if label.kind != BINARY else []
+        yield from more or [auc(totals.scores)]
 
 
 def _own(label: LabelDrift) -> Metric:
@@ -135,8 +141,7 @@ def _own(label: LabelDrift) -> Metric:
     return of_all_samples(totals.kept)
 
 
-def _with(label: LabelDrift, metrics: Sequence[Metric | None]) -> LabelDrift:
-    found = tuple(each for each in metrics if each is not None)
-    first = found[0]
-    changes = {"reference": first.reference, "candidate": first.candidate, "metrics": found}
-    return replace(label, metric=first.name, **changes)  # type: ignore[arg-type]
+def _with(label: LabelDrift, metrics: Sequence[Metric]) -> LabelDrift:
+    first = metrics[0]
+    sides = {"reference": first.reference, "candidate": first.candidate}
+    return replace(label, metric=first.name, metrics=tuple(metrics), **sides)  # type: ignore[arg-type]

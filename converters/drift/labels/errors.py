@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 
-from tfmp.converters.drift import total
-from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
+from tfmp.converters.drift import Sketch, total
+from tfmp.converters.drift.labels.metric import Metric, metric, without_each
 from tfmp.converters.drift.labels.totals import LabelTotals
 
 MEAN_ABSOLUTE_ERROR = "mean absolute error"
 ROOT_MEAN_SQUARE_ERROR = "root mean square error"
 
-_ABSOLUTE, _SQUARED = (0, 1), (2, 3)
+_ABSOLUTE, _SQUARED, _WITHIN = (0, 1), (2, 3), 4
 
 # A sample that nobody saw may have changed for the worse this many times as far as the worst that
 # was seen. Among as many samples again, none is worse in 95 of 100 runs even of numbers with a tail
@@ -38,27 +38,21 @@ def mean_of_samples(
     one, other = rows.values[:, _ABSOLUTE].T if len(rows) else np.empty((2, 0))
     with np.errstate(invalid="ignore", over="ignore"):
         changes = other - one if lower_is_better else one - other
-        error, degrees = jackknife(_without_each(changes))
+        left_out = without_each(changes)
         shares = own and bool(((rows.values >= 0) & (rows.values <= 1)).all())
         reach = 1.0 if shares else _UNSEEN * float(changes.max(initial=0.0))
     return metric(
         name,
         total(totals.reference_error) / max(1, totals.samples),
         total(totals.candidate_error) / max(1, totals.samples),
+        left_out,
         primary=True,
         samples=len(rows),
         reach=reach,
         lower_is_better=lower_is_better,
         own=own,
-        standard_error=error,
-        degrees=degrees,
-        deviation=None if own else totals.spread.deviation,
+        deviation=None if own else _deviation(rows),
     )
-
-
-def _without_each(values: np.ndarray) -> np.ndarray:
-    """The mean of all samples but one, for each of them."""
-    return (values.sum() - values) / max(1, len(values) - 1)
 
 
 def root_mean_square(totals: LabelTotals) -> Metric | None:
@@ -70,16 +64,28 @@ def root_mean_square(totals: LabelTotals) -> Metric | None:
     roots = [math.sqrt(float(part.mean())) for part in squares]
     if not all(map(math.isfinite, roots)):
         return None
-    one, other = (np.sqrt(np.maximum(0.0, _without_each(part))) for part in squares)
-    error, degrees = jackknife(other - one)
+    one, other = (np.sqrt(np.maximum(0.0, without_each(part))) for part in squares)
     return metric(
         ROOT_MEAN_SQUARE_ERROR,
-        *roots,
+        roots[0],
+        roots[1],
+        other - one,
         primary=False,
         samples=len(rows),
         reach=0.0,
         lower_is_better=True,
-        standard_error=error,
-        degrees=degrees,
-        deviation=totals.spread.deviation,
+        deviation=_deviation(rows),
     )
+
+
+def _deviation(rows: Sketch) -> float | None:
+    """The standard deviation of the labels, from column to column on average; None if unknown.
+
+    Columns are averaged as variances: their differences in level are no spread.
+    """
+    spread = rows.values[:, _WITHIN:] if len(rows) else np.empty((0, 0))
+    spread = spread[np.isfinite(spread).all(axis=1)]
+    if not spread.size:
+        return None
+    within, columns = spread[:, 0], spread[:, 1:]
+    return math.sqrt(float(np.square(within).mean() + columns.var(axis=0).mean()))

@@ -116,12 +116,6 @@ class Kept(Written):
         places = sorted(range(len(keys)), key=lambda row: (int(keys[row]), _digest(joined, row)))
         return joined.at(np.array(places))
 
-    def __len__(self) -> int:
-        return sum(len(piece.keys) for piece in self._pieces)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Kept, (self.metric, self._pieces, self.left_out)
-
     def to_json(self) -> JsonObject:
         """The metric, and the size of the samples, which are left out."""
         name = self.metric.name if self.metric else ""

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfmp.converters.drift import TOP_K, Sketch, fold
-from tfmp.converters.drift.labels.counts import GROUPS, Counts
+from tfmp.converters.drift import MOST_CLASSES, TOP_K, ClassTable, Sketch, fold
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import Arrays, Kept, keep
 from tfmp.converters.drift.labels.reading import (
@@ -20,9 +19,12 @@ from tfmp.converters.drift.labels.reading import (
     left_out,
     no_class,
 )
-from tfmp.converters.drift.labels.spread import Spread
-from tfmp.converters.drift.labels.totals import Answers, LabelTotals
+from tfmp.converters.drift.labels.totals import GROUPS, Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
+
+# Up to this many columns may be different quantities, such as price, rooms and yield; more are
+# taken for one, such as the hours of a forecast or the pixels of an image.
+MOST_COLUMNS = 16
 
 # Labels of yes and no, and of classes, lie between these: hinge losses have -1 for no.
 _NO, _YES = -1, 1
@@ -167,19 +169,22 @@ def _answers(
 
 def _counts(
     classes: Sequence[np.ndarray], chosen: Sequence[np.ndarray], keys: np.ndarray
-) -> Counts:
+) -> ClassTable:
     """Counts of the classes that are chosen for each kind, all of shape (samples, answers)."""
-    groups = (keys % np.uint64(GROUPS)).astype(np.int64)[:, None]
-    groups = np.broadcast_to(groups, classes[0].shape)
-    pairs = zip(classes, chosen, strict=True)
-    return Counts.of(*((kind[some], groups[some]) for kind, some in pairs))
+    groups = np.broadcast_to((keys % np.uint64(GROUPS)).astype(int)[:, None], classes[0].shape)
+    pairs = [(kind[some], groups[some]) for kind, some in zip(classes, chosen, strict=True)]
+    size = 1 + max(int(kind.max(initial=-1)) for kind, _ in pairs)
+    if size > MOST_CLASSES or min(kind.min(initial=0) for kind, _ in pairs) < 0:
+        return ClassTable(overfull=True)
+    counts = [np.bincount(kind * GROUPS + group, minlength=size * GROUPS) for kind, group in pairs]
+    return ClassTable.of(np.stack(counts, axis=1).reshape(size, -1), size)
 
 
 def _of_columns(
     known: np.ndarray,
     right: Sequence[np.ndarray],
     keys: np.ndarray,
-    counts: Counts,
+    classes: ClassTable,
     top: Sequence[np.ndarray] | None = None,
 ) -> Answers:
     """Answers from flags of labelled and right ones, of shape (samples, answers)."""
@@ -196,7 +201,7 @@ def _of_columns(
         right_reference=int(reference.sum()),
         right_candidate=int(candidate.sum()),
         rows=Sketch.of(keys, [*columns, *(top or (none, none))]),
-        counts=counts,
+        classes=classes,
     )
 
 
@@ -220,7 +225,7 @@ def _by_threshold(
         (answer == truth) & known & ~np.isnan(each)
         for answer, each in zip(answers, both, strict=True)
     ]
-    counts = Counts()
+    counts = ClassTable()
     if truth.shape[1] > 1:
         tags = np.broadcast_to(np.arange(truth.shape[1]) % width, truth.shape)
         counts = _counts([tags] * 5, (truth, *answers, *(truth & side for side in answers)), keys)
@@ -245,7 +250,6 @@ def _numbers(
         ]
         absolute = [error.sum(axis=1) / counts for error in errors]
         squared = [(error * error).sum(axis=1) / counts for error in errors]
-    whole = labels.reshape(labels.shape if labels.ndim > 1 else (samples, 1))
     answers = (0, 1) if reading == REGRESSION else (_NO, 0, _YES)
     return LabelTotals(
         samples,
@@ -253,9 +257,16 @@ def _numbers(
         zeros_and_ones=bool((np.isin(target, answers) | ~known).all()),
         reference_error=fold(absolute[0].tolist()),
         candidate_error=fold(absolute[1].tolist()),
-        errors=Sketch.of(keys, [*absolute, *squared]),
-        spread=Spread.of(whole[known.all(axis=1)]),
+        errors=Sketch.of(keys, [*absolute, *squared, *_spread(target, known, labels.ndim)]),
     )
+
+
+def _spread(target: np.ndarray, known: np.ndarray, rank: int) -> list[np.ndarray]:
+    """What the spread of labels follows from: that within each sample, and columns."""
+    target = np.where(known.all(axis=1, keepdims=True), target, np.nan)
+    if rank <= 2 and target.shape[1] <= MOST_COLUMNS:
+        return [np.zeros(len(target)), *target.T]
+    return [target.std(axis=1), target.mean(axis=1)]
 
 
 def measure_own(

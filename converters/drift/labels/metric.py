@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -95,11 +96,29 @@ def worse(reference: float, candidate: float, lower_is_better: bool = False) -> 
     return candidate - reference if lower_is_better else reference - candidate
 
 
-def metric(name: str, reference: float, candidate: float, **facts: object) -> Metric:
-    """A metric with its bounds at `CONFIDENCE`; the other fields by name."""
-    plain = Metric(name, reference, candidate, math.nan, math.nan, **facts)  # type: ignore[arg-type]
+def metric(
+    name: str,
+    reference: float,
+    candidate: float,
+    left_out: np.ndarray | None = None,
+    **facts: Any,
+) -> Metric:
+    """A metric with its bounds at `CONFIDENCE`, and other fields by name.
+
+    `left_out` is the difference without each sample or group of samples, see `jackknife`.
+    """
+    if left_out is not None:
+        error, degrees = jackknife(left_out)
+        facts |= {"standard_error": error, "degrees": degrees}
+    plain = Metric(name, reference, candidate, math.nan, math.nan, **facts)
     lower, upper = plain.bounds(CONFIDENCE) if plain.samples else (-math.inf, math.inf)
     return replace(plain, lower=lower, upper=upper)
+
+
+def without_each(part: np.ndarray, whole: np.ndarray | None = None) -> np.ndarray:
+    """The ratio of the sums of all samples but one, for each of them; without `whole` the mean."""
+    whole = np.ones(len(part)) if whole is None else whole
+    return (part.sum() - part) / np.maximum(whole.sum() - whole, 1)
 
 
 def jackknife(left_out: np.ndarray) -> tuple[float | None, float]:

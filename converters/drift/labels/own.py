@@ -1,13 +1,14 @@
 """The value of a user's metric for both models, and how sure its difference is."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from tfmp.converters.drift.labels.counts import GROUPS
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import CANDIDATE, LABELS, REFERENCE, Arrays, Kept, Table
-from tfmp.converters.drift.labels.metric import Metric, jackknife, metric, worse
+from tfmp.converters.drift.labels.metric import Metric, metric, worse
+from tfmp.converters.drift.labels.totals import GROUPS
 from tfmp.converters.shared.errors import InputError
 
 
@@ -27,7 +28,7 @@ def of_all_samples(kept: Kept) -> Metric:
     function, table = kept.metric, kept.table
     assert function is not None
     distinct = len(np.unique(table.keys))
-    facts = {
+    facts: dict[str, Any] = {
         "primary": True,
         "samples": distinct,
         "own": True,
@@ -46,20 +47,18 @@ def of_all_samples(kept: Kept) -> Metric:
         )
     try:
         candidate = _value(function, table.of(CANDIDATE), table)
-    except MetricError as error:
-        return metric(function.title, reference, math.nan, error=str(error), **facts)
-    if math.isnan(candidate):
         told = f"metric {function.name!r} gives NaN for the candidate"
+    except MetricError as error:
+        candidate, told = math.nan, str(error)
+    if math.isnan(candidate):
         return metric(function.title, reference, candidate, error=told, **facts)
     groups = np.unique(table.keys, return_inverse=True)[1] % GROUPS
     left_out = [_drop(function, table.at(groups != group)) for group in range(groups.max() + 1)]
-    spread, degrees = jackknife(np.array(left_out) if distinct > 1 else np.empty(0))
     return metric(
         function.title,
         reference,
         candidate,
-        standard_error=spread,
-        degrees=degrees,
+        np.array(left_out) if distinct > 1 else None,
         resamples=len(left_out),
         reach=_reach(function, table),
         **facts,

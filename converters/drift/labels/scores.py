@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tfmp.converters.drift import Sketch
-from tfmp.converters.drift.labels.counts import (
+from tfmp.converters.drift.labels.metric import Metric, jackknife, metric, without_each
+from tfmp.converters.drift.labels.totals import (
     CANDIDATE,
     CANDIDATE_RIGHT,
     GROUPS,
     REFERENCE,
     REFERENCE_RIGHT,
     TRUE,
-    Counts,
+    Answers,
 )
-from tfmp.converters.drift.labels.metric import Metric, jackknife, metric
-from tfmp.converters.drift.labels.totals import Answers
 
 ACCURACY = "accuracy"
 TOP_5 = "top-5 accuracy"
@@ -43,17 +43,15 @@ def accuracy(found: Answers, samples: int) -> Metric:
     Pixels and tokens of one sample succeed and fail together: the samples are drawn, not they.
     """
     labelled, reference, candidate = _columns(found, slice(_TOP_REFERENCE)).T
-    error, degrees = jackknife(_ratio_without_each(reference - candidate, labelled))
     return metric(
         ACCURACY,
         found.right_reference / max(1, found.labelled),
         found.right_candidate / max(1, found.labelled),
+        without_each(reference - candidate, labelled),
         primary=True,
         samples=len(labelled) or samples,
         lost=found.lost if found.single else None,
         gained=found.gained if found.single else None,
-        standard_error=error,
-        degrees=degrees,
     )
 
 
@@ -61,29 +59,17 @@ def _columns(found: Answers, which: slice) -> np.ndarray:
     return found.rows.values[:, which] if len(found.rows) else np.empty((0, _COLUMNS))[:, which]
 
 
-def _ratio_without_each(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """The ratio of the sums of all samples but one, for each of them."""
-    return (part.sum() - part) / np.maximum(whole.sum() - whole, 1)
-
-
 def top_5(found: Answers) -> Metric | None:
     """The share of samples whose class is among the five largest scores; None up to 5 classes."""
     one, other = _columns(found, slice(_TOP_REFERENCE, _COLUMNS)).T
     if not (found.ranked and len(one)):
         return None
-    error, degrees = jackknife(_ratio_without_each(one - other, np.ones(len(one))))
-    return metric(
-        TOP_5,
-        float(one.mean()),
-        float(other.mean()),
-        primary=False,
-        samples=len(one),
-        standard_error=error,
-        degrees=degrees,
-    )
+    means = float(one.mean()), float(other.mean())
+    left_out = without_each(one - other)
+    return metric(TOP_5, *means, left_out, primary=False, samples=len(one))
 
 
-def by_class(counts: Counts, samples: int, dense: bool) -> list[Metric]:
+def by_class(found: Answers) -> list[Metric]:
     """Macro F1, and the mean IoU of dense answers, over the classes that the labels hold.
 
     Their jackknife leaves out one of 64 groups of samples at a time. Groups follow from the
@@ -92,17 +78,13 @@ def by_class(counts: Counts, samples: int, dense: bool) -> list[Metric]:
     A jackknife sees no uncertainty in a class of two samples that are both lost. Classes in fewer
     than 30 groups add the variance of a rate among as many groups, two successes and two failures
     added (Agresti and Coull 1998).
-
-    Args:
-        counts: answers by class and group.
-        samples: number of distinct samples.
-        dense: whether a sample has many answers.
     """
-    table = counts.table[(counts.table[:, :, TRUE] > 0).any(axis=1)]
+    table, samples = found.table, len(found.rows)
+    table = table[(table[:, :, TRUE] > 0).any(axis=1)]
     if not len(table):
         return []
-    found = [_by_class(MACRO_F1, _f1, table, samples)]
-    return [_by_class(MEAN_IOU, _iou, table, samples), *found] if dense else found
+    f1 = _by_class(MACRO_F1, _f1, table, samples)
+    return [f1] if found.single else [_by_class(MEAN_IOU, _iou, table, samples), f1]
 
 
 def _f1(right: np.ndarray, true: np.ndarray, answered: np.ndarray) -> np.ndarray:
@@ -122,11 +104,11 @@ def _by_class(name: str, score: _Score, table: np.ndarray, samples: int) -> Metr
     held = rest[:, :, TRUE] > 0
     one, other = _each_model(score, rest)
     drops = ((one - other) * held).sum(axis=0) / np.maximum(held.sum(axis=0), 1)
-    error, degrees = jackknife(drops)
     scarce = groups[groups < _SCARCE]
     lost = np.abs(reference - candidate)[groups < _SCARCE] * scarce
     rate = (lost + 2) / (scarce + 4)
     unsure = (rate * (1 - rate) / (scarce + 4)).sum() / len(table) ** 2
+    error, degrees = jackknife(drops)
     return metric(
         name,
         float(reference.mean()),
@@ -159,7 +141,7 @@ def auc(scores: Sketch) -> Metric | None:
     rarer = min(int(positive.sum()), int((~positive).sum()))
     if rarer < 2 or np.isnan(reference).any():
         return None
-    facts = {"primary": False, "samples": len(truth), "reach": 0.0}
+    facts: dict[str, Any] = {"primary": False, "samples": len(truth), "reach": 0.0}
     if np.isnan(candidate).any():
         text = "its scores hold NaN, which has no rank"
         return metric(ROC_AUC, _area(reference, positive), math.nan, error=text, **facts)
@@ -169,15 +151,8 @@ def auc(scores: Sketch) -> Metric | None:
         _area(reference[some], positive[some]) - _area(candidate[some], positive[some])
         for some in kept
     ]
-    error, degrees = jackknife(np.array(drops))
-    return metric(
-        ROC_AUC,
-        _area(reference, positive),
-        _area(candidate, positive),
-        standard_error=error,
-        degrees=degrees,
-        **facts,
-    )
+    areas = _area(reference, positive), _area(candidate, positive)
+    return metric(ROC_AUC, *areas, np.array(drops), **facts)
 
 
 def _area(scores: np.ndarray, positive: np.ndarray) -> float:

@@ -2,11 +2,19 @@
 
 from dataclasses import dataclass, field, replace
 
-from tfmp.converters.drift import Common, Expansion, Sketch, merge
-from tfmp.converters.drift.labels.counts import Counts
+import numpy as np
+
+from tfmp.converters.drift import ClassTable, Common, Expansion, Sketch, merge
 from tfmp.converters.drift.labels.kept import Kept
-from tfmp.converters.drift.labels.spread import Spread
 from tfmp.converters.shared.errors import InputError
+
+# Samples fall into groups by their keys, whatever batch or shard they came in; leaving out one
+# group at a time shows how much a score depends on the choice of the samples.
+GROUPS = 64
+
+# The kinds of counts, see `Answers.classes`.
+TRUE, REFERENCE, CANDIDATE, REFERENCE_RIGHT, CANDIDATE_RIGHT = range(5)
+_KINDS = 5
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,8 @@ class Answers:
         right_candidate: those that the candidate has right.
         rows: for each sample its `labelled`, `right_reference` and `right_candidate`, and whether
             the true class is among the best five of the reference and of the candidate.
-        counts: answers by class.
+        classes: for each class and group of samples the values that have the class in the labels,
+            in the answers of each model, and in both (the answers that are right).
     """
 
     single: bool = True
@@ -34,7 +43,12 @@ class Answers:
     right_reference: int = 0
     right_candidate: int = 0
     rows: Sketch = field(default_factory=Sketch)
-    counts: Counts = field(default_factory=Counts)
+    classes: ClassTable = field(default_factory=ClassTable)
+
+    @property
+    def table(self) -> np.ndarray:
+        """Counts of shape (classes, groups, kinds)."""
+        return np.array(list(self.classes.rows.values()), np.int64).reshape(-1, GROUPS, _KINDS)
 
 
 @dataclass(frozen=True)
@@ -52,9 +66,9 @@ class LabelTotals:
         by_half: answers by the threshold 0.5, of probabilities.
         by_sign: answers by the threshold 0, of logits.
         errors: for each sample the mean absolute error of the reference and of the candidate, and
-            the mean squared errors of both.
+            the mean squared errors of both; then the standard deviation of its labels if they
+            are one quantity, and their mean, or 0 and the labels of its columns.
         scores: for each sample with one value its label and the values of both models.
-        spread: of labels that are numbers.
         kept: predictions for a metric of the user's own.
     """
 
@@ -69,7 +83,6 @@ class LabelTotals:
     by_sign: Answers = field(default_factory=Answers)
     errors: Sketch = field(default_factory=Sketch)
     scores: Sketch = field(default_factory=Sketch)
-    spread: Spread = field(default_factory=Spread)
     kept: Kept = field(default_factory=Kept)
 
     @property

@@ -5,7 +5,6 @@ from .check import (
 )
 from .judgement import check_overrides as check_overrides, judge as judge
 from .power import (
-    CHANCES as CHANCES,
     Outlook as Outlook,
     accuracy_outlook as accuracy_outlook,
     flip_outlook as flip_outlook,

@@ -154,12 +154,9 @@ def _check(label: LabelDrift, metric: Metric, limit: _Limit, budget: DriftBudget
 
 def _other_limit(metric: Metric, limit: _Limit) -> str:
     """The limit that may fit a metric of the user's own better, as the last sentence of a text."""
-    if not metric.own:
-        return ""
-    if metric.lower_is_better:
-        relative = limit.name.endswith("_increase")
-        return ". For a limit in its own unit, set error_added" if relative else ""
-    if limit.name.endswith("_drop") and abs(metric.reference) > 1:
+    if metric.own and limit.name.endswith("_increase"):
+        return ". For a limit in its own unit, set error_added"
+    if metric.own and limit.name.endswith("_drop") and abs(metric.reference) > 1:
         return ". This limit is in its own unit; for one relative to its value, set accuracy_ratio"
     return ""
 

@@ -92,16 +92,14 @@ def _samples(output: OutputDrift, budget: DriftBudget) -> list[Check]:
             f"more ({budget.confidence:.0%} confidence)"
         )
         return [Check("sample_rel_l2", output.name, worst, None, None, limit, verdict, text)]
-    verdict = against(lower, upper, share)
     lost = int(np.count_nonzero((errors > limit) & ~_is_noise(output, errors, limit)))
-    everywhere = verdict is Verdict.FAIL and (
-        binomial_bounds(lost, samples, budget.confidence)[0] <= share
-    )
+    without_noise = binomial_bounds(lost, samples, budget.confidence)
+    verdict = against(*without_noise, share)
+    everywhere = lower > share and verdict is not Verdict.FAIL
     if everywhere:
         verdict = Verdict.INCONCLUSIVE
-    elif verdict is Verdict.INCONCLUSIVE and bad > lost:
-        upper = binomial_bounds(lost, samples, budget.confidence)[1]
-        verdict = against(0.0, upper, share)
+    elif verdict is not Verdict.FAIL:
+        upper = without_noise[1]
     text = (
         f"{where}: {bad:,} of {samples:,} samples are off by more than {limit:.10g} of their own "
         f"size, the worst by {worst:.3g}; the true share is at "

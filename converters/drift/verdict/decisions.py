@@ -1,14 +1,13 @@
 """Checks of decisions: how many change, and whether a class is lost that is too rare to show."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from tfmp.converters.drift import (
     BOXES,
     EQUALITY,
     MILLION,
-    MOST_CLASSES,
     WHOLE,
     Decisions,
     DriftBudget,
@@ -41,9 +40,13 @@ def decision_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         if budget.flip_rate is not None:
             found = [_rate(output, counted, budget, budget.flip_rate), *found]
         checks += map(_amounts, found) if _are_amounts(output, counted) else found
-    unmatched = output.totals.unmatched
-    if unmatched.changed and budget.flip_rate is not None:
-        checks.append(_unmatched(output, unmatched, budget, budget.flip_rate))
+    rows = output.totals.unmatched
+    if rows.changed and budget.flip_rate is not None:
+        # Only samples that differ were counted; the others have as many rows on average.
+        more = output.samples / rows.samples
+        made = round(rows.decisions * more), round(rows.decisions_sq * more)
+        rows = replace(rows, samples=output.samples, decisions=made[0], decisions_sq=made[1])
+        checks.append(_rate(output, rows, budget, budget.flip_rate, "row_rate"))
     return checks
 
 
@@ -70,8 +73,14 @@ def _amounts(check: Check) -> Check:
     return replace(check, verdict=Verdict.INCONCLUSIVE, text=text)
 
 
-def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
-    """Whether more decisions change than the budget allows.
+def _rate(
+    output: OutputDrift,
+    counted: Decisions,
+    budget: DriftBudget,
+    limit: float,
+    name: str = "flip_rate",
+) -> Check:
+    """Whether more decisions change, or more rows are on one side only, than the budget allows.
 
     Of ties, which no rounding could keep, only those that were seen count, and for a PASS alone.
     """
@@ -80,7 +89,9 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
     lower, without = firm.bounds(confidence, repeated)
     upper = counted.bounds(confidence, repeated)[1]
     verdict = against(lower, upper, limit)
-    single = counted.decisions == counted.samples and output.decision != BOXES
+    rows = name == "row_rate"
+    noun = "rows" if rows else _noun(output)
+    single = counted.decisions == counted.samples and output.decision != BOXES and not rows
     where = f"output {output.name!r}"
     if single:
         what = "differ" if output.decision == EQUALITY else "flip"
@@ -88,7 +99,8 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
         text += f" ({round(counted.samples / repeated):,} are distinct)" if repeated > 1 else ""
     else:
         text = (
-            f"{where}: {counted.changed:,} of {counted.decisions:,} {_noun(output)} change "
+            f"{where}: {counted.changed:,} of {counted.decisions:,} {noun} "
+            f"{'are on one side only' if rows else 'change'} "
             f"({rate:.2%}, on {counted.changed_samples:,} of {counted.samples:,} samples)"
         )
     ties = counted.changed - counted.firm
@@ -103,10 +115,10 @@ def _rate(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: f
         text += ". Only ties take it over the budget, which no rounding could keep"
         text += _allowed(output, upper)
     elif verdict is Verdict.INCONCLUSIVE:
-        text += "" if single else f". The {_noun(output)} of a sample count together"
+        text += "" if single else f". The {noun} of a sample count together"
         text += _advice(counted, repeated, budget, limit)
     p = firm.p_over(limit, repeated)
-    return Check("flip_rate", output.name, rate, lower, upper, limit, verdict, text, p)
+    return Check(name, output.name, rate, lower, upper, limit, verdict, text, p)
 
 
 # Labels, or another limit, decide about ties up to this rate.
@@ -142,25 +154,24 @@ def _advice(counted: Decisions, repeated: float, budget: DriftBudget, limit: flo
     return advice(fewest_samples(decides, counted.samples), "rate")
 
 
-@dataclass(frozen=True)
-class _ClassTest:
+class _ClassTest(NamedTuple):
     """Decisions for one class that may be lost or new.
 
     Attributes:
+        p: probability of as many changes if the limit were kept.
         name: the class.
         role: "lost" or "new".
         samples: samples that hold it.
         decisions: its decisions in them.
         rate: mean over samples of the share of these that changed.
-        trials: distinct samples.
     """
 
+    p: float
     name: str
     role: str
     samples: int
     decisions: int
     rate: float
-    trials: float
 
     @property
     def text(self) -> str:
@@ -176,66 +187,35 @@ class _ClassTest:
 
 def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -> list[Check]:
     """Whether some class is lost, or given to others, far more often than by chance."""
-    limit = budget.class_flip_rate
+    limit, repeated = budget.class_flip_rate, output.totals.rows.repeated
     if limit is None or not counted.classes.rows:
         return []
-    tests = list(_class_tests(counted, output.totals.rows.repeated))
-    alpha = 1 - budget.confidence
-    suspects = sorted(
-        (
-            (binomial_p(test.rate * test.trials, test.trials, limit) * len(tests), test.name, test)
-            for test in tests
-            if test.rate > limit
-        ),
-        key=lambda suspect: suspect[:2],
-    )
-    bad = [test for p, _, test in suspects if p <= alpha]
-    p = min(1.0, suspects[0][0]) if suspects else 1.0
-    where = f"output {output.name!r}: "
-    if not bad:
-        seen = len(counted.classes.rows) or f"more than {MOST_CLASSES:,}"
-        text = (
-            f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
-            f"({seen} seen)"
-        )
-        highest = max((test.rate for test in tests), default=0.0)
-        return [
-            Check("class_flip_rate", output.name, highest, None, None, limit, Verdict.PASS, text, p)
-        ]
-    worst = bad[0]
-    told = "; ".join(test.text for test in bad[:_NAMED])
-    more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
-    text = f"{where}{told}{more}; a class may change in at most {limit:.0%} of its decisions"
-    lower = binomial_bounds(worst.rate * worst.trials, worst.trials, 1 - alpha / len(tests))[0]
-    facts = "class_flip_rate", output.name, worst.rate, lower, None, limit
-    return [Check(*facts, Verdict.FAIL, text, p)]
-
-
-def _class_tests(counted: Decisions, repeated: float) -> Iterator[_ClassTest]:
-    """Each class with decisions of the reference that are lost, and with those that are new."""
+    tests = []
     for name, row in counted.classes.rows.items():
         for role, sums in zip(("lost", "new"), row.reshape(2, -1).tolist(), strict=True):
             samples, decisions, changed = sums
+            rate = changed / MILLION / max(1, samples)
             if samples:
-                rate = changed / MILLION / samples
-                yield _ClassTest(name, role, samples, decisions, rate, samples / repeated)
-
-
-def _unmatched(output: OutputDrift, counted: Decisions, budget: DriftBudget, limit: float) -> Check:
-    """Whether rows are missing or new, in outputs whose length depends on the data."""
-    # Only samples that differ were counted; the others have as many rows on average.
-    more, repeated = output.samples / counted.samples, output.totals.rows.repeated
-    rows = replace(
-        counted,
-        decisions=round(counted.decisions * more),
-        decisions_sq=round(counted.decisions_sq * more),
-    )
-    lower, upper = rows.bounds(budget.confidence, repeated)
-    verdict = against(lower, upper, limit)
-    text = (
-        f"output {output.name!r}: {counted.changed:,} rows exist on one side only (on "
-        f"{counted.changed_samples:,} of {output.samples:,} samples); the true rate is at "
-        f"{bound_text(verdict, lower, upper, budget)}, budget {limit:.2%}"
-    )
-    p = rows.p_over(limit, repeated)
-    return Check("row_rate", output.name, rows.rate, lower, upper, limit, verdict, text, p)
+                p = binomial_p(rate * samples / repeated, samples / repeated, limit)
+                tests.append(_ClassTest(p, name, role, samples, decisions, rate))
+    alpha = (1 - budget.confidence) / len(tests)
+    suspects = sorted(test for test in tests if test.rate > limit)
+    bad = [test for test in suspects if test.p <= alpha]
+    p = min(1.0, suspects[0].p * len(tests)) if suspects else 1.0
+    where = f"output {output.name!r}: "
+    if not bad:
+        text = (
+            f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
+            f"({len(counted.classes.rows)} seen)"
+        )
+        highest = max(test.rate for test in tests)
+        return [
+            Check("class_flip_rate", output.name, highest, None, None, limit, Verdict.PASS, text, p)
+        ]
+    told = "; ".join(test.text for test in bad[:_NAMED])
+    more = f"; {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+    text = f"{where}{told}{more}; a class may change in at most {limit:.0%} of its decisions"
+    worst, trials = bad[0], bad[0].samples / repeated
+    lower = binomial_bounds(worst.rate * trials, trials, 1 - alpha)[0]
+    facts = worst.rate, lower, None, limit
+    return [Check("class_flip_rate", output.name, *facts, Verdict.FAIL, text, p)]

@@ -1,10 +1,13 @@
 """Checks of views: what an output loses, for each use that somebody may make of it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from tfmp.converters.drift import (
     BETWEEN_OUTPUTS,
+    BETWEEN_SAMPLES,
     NEAR,
     NEAR_END,
     WRONG,
@@ -35,7 +38,7 @@ _MOST_OUTPUTS = 8
 
 # What the error of each view is a share of.
 _SHARES = {
-    "between_samples": "the standard deviation between samples",
+    BETWEEN_SAMPLES: "the standard deviation between samples",
     "between_columns": "the standard deviation of their difference",
     "between_places": "the steps between neighbouring places",
     BETWEEN_OUTPUTS: "the standard deviation of their difference",
@@ -46,7 +49,7 @@ _DIFFERENCES = ("between_columns", "between_places", BETWEEN_OUTPUTS)
 
 # Who reads each view: for whom its loss matters.
 _READERS = {
-    "between_samples": "samples are compared or ranked",
+    BETWEEN_SAMPLES: "samples are compared or ranked",
     "between_columns": "columns are subtracted",
     "between_places": "the shape of a sample is read, such as steps or gradients",
     BETWEEN_OUTPUTS: "outputs are subtracted",
@@ -147,27 +150,18 @@ def outputs_checks(outputs: Sequence[OutputDrift], budget: DriftBudget) -> list[
         for output in outputs
         if output.views and budget.for_output(output.name).between_outputs is not None
     ][:_MOST_OUTPUTS]
-    worst: tuple[OutputDrift, View] | None = None
-    for place, one in enumerate(shaped):
-        for other in shaped[place + 1 :]:
-            tables = tables_of(difference(one.totals.evidence, other.totals.evidence))
-            found = [view for view in views_of(tables) if view.view == "between_samples"]
-            for view in found:
-                own = max(_pooled_loss(one), _pooled_loss(other))
-                if view.loss > own and (worst is None or view.loss > worst[1].loss):
-                    pair = f"less output {other.name!r}" + (f", {view.unit}" if view.unit else "")
-                    rounding = (_rounding(one) ** 2 + _rounding(other) ** 2) ** 0.5
-                    worst = one, replace(view, view=BETWEEN_OUTPUTS, unit=pair, rounding=rounding)
-    if worst is None:
+    found: list[tuple[OutputDrift, View]] = []
+    for one, other in combinations(shaped, 2):
+        both = [view for each in (one, other) for view in each.views]
+        own = max((view.loss for view in both if view.view == BETWEEN_SAMPLES), default=0.0)
+        rounding = math.hypot(*(max(v.rounding for v in each.views) for each in (one, other)))
+        tables = tables_of(difference(one.totals.evidence, other.totals.evidence))
+        for view in views_of(tables):
+            if view.view == BETWEEN_SAMPLES and view.loss > own:
+                pair = f"less output {other.name!r}" + (f", {view.unit}" if view.unit else "")
+                pooled = replace(view, view=BETWEEN_OUTPUTS, unit=pair, rounding=rounding)
+                found.append((one, pooled))
+    if not found:
         return []
-    limit = budget.for_output(worst[0].name).between_outputs or 0.0
-    return [_pooled(*worst, limit)]
-
-
-def _pooled_loss(output: OutputDrift) -> float:
-    losses = [view.loss for view in output.views if view.view == "between_samples"]
-    return max(losses, default=0.0)
-
-
-def _rounding(output: OutputDrift) -> float:
-    return max((view.rounding for view in output.views), default=0.0)
+    worst = max(found, key=lambda each: each[1].loss)
+    return [_pooled(*worst, budget.for_output(worst[0].name).between_outputs or 0.0)]

@@ -1,7 +1,6 @@
 from .evidence import Evidence as Evidence
 from .tables import (
     Table as Table,
-    first_axis as first_axis,
     outlying as outlying,
     tables_of as tables_of,
 )
@@ -10,5 +9,6 @@ from .view import (
     HALF as HALF,
     View as View,
     near_end as near_end,
+    place_view as place_view,
     views_of as views_of,
 )

@@ -1,19 +1,17 @@
 """The values of an output as tables: samples, rows and columns, from the evidence that was kept."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from tfmp.converters.drift import less_mean
 from tfmp.converters.drift.views.evidence import Evidence, Part, Shape, places_of
 from tfmp.shared.numerics import ulp
 
 # Columns side by side that are numbers of their own; more are a vector or a signal.
 FEW_COLUMNS = 16
-
-# Indices of the first axis that are looked at by themselves, and the fewest values of each.
-_MOST_UNITS, _EACH = 256, 4
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,6 @@ class Table:
     word: str = "column"
     terms: np.ndarray | None = None
 
-    def only(self, column: int) -> "Table":
-        """The table with one of its columns."""
-        at = self.columns == column
-        sides = {name: getattr(self, name)[:, :, at] for name in ("reference", "error", "known")}
-        return replace(self, columns=self.columns[at], **sides)
-
     @property
     def size(self) -> np.ndarray:
         """The numbers that were rounded: the values, or the larger terms of differences."""
@@ -67,18 +59,12 @@ def tables_of(evidence: Evidence, without: np.ndarray | None = None) -> list[Tab
         evidence: of one output.
         without: keys of samples to leave out.
     """
-    alone = len(evidence.parts) == 1
-    return [_table(*each, alone) for each in _parts(evidence, without)]
-
-
-def _parts(evidence: Evidence, without: np.ndarray | None) -> Iterator[tuple[Part, np.ndarray]]:
-    """The parts with the values of the samples that are not left out, in float64."""
+    found = []
     for part in evidence.parts:
-        values = part.values
-        if without is not None and len(without):
-            values = values[~np.isin(part.keys, without)]
-        if len(values):
-            yield part, values.astype(np.float64)
+        kept = part.values if without is None else part.values[~np.isin(part.keys, without)]
+        if len(kept):
+            found.append(_table(part, kept.astype(np.float64), len(evidence.parts) == 1))
+    return found
 
 
 def _table(part: Part, values: np.ndarray, alone: bool) -> Table:
@@ -123,9 +109,8 @@ def _stand_ins(reference: np.ndarray, candidate: np.ndarray, known: np.ndarray) 
     at = known & (reference == lowest)
     others = known & ~at
     count = np.maximum(others.sum(axis=axes, keepdims=True), 1)
-    values = np.where(others, reference, 0.0)
-    mean = values.sum(axis=axes, keepdims=True) / count
-    squares = np.square(np.where(others, values - mean, 0.0)).sum(axis=axes, keepdims=True)
+    away = less_mean(np.where(others, reference, 0.0), others, axes)
+    squares = np.square(away).sum(axis=axes, keepdims=True)
     with np.errstate(invalid="ignore"):  # a column without numbers
         gap = np.where(others, reference, np.inf).min(axis=axes, keepdims=True) - lowest
     repeated = at.sum(axis=axes, keepdims=True) > 1
@@ -145,25 +130,16 @@ def as_signal(table: Table) -> Table:
     return Table(reference, error, known, one, one, table.places, (*table.shape, 1))
 
 
-def first_axis(evidence: Evidence, without: np.ndarray | None = None) -> list[Table]:
-    """The values of samples of several axes with the first of these as columns.
-
-    That is the axis of channels for whoever writes these first, and of steps for sequences.
-    """
-    found = []
-    for part, values in _parts(evidence, without):
-        units, size = part.shape[0], math.prod(part.shape)
-        if len(part.shape) < 2 or not 1 < units <= _MOST_UNITS or size <= FEW_COLUMNS:
-            return []
-        label = places_of(part.shape)[: part.kept] // (size // units)
-        each = int(np.bincount(label, minlength=units).min())
-        if each < _EACH:
-            return []
-        order = np.stack([np.flatnonzero(label == unit)[:each] for unit in range(units)], axis=1)
-        columns, shape = np.arange(units), (each, units)
-        filled = _filled(values[:, :, order])
-        found.append(Table(*filled, columns, columns, np.arange(each), shape, "place"))
-    return found
+def by_place(tables: Sequence[Table]) -> list[Table]:
+    """Each place as a column of its own, of samples that have several axes and one shape."""
+    if len(tables) != 1 or len(tables[0].shape) < 2:
+        return []
+    (table,) = tables
+    sides = table.reference, table.error, table.known
+    reference, error, known = (each.reshape(len(each), 1, -1) for each in sides)
+    places = (table.rows[:, None] * table.shape[-1] + table.places).ravel()
+    size, row = (math.prod(table.shape),), np.zeros(1, int)
+    return [Table(reference, error, known, places, places, row, size, "place")]
 
 
 def outlying(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
@@ -172,11 +148,10 @@ def outlying(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
     for part in evidence.parts:
         values = part.values[:, 0].astype(np.float64)
         known = np.isfinite(values)
-        values = np.where(known, values, 0.0)
-        values = np.where(known, values - values.mean(axis=0), 0.0)
-        deviation = np.sqrt(np.square(values).mean(axis=0))
+        away = less_mean(np.where(known, values, 0.0), known, 0)
+        deviation = np.sqrt(np.square(away).mean(axis=0))
         keys.append(part.keys)
-        sizes.append((np.abs(values) / np.where(deviation, deviation, np.inf)).max(axis=1))
+        sizes.append((np.abs(away) / np.where(deviation, deviation, np.inf)).max(axis=1))
     return np.concatenate(keys), np.concatenate(sizes)
 
 

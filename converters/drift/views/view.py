@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfmp.converters.drift import tail_of
-from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal
+from tfmp.converters.drift import less_mean, tail_of
+from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal, by_place
 
 # Names of the views, which are those of their limits in the budget.
 BETWEEN_SAMPLES = "between_samples"
@@ -119,11 +119,22 @@ class _Sums:
         return View(name, unit, error, variation, rounding, usual, samples, units=units)
 
 
-def _centred(values: np.ndarray, known: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """The values less their mean over an axis, 0 where they are not known."""
-    count = np.maximum(np.count_nonzero(known, axis=axis, keepdims=True), 1)
-    mean = values.sum(axis=axis, keepdims=True) / count
-    return np.where(known, values - mean, 0.0)
+def _summed(
+    tables: Sequence[Table],
+    columns: np.ndarray,
+    values: Callable[[Table], np.ndarray],
+    power: int = 1,
+) -> np.ndarray:
+    """The sums of powers of some values of the tables by column."""
+    sums = np.zeros(len(columns))
+    for table in tables:
+        added = (values(table) ** power).sum(axis=(0, 1))
+        np.add.at(sums, np.searchsorted(columns, table.columns), added)
+    return sums
+
+
+def _columns_of(tables: Sequence[Table]) -> np.ndarray:
+    return np.unique(np.concatenate([table.columns for table in tables]))
 
 
 def _by_column(tables: Sequence[Table], centred: bool = True) -> tuple[np.ndarray, _Sums]:
@@ -133,28 +144,24 @@ def _by_column(tables: Sequence[Table], centred: bool = True) -> tuple[np.ndarra
         tables: the values.
         centred: whether a column varies about the mean of all samples, and not about 0.
     """
-    columns = np.unique(np.concatenate([table.columns for table in tables]))
-    deviation = _deviations(tables) if centred else (lambda table: table.reference)
-    sums = np.zeros((4, len(columns)))
-    counts = np.zeros(len(columns))
-    for table in tables:
-        at = np.searchsorted(columns, table.columns)
-        squares = table.error, deviation(table), table.size, table.step
-        for total, values in zip(sums, squares, strict=True):
-            np.add.at(total, at, np.square(values).sum(axis=(0, 1)))
-        np.add.at(counts, at, np.count_nonzero(table.known, axis=(0, 1)))
-    return columns, _Sums(*(sums / np.maximum(counts, 1)))
+    columns = _columns_of(tables)
+    count = np.maximum(_summed(tables, columns, lambda table: table.known), 1)
+    parts: tuple[Callable[[Table], np.ndarray], ...] = (
+        lambda table: table.error,
+        _deviations(tables) if centred else (lambda table: table.reference),
+        lambda table: table.size,
+        lambda table: table.step,
+    )
+    sums = (_summed(tables, columns, part, 2) for part in parts)
+    return columns, _Sums(*(each / count for each in sums))
 
 
-def views_of(
-    tables: Sequence[Table], by_place: Sequence[Table] = (), own: bool = False
-) -> list[View]:
+def views_of(tables: Sequence[Table], own: bool = False) -> list[View]:
     """What an output loses in each view: the worst unit of each.
 
     Args:
         tables: its values.
         own: whether each column is a number of its own, and none holds the others' noise.
-        by_place: the same by the first axis of a sample, see `first_axis`.
     """
     samples = sum(len(table.reference) for table in tables)
     if samples < _FEWEST:
@@ -165,10 +172,15 @@ def views_of(
     signals = [as_signal(table) for table in tables]
     if all(table.reference.shape[1] >= _FEWEST for table in signals):
         found += _wrong_samples([_within(table) for table in signals], samples, own)
-    if by_place:
-        found += [view for view in _between_samples(by_place, samples, own) if view.unit]
-        found += _wrong_samples(by_place, samples, own)
     return found
+
+
+def place_view(tables: Sequence[Table]) -> View | None:
+    """What the worst place of an output of several axes loses between samples."""
+    places = by_place(tables)
+    samples = sum(len(table.reference) for table in places)
+    found = _between_samples(places, samples, own=False) if samples >= _FEWEST else ()
+    return next((view for view in found if view.unit), None)
 
 
 def _noise(sums: "_Sums", own: bool) -> np.ndarray:
@@ -190,14 +202,10 @@ def _deviations(tables: Sequence[Table]) -> Callable[[Table], np.ndarray]:
     Where samples have shapes of their own, from the mean of its column in all of them.
     """
     if len(tables) == 1:
-        return lambda table: _centred(table.reference, table.known, 0)
-    columns = np.unique(np.concatenate([table.columns for table in tables]))
-    totals, counts = np.zeros(len(columns)), np.zeros(len(columns))
-    for table in tables:
-        at = np.searchsorted(columns, table.columns)
-        np.add.at(totals, at, table.reference.sum(axis=(0, 1)))
-        np.add.at(counts, at, np.count_nonzero(table.known, axis=(0, 1)))
-    means = totals / np.maximum(counts, 1)
+        return lambda table: less_mean(table.reference, table.known, 0)
+    columns = _columns_of(tables)
+    count = np.maximum(_summed(tables, columns, lambda table: table.known), 1)
+    means = _summed(tables, columns, lambda table: table.reference) / count
 
     def centred(table: Table) -> np.ndarray:
         mean = means[np.searchsorted(columns, table.columns)]
@@ -224,7 +232,8 @@ def _between_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterat
 
 
 def _named(tables: Sequence[Table], columns: np.ndarray, at: int) -> str:
-    return f"{tables[0].word} {columns[at]} of {columns[-1] + 1:,}"
+    width = max(table.shape[-1] for table in tables)
+    return f"{tables[0].word} {columns[at]} of {width:,}"
 
 
 def _between_columns(tables: Sequence[Table], samples: int) -> Iterator[View]:
@@ -290,7 +299,7 @@ def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
 
 def _within(table: Table) -> Table:
     """Samples less their mean over their places."""
-    reference, error = (_centred(each, table.known, 1) for each in (table.reference, table.error))
+    reference, error = (less_mean(each, table.known, 1) for each in (table.reference, table.error))
     word = f"places of {table.word}"
     return replace(table, reference=reference, error=error, word=word, terms=table.size)
 
@@ -332,8 +341,12 @@ def near_end(tables: Sequence[Table], each: bool = False) -> View | None:
     few = each and all(
         table.reference.shape[1] == 1 and len(table.columns) <= FEW_COLUMNS for table in tables
     )
-    for chosen in _columns(tables) if few else [tables]:
-        values = np.concatenate([table.reference[table.known] for table in chosen])
+    for column in _columns_of(tables).tolist() if few else [None]:
+        chosen = [
+            (table, table.known & ((table.columns == column) | (column is None)))
+            for table in tables
+        ]
+        values = np.concatenate([table.reference[known] for table, known in chosen])
         if not values.size or values.min() < 0 or values.max() > 1:
             continue
         for end in (0.0, 1.0):
@@ -342,18 +355,13 @@ def near_end(tables: Sequence[Table], each: bool = False) -> View | None:
     return max(found, key=lambda view: view.wrong or 0, default=None)
 
 
-def _columns(tables: Sequence[Table]) -> Iterator[list[Table]]:
-    """The tables of each column by itself."""
-    for column in np.unique(np.concatenate([table.columns for table in tables])).tolist():
-        yield [table.only(column) for table in tables]
-
-
-def _from_end(tables: Sequence[Table], end: float, values: np.ndarray) -> View:
-    samples = lost = 0
-    for table in tables:
+def _from_end(chosen: Sequence[tuple[Table, np.ndarray]], end: float, values: np.ndarray) -> View:
+    """The view of values, of tables where flags are set, by their distance from an end."""
+    lost = 0
+    for table, known in chosen:
         away = np.abs(table.reference - end)
-        off = table.known & (np.abs(table.error) > WRONG * away) & (away > CONSTANT * end)
+        off = known & (np.abs(table.error) > WRONG * away) & (away > CONSTANT * end)
         lost += int(np.count_nonzero(off.any(axis=(1, 2))))
-        samples += len(off)
     spread = float(np.sqrt(np.mean(np.square(values - end))))
+    samples = sum(len(known) for _, known in chosen)
     return View(NEAR_END, f"{end:g}", 0.0, spread, 0.0, 0.0, samples, lost)

@@ -25,7 +25,6 @@ def test_without_a_limit_it_tells_of_the_default_flip_rate() -> None:
     assert plan("-q", "--flip-rate", "1e-9").output.startswith("100,000,000 samples are too few")
 
 
-@pytest.mark.slow
 def test_limits_and_samples_that_are_asked_for() -> None:
     result = plan("--flip-rate", "0.02", "--accuracy-drop", "0.01", "--samples", "500")
     text = " ".join(result.stdout.split())

@@ -7,6 +7,7 @@ from class_tables import gained, lost
 from tfmp.converters.drift.classes import ClassTable
 from tfmp.converters.drift.decisions import by_argmax, by_equality, by_threshold
 from tfmp.converters.drift.exact import merge
+from tfmp.converters.shared.errors import InputError
 
 
 class TestArgmax:
@@ -79,6 +80,12 @@ class TestArgmax:
         assert merged == whole
         assert whole.changed > 20
         assert ClassTable.from_json(whole.classes.to_json()) == whole.classes
+
+    def test_a_table_of_classes_that_was_cut_is_refused(self):
+        document = by_argmax(self.REFERENCE, self.CANDIDATE, -1).classes.to_json()
+        for change in ({"columns": 7}, {"columns": -1}, {"counts": "AA"}, {"classes": None}):
+            with pytest.raises(InputError, match="a table of classes in the report cannot be read"):
+                ClassTable.from_json(document | change)
 
 
 class TestThreshold:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.metrics import OutputAccumulator
-from tfmp.converters.drift.scores import without_masks, without_nan
+from tfmp.converters.drift.scores import without_masks
 from tfmp.converters.drift.tasks import Kind, Task
 
 SCORES = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
@@ -27,11 +27,6 @@ def test_rows_that_are_forbidden_throughout(mask, gone):
 def test_nan_on_both_sides_is_never_the_best():
     one, other = SCORES.copy(), SCORES[:, ::-1].copy()
     one[:, 3] = other[:, 3] = one[7] = other[7] = np.nan
-    found = without_nan(one, other, -1)
-    assert not np.isnan(found).any()
-    assert found[0].argmax(axis=1).tolist() == np.nan_to_num(one, nan=-9).argmax(axis=1).tolist()
-    lost = np.where(np.arange(8) == 5, np.nan, other)  # on one side alone it is a fault
-    assert np.isnan(without_nan(one, lost, -1)[1]).any()
     accumulator = OutputAccumulator("y", task=Task(Kind.CLASSIFICATION))
     accumulator.update(one, one)
     same = accumulator.result()

@@ -194,7 +194,7 @@ def test_rows_that_exist_on_one_side_only(missing, verdict):
     (found,) = comparison.outputs()
     if missing:
         rate = check("row_rate", found)
-        assert "30 rows exist on one side only (on 30 of 300 samples)" in rate.text
+        assert "30 of 1,200 rows are on one side only" in rate.text
         assert rate.measured == 0.025
         assert rate.verdict is verdict
     else:

@@ -8,7 +8,6 @@ from tfmp.converters.drift.compare import Comparison
 from tfmp.converters.drift.verdict.check import Verdict, against
 from tfmp.converters.drift.verdict.judgement import judge
 from tfmp.converters.drift.verdict.power import (
-    CHANCES,
     Outlook,
     accuracy_outlook,
     flip_outlook,
@@ -73,28 +72,13 @@ class TestFlips:
         ):
             assert judged(500, lost)["flip_rate"] is verdict
 
-    def test_a_pass_comes_as_often_as_told(self, flips: Outlook) -> None:
-        generator = np.random.default_rng(0)
-        for truth in flips.chances:
-            for wanted, count in zip(CHANCES, truth.samples, strict=True):
-                assert count is not None
-                most = flip_outlook(BUDGET, 0.01, count).passes_with
-                assert most is not None
-                passed = generator.binomial(count, truth.rate, 20_000) <= most
-                assert passed.mean() >= wanted - 0.01
-            assert truth.chance is not None
-            passed = generator.binomial(500, truth.rate, 20_000) <= 1
-            assert abs(passed.mean() - truth.chance) < 0.015
-
     def test_a_wide_limit_still_needs_the_smallest_number_of_samples(self) -> None:
         outlook = flip_outlook(BUDGET, 0.9, samples=59)
-        assert [round(truth.rate, 3) for truth in outlook.chances] == [0.0, 0.09, 0.225, 0.45]
         assert outlook.seen[0].passes_from == BUDGET.min_samples
 
     def test_too_few_samples_are_never_a_pass(self) -> None:
         outlook = flip_outlook(BUDGET, 0.2, samples=58)
         assert outlook.passes_with is None
-        assert {truth.chance for truth in outlook.chances} == {0.0}
         assert outlook.fails_with is not None
 
 
@@ -111,36 +95,3 @@ class TestAccuracy:
         assert failing.fails_up_to is not None
         assert judged(failing.fails_up_to, 5, 0, True)["accuracy_drop"] is Verdict.FAIL
         assert judged(failing.fails_up_to + 1, 5, 0, True)["accuracy_drop"] is not Verdict.FAIL
-
-    @pytest.mark.slow
-    def test_a_pass_comes_as_often_as_told(self, answers: Outlook) -> None:
-        generator = np.random.default_rng(0)
-        for truth in answers.chances:
-            assert truth.chance is not None
-            changed = generator.binomial(500, truth.rate, 4000)
-            lost = generator.binomial(changed, 0.5)
-            counts, times = np.unique(np.stack([lost, changed - lost]), axis=1, return_counts=True)
-            passed = sum(
-                int(often)
-                for (worse, better), often in zip(counts.T.tolist(), times, strict=True)
-                if judged(500, worse, better, True)["accuracy_drop"] is Verdict.PASS
-            )
-            assert abs(passed / 4000 - truth.chance) < 0.03
-
-    def test_more_changes_need_more_samples(self, answers: Outlook) -> None:
-        needed = [truth.samples for truth in answers.chances]
-        assert needed == sorted(needed)
-        assert needed[0] == (273, 273)
-
-
-@pytest.mark.parametrize(("place", "truth"), [(1, 0.001), (2, 0.0025)])
-def test_more_samples_than_are_likely_enough_are_likely_enough(place, truth):
-    """Just before one flip more is allowed, too, where the chance is at its lowest."""
-    for wanted, samples in zip(
-        CHANCES, flip_outlook(BUDGET, 0.01).chances[place].samples, strict=True
-    ):
-        assert samples is not None
-        for more in (samples, samples + 100, samples + 154):
-            found = flip_outlook(BUDGET, 0.01, more).chances[place]
-            assert found.rate == pytest.approx(truth)
-            assert (found.chance or 0.0) >= wanted

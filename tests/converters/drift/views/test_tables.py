@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.views.evidence import Evidence
-from tfmp.converters.drift.views.tables import as_signal, difference, first_axis, tables_of
+from tfmp.converters.drift.views.tables import as_signal, by_place, difference, tables_of
 
 KEYS = np.arange(12, dtype=np.uint64)
 
@@ -78,22 +78,19 @@ def test_without_samples_that_are_judged_by_themselves():
     (table,) = tables_of(evidence(counted(3)), KEYS[[0, 5]])
     assert table.reference[:, 0, 0].tolist() == [10_000 * key for key in KEYS if key not in (0, 5)]
     assert tables_of(evidence(counted(3)), KEYS) == []
-    assert first_axis(evidence(counted(6, 9)), KEYS) == []
 
 
-@pytest.mark.parametrize("shape", [(6, 9), (4, 30, 30), (2, 8000, 4)])
-def test_the_first_axis_as_columns(shape):
-    (table,) = first_axis(evidence(counted(*shape)))
-    assert table.word == "place"
-    assert table.columns.tolist() == list(range(shape[0]))
-    unit = np.prod(shape) // shape[0]
-    assert 4 <= table.reference.shape[1] <= unit
-    assert ((table.reference[0] // unit) == table.columns).all()
+@pytest.mark.parametrize("shape", [(6, 9), (4, 30, 30), (2, 8000, 4), (9, 400)])
+def test_each_place_as_a_column(shape):
+    (table,) = by_place(tables_of(evidence(counted(*shape))))
+    assert (table.word, table.shape) == ("place", (np.prod(shape),))
+    assert table.reference.shape == (12, 1, len(table.columns))
+    np.testing.assert_array_equal(table.reference[0, 0], table.columns)
 
 
-@pytest.mark.parametrize("shape", [(300,), (4, 4), (1, 40), (257, 4), (200, 3)])
-def test_a_first_axis_of_few_values_is_none(shape):
-    assert first_axis(evidence(counted(*shape))) == []
+def test_a_row_of_columns_has_no_places_of_its_own():
+    for shape in ((300,), (4, 4)):
+        assert by_place(tables_of(evidence(counted(*shape)))) == []
 
 
 def test_one_output_less_another_where_both_have_the_sample():
