@@ -12,7 +12,7 @@ import keras
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.options import FitOptions
-from tfmp.fit.preflight import SEPARATE_STATES, UNSCALED_STEP, preflight_findings
+from tfmp.fit.preflight import SEPARATE_STATES, preflight_findings
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.fit.skipped_steps import leave_out_skipped_steps
@@ -241,7 +241,7 @@ class MixedPrecision(keras.callbacks.Callback):
             detach_loss_scale(model)
             return findings
         try:
-            attach_loss_scale(model, self._scale_for(narrow, findings))
+            attach_loss_scale(model, self._scale_for(narrow))
         except ValueError as error:
             _tell_of_separate_states(findings, error)
             raise
@@ -333,11 +333,7 @@ class MixedPrecision(keras.callbacks.Callback):
         steps, epochs = (self.params.get(name) for name in ("steps", "epochs"))
         return steps * epochs if steps and epochs else None
 
-    def _scale_for(
-        self, narrow: frozenset[str], findings: Iterable[Finding]
-    ) -> LossScale | float | str:
-        if any(finding.check == UNSCALED_STEP for finding in findings):
-            return StaticLossScale(1.0)
+    def _scale_for(self, narrow: frozenset[str]) -> LossScale | float | str:
         if narrow == {"bfloat16"} and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale

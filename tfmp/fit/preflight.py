@@ -1,23 +1,15 @@
 """Checks of a model before a mixed-precision `fit` begins; each finding comes with its fix."""
 
-import inspect
-import re
-import sys
-import textwrap
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from types import FunctionType
 
 import keras
 import numpy as np
 from keras import tree
 
-from tfmp.fit.large_inputs import is_float
 from tfmp.loss_scaling import held_optimizers
-from tfmp.nonfinite import ValueRange, clipped_values, range_of
+from tfmp.nonfinite import range_of
 from tfmp.precision import (
     TENSOR_CORE_MULTIPLE,
     LayerNode,
@@ -30,18 +22,13 @@ from tfmp.precision import (
     reverting,
 )
 from tfmp.precision.measuring import FAILED_DRY_RUN
-from tfmp.shared.backend import TensorTree, current_backend
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.shared.wording import joined, listed
 
 UNSCALED_STEP = "train_step without loss scaling"
 SEPARATE_STATES = "optimizers with states of their own"
-
-# The call that scales a loss, the scale to multiply by, and the method of Keras on JAX that does.
-_SCALING = "scale_loss"
-_SCALE = "dynamic_scale"
-_LOSS_OF_KERAS = "compute_loss_and_updates"
 
 _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
 
@@ -133,103 +120,9 @@ def float32_since_loading(planned: PlannedModel) -> Iterable[Finding]:
         )
 
 
-def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
-    """A train_step of one's own has to call scale_loss, and most published examples do not."""
-    step, helpers = _own_step(planned.model)
-    scales = _reads_scale(helpers) or any(map(_scales, planned.model._flatten_layers()))
-    if step and not scales and not _leaves_scaling_to_keras(planned.model, step, helpers):
-        yield unscaled_step(planned.model)
-
-
-def clipping_of_scaled_gradients(planned: PlannedModel) -> Iterable[Finding]:
-    """A bound of 1 is next to nothing for gradients that are multiplied by 32768."""
-    _, helpers = _own_step(planned.model)
-    if _SCALING not in helpers or "unscale" in helpers or _SCALE in helpers:
-        return
-    norms = re.search(r"clip_by_(global_|average_)?norm", helpers)
-    clips = norms.group() if norms else clipped_values(helpers, _SCALING)
-    if clips:
-        yield Finding(
-            "clipping of scaled gradients",
-            "problem",
-            f"{type(planned.model).__name__} calls {clips} on gradients that are still "
-            "multiplied by the loss scale, and divides them afterwards: next to nothing is left",
-            "Call gradients = self.optimizer.unscale(gradients) before it, or give the optimizer "
-            f"{'global_clipnorm' if norms else 'clipvalue'}",
-        )
-
-
-def _own_step(model: keras.Model) -> tuple[str, str]:
-    """The source of a train_step of the user's own, and of its class and the functions that this
-    calls; empty without them."""
-    step = type(model).train_step
-    if step.__module__.startswith("keras."):
-        return "", ""
-    own = [kind for kind in type(model).__mro__ if kind is not object and _is_users(kind)]
-    try:
-        # A method or a function that the step calls may scale the loss.
-        helpers = _with_functions(own)
-        return inspect.getsource(step), helpers
-    except (OSError, TypeError, KeyError):
-        return "", ""
-
-
-def trace_unknown_step(model: keras.Model, batch: TensorTree) -> None:
-    """Traces a train_step of the user's own without source: its optimizers note what it does.
-
-    Nothing is computed, and a step that fails is left to `fit`.
-
-    Args:
-        model: a model in `fit`, whose variables have their values.
-        batch: as `fit` hands it to the step.
-    """
-    if type(model).train_step.__module__.startswith("keras.") or _own_step(model)[0]:
-        return
-    with suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `fit` gives the step its scale
-        current_backend().trace_step(model, batch)
-
-
-def _leaves_scaling_to_keras(model: keras.Model, step: str, helpers: str) -> bool:
-    """Whether a train_step of the user's own calls a method of Keras that scales the loss."""
-    if "super().train_step" in step or f"super().{_LOSS_OF_KERAS}" in helpers:
-        return True
-    # The class may have a method of this name itself, as in Keras's guide.
-    method = getattr(type(model), _LOSS_OF_KERAS, None)
-    return _LOSS_OF_KERAS in step and (method is None or method.__module__.startswith("keras."))
-
-
-def _scales(layer: keras.layers.Layer) -> bool:
-    """Whether a layer that trains itself, with an optimizer of its own, scales the loss."""
-    if isinstance(layer, keras.Model) or is_builtin(layer):
-        return False
-    with suppress(OSError, TypeError):
-        return _reads_scale(inspect.getsource(type(layer)))
-    return False
-
-
-def _reads_scale(source: str) -> bool:
-    return _SCALING in source or _SCALE in source
-
-
-def _with_functions(kinds: list[type]) -> str:
-    """The source of classes, and of the functions of their modules that their code calls."""
-    sources: dict[object, str] = {}
-    pending: list[type | FunctionType] = [*kinds]
-    while pending:
-        item = pending.pop()
-        if item in sources:
-            continue
-        sources[item] = inspect.getsource(item)
-        names = vars(sys.modules[item.__module__])
-        called = (names.get(name) for name in re.findall(r"\b(\w+)\(", sources[item]))
-        pending += [one for one in called if isinstance(one, FunctionType) and _is_users(one)]
-    return "".join(map(textwrap.dedent, sources.values()))
-
-
-def _is_users(named: FunctionType | type) -> bool:
-    libraries = ("keras", "tensorflow", "jax", "torch", "numpy")
-    return (named.__module__ or "").split(".")[0] not in libraries
+def has_own_step(model: keras.Model) -> bool:
+    """Whether `train_step` is not Keras's."""
+    return not type(model).train_step.__module__.startswith("keras.")
 
 
 def unscaled_step(model: keras.Model) -> Finding:
@@ -253,9 +146,8 @@ def unscaled_step(model: keras.Model) -> Finding:
 
 def separate_states(planned: PlannedModel) -> Iterable[Finding]:
     """On JAX a step hands on the state of `model.optimizer`; Keras knows no other one."""
-    step = type(planned.model).train_step
     names = [place.name for place in held_optimizers(planned.model)]
-    if current_backend().is_stateless and names and not step.__module__.startswith("keras."):
+    if current_backend().is_stateless and names and has_own_step(planned.model):
         yield Finding(
             SEPARATE_STATES,
             "problem",
@@ -394,8 +286,6 @@ CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
     float32_since_loading,
     separate_states,
-    train_step_without_scaling,
-    clipping_of_scaled_gradients,
     narrow_losses,
     narrow_weights,
     promoted_layers,
@@ -404,32 +294,25 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def not_finite_data(batches: list[TensorTree]) -> tuple[Finding, ...]:
-    """One finding for each part of the data with NaN or infinities.
-
-    Args:
-        batches: the batches of one execution, as `fit` has them.
-    """
-    found: dict[str, Finding] = {}
-    for batch in batches:
-        parts = keras.utils.unpack_x_y_sample_weight(batch)
-        for part, values in zip(("x", "y", "sample_weight"), parts, strict=True):
-            for path, value in tree.flatten_with_path(values):
-                name = ".".join(map(str, (part, *path)))
-                if not is_float(value):
-                    continue
-                seen = range_of(value)
-                if not seen.finite:
-                    found.setdefault(name, _bad_data(name, seen))
-    return tuple(found.values())
+def is_float(value: Tensor | None) -> bool:
+    """Whether an entry of a batch holds floating-point numbers."""
+    return value is not None and "float" in keras.backend.standardize_dtype(value.dtype)
 
 
-def _bad_data(name: str, seen: ValueRange) -> Finding:
-    row = "" if seen.first_bad_row is None else f", the first in sample {seen.first_bad_row}"
-    return Finding(
-        "data not finite",
-        "warning",
-        f"{name} of the first batch holds {seen.describe_bad()}{row}: unless the model or its loss "
-        "replaces them, the step is skipped, and in float32 it would ruin the weights",
-        "Remove or replace these samples, with numpy.nan_to_num for example",
-    )
+def not_finite_data(batch: TensorTree) -> Iterable[Finding]:
+    """A finding for each part of a batch with NaN or infinities."""
+    parts = keras.utils.unpack_x_y_sample_weight(batch)
+    for part, values in zip(("x", "y", "sample_weight"), parts, strict=True):
+        for path, value in tree.flatten_with_path(values):
+            if not is_float(value) or (seen := range_of(value)).finite:
+                continue
+            row = seen.first_bad_row
+            first = "" if row is None else f", the first in sample {row}"
+            yield Finding(
+                "data not finite",
+                "warning",
+                f"{'.'.join(map(str, (part, *path)))} of the first batch holds "
+                f"{seen.describe_bad()}{first}: unless the model or its loss replaces them, the "
+                "step is skipped, and in float32 it would ruin the weights",
+                "Remove or replace these samples, with numpy.nan_to_num for example",
+            )

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import tree
 
-from tfmp.fit.large_inputs import is_float
+from tfmp.fit.preflight import has_own_step, is_float
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
     DynamicLossScale,
@@ -34,6 +34,7 @@ from tfmp.shared.wording import listed
 
 UNDERFLOW = "underflow"
 VANISHING = "vanishing gradients"
+CLIPPING = "clipping of scaled gradients"
 UNSCALABLE = "gradients that cannot be scaled"
 
 # Replays cost seconds for a large model. Zeros that are zero in float32 too are likely to stay.
@@ -130,9 +131,27 @@ class ScaleWatch:
         if health.step == self._judged_at:
             return
         self._judged_at = health.step
-        found = self._lost_gradients(health, scaled_optimizers(self._model)[0].loss_scale)
+        strategy = scaled_optimizers(self._model)[0].loss_scale
+        found = self._clipped_gradients(health) or self._lost_gradients(health, strategy)
         if found is not None:
             self._recorder.tell([found])
+
+    def _clipped_gradients(self, health: GradientHealth) -> Finding | None:
+        """Bounds are written for the gradients of the loss: of scaled ones they leave nothing."""
+        is_own = has_own_step(self._model) and health.loss_scale > 1
+        are_scaled = not any(one.was_unscaled for one in scaled_optimizers(self._model))
+        told = self._recorder.knows(CLIPPING)
+        if told or not (is_own and are_scaled and health.clipped_at):
+            return None
+        return Finding(
+            CLIPPING,
+            "problem",
+            f"{type(self._model).__name__}.train_step clips gradients to {health.clipped_at:.3g} "
+            "that are still multiplied by the loss scale, and divides them afterwards: next to "
+            "nothing is left",
+            "Call gradients = self.optimizer.unscale(gradients) before it, or give the optimizer "
+            "global_clipnorm or clipvalue",
+        )
 
     def _lost_gradients(self, health: GradientHealth, strategy: LossScale) -> Finding | None:
         """Replays a batch in float32 where the gauges are suspicious."""

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 from collections.abc import Mapping
 
 import keras
@@ -13,8 +14,8 @@ from tfmp.fit.options import FitOptions
 from tfmp.fit.preflight import (
     SEPARATE_STATES,
     UNSCALED_STEP,
+    has_own_step,
     not_finite_data,
-    trace_unknown_step,
     unscaled_step,
 )
 from tfmp.fit.recorder import FitRecorder
@@ -29,7 +30,7 @@ from tfmp.loss_scaling import (
     scaled_optimizers,
 )
 from tfmp.precision import PrecisionPlan, reverting
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
 
 IDLE = "optimizer without a step"
@@ -169,15 +170,16 @@ class FitSession:
 
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
         """Looks at the batches of the first execution, before it trains on them."""
-        trace_unknown_step(self._model, batches[0])
+        self._trace_own_step(batches[0])
         self._fix_unscaled_step()
         watch = self._scale_watch
         if watch is not None:
             watch.hold(batches[0])
             if watch.has_own_gradients():
                 self._scale_by_1()
-        self.recorder.tell(not_finite_data(batches))
-        notes = widen_readers(self._model, self._plan, batches)
+                self.recorder.start_counting()
+        self.recorder.tell(not_finite_data(batches[0]))
+        notes = widen_readers(self._model, self._plan, batches[0])
         scale = watch.begin_lower(self._steps) if watch is not None else None
         if scale is not None:
             self.recorder.start_counting()
@@ -191,20 +193,35 @@ class FitSession:
         for note in notes:
             self.recorder.note(note)
 
-    def _fix_unscaled_step(self) -> None:
-        """Takes the loss scale away from a step that did not use it when it was traced.
+    def _trace_own_step(self, batch: TensorTree) -> None:
+        """Traces a train_step of the user's own: its optimizers note whether it scales its losses.
 
-        The check of the source before may have missed it: the step may scale in another function.
+        Nothing is computed, and a step that fails is left to `fit`.
         """
+        optimizers = scaled_optimizers(self._model)
+        is_known = all(one.loss_was_scaled is not None for one in optimizers)
+        if is_known or not has_own_step(self._model):
+            return
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # `fit` gives the step its scale
+                current_backend().trace_step(self._model, batch)
+        except Exception:
+            for optimizer in optimizers:
+                optimizer.watch_scale_loss()
+
+    def _fix_unscaled_step(self) -> None:
+        """Takes the loss scale away from a step that did not use it when it was traced."""
         if not self._model.trainable_variables:
             return  # Keras scales the loss, and applies nothing
         optimizers = scaled_optimizers(self._model)
         check_losses_arrived(optimizers)
         if all(optimizer.loss_was_scaled is not False for optimizer in optimizers):
             return
-        if any(optimizer.loss_scale != StaticLossScale(1.0) for optimizer in optimizers):
-            self._scale_by_1()
         if not self.recorder.knows(UNSCALED_STEP):
+            if any(optimizer.loss_scale != StaticLossScale(1.0) for optimizer in optimizers):
+                self._scale_by_1()
+            self.recorder.start_counting()
             self.recorder.tell([unscaled_step(self._model)])
 
     def _scale_by_1(self) -> None:
@@ -214,7 +231,6 @@ class FitSession:
         attach_loss_scale(self._model, StaticLossScale(1.0))
         reverting.trace_anew(self._model)
         self._explain_failure()
-        self.recorder.start_counting()
 
     def _explain_failure(self) -> None:
         explain_next_failure(self._model, self._reason_of)

@@ -1,5 +1,4 @@
 from . import replay as replay
-from .clipped_gradients import clipped_values as clipped_values
 from .finding import NonFinite as NonFinite
 from .locate import locate_nonfinite as locate_nonfinite
 from .replay import (

@@ -13,6 +13,7 @@ from tfmp.fit.preflight import (
     PlannedModel,
     kernels_in_float32,
     preflight_findings,
+    unscaled_step,
 )
 from tfmp.precision import layer_tree
 
@@ -123,89 +124,13 @@ def test_layers_that_a_file_holds_no_dtypes_for(tmp_path):
     assert "float32 since loading" not in findings(loaded)
 
 
-class Forgetful(keras.Sequential):
-    def train_step(self, *arguments):
-        raise NotImplementedError
-
-
-class Careful(keras.Sequential):
-    def train_step(self, *arguments):
-        self.optimizer.scale_loss(1.0)
-        raise NotImplementedError
-
-
-class ByHand(keras.Sequential):
-    def train_step(self, *arguments):
-        return 1.0 * self.optimizer.dynamic_scale
-
-
-def scaled_by(optimizer, loss):
-    return optimizer.scale_loss(loss)
-
-
-class Helped(keras.Sequential):
-    def train_step(self, *arguments):
-        scaled_by(self.optimizer, 1.0)
-        raise NotImplementedError
-
-
-class Delegating(keras.Sequential):
-    def train_step(self, *arguments):
-        return super().train_step(*arguments)
-
-
-class Guided(keras.Sequential):
-    """As in Keras's guide for JAX, whose own method of this name would scale the loss."""
-
-    def compute_loss_and_updates(self, *arguments):
-        raise NotImplementedError
-
-    def train_step(self, *arguments):
-        return self.compute_loss_and_updates(*arguments)
-
-
-class GuidedByKeras(Guided):
-    def compute_loss_and_updates(self, *arguments):
-        return super().compute_loss_and_updates(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("kind", "is_found"),
-    [
-        (Forgetful, True),
-        (Careful, False),
-        (ByHand, False),
-        (Helped, False),
-        (Delegating, False),
-        (Guided, True),
-        (GuidedByKeras, False),
-    ],
-)
-def test_a_train_step_that_forgets_to_scale(kind, is_found):
-    model = kind([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
-    model.compile("sgd", "mse")
-    found = findings(model)
-    assert ("train_step without loss scaling" in found) is is_found
-    if is_found:
-        finding = found["train_step without loss scaling"]
-        assert f"{kind.__name__}.train_step never calls scale_loss, so that" in finding.message
-        assert "self.optimizer.scale_loss(loss)" in finding.fix
-
-
 def test_every_optimizer_of_a_step_that_scales_nothing_is_named():
-    model = Forgetful([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
-    model.compile("sgd", "mse")
+    model = chain(layers.Dense(8))
     model.first, model.second = keras.optimizers.SGD(), keras.optimizers.SGD()
-    fix = findings(model)["train_step without loss scaling"].fix
-    assert "self.first.scale_loss(loss) and self.second.scale_loss(loss)" in fix
-    assert "_self_" not in fix  # TensorFlow's own notes of a model's attributes
-
-
-def test_a_helper_whose_module_is_gone_is_left_to_the_first_step(monkeypatch):
-    monkeypatch.setattr(scaled_by, "__module__", "gone")
-    model = Helped([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
-    model.compile("sgd", "mse")
-    assert "train_step without loss scaling" not in findings(model)
+    finding = unscaled_step(model)
+    assert finding.message.startswith("Sequential.train_step never calls scale_loss, so that")
+    assert "self.first.scale_loss(loss) and self.second.scale_loss(loss)" in finding.fix
+    assert "_self_" not in finding.fix  # TensorFlow's own notes of a model's attributes
 
 
 STEP = """
@@ -215,9 +140,23 @@ class Own(keras.Sequential):
             loss = self.compute_loss(data[0], data[1], self(data[0]))
             scaled = {scaled}
         gradients = tape.gradient(scaled, self.trainable_variables)
+        gradients = {changed}
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
         return {{"loss": loss}}
 """
+
+
+def fit_own(scaled="self.optimizer.scale_loss(loss)", changed="gradients", scale=64.0):
+    """The report of a training with a step that has no source, and the change of a weight."""
+    names = {"keras": keras, "tf": tf, "__name__": "gone"}
+    exec(STEP.format(scaled=scaled, changed=changed), names)
+    model = names["Own"]([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    before = model.get_weights()[0]
+    x = np.random.default_rng(0).uniform(0.0, 0.01, (8, 8)).astype("float32")
+    callback = MixedPrecision("mixed_float16", loss_scale=scale)
+    model.fit(x, np.ones((8, 2)), batch_size=4, verbose=0, callbacks=[callback])
+    return callback.report, abs(model.get_weights()[0] - before).max()
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a step of TensorFlow's")
@@ -229,17 +168,30 @@ class Own(keras.Sequential):
         ("loss", False),
     ],
 )
-def test_a_step_without_source_is_traced_before_it_trains(scaled, scales):
-    names = {"keras": keras, "tf": tf, "__name__": "gone"}
-    exec(STEP.format(scaled=scaled), names)
-    model = names["Own"]([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
-    model.compile(keras.optimizers.SGD(1.0), "mse")
-    before, x = model.get_weights()[0], np.full((4, 8), 0.01, "float32")
-    callback = MixedPrecision("mixed_float16", loss_scale=64.0)
-    model.fit(x, np.ones((4, 2)), verbose=0, callbacks=[callback])
-    assert abs(model.get_weights()[0] - before).max() > 1e-3
-    found = [finding.check for finding in callback.report.findings]
+def test_an_own_step_is_traced_before_it_trains(scaled, scales):
+    report, moved = fit_own(scaled)
+    assert moved > 1e-3
+    found = [finding.check for finding in report.findings]
     assert ("train_step without loss scaling" in found) is not scales
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a step of TensorFlow's")
+@pytest.mark.parametrize(
+    ("changed", "size"),
+    [
+        ("tf.clip_by_global_norm(gradients, 0.5)[0]", 0.5),
+        ("[tf.clip_by_value(one, -0.001, 0.001) for one in gradients]", 0.001),
+        ("tf.clip_by_global_norm(self.optimizer.unscale(gradients), 0.5)[0]", None),
+        ("gradients", None),
+    ],
+)
+def test_a_step_that_clips_scaled_gradients_is_told(changed, size):
+    report, _ = fit_own(changed=changed, scale=2.0**15)
+    found = {finding.check: finding for finding in report.findings}
+    assert ("clipping of scaled gradients" in found) is (size is not None)
+    if size:
+        message = found["clipping of scaled gradients"].message
+        assert message.startswith(f"Own.train_step clips gradients to {size:g} that are still")
 
 
 class Parted(keras.Sequential):
@@ -262,53 +214,6 @@ def test_optimizers_whose_state_fit_leaves_behind(backend, monkeypatch):
     assert (found is not None) is (backend == "jax")
     if found:
         assert "The state of self.first and self.second in Parted.train_step" in found.message
-
-
-class Clipping(keras.Sequential):
-    def train_step(self, *arguments):
-        scaled = self.optimizer.scale_loss(1.0)
-        return self.clipped(scaled, tf.clip_by_global_norm)
-
-
-class Unscaling(keras.Sequential):
-    def train_step(self, *arguments):
-        gradients = self.optimizer.unscale(self.optimizer.scale_loss(1.0))
-        return self.clipped(gradients, tf.clip_by_norm)
-
-
-class ClippingValues(keras.Sequential):
-    def train_step(self, data):
-        with tf.GradientTape() as tape:
-            loss = self.optimizer.scale_loss(self.compute_loss(*data))
-        gradients = tape.gradient(loss, self.trainable_weights)
-        self.optimizer.apply([tf.clip_by_value(g, -1.0, 1.0) for g in gradients])
-
-
-class UnscalingByHand(ClippingValues):
-    def train_step(self, data):
-        loss = self.optimizer.scale_loss(self.compute_loss(*data))
-        gradients = [g / self.optimizer.dynamic_scale for g in self.tape.gradient(loss, [])]
-        self.optimizer.apply([tf.clip_by_value(g, -1.0, 1.0) for g in gradients])
-
-
-@pytest.mark.parametrize(
-    ("kind", "call"),
-    [
-        (Clipping, "clip_by_global_norm"),
-        (ClippingValues, "clip_by_value"),
-        (Unscaling, None),
-        (UnscalingByHand, None),
-    ],
-)
-def test_a_train_step_that_clips_scaled_gradients(kind, call):
-    model = kind([layers.Input((8,)), layers.Dense(8), layers.Dense(2)])
-    model.compile("sgd", "mse")
-    found = findings(model)
-    assert ("clipping of scaled gradients" in found) is (call is not None)
-    if call:
-        finding = found["clipping of scaled gradients"]
-        assert finding.message.startswith(f"{kind.__name__} calls {call} on gradients that are st")
-        assert ("clipvalue" in finding.fix) is (kind is ClippingValues)
 
 
 def test_a_note_of_the_plan_is_a_finding():
