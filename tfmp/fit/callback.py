@@ -12,7 +12,7 @@ import keras
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.options import FitOptions
-from tfmp.fit.preflight import SEPARATE_STATES, preflight_findings
+from tfmp.fit.preflight import preflight_findings
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.fit.skipped_steps import leave_out_skipped_steps
@@ -228,7 +228,7 @@ class MixedPrecision(keras.callbacks.Callback):
             model.make_train_function(force=True)
         self._findings = findings
         verbose = bool((self.params or {}).get("verbose"))
-        self._session = FitSession(model, plan, self.options, verbose, self._steps_of_fit())
+        self._session = FitSession(model, plan, self.options, verbose)
         self._session.recorder.tell(findings)
         return self._session
 
@@ -240,11 +240,7 @@ class MixedPrecision(keras.callbacks.Callback):
         if not narrow:
             detach_loss_scale(model)
             return findings
-        try:
-            attach_loss_scale(model, self._scale_for(narrow))
-        except ValueError as error:
-            _tell_of_separate_states(findings, error)
-            raise
+        attach_loss_scale(model, self._scale_for(narrow))
         for optimizer in scaled_optimizers(model):
             optimizer.watch_scale_loss()
             optimizer.measure_from_now(self._steps_of_fit())
@@ -337,15 +333,6 @@ class MixedPrecision(keras.callbacks.Callback):
         if narrow == {"bfloat16"} and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
-
-
-def _tell_of_separate_states(findings: Iterable[Finding], error: ValueError) -> None:
-    """Raises what is wrong with a step that fails in float32 as well, instead of an error."""
-    for finding in findings:
-        if finding.check == SEPARATE_STATES:
-            raise ValueError(
-                f"Training stopped before its first step; no weight has changed. {finding}"
-            ) from error
 
 
 def _nothing() -> None:

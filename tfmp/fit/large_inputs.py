@@ -14,8 +14,8 @@ import numpy as np
 from keras import ops, tree
 
 from tfmp.fit.nonfinite_watch import locate_in, move_to_float32
-from tfmp.fit.preflight import has_own_step, is_float
-from tfmp.nonfinite import Call, NonFinite, RoundedOff, replay, rounded_off
+from tfmp.fit.preflight import has_own_step
+from tfmp.nonfinite import Call, NonFinite, RoundedOff, is_float, replay, rounded_off
 from tfmp.precision import (
     NARROW_DTYPES,
     PrecisionPlan,
@@ -80,12 +80,12 @@ def widen_readers(model: keras.Model, plan: PrecisionPlan, batch: TensorTree) ->
     readers = _read_in_16_bits(model, plan, batch)
     notes = []
     if large := [one for one in readers if one.is_large]:
-        worst = max(large, key=lambda one: one.largest)
-        moved = [one.name for one in readers if one.overflows]
+        past = [one for one in large if one.overflows]
+        worst, moved = (past or large)[0], [one.name for one in past]
         behind, found = _widen_behind(model, batch)
-        past = "past 65504" if moved else "and sums of such numbers are past 65504"
+        limit = "past 65504" if moved else "and sums of such numbers are past 65504"
         if moved or behind:
-            reason = f"{_capital(worst.source)} reaches {worst.largest:g}, {past}"
+            reason = f"{_capital(worst.source)} reaches {worst.largest:g}, {limit}"
             notes.append(_note(reason, moved + behind, _SCALE_DATA if moved else ""))
         if moved and found and found.stage in ("forward", "loss"):
             notes.append(f"The first step is not finite all the same. {found}")

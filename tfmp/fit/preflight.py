@@ -5,30 +5,27 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import keras
-import numpy as np
-from keras import tree
 
 from tfmp.loss_scaling import held_optimizers
-from tfmp.nonfinite import range_of
+from tfmp.nonfinite import search_data
 from tfmp.precision import (
     TENSOR_CORE_MULTIPLE,
     LayerNode,
     LayerPrecision,
     PrecisionPlan,
-    is_builtin,
+    Size,
     is_graph,
     is_narrow,
     layer_tree,
-    reverting,
+    sizes_of,
 )
 from tfmp.precision.measuring import FAILED_DRY_RUN
-from tfmp.shared.backend import Tensor, TensorTree, current_backend
+from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
-from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
+from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat
 from tfmp.shared.wording import joined, listed
 
 UNSCALED_STEP = "train_step without loss scaling"
-SEPARATE_STATES = "optimizers with states of their own"
 
 _FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
 
@@ -98,28 +95,6 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
             return
 
 
-def float32_since_loading(planned: PlannedModel) -> Iterable[Finding]:
-    """Keras saves no dtypes for layers that a user's own code makes."""
-    optimizer = planned.model.optimizer
-    is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-    if not is_scaled or reverting.is_planned(planned.model):
-        return
-    names = [
-        node.path
-        for node, _ in planned.narrow_layers()
-        if node.layer.compute_dtype == "float32" and node.owner and not is_builtin(node.owner.layer)
-    ]
-    if names and keras.ops.convert_to_numpy(optimizer.iterations):
-        yield Finding(
-            "float32 since loading",
-            "note",
-            f"The optimizer scaled a loss before, but {listed(names, 3)} computed in float32 until "
-            "now: files hold no dtypes for layers that a model's own code makes",
-            f"To evaluate in 16 bits after loading: tfmp.plan(model, {planned.plan.policy!r})"
-            ".apply()",
-        )
-
-
 def has_own_step(model: keras.Model) -> bool:
     """Whether `train_step` is not Keras's."""
     return not type(model).train_step.__module__.startswith("keras.")
@@ -144,22 +119,6 @@ def unscaled_step(model: keras.Model) -> Finding:
     )
 
 
-def separate_states(planned: PlannedModel) -> Iterable[Finding]:
-    """On JAX a step hands on the state of `model.optimizer`; Keras knows no other one."""
-    names = [place.name for place in held_optimizers(planned.model)]
-    if current_backend().is_stateless and names and has_own_step(planned.model):
-        yield Finding(
-            SEPARATE_STATES,
-            "problem",
-            "Keras's fit on JAX takes the state of one optimizer through its steps, that of "
-            f"self.optimizer. The state of {joined(names)} in "
-            f"{type(planned.model).__name__}.train_step stays as it is, or the step fails, in "
-            "float32 too",
-            "Train on TensorFlow, or in a loop of your own that hands the variables of every "
-            "optimizer from step to step",
-        )
-
-
 def narrow_losses(planned: PlannedModel) -> Iterable[Finding]:
     """Losses that a container's own code adds in 16 bits; the plan handles losses of layers."""
     for note in planned.plan.notes:
@@ -180,24 +139,7 @@ def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
                 "than their spacing are lost",
                 "Take a mixed policy, whose weights are float32, for more than a comparison",
             )
-            yield from _lost_decay(planned.model, _FORMATS[dtype])
             return
-
-
-def _lost_decay(model: keras.Model, fmt: FloatFormat) -> Iterable[Finding]:
-    """Adam divides by 1 - beta_2 ** step, and multiplies by its root: 0 if beta_2 rounds to 1."""
-    optimizer = model.optimizer
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    for name in ("beta_1", "beta_2"):
-        value = getattr(optimizer, name, None)
-        if isinstance(value, float) and value < 1 and round_to(np.asarray(value), fmt) == 1:
-            yield Finding(
-                "decay of 1",
-                "problem",
-                f"{name}={value:g} of {type(optimizer).__name__} is 1 in {fmt.name}, so its bias "
-                "correction is 0 and no weight moves",
-                f"Pass {name}=0.99",
-            )
 
 
 def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
@@ -260,23 +202,29 @@ def _has_kernel(layer: keras.layers.Layer) -> bool:
 
 
 def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
-    """Sizes that Tensor Cores have to pad."""
-    odd = [
-        f"{node.path} ({name}={size})"
-        for node, _ in planned.narrow_layers()
-        for name in ("units", "filters", "key_dim")
-        if isinstance(size := getattr(node.layer, name, None), int)
-        and size % TENSOR_CORE_MULTIPLE
-        and node.head is None
-    ]
+    """Sizes that Tensor Cores have to pad: features, channels, vocabularies and the batch."""
+    sizes = [(node, size) for node in planned.root.within() for size in _vocabulary(node.layer)]
+    narrow = [node for node, _ in planned.narrow_layers() if node.head is None]
+    sizes += [(node, size) for node in narrow for size in sizes_of(node)]
+    odd = [f"{node.path} {size}" for node, size in sizes if not size.fits]
+    shapes = [tensor.shape for tensor in getattr(planned.model, "inputs", None) or ()]
+    batches = [Size("batch", shape[0]) for shape in shapes[:1] if shape and shape[0]]
+    odd += [str(size) for size in batches if not size.fits]
     if odd:
         yield Finding(
             "sizes",
             "warning",
             f"Not multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their speed: "
-            + listed(odd, 3),
-            "Round them up where the model allows it",
+            + listed(odd, 4),
+            "Round them up to the padded size where the model allows it",
         )
+
+
+def _vocabulary(layer: keras.layers.Layer) -> list[Size]:
+    """The sizes of an embedding: the next product reads its results, and often shares its rows."""
+    if not isinstance(layer, keras.layers.Embedding):
+        return []
+    return [Size("vocabulary", layer.input_dim), Size("features", layer.output_dim)]
 
 
 # A plan that keeps every layer in float32 trains as float32 does, with its scaling or without.
@@ -284,8 +232,6 @@ CHECKS_OF_FLOAT32: tuple[Check, ...] = (narrow_losses, kernels_in_float32)
 
 CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
-    float32_since_loading,
-    separate_states,
     narrow_losses,
     narrow_weights,
     promoted_layers,
@@ -294,25 +240,13 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def is_float(value: Tensor | None) -> bool:
-    """Whether an entry of a batch holds floating-point numbers."""
-    return value is not None and "float" in keras.backend.standardize_dtype(value.dtype)
-
-
-def not_finite_data(batch: TensorTree) -> Iterable[Finding]:
-    """A finding for each part of a batch with NaN or infinities."""
-    parts = keras.utils.unpack_x_y_sample_weight(batch)
-    for part, values in zip(("x", "y", "sample_weight"), parts, strict=True):
-        for path, value in tree.flatten_with_path(values):
-            if not is_float(value) or (seen := range_of(value)).finite:
-                continue
-            row = seen.first_bad_row
-            first = "" if row is None else f", the first in sample {row}"
-            yield Finding(
-                "data not finite",
-                "warning",
-                f"{'.'.join(map(str, (part, *path)))} of the first batch holds "
-                f"{seen.describe_bad()}{first}: unless the model or its loss replaces them, the "
-                "step is skipped, and in float32 it would ruin the weights",
-                "Remove or replace these samples, with numpy.nan_to_num for example",
-            )
+def not_finite_data(batch: TensorTree) -> list[Finding]:
+    """The finding about a batch with NaN or infinities."""
+    found = search_data(*keras.utils.unpack_x_y_sample_weight(batch))
+    if found is None:
+        return []
+    message = (
+        f"{found.what} of the first batch, {found.why}: unless the model or its loss replaces "
+        "them, the step is skipped, and in float32 it would ruin the weights"
+    )
+    return [Finding("data not finite", "warning", message, found.advice.rstrip("."))]

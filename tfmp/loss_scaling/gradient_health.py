@@ -98,17 +98,6 @@ class GradientHealth:
         }
         return {name: value for name, value in numbers.items() if value is not None}
 
-    def distributions(self) -> dict[str, list[float]]:
-        """The numbers that are worth a histogram over time, by name: one for each variable."""
-        largest = [row.largest for row in self.variables if 0 < row.largest < math.inf]
-        return {
-            "largest_gradient_log2": [math.log2(value) for value in largest],
-            "underflow_of_variables": [row.underflow for row in self.variables],
-            "update_ratio_log10": [
-                math.log10(row.update_ratio) for row in self.variables if row.update_ratio
-            ],
-        }
-
     def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
         return asdict(self)

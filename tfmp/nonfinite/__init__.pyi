@@ -1,5 +1,6 @@
 from . import replay as replay
 from .finding import NonFinite as NonFinite
+from .forward import search_data as search_data
 from .locate import locate_nonfinite as locate_nonfinite
 from .replay import (
     Call as Call,
@@ -14,6 +15,7 @@ from .scale_response import (
 )
 from .value_range import (
     ValueRange as ValueRange,
+    is_float as is_float,
     range_of as range_of,
 )
 from .vanishing import (

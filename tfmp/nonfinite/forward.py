@@ -8,7 +8,7 @@ from keras import ops, tree
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.replay import Call, ReplayedStep
-from tfmp.nonfinite.value_range import range_of
+from tfmp.nonfinite.value_range import is_float, range_of
 from tfmp.precision import NARROW_DTYPES, LayerNode
 from tfmp.precision.measuring import FirstOp, first_nonfinite_op
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
@@ -26,19 +26,19 @@ class FoundInForward(BaseException):
         self.finding = finding
 
 
-def search_data(step: ReplayedStep) -> NonFinite | None:
-    """The first non-finite number in the batch."""
-    for part in ("x", "y", "sample_weight"):
-        for name, tensor in _named_leaves(part, getattr(step, part)):
-            values = range_of(tensor)
-            if not values.finite:
+def search_data(x: TensorTree, y: TensorTree, sample_weight: TensorTree) -> NonFinite | None:
+    """The first non-finite number in a batch."""
+    for part, values in (("x", x), ("y", y), ("sample_weight", sample_weight)):
+        for name, tensor in _named_leaves(part, values):
+            seen = range_of(tensor)
+            if not seen.finite:
                 return NonFinite(
                     stage="data",
                     cause="data",
-                    what=f"The data itself is not finite: {name} has {values.describe_bad()}",
-                    why=f"the first is in row {values.first_bad_row}",
+                    what=f"The data itself is not finite: {name} has {seen.describe_bad()}",
+                    why=f"the first is in row {seen.first_bad_row}",
                     advice="Drop or repair such rows before training; no precision helps.",
-                    ranges=((name, values),),
+                    ranges=((name, seen),),
                 )
     return None
 
@@ -50,7 +50,7 @@ def _named_leaves(name: str, value: TensorTree) -> Iterator[tuple[str, Tensor]]:
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
             yield from _named_leaves(f"{name}[{index}]", inner)
-    elif replay.is_float(value):
+    elif is_float(value):
         yield name, value
 
 

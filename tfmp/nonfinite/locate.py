@@ -45,7 +45,7 @@ def locate_nonfinite(
     """
     step = replay.make_step(model, x, y, sample_weight)
     scale = _current_scale(model) if loss_scale is None else float(loss_scale)
-    found = search_data(step) or search_weights(step)
+    found = search_data(step.x, step.y, step.sample_weight) or search_weights(step)
     if found:
         return found
     watch = ForwardWatch()
