@@ -102,7 +102,7 @@ class MixedPrecision(keras.callbacks.Callback):
         keep_float32: as in `tfmp.plan`.
         log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; with None no files are written.
         log_every: "epoch", or a number of steps: how often the counters are read from the device.
-            The host waits for the device only at these readings, and after 10, 18, 36, 72, ...
+            The host waits for the device only at these readings, and after 6, 18, 36, 72, ...
             steps of an epoch.
         on_nonfinite: the reaction to non-finite steps that a lower loss scale does not fix.
             "report" writes their cause into the report; "raise" stops the training with the cause;

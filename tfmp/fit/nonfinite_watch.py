@@ -45,7 +45,6 @@ ODD_SHARE = 0.05
 # The end of an epoch is not waited for: from 2**15 to its lowest bound a dynamic scale takes 5
 # steps, or 15 after a step that was applied. Later looks come after twice as many steps each.
 EARLY_STEPS = (6, 18)
-_EARLY_FINITE = 2
 
 # Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
 ODD_READINGS = 2
@@ -91,8 +90,11 @@ class NonFiniteWatch:
         self._when_held: StepCounters | None = None
         self.found: NonFinite | None = None
 
-    def look(self) -> None:
-        """Judges the latest reading.
+    def look(self, early: bool = False) -> None:
+        """Judges the latest reading; an epoch need not end before the cause of skips is found.
+
+        Args:
+            early: judges the steps since that reading, within an epoch.
 
         Raises:
             NonFiniteGradientsError: too many steps in a row were skipped, and there is no remedy
@@ -100,28 +102,16 @@ class NonFiniteWatch:
         """
         if self._state is _State.SEARCHING:
             return
-        recorder, strategy = self._recorder, self._strategy()
-        run = recorder.since("repair").consecutive_skips
-        reason = beyond_backoff(recorder.latest("reading").since, run, strategy)
-        self._judge(reason or self._skips_that_come_back(), recorder.counters)
-
-    def look_early(self) -> None:
-        """Judges the steps within an epoch: it need not end before the cause is found."""
-        if self._state is _State.SEARCHING:
-            return
-        now = self._recorder.peek()
-        so_far = self._recorder.since("repair", now=now)
-        skipped, strategy = so_far.skipped_steps, self._strategy()
-        is_lowest = not isinstance(strategy, DynamicLossScale) or (
-            now.loss_scale <= strategy.min_scale
-        )
-        few_finite = skipped and is_lowest and skipped >= so_far.steps - _EARLY_FINITE
-        if so_far.consecutive_skips >= PATIENCE or few_finite:
-            many = f"{skipped} of {so_far.steps} steps were not finite"
-            self._judge(f"{many}, down to loss scale {now.loss_scale:g}", now)
-
-    def _judge(self, reason: str | None, now: StepCounters) -> None:
-        if reason is not None and self._state is _State.WATCHING:
+        recorder = self._recorder
+        now = recorder.peek() if early else recorder.counters
+        seen = recorder.latest("reading").since
+        if early:
+            seen = recorder.since("reading", "repair", now=now)
+        run = recorder.since("repair", now=now).consecutive_skips
+        reason = beyond_backoff(seen, run, self._strategy())
+        if not (reason or early):
+            reason = self._skips_that_come_back()
+        if reason and self._state is _State.WATCHING:
             self._state, self._reason = _State.SEARCHING, reason
             self._searches_left = LONGEST_SEARCH
             if not self._hold_next(now):

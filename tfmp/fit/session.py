@@ -92,7 +92,7 @@ class FitSession:
         self._watch.before_step()
         if batch >= self._next_look and self._plan.narrow_dtypes:
             self._next_look = EARLY_STEPS[1] if batch < EARLY_STEPS[1] else 2 * batch
-            self._watch.look_early()
+            self._watch.look(early=True)
         every = self._options.log_every
         if every != "epoch" and batch - self._last_read_batch >= int(every):
             self._last_read_batch = batch

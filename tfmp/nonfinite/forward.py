@@ -54,47 +54,36 @@ def _named_leaves(name: str, value: TensorTree) -> Iterator[tuple[str, Tensor]]:
         yield name, value
 
 
-def search_weights(step: ReplayedStep) -> NonFinite | None:
-    """The first of the model's weights that is not finite before the step."""
-    return _search_variables(
-        step,
-        False,
-        "weight",
-        "an earlier step broke it, so that all values after it are not finite either",
-        "Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no step with "
-        "non-finite gradients, so look for other code that assigns it.",
-    )
+# What is wrong where variables are not finite before a step, and what to do about it.
+_OF_WEIGHTS = (
+    "an earlier step broke it, so that all values after it are not finite either",
+    "Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no step with "
+    "non-finite gradients, so look for other code that assigns it.",
+)
+_OF_STATES = (
+    "no optimizer changes it: its layer assigned it in an earlier step, from values that were "
+    "not finite",
+    "Go back to a checkpoint from before, or assign finite values to it.",
+)
 
 
-def search_state(step: ReplayedStep, path: str | None = None) -> NonFinite | None:
-    """The first variable that a layer keeps for itself and that is not finite before the step.
+def search_variables(step: ReplayedStep, kind: str, path: str | None = None) -> NonFinite | None:
+    """The first variable of the model that is not finite before the step.
 
-    It may be the effect of a step that was not finite: batch statistics, for example, do not use
-    moving ones.
+    States may be the effect of a step that was not finite: batch statistics, for example, do not
+    use moving ones.
 
     Args:
         step: the step to replay.
-        path: of the layer whose state is searched; None for all layers.
+        kind: "weight", or "state" for what layers keep for themselves.
+        path: of the layer whose variables are searched; None for all layers.
     """
-    return _search_variables(
-        step,
-        True,
-        "state",
-        "no optimizer changes it: its layer assigned it in an earlier step, from values that were "
-        "not finite",
-        "Go back to a checkpoint from before, or assign finite values to it.",
-        path,
-    )
-
-
-def _search_variables(
-    step: ReplayedStep, is_state: bool, kind: str, why: str, advice: str, path: str | None = None
-) -> NonFinite | None:
     owners = replay.owners(step.root)
-    state = {id(one) for node in step.root.within() for one in node.layer._non_trainable_variables}
+    states = {id(one) for node in step.root.within() for one in node.layer._non_trainable_variables}
+    why, advice = _OF_STATES if kind == "state" else _OF_WEIGHTS
     for variable in step.model.variables:
         owner = path_of(owners.get(id(variable)))
-        if (id(variable) in state) is not is_state or path not in (None, owner):
+        if (id(variable) in states) is not (kind == "state") or path not in (None, owner):
             continue
         if not replay.is_float(variable.value) or (values := range_of(variable.value)).finite:
             continue

@@ -59,7 +59,10 @@ class TensorFlow(Backend):
         tf.function(function, autograph=False).get_concrete_function(*specs)
 
     def trace_step(self, model: Any, batch: TensorTree) -> None:
-        tf.function(model.train_step, autograph=False).get_concrete_function(batch)
+        def step(batch: TensorTree) -> TensorTree:
+            return model.distribute_strategy.run(model.train_step, args=(batch,))
+
+        tf.function(step, autograph=False).get_concrete_function(batch)
 
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         return tf.function(function, jit_compile=jit, autograph=False, reduce_retracing=True)
