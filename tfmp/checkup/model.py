@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import keras
 from keras import layers
 
-from tfmp.fit import PlannedModel, preflight_findings
+from tfmp.fit import PlannedModel, odd_sizes, preflight_findings
 from tfmp.precision import (
     LayerNode,
     ineligible_reason,
@@ -31,7 +32,7 @@ _ATTENTION = (
 
 def narrow_nodes(planned: PlannedModel) -> list[LayerNode]:
     """The layers that would compute in 16 bits, without layers that others made for themselves."""
-    return [node for node, _ in planned.narrow_layers() if node.head is None]
+    return [node for node in planned.narrow_layers() if node.head is None]
 
 
 def check_model(model: keras.Model) -> list[Finding]:
@@ -46,8 +47,8 @@ def check_model(model: keras.Model) -> list[Finding]:
     if not model.compiled:
         fix = "Compile it to have its optimizer checked"
         return [*diagnoses, Finding("model", "note", "the model is not compiled", fix)]
-    diagnoses += [replace(finding, check="model") for finding in preflight_findings(model, narrow)]
-    return diagnoses
+    found = preflight_findings(model, narrow)
+    return diagnoses + [replace(one, check="model") for one in found if one.check != "sizes"]
 
 
 def check_softmax(planned: PlannedModel) -> Iterable[Finding]:
@@ -107,6 +108,7 @@ def check_paths(planned: PlannedModel) -> Iterable[Finding]:
 
 CHECKS: tuple[Callable[[PlannedModel], Iterable[Finding]], ...] = (
     check_softmax,
+    partial(odd_sizes, of_data=True),
     check_paths,
 )
 

@@ -9,6 +9,7 @@ import keras
 from tfmp.loss_scaling import held_optimizers
 from tfmp.nonfinite import search_data
 from tfmp.precision import (
+    NARROW_DTYPES,
     TENSOR_CORE_MULTIPLE,
     LayerNode,
     LayerPrecision,
@@ -22,12 +23,12 @@ from tfmp.precision import (
 from tfmp.precision.measuring import FAILED_DRY_RUN
 from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
-from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat
 from tfmp.shared.wording import joined, listed
 
 UNSCALED_STEP = "train_step without loss scaling"
 
-_FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
+# Sizes that the code of a model chooses.
+_CHOSEN = ("units", "filters", "key_dim", "value_dim", "head_dim")
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,9 @@ class PlannedModel:
             if not is_graph(node.layer):
                 yield node, rows[node.path]
 
-    def narrow_layers(self) -> Iterable[tuple[LayerNode, FloatFormat]]:
-        """The layers that compute in 16 bits under the plan, with their format."""
-        for node, row in self.layers():
-            fmt = _FORMATS.get(row.compute_dtype)
-            if fmt is not None:
-                yield node, fmt
+    def narrow_layers(self) -> list[LayerNode]:
+        """The layers that compute in 16 bits under the plan."""
+        return [node for node, row in self.layers() if row.compute_dtype in NARROW_DTYPES]
 
 
 Check = Callable[[PlannedModel], Iterable[Finding]]
@@ -70,7 +68,7 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
         plan: the plan that was made for this model.
     """
     planned = PlannedModel(model, layer_tree.walk(model), plan)
-    checks = CHECKS if any(True for _ in planned.narrow_layers()) else CHECKS_OF_FLOAT32
+    checks = CHECKS if planned.narrow_layers() else CHECKS_OF_FLOAT32
     return tuple(finding for check in checks for finding in check(planned))
 
 
@@ -131,7 +129,7 @@ def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
     rows = {row.path: row for row in planned.plan.rows}
     for node in planned.root.within():
         dtype = rows[node.path].variable_dtype
-        if dtype in _FORMATS and node.layer._trainable_variables:
+        if dtype in NARROW_DTYPES and node.layer._trainable_variables:
             yield Finding(
                 "16-bit weights",
                 "problem",
@@ -147,7 +145,7 @@ def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
     wide = planned.plan.promoted
     if not wide:
         return
-    nodes = [node for node, _ in planned.narrow_layers()]
+    nodes = planned.narrow_layers()
     count = sum(node.path in wide or bool(node.layer._trainable_variables) for node in nodes)
     lines = sorted({line for line in wide.values() if line})
     where = f" from {listed(lines, 3)} on" if lines else ""
@@ -201,21 +199,30 @@ def _has_kernel(layer: keras.layers.Layer) -> bool:
     return any(len(variable.shape) > 1 for variable in layer._trainable_variables)
 
 
-def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
-    """Sizes that Tensor Cores have to pad: features, channels, vocabularies and the batch."""
+def odd_sizes(planned: PlannedModel, of_data: bool = False) -> Iterable[Finding]:
+    """Sizes that Tensor Cores have to pad.
+
+    Args:
+        planned: the model and its plan.
+        of_data: also looks at what comes with the data: features, vocabularies and the batch.
+    """
     sizes = [(node, size) for node in planned.root.within() for size in _vocabulary(node.layer)]
-    narrow = [node for node, _ in planned.narrow_layers() if node.head is None]
+    narrow = [node for node in planned.narrow_layers() if node.head is None]
     sizes += [(node, size) for node in narrow for size in sizes_of(node)]
-    odd = [f"{node.path} {size}" for node, size in sizes if not size.fits]
+    odd = [
+        f"{node.path} {size}"
+        for node, size in sizes
+        if not size.fits and (of_data or size.name in _CHOSEN)
+    ]
     shapes = [tensor.shape for tensor in getattr(planned.model, "inputs", None) or ()]
     batches = [Size("batch", shape[0]) for shape in shapes[:1] if shape and shape[0]]
-    odd += [str(size) for size in batches if not size.fits]
+    odd += [str(size) for size in batches if of_data and not size.fits]
     if odd:
         yield Finding(
             "sizes",
             "warning",
             f"Not multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their speed: "
-            + listed(odd, 4),
+            + listed(odd, 6 if of_data else 3),
             "Round them up to the padded size where the model allows it",
         )
 

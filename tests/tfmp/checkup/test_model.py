@@ -29,12 +29,6 @@ def test_the_plan_comes_first_and_compiling_is_asked_for():
     assert (last.status, last.message) == ("note", "the model is not compiled")
 
 
-def test_weights_that_are_no_float32_masters():
-    (bad,) = found(sequential(layers.Dense(8, dtype="float16", name="half")), "model")[1:]
-    assert bad.status == "problem"
-    assert bad.message.startswith("The weights of half are float16: ")
-
-
 def test_softmax_in_float32():
     inner = layers.Dense(8, activation="softmax", name="gate")
     (bad,) = found(sequential(inner, layers.Dense(8)), "softmax")
@@ -58,3 +52,13 @@ def test_softmax_inside_attention():
     assert plan(model, "mixed_float16").apply() is not None
     mha = model.get_layer("mha")
     assert mha._softmax(np.ones((1, 2, 4, 4), "float16")).dtype == "float16"
+
+
+def test_channels_batch_and_vocabulary_are_sizes_too():
+    parts = layers.Conv2D(8, 3, name="conv"), layers.Conv2D(8, 3)
+    (finding,) = found(sequential(*parts, shape=(9, 9, 3), batch_size=6), "sizes")
+    assert finding.message.endswith("conv input channels 3 (padded: 8), batch 6 (padded: 8)")
+    words = layers.Embedding(1001, 12, name="words")
+    model = sequential(words, layers.Flatten(), layers.Dense(8), shape=(4,))
+    (finding,) = found(model, "sizes")
+    assert "words vocabulary 1001 (padded: 1008), words features 12 (padded: 16)" in finding.message

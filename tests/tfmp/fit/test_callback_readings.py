@@ -67,7 +67,7 @@ def test_the_device_is_read_once_per_epoch(monkeypatch):
     monkeypatch.setattr(
         recorder, "read_model_counters", lambda *given: reads.append(1) or original(*given)
     )
-    fit(model(), MixedPrecision("mixed_float16"), *data(rows=64), epochs=3)
+    fit(model(), MixedPrecision("mixed_float16"), *data(), epochs=3)
     assert len(reads) == 1 + 3 + 1  # the state at the beginning, one reading an epoch, and the end
 
 
