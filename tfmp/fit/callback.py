@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 from weakref import WeakKeyDictionary, ref
@@ -46,30 +45,8 @@ Logs: TypeAlias = dict[str, float]
 _RUNNING: "WeakKeyDictionary[keras.callbacks.History, ref[MixedPrecision]]" = WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
-class _Left:
-    """What a `fit` left: one that finds all of it as it was makes nothing anew.
-
-    Attributes:
-        function: the training function; Keras drops it where a model is compiled anew.
-        optimizer: that of the model.
-        asked: arguments of the callback.
-        every: the steps between measurements of gradients, which the function has in it.
-        layers: all layers, each with its policy and whether it trains.
-        plan: the plan.
-        findings: what was found before the training.
-    """
-
-    function: object
-    optimizer: keras.optimizers.Optimizer
-    asked: tuple[object, ...]
-    every: int
-    layers: tuple[tuple[keras.layers.Layer, keras.DTypePolicy, bool], ...]
-    plan: PrecisionPlan
-    findings: tuple[Finding, ...]
-
-
-# The attribute of a model for it, outside Keras's tracking.
+# The attribute of a model for what a `fit` left, outside Keras's tracking: a fit that finds all of
+# it as it was makes nothing anew.
 _LEFT = "_tfmp_left"
 
 
@@ -212,10 +189,10 @@ class MixedPrecision(keras.callbacks.Callback):
     def _begin(self, data: TensorTree = None) -> FitSession:
         model = self.model
         self._check_is_the_only_one()
-        before: _Left | None = getattr(model, _LEFT, None)
-        object.__setattr__(model, _LEFT, None)
-        if before is not None and before == self._leaves(model, before.plan, before.findings):
-            plan, findings = before.plan, before.findings
+        before, *found = getattr(model, _LEFT, (None,))
+        object.__setattr__(model, _LEFT, (None,))
+        if before == self._state():
+            plan, findings = found
         else:
             plan = policies.plan(model, self.policy, self.keep_float32, self.keep, data)
             findings = self._apply(model, plan)
@@ -223,7 +200,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_means()
         if plan.narrow_dtypes:
             self._take_back_means = leave_out_skipped_steps(model)
-        if before is None or model.train_function is not before.function:
+        if before is None or model.train_function is not before[0]:
             # `fit` made its training function before it called this.
             model.make_train_function(force=True)
         self._findings = findings
@@ -246,16 +223,17 @@ class MixedPrecision(keras.callbacks.Callback):
             optimizer.measure_from_now(self._steps_of_fit())
         return findings
 
-    def _leaves(
-        self, model: keras.Model, plan: PrecisionPlan, findings: tuple[Finding, ...]
-    ) -> "_Left":
-        """What a `fit` with this callback leaves for the next one, as things are now."""
+    def _state(self) -> tuple[object, ...]:
+        """All that a plan and a training function depend on, as it is now.
+
+        Keras drops the function where a model is compiled anew. It has the steps between
+        measurements of gradients in it.
+        """
+        model = self.model
         asked = (self.policy, self.loss_scale, self.keep_float32, self.keep)
         every = interval_for(self._steps_of_fit())
-        layers = tuple(
-            (layer, layer.dtype_policy, layer.trainable) for layer in model._flatten_layers()
-        )
-        return _Left(model.train_function, model.optimizer, asked, every, layers, plan, findings)
+        layers = [(layer, layer.dtype_policy, layer.trainable) for layer in model._flatten_layers()]
+        return model.train_function, model.optimizer, asked, every, layers
 
     def _check_is_the_only_one(self) -> None:
         history = getattr(self.model, "history", None)
@@ -312,7 +290,7 @@ class MixedPrecision(keras.callbacks.Callback):
             self._session.ended()
             self._last_report, self._session = self._session.report(), None
             if self.plan and self._last_report.steps and not self._last_report.events:
-                left = self._leaves(self.model, self.plan, self._findings)
+                left = (self._state(), self.plan, self._findings)
                 object.__setattr__(self.model, _LEFT, left)
 
     @contextmanager

@@ -110,9 +110,6 @@ def _lost_differences(coarse: list[Reader]) -> str:
     which = first.source if lost.feature is None else f"feature {lost.feature} of {first.source}"
     holds = f"is around {lost.size:.6g} and varies by {lost.spread:.3g}"
     fix = "subtract the mean from the data, or put a Normalization layer first"
-    if lost.is_whole:
-        holds = f"holds whole numbers around {lost.size:.6g}"
-        fix = "give ids as integers, keras.Input(shape, dtype='int32'), or scale quantities"
     apart = f"where the numbers of {first.dtype} are {lost.spacing:.3g} apart"
     names = [one.name for one in coarse]
     return _note(f"{_capital(which)} {holds}, {apart}", names, f"To keep 16 bits, {fix}.")

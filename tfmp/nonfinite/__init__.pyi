@@ -13,11 +13,7 @@ from .scale_response import (
     has_own_gradients as has_own_gradients,
     unscalable_gradients as unscalable_gradients,
 )
-from .value_range import (
-    ValueRange as ValueRange,
-    is_float as is_float,
-    range_of as range_of,
-)
+from .value_range import is_float as is_float
 from .vanishing import (
     LostGradient as LostGradient,
     first_wrong_layer as first_wrong_layer,

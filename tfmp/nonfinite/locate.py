@@ -50,7 +50,8 @@ def locate_nonfinite(
         return found
     watch = ForwardWatch()
     try:
-        outputs, loss = replay.first_run(step, watch.see)
+        with replay.mistakes_of_batch(model):
+            outputs, loss = replay.run(step, watch.see)
     except FoundInForward as stop:
         # Without a layer the model's own code is to blame, and no state of one layer.
         layer = stop.finding.layer
