@@ -120,7 +120,7 @@ class Own(keras.Sequential):
 """
 
 
-def fit_own(scaled="self.optimizer.scale_loss(loss)", changed="gradients", scale=64.0):
+def fit_own(scaled="self.optimizer.scale_loss(loss)", changed="gradients", scale=64.0, rows=4):
     """The report of a training with a step that has no source, and the change of a weight."""
     names = {"keras": keras, "tf": tf, "__name__": "gone"}
     exec(STEP.format(scaled=scaled, changed=changed), names)
@@ -129,7 +129,7 @@ def fit_own(scaled="self.optimizer.scale_loss(loss)", changed="gradients", scale
     before = model.get_weights()[0]
     x = np.random.default_rng(0).uniform(0.0, 0.01, (8, 8)).astype("float32")
     callback = MixedPrecision("mixed_float16", loss_scale=scale)
-    model.fit(x, np.ones((8, 2)), batch_size=4, verbose=0, callbacks=[callback])
+    model.fit(x, np.ones((8, 2)), batch_size=rows, verbose=0, callbacks=[callback])
     return callback.report, abs(model.get_weights()[0] - before).max()
 
 
@@ -143,7 +143,7 @@ def fit_own(scaled="self.optimizer.scale_loss(loss)", changed="gradients", scale
     ],
 )
 def test_an_own_step_is_traced_before_it_trains(scaled, scales):
-    report, moved = fit_own(scaled)
+    report, moved = fit_own(scaled, rows=8)  # one step
     assert moved > 1e-3
     found = [finding.check for finding in report.findings]
     assert ("train_step without loss scaling" in found) is not scales
