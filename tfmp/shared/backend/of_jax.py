@@ -61,10 +61,10 @@ class Jax(Backend):
         optimizer, metrics = model.optimizer.variables, model.metrics_variables
         kinds = (model.trainable_variables, model.non_trainable_variables, optimizer, metrics)
         state = tuple([variable.value for variable in kind] for kind in kinds)
-        held = [(variable, variable._value) for kind in kinds for variable in kind]
-        for variable, _ in held:
-            variable._value = None  # as `fit` has them: a value would be a constant of the trace
+        held = [(variable, variable.value) for kind in kinds for variable in kind]
         try:
+            for variable, _ in held:
+                variable._value = None  # as in `fit`: a value would be a constant of the trace
             jax.eval_shape(model.train_step, state, batch)
         finally:
             for variable, value in held:
