@@ -11,7 +11,6 @@ import tfmp
 
 class Own(keras.Sequential):
     def train_step(self, state, data):
-        """Mentions scale_loss, which only the first step can tell from a call."""
         weights, rest, own, metrics = state
         x, y = data
 
@@ -24,7 +23,6 @@ class Own(keras.Sequential):
         return {"loss": loss}, (weights, rest, own, metrics)
 
 
-@pytest.mark.filterwarnings("ignore::tfmp.loss_scaling.optimizer.UnscaledLossWarning")
 @pytest.mark.slow
 def test_a_step_that_does_not_scale_is_traced_anew_without_a_scale():
     weights = []
@@ -40,7 +38,7 @@ def test_a_step_that_does_not_scale_is_traced_anew_without_a_scale():
         weights.append(net.get_weights())
     assert history.history["loss_scale"] == [1.0, 1.0]
     for one, other in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, other, atol=0.03)  # the first step was scaled down
+        np.testing.assert_allclose(one, other, atol=0.01)
 
 
 class Scaling(keras.Sequential):

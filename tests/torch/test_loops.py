@@ -83,3 +83,27 @@ def test_a_step_with_a_gradient_that_is_not_finite_changes_the_scale_alone(model
     counters = read_counters(optimizer)
     assert (counters.loss_scale, counters.skipped_steps) == (2.0**14, 1)
     assert any((one != two).any() for one, two in zip(bad, step(torch.ones(2, 4)), strict=True))
+
+
+class Forgetful(keras.Sequential):
+    def train_step(self, data):
+        x, y = data
+        self.zero_grad()
+        loss = self.compute_loss(x, y, self(x, training=True))
+        loss.backward()
+        weights = self.trainable_weights
+        with torch.no_grad():
+            self.optimizer.apply([weight.value.grad for weight in weights], weights)
+        return {"loss": loss}
+
+
+def test_no_step_of_a_loss_that_is_not_scaled_is_shrunk_by_a_scale():
+    net = Forgetful([keras.layers.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+    net.compile(keras.optimizers.SGD(0.1), "mse")
+    x, before = np.ones((8, 4), "float32"), net.get_weights()[0]
+    callback = tfmp.MixedPrecision("mixed_float16")
+    net.fit(x, x[:, :1] * 9, batch_size=8, verbose=0, callbacks=[callback])
+    assert np.abs(net.get_weights()[0] - before).max() > 1e-2
+    (finding,) = callback.report.findings
+    assert finding.check == "train_step without loss scaling"
+    assert callback.report.loss_scales[-1].loss_scale == 1.0

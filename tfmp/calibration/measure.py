@@ -120,7 +120,8 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
         return call.outputs
 
     with replay.in_float32(list(step.root.within())):
-        replay.first_run(step, record)
+        with replay.mistakes_of_batch(step.model):
+            replay.run(step, record)
         calls = _from_the_first_that_trains(step, calls)
         probed = {call.key: call.float_outputs() for call in calls}
         found = replay.gradients(step, probed, scale=1.0)

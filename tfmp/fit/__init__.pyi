@@ -1,6 +1,6 @@
 from .callback import MixedPrecision as MixedPrecision
 from .preflight import (
-    UNSCALED_STEP as UNSCALED_STEP,
     PlannedModel as PlannedModel,
+    odd_sizes as odd_sizes,
     preflight_findings as preflight_findings,
 )

@@ -1,4 +1,4 @@
-"""Shows the batches that `fit` trains on next, or why it fails, without changing the training.
+"""Shows the batches that `fit` trains on next, without changing the training.
 
 Keras gives callbacks no data. But `fit` looks its `train_function` up at every execution: a
 function that takes its place for one execution can take the batches from the iterator, show them,
@@ -30,13 +30,17 @@ _JAX_STATE = (
 Look = Callable[[list[TensorTree]], None]
 
 
-def tap_next_execution(model: keras.Model, look: Look) -> bool:
+def tap_next_execution(model: keras.Model, look: Look, note: str = "") -> bool:
     """Calls `look` with the batches of the next execution before `fit` trains on them.
+
+    On JAX, the model also has its weights again after any error of that execution: Keras takes them
+    out of the variables before the first step of a `fit`, and would lose them.
 
     Args:
         model: a model inside `fit` that has its train function.
         look: called once, with the batches as `fit` has them: (x, y), (x, y, sample_weight) or x.
             It is not called for data that cannot be handed on unchanged, such as optional inputs.
+        note: for the error that the execution may raise.
 
     Returns:
         False if replicas are on several machines: each has other data and would see other values.
@@ -50,46 +54,25 @@ def tap_next_execution(model: keras.Model, look: Look) -> bool:
         *state, iterator = arguments
         if model.train_function is tapped:
             model.train_function = function
-        if not own.can_be_fed_again(iterator):
-            return function(*arguments)
-        batches = own.fed(iterator, model.steps_per_execution)
-        if not batches:
-            raise StopIteration
-        with _state_in_variables(model, state):
-            look(batches if strategy is None else _of_replicas(batches, strategy))
-        state = _state_again(model, state)
-        # `look` may have put another one there: a function traced anew, or another tap.
-        return model.train_function(*state, own.feed(batches, like=iterator))
+        if own.can_be_fed_again(iterator):
+            batches = own.fed(iterator, model.steps_per_execution)
+            if not batches:
+                raise StopIteration
+            with _state_in_variables(model, state):
+                look(batches if strategy is None else _of_replicas(batches, strategy))
+            state = _state_again(model, state)
+            iterator = own.feed(batches, like=iterator)
+        try:
+            # `look` may have put another one there: a function traced anew, or another tap.
+            return model.train_function(*state, iterator)
+        except Exception as error:
+            _hand_state_back(model, state)
+            if note and not isinstance(error, StopIteration):
+                error.add_note(note)
+            raise
 
     model.train_function = tapped
     return True
-
-
-def explain_next_failure(model: keras.Model, explain: Callable[[Exception], str | None]) -> None:
-    """Adds a sentence to the error that the next execution may raise.
-
-    On JAX, the model also has its weights again after any error of that execution: Keras takes them
-    out of the variables before the first step of a `fit`, and would lose them.
-
-    Args:
-        model: a model inside `fit` that has its train function.
-        explain: gets the error, and returns the sentence to add below it, or None.
-    """
-    function = model.train_function
-
-    def explained(*arguments: TensorTree) -> TensorTree:
-        if model.train_function is explained:
-            model.train_function = function
-        try:
-            return function(*arguments)
-        except Exception as error:
-            _hand_state_back(model, arguments)
-            sentence = explain(error)
-            if sentence is not None:
-                error.add_note(sentence)
-            raise
-
-    model.train_function = explained
 
 
 @contextmanager
@@ -111,13 +94,12 @@ def _state_again(model: keras.Model, state: list[TensorTree]) -> list[TensorTree
     return [model._get_jax_state(**dict.fromkeys((*_JAX_STATE, "purge_model_variables"), True))]
 
 
-def _hand_state_back(model: keras.Model, arguments: tuple[TensorTree, ...]) -> None:
+def _hand_state_back(model: keras.Model, state: list[TensorTree]) -> None:
     """Lets `fit` put the state of a failed step into the variables, as it does when it ends."""
     if not current_backend().is_stateless:
         return
-    state, _ = arguments
     if not any(value.is_deleted() for value in tree.flatten(state)):
-        model._jax_state = dict(zip(_JAX_STATE, state, strict=True))
+        model._jax_state = dict(zip(_JAX_STATE, state[0], strict=True))
 
 
 def _strategy_of(model: keras.Model) -> "tf.distribute.Strategy | None":

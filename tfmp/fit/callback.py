@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 from weakref import WeakKeyDictionary, ref
@@ -12,7 +11,7 @@ import keras
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.options import FitOptions
-from tfmp.fit.preflight import SEPARATE_STATES, UNSCALED_STEP, preflight_findings
+from tfmp.fit.preflight import preflight_findings
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.fit.skipped_steps import leave_out_skipped_steps
@@ -46,30 +45,8 @@ Logs: TypeAlias = dict[str, float]
 _RUNNING: "WeakKeyDictionary[keras.callbacks.History, ref[MixedPrecision]]" = WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
-class _Left:
-    """What a `fit` left: one that finds all of it as it was makes nothing anew.
-
-    Attributes:
-        function: the training function; Keras drops it where a model is compiled anew.
-        optimizer: that of the model.
-        asked: arguments of the callback.
-        every: the steps between measurements of gradients, which the function has in it.
-        layers: all layers, each with its policy and whether it trains.
-        plan: the plan.
-        findings: what was found before the training.
-    """
-
-    function: object
-    optimizer: keras.optimizers.Optimizer
-    asked: tuple[object, ...]
-    every: int
-    layers: tuple[tuple[keras.layers.Layer, keras.DTypePolicy, bool], ...]
-    plan: PrecisionPlan
-    findings: tuple[Finding, ...]
-
-
-# The attribute of a model for it, outside Keras's tracking.
+# The attribute of a model for what a `fit` left, outside Keras's tracking: a fit that finds all of
+# it as it was makes nothing anew.
 _LEFT = "_tfmp_left"
 
 
@@ -102,7 +79,7 @@ class MixedPrecision(keras.callbacks.Callback):
         keep_float32: as in `tfmp.plan`.
         log_dir: folder for TensorBoard scalars and `tfmp.jsonl`; with None no files are written.
         log_every: "epoch", or a number of steps: how often the counters are read from the device.
-            The host waits for the device only at these readings, and after 10, 18, 36, 72, ...
+            The host waits for the device only at these readings, and after 6, 18, 36, 72, ...
             steps of an epoch.
         on_nonfinite: the reaction to non-finite steps that a lower loss scale does not fix.
             "report" writes their cause into the report; "raise" stops the training with the cause;
@@ -212,10 +189,10 @@ class MixedPrecision(keras.callbacks.Callback):
     def _begin(self, data: TensorTree = None) -> FitSession:
         model = self.model
         self._check_is_the_only_one()
-        before: _Left | None = getattr(model, _LEFT, None)
-        object.__setattr__(model, _LEFT, None)
-        if before is not None and before == self._leaves(model, before.plan, before.findings):
-            plan, findings = before.plan, before.findings
+        before, *found = getattr(model, _LEFT, (None,))
+        object.__setattr__(model, _LEFT, (None,))
+        if before == self._state():
+            plan, findings = found
         else:
             plan = policies.plan(model, self.policy, self.keep_float32, self.keep, data)
             findings = self._apply(model, plan)
@@ -223,12 +200,12 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_means()
         if plan.narrow_dtypes:
             self._take_back_means = leave_out_skipped_steps(model)
-        if before is None or model.train_function is not before.function:
+        if before is None or model.train_function is not before[0]:
             # `fit` made its training function before it called this.
             model.make_train_function(force=True)
         self._findings = findings
         verbose = bool((self.params or {}).get("verbose"))
-        self._session = FitSession(model, plan, self.options, verbose, self._steps_of_fit())
+        self._session = FitSession(model, plan, self.options, verbose)
         self._session.recorder.tell(findings)
         return self._session
 
@@ -240,26 +217,23 @@ class MixedPrecision(keras.callbacks.Callback):
         if not narrow:
             detach_loss_scale(model)
             return findings
-        try:
-            attach_loss_scale(model, self._scale_for(narrow, findings))
-        except ValueError as error:
-            _tell_of_separate_states(findings, error)
-            raise
+        attach_loss_scale(model, self._scale_for(narrow))
         for optimizer in scaled_optimizers(model):
             optimizer.watch_scale_loss()
             optimizer.measure_from_now(self._steps_of_fit())
         return findings
 
-    def _leaves(
-        self, model: keras.Model, plan: PrecisionPlan, findings: tuple[Finding, ...]
-    ) -> "_Left":
-        """What a `fit` with this callback leaves for the next one, as things are now."""
+    def _state(self) -> tuple[object, ...]:
+        """All that a plan and a training function depend on, as it is now.
+
+        Keras drops the function where a model is compiled anew. It has the steps between
+        measurements of gradients in it.
+        """
+        model = self.model
         asked = (self.policy, self.loss_scale, self.keep_float32, self.keep)
         every = interval_for(self._steps_of_fit())
-        layers = tuple(
-            (layer, layer.dtype_policy, layer.trainable) for layer in model._flatten_layers()
-        )
-        return _Left(model.train_function, model.optimizer, asked, every, layers, plan, findings)
+        layers = [(layer, layer.dtype_policy, layer.trainable) for layer in model._flatten_layers()]
+        return model.train_function, model.optimizer, asked, every, layers
 
     def _check_is_the_only_one(self) -> None:
         history = getattr(self.model, "history", None)
@@ -316,7 +290,7 @@ class MixedPrecision(keras.callbacks.Callback):
             self._session.ended()
             self._last_report, self._session = self._session.report(), None
             if self.plan and self._last_report.steps and not self._last_report.events:
-                left = self._leaves(self.model, self.plan, self._findings)
+                left = (self._state(), self.plan, self._findings)
                 object.__setattr__(self.model, _LEFT, left)
 
     @contextmanager
@@ -333,23 +307,10 @@ class MixedPrecision(keras.callbacks.Callback):
         steps, epochs = (self.params.get(name) for name in ("steps", "epochs"))
         return steps * epochs if steps and epochs else None
 
-    def _scale_for(
-        self, narrow: frozenset[str], findings: Iterable[Finding]
-    ) -> LossScale | float | str:
-        if any(finding.check == UNSCALED_STEP for finding in findings):
-            return StaticLossScale(1.0)
+    def _scale_for(self, narrow: frozenset[str]) -> LossScale | float | str:
         if narrow == {"bfloat16"} and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
-
-
-def _tell_of_separate_states(findings: Iterable[Finding], error: ValueError) -> None:
-    """Raises what is wrong with a step that fails in float32 as well, instead of an error."""
-    for finding in findings:
-        if finding.check == SEPARATE_STATES:
-            raise ValueError(
-                f"Training stopped before its first step; no weight has changed. {finding}"
-            ) from error
 
 
 def _nothing() -> None:

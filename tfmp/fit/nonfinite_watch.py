@@ -5,7 +5,6 @@
     SEARCHING  a held batch fails, and the scale still falls         WATCHING, repaired
     SEARCHING  it fails, and the scale's usual bound is too high     WATCHING, repaired
     SEARCHING  it fails, and layers move to float32                  WATCHING, repaired
-    SEARCHING  short epochs, and the scale has found its place       WATCHING
     SEARCHING  it fails otherwise; no batch fails or can be held     TOLD, or the end with "raise"
 
 What was skipped before a repair no longer counts. After a reading or look outside of SEARCHING,
@@ -45,8 +44,7 @@ ODD_SHARE = 0.05
 
 # The end of an epoch is not waited for: from 2**15 to its lowest bound a dynamic scale takes 5
 # steps, or 15 after a step that was applied. Later looks come after twice as many steps each.
-EARLY_STEPS = (PATIENCE, 18)
-_EARLY_FINITE = 2
+EARLY_STEPS = (6, 18)
 
 # Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
 ODD_READINGS = 2
@@ -87,14 +85,16 @@ class NonFiniteWatch:
         self._options = options
         self._state = _State.WATCHING
         self._reason = self._cause = ""
-        self._may_be_backoff = False
         self._searches_left = 0
         self._held: list[TensorTree] = []
         self._when_held: StepCounters | None = None
         self.found: NonFinite | None = None
 
-    def look(self, epoch_over: bool) -> None:
-        """Judges the latest reading.
+    def look(self, early: bool = False) -> None:
+        """Judges the latest reading; an epoch need not end before the cause of skips is found.
+
+        Args:
+            early: judges the steps since that reading, within an epoch.
 
         Raises:
             NonFiniteGradientsError: too many steps in a row were skipped, and there is no remedy
@@ -102,38 +102,16 @@ class NonFiniteWatch:
         """
         if self._state is _State.SEARCHING:
             return
-        recorder, strategy = self._recorder, self._strategy()
-        run = recorder.since("repair").consecutive_skips
-        epoch, reading = recorder.since("epoch"), recorder.latest("reading")
-        whole_epoch = epoch_over and 0 < epoch.skipped_steps == epoch.steps
-        reason = beyond_backoff(reading.since, run, strategy, whole_epoch)
-        # In a short epoch a dynamic scale on its way down may be the only cause.
-        self._may_be_backoff = (
-            reason is not None
-            and isinstance(strategy, DynamicLossScale)
-            and recorder.counters.loss_scale > strategy.min_scale
-            and reading.since.skipped_steps < PATIENCE
-            and not reading.anew
-        )
-        self._judge(reason or self._skips_that_come_back(), recorder.counters)
-
-    def look_early(self) -> None:
-        """Judges the steps within an epoch: it need not end before the cause is found."""
-        if self._state is _State.SEARCHING:
-            return
-        now = self._recorder.peek()
-        so_far = self._recorder.since("repair", now=now)
-        skipped, strategy = so_far.skipped_steps, self._strategy()
-        is_lowest = not isinstance(strategy, DynamicLossScale) or (
-            now.loss_scale <= strategy.min_scale
-        )
-        few_finite = skipped and is_lowest and skipped >= so_far.steps - _EARLY_FINITE
-        if so_far.consecutive_skips >= PATIENCE or few_finite:
-            many = f"{skipped} of {so_far.steps} steps were not finite"
-            self._judge(f"{many}, down to loss scale {now.loss_scale:g}", now)
-
-    def _judge(self, reason: str | None, now: StepCounters) -> None:
-        if reason is not None and self._state is _State.WATCHING:
+        recorder = self._recorder
+        now = recorder.peek() if early else recorder.counters
+        seen = recorder.latest("reading").since
+        if early:
+            seen = recorder.since("reading", "repair", now=now)
+        run = recorder.since("repair", now=now).consecutive_skips
+        reason = beyond_backoff(seen, run, self._strategy())
+        if not (reason or early):
+            reason = self._skips_that_come_back()
+        if reason and self._state is _State.WATCHING:
             self._state, self._reason = _State.SEARCHING, reason
             self._searches_left = LONGEST_SEARCH
             if not self._hold_next(now):
@@ -169,9 +147,7 @@ class NonFiniteWatch:
             self._handle(now, batches, self._when_held.loss_scale)
             return
         self._searches_left -= 1
-        if self._may_be_backoff and now.consecutive_skips == 0:
-            self._state = _State.WATCHING
-        elif not self._searches_left or not self._hold_next(now):
+        if not self._searches_left or not self._hold_next(now):
             self._tell(now, "No batch has failed since.")
 
     def finish(self) -> None:
@@ -256,7 +232,7 @@ class NonFiniteWatch:
         One odd batch is no proof: a scale that serves it would lose the gradients of the others.
         The scale that this batch needs is returned, and set.
         """
-        if found is None or found.finite_at is None or now.consecutive_skips < PATIENCE:
+        if found is None or found.finite_at is None or now.consecutive_skips < EARLY_STEPS[0]:
             return None
         bound = {
             optimizer: freed
@@ -318,9 +294,7 @@ def _in_float16(head: LayerNode) -> list[keras.layers.Layer]:
     return [part.layer for part in head.unit() if part.layer.compute_dtype == "float16"]
 
 
-def beyond_backoff(
-    seen: StepCounters, run: int, strategy: LossScale, whole_epoch_skipped: bool
-) -> str | None:
+def beyond_backoff(seen: StepCounters, run: int, strategy: LossScale) -> str | None:
     """Why the loss scale did not cause skipped steps; None if it did.
 
     A dynamic scale finds its place by skipping: a few steps at the start, and one now and then
@@ -330,7 +304,6 @@ def beyond_backoff(
         seen: the counters of the steps between two readings.
         run: the latest skipped steps in a row.
         strategy: moves the scale.
-        whole_epoch_skipped: whether no step of an epoch was applied.
     """
     skipped, steps, scale = seen.skipped_steps, seen.steps, f"{seen.loss_scale:g}"
     if skipped <= 0:
@@ -341,8 +314,6 @@ def beyond_backoff(
         return f"steps were not finite even at the lowest loss scale, {scale}"
     if run >= PATIENCE:
         return f"{run} steps in a row were not finite, down to loss scale {scale}"
-    if whole_epoch_skipped:
-        return f"not one of {steps} steps was finite, down to loss scale {scale}"
     if skipped >= PATIENCE and skipped / steps > ODD_SHARE:
         return f"{skipped} of {steps} steps were not finite"
     return None

@@ -1,49 +1,34 @@
 """Checks of a model before a mixed-precision `fit` begins; each finding comes with its fix."""
 
-import inspect
-import re
-import sys
-import textwrap
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from types import FunctionType
 
 import keras
-import numpy as np
-from keras import tree
 
-from tfmp.fit.large_inputs import is_float
 from tfmp.loss_scaling import held_optimizers
-from tfmp.nonfinite import ValueRange, clipped_values, range_of
+from tfmp.nonfinite import search_data
 from tfmp.precision import (
+    NARROW_DTYPES,
     TENSOR_CORE_MULTIPLE,
     LayerNode,
     LayerPrecision,
     PrecisionPlan,
-    is_builtin,
+    Size,
     is_graph,
     is_narrow,
     layer_tree,
-    reverting,
+    sizes_of,
 )
 from tfmp.precision.measuring import FAILED_DRY_RUN
 from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
-from tfmp.shared.numerics import BFLOAT16, FLOAT16, FloatFormat, round_to
 from tfmp.shared.wording import joined, listed
 
 UNSCALED_STEP = "train_step without loss scaling"
-SEPARATE_STATES = "optimizers with states of their own"
 
-# The call that scales a loss, the scale to multiply by, and the method of Keras on JAX that does.
-_SCALING = "scale_loss"
-_SCALE = "dynamic_scale"
-_LOSS_OF_KERAS = "compute_loss_and_updates"
-
-_FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}
+# Sizes that the code of a model chooses.
+_CHOSEN = ("units", "filters", "key_dim", "value_dim", "head_dim")
 
 
 @dataclass(frozen=True)
@@ -67,12 +52,9 @@ class PlannedModel:
             if not is_graph(node.layer):
                 yield node, rows[node.path]
 
-    def narrow_layers(self) -> Iterable[tuple[LayerNode, FloatFormat]]:
-        """The layers that compute in 16 bits under the plan, with their format."""
-        for node, row in self.layers():
-            fmt = _FORMATS.get(row.compute_dtype)
-            if fmt is not None:
-                yield node, fmt
+    def narrow_layers(self) -> list[LayerNode]:
+        """The layers that compute in 16 bits under the plan."""
+        return [node for node, row in self.layers() if row.compute_dtype in NARROW_DTYPES]
 
 
 Check = Callable[[PlannedModel], Iterable[Finding]]
@@ -86,7 +68,7 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
         plan: the plan that was made for this model.
     """
     planned = PlannedModel(model, layer_tree.walk(model), plan)
-    checks = CHECKS if any(True for _ in planned.narrow_layers()) else CHECKS_OF_FLOAT32
+    checks = CHECKS if planned.narrow_layers() else CHECKS_OF_FLOAT32
     return tuple(finding for check in checks for finding in check(planned))
 
 
@@ -111,125 +93,9 @@ def unscaled_until_now(planned: PlannedModel) -> Iterable[Finding]:
             return
 
 
-def float32_since_loading(planned: PlannedModel) -> Iterable[Finding]:
-    """Keras saves no dtypes for layers that a user's own code makes."""
-    optimizer = planned.model.optimizer
-    is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-    if not is_scaled or reverting.is_planned(planned.model):
-        return
-    names = [
-        node.path
-        for node, _ in planned.narrow_layers()
-        if node.layer.compute_dtype == "float32" and node.owner and not is_builtin(node.owner.layer)
-    ]
-    if names and keras.ops.convert_to_numpy(optimizer.iterations):
-        yield Finding(
-            "float32 since loading",
-            "note",
-            f"The optimizer scaled a loss before, but {listed(names, 3)} computed in float32 until "
-            "now: files hold no dtypes for layers that a model's own code makes",
-            f"To evaluate in 16 bits after loading: tfmp.plan(model, {planned.plan.policy!r})"
-            ".apply()",
-        )
-
-
-def train_step_without_scaling(planned: PlannedModel) -> Iterable[Finding]:
-    """A train_step of one's own has to call scale_loss, and most published examples do not."""
-    step, helpers = _own_step(planned.model)
-    scales = _reads_scale(helpers) or any(map(_scales, planned.model._flatten_layers()))
-    if step and not scales and not _leaves_scaling_to_keras(planned.model, step, helpers):
-        yield unscaled_step(planned.model)
-
-
-def clipping_of_scaled_gradients(planned: PlannedModel) -> Iterable[Finding]:
-    """A bound of 1 is next to nothing for gradients that are multiplied by 32768."""
-    _, helpers = _own_step(planned.model)
-    if _SCALING not in helpers or "unscale" in helpers or _SCALE in helpers:
-        return
-    norms = re.search(r"clip_by_(global_|average_)?norm", helpers)
-    clips = norms.group() if norms else clipped_values(helpers, _SCALING)
-    if clips:
-        yield Finding(
-            "clipping of scaled gradients",
-            "problem",
-            f"{type(planned.model).__name__} calls {clips} on gradients that are still "
-            "multiplied by the loss scale, and divides them afterwards: next to nothing is left",
-            "Call gradients = self.optimizer.unscale(gradients) before it, or give the optimizer "
-            f"{'global_clipnorm' if norms else 'clipvalue'}",
-        )
-
-
-def _own_step(model: keras.Model) -> tuple[str, str]:
-    """The source of a train_step of the user's own, and of its class and the functions that this
-    calls; empty without them."""
-    step = type(model).train_step
-    if step.__module__.startswith("keras."):
-        return "", ""
-    own = [kind for kind in type(model).__mro__ if kind is not object and _is_users(kind)]
-    try:
-        # A method or a function that the step calls may scale the loss.
-        helpers = _with_functions(own)
-        return inspect.getsource(step), helpers
-    except (OSError, TypeError, KeyError):
-        return "", ""
-
-
-def trace_unknown_step(model: keras.Model, batch: TensorTree) -> None:
-    """Traces a train_step of the user's own without source: its optimizers note what it does.
-
-    Nothing is computed, and a step that fails is left to `fit`.
-
-    Args:
-        model: a model in `fit`, whose variables have their values.
-        batch: as `fit` hands it to the step.
-    """
-    if type(model).train_step.__module__.startswith("keras.") or _own_step(model)[0]:
-        return
-    with suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `fit` gives the step its scale
-        current_backend().trace_step(model, batch)
-
-
-def _leaves_scaling_to_keras(model: keras.Model, step: str, helpers: str) -> bool:
-    """Whether a train_step of the user's own calls a method of Keras that scales the loss."""
-    if "super().train_step" in step or f"super().{_LOSS_OF_KERAS}" in helpers:
-        return True
-    # The class may have a method of this name itself, as in Keras's guide.
-    method = getattr(type(model), _LOSS_OF_KERAS, None)
-    return _LOSS_OF_KERAS in step and (method is None or method.__module__.startswith("keras."))
-
-
-def _scales(layer: keras.layers.Layer) -> bool:
-    """Whether a layer that trains itself, with an optimizer of its own, scales the loss."""
-    if isinstance(layer, keras.Model) or is_builtin(layer):
-        return False
-    with suppress(OSError, TypeError):
-        return _reads_scale(inspect.getsource(type(layer)))
-    return False
-
-
-def _reads_scale(source: str) -> bool:
-    return _SCALING in source or _SCALE in source
-
-
-def _with_functions(kinds: list[type]) -> str:
-    """The source of classes, and of the functions of their modules that their code calls."""
-    sources: dict[object, str] = {}
-    pending: list[type | FunctionType] = [*kinds]
-    while pending:
-        item = pending.pop()
-        if item in sources:
-            continue
-        sources[item] = inspect.getsource(item)
-        names = vars(sys.modules[item.__module__])
-        called = (names.get(name) for name in re.findall(r"\b(\w+)\(", sources[item]))
-        pending += [one for one in called if isinstance(one, FunctionType) and _is_users(one)]
-    return "".join(map(textwrap.dedent, sources.values()))
-
-
-def _is_users(named: FunctionType | type) -> bool:
-    libraries = ("keras", "tensorflow", "jax", "torch", "numpy")
-    return (named.__module__ or "").split(".")[0] not in libraries
+def has_own_step(model: keras.Model) -> bool:
+    """Whether `train_step` is not Keras's."""
+    return not type(model).train_step.__module__.startswith("keras.")
 
 
 def unscaled_step(model: keras.Model) -> Finding:
@@ -251,23 +117,6 @@ def unscaled_step(model: keras.Model) -> Finding:
     )
 
 
-def separate_states(planned: PlannedModel) -> Iterable[Finding]:
-    """On JAX a step hands on the state of `model.optimizer`; Keras knows no other one."""
-    step = type(planned.model).train_step
-    names = [place.name for place in held_optimizers(planned.model)]
-    if current_backend().is_stateless and names and not step.__module__.startswith("keras."):
-        yield Finding(
-            SEPARATE_STATES,
-            "problem",
-            "Keras's fit on JAX takes the state of one optimizer through its steps, that of "
-            f"self.optimizer. The state of {joined(names)} in "
-            f"{type(planned.model).__name__}.train_step stays as it is, or the step fails, in "
-            "float32 too",
-            "Train on TensorFlow, or in a loop of your own that hands the variables of every "
-            "optimizer from step to step",
-        )
-
-
 def narrow_losses(planned: PlannedModel) -> Iterable[Finding]:
     """Losses that a container's own code adds in 16 bits; the plan handles losses of layers."""
     for note in planned.plan.notes:
@@ -280,7 +129,7 @@ def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
     rows = {row.path: row for row in planned.plan.rows}
     for node in planned.root.within():
         dtype = rows[node.path].variable_dtype
-        if dtype in _FORMATS and node.layer._trainable_variables:
+        if dtype in NARROW_DTYPES and node.layer._trainable_variables:
             yield Finding(
                 "16-bit weights",
                 "problem",
@@ -288,24 +137,7 @@ def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
                 "than their spacing are lost",
                 "Take a mixed policy, whose weights are float32, for more than a comparison",
             )
-            yield from _lost_decay(planned.model, _FORMATS[dtype])
             return
-
-
-def _lost_decay(model: keras.Model, fmt: FloatFormat) -> Iterable[Finding]:
-    """Adam divides by 1 - beta_2 ** step, and multiplies by its root: 0 if beta_2 rounds to 1."""
-    optimizer = model.optimizer
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    for name in ("beta_1", "beta_2"):
-        value = getattr(optimizer, name, None)
-        if isinstance(value, float) and value < 1 and round_to(np.asarray(value), fmt) == 1:
-            yield Finding(
-                "decay of 1",
-                "problem",
-                f"{name}={value:g} of {type(optimizer).__name__} is 1 in {fmt.name}, so its bias "
-                "correction is 0 and no weight moves",
-                f"Pass {name}=0.99",
-            )
 
 
 def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
@@ -313,7 +145,7 @@ def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
     wide = planned.plan.promoted
     if not wide:
         return
-    nodes = [node for node, _ in planned.narrow_layers()]
+    nodes = planned.narrow_layers()
     count = sum(node.path in wide or bool(node.layer._trainable_variables) for node in nodes)
     lines = sorted({line for line in wide.values() if line})
     where = f" from {listed(lines, 3)} on" if lines else ""
@@ -367,24 +199,39 @@ def _has_kernel(layer: keras.layers.Layer) -> bool:
     return any(len(variable.shape) > 1 for variable in layer._trainable_variables)
 
 
-def odd_sizes(planned: PlannedModel) -> Iterable[Finding]:
-    """Sizes that Tensor Cores have to pad."""
+def odd_sizes(planned: PlannedModel, of_data: bool = False) -> Iterable[Finding]:
+    """Sizes that Tensor Cores have to pad.
+
+    Args:
+        planned: the model and its plan.
+        of_data: also looks at what comes with the data: features, vocabularies and the batch.
+    """
+    sizes = [(node, size) for node in planned.root.within() for size in _vocabulary(node.layer)]
+    narrow = [node for node in planned.narrow_layers() if node.head is None]
+    sizes += [(node, size) for node in narrow for size in sizes_of(node)]
     odd = [
-        f"{node.path} ({name}={size})"
-        for node, _ in planned.narrow_layers()
-        for name in ("units", "filters", "key_dim")
-        if isinstance(size := getattr(node.layer, name, None), int)
-        and size % TENSOR_CORE_MULTIPLE
-        and node.head is None
+        f"{node.path} {size}"
+        for node, size in sizes
+        if not size.fits and (of_data or size.name in _CHOSEN)
     ]
+    shapes = [tensor.shape for tensor in getattr(planned.model, "inputs", None) or ()]
+    batches = [Size("batch", shape[0]) for shape in shapes[:1] if shape and shape[0]]
+    odd += [str(size) for size in batches if of_data and not size.fits]
     if odd:
         yield Finding(
             "sizes",
             "warning",
             f"Not multiples of {TENSOR_CORE_MULTIPLE}, so Tensor Cores work below their speed: "
-            + listed(odd, 3),
-            "Round them up where the model allows it",
+            + listed(odd, 6 if of_data else 3),
+            "Round them up to the padded size where the model allows it",
         )
+
+
+def _vocabulary(layer: keras.layers.Layer) -> list[Size]:
+    """The sizes of an embedding: the next product reads its results, and often shares its rows."""
+    if not isinstance(layer, keras.layers.Embedding):
+        return []
+    return [Size("vocabulary", layer.input_dim), Size("features", layer.output_dim)]
 
 
 # A plan that keeps every layer in float32 trains as float32 does, with its scaling or without.
@@ -392,10 +239,6 @@ CHECKS_OF_FLOAT32: tuple[Check, ...] = (narrow_losses, kernels_in_float32)
 
 CHECKS: tuple[Check, ...] = (
     unscaled_until_now,
-    float32_since_loading,
-    separate_states,
-    train_step_without_scaling,
-    clipping_of_scaled_gradients,
     narrow_losses,
     narrow_weights,
     promoted_layers,
@@ -404,32 +247,13 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def not_finite_data(batches: list[TensorTree]) -> tuple[Finding, ...]:
-    """One finding for each part of the data with NaN or infinities.
-
-    Args:
-        batches: the batches of one execution, as `fit` has them.
-    """
-    found: dict[str, Finding] = {}
-    for batch in batches:
-        parts = keras.utils.unpack_x_y_sample_weight(batch)
-        for part, values in zip(("x", "y", "sample_weight"), parts, strict=True):
-            for path, value in tree.flatten_with_path(values):
-                name = ".".join(map(str, (part, *path)))
-                if not is_float(value):
-                    continue
-                seen = range_of(value)
-                if not seen.finite:
-                    found.setdefault(name, _bad_data(name, seen))
-    return tuple(found.values())
-
-
-def _bad_data(name: str, seen: ValueRange) -> Finding:
-    row = "" if seen.first_bad_row is None else f", the first in sample {seen.first_bad_row}"
-    return Finding(
-        "data not finite",
-        "warning",
-        f"{name} of the first batch holds {seen.describe_bad()}{row}: unless the model or its loss "
-        "replaces them, the step is skipped, and in float32 it would ruin the weights",
-        "Remove or replace these samples, with numpy.nan_to_num for example",
+def not_finite_data(batch: TensorTree) -> list[Finding]:
+    """The finding about a batch with NaN or infinities."""
+    found = search_data(*keras.utils.unpack_x_y_sample_weight(batch))
+    if found is None:
+        return []
+    message = (
+        f"{found.what} of the first batch, {found.why}: unless the model or its loss replaces "
+        "them, the step is skipped, and in float32 it would ruin the weights"
     )
+    return [Finding("data not finite", "warning", message, found.advice.rstrip("."))]

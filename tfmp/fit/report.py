@@ -229,11 +229,11 @@ class TrainingReport(Report):
             Section("Findings", lines=(*self._findings_told(), *self._events_told())),
             Section(
                 "Loss and metrics",
-                drawings=self._metric_drawings() if on_page else (),
+                drawings=self._drawings() if on_page else (),
                 tables=(epochs,),
                 quiet=(gap,) if self.curves else (),
             ),
-            *(self._measured() if on_page else ()),
+            Section("Gradients", pictures=self._gradient_pictures() if on_page else ()),
             Section(
                 "Plan",
                 tables=(Table(heading, self._layer_rows()[:most], words=heading),),
@@ -242,55 +242,26 @@ class TrainingReport(Report):
             Section("Evidence", facts=tuple(self._evidence().items())),
         ]
 
-    def _metric_drawings(self) -> tuple[Drawing, ...]:
+    def _drawings(self) -> tuple[Drawing, ...]:
         from tfmp.fit import figures
 
-        curves = figures.metric_curves(self.curves, self.first_epoch)
-        return tuple(Drawing(f"{name} by epoch", svg) for name, svg in curves)
+        of_scale = () if self.loss_scales else ("loss_scale", "skipped_steps")
+        shown = {name: curve for name, curve in self.curves.items() if name not in of_scale}
+        pictures = figures.curves_by_epoch(shown, self.first_epoch)
+        return tuple(Drawing(f"{name} by epoch", svg) for name, svg in pictures)
 
-    def _measured(self) -> list[Section]:
-        """The loss scale, the skipped steps and the gradients over the steps."""
-        from tfmp.fit import figures
-
-        readings = self.loss_scales
-        is_half = self.layer_dtype == "float16"
-        measured = [one for one in readings if one.largest_gradient]
-        in_range = (
-            "The largest scaled gradient value of each variable lies in the band."
-            + " Values between the lowest two lines lose precision, values below the lowest line "
-            "are 0, and one value above the highest skips a step." * is_half
-        )
-        scale = Drawing(
-            "The loss scale at each reading, and the steps that were skipped since the reading "
-            "before. A dynamic scale skips a few steps at the start and one now and then after it "
-            "has grown.",
-            figures.scale_and_skips(
-                [one.step for one in readings],
-                [one.loss_scale for one in readings],
-                [one.skipped_steps for one in readings],
-                readings[-1].step - self.steps if readings else 0,
+    def _gradient_pictures(self) -> tuple[Picture, ...]:
+        return (
+            Picture(
+                "Variables whose gradients were not finite, the first offender first",
+                self._offender_bars(),
+            ),
+            Picture(
+                "Values that FP16 makes 0 though float32 does not, as a share of the variable's "
+                "gradient in the latest measured step",
+                self._underflow_bars(),
             ),
         )
-        gradients = figures.gradient_range(
-            [one.step for one in measured],
-            [one.largest_gradient for one in measured],
-            [one.smallest_gradient for one in measured],
-            is_half,
-        )
-        offenders = Picture(
-            "Variables whose gradients were not finite, the first offender first",
-            self._offender_bars(),
-        )
-        lost = Picture(
-            "Values that FP16 makes 0 though float32 does not, as a share of the variable's "
-            "gradient in the latest measured step",
-            self._underflow_bars(),
-        )
-        title = "Gradients" + " against the range of FP16" * is_half
-        return [
-            Section("Loss scale and skipped steps", drawings=(scale,), pictures=(offenders,)),
-            Section(title, drawings=(Drawing(in_range, gradients),), pictures=(lost,)),
-        ]
 
     def _events_told(self) -> tuple[str, ...]:
         return tuple(f"? step {event.step:,}: {event.text}" for event in self.events)

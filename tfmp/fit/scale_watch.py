@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import keras
-import numpy as np
-from keras import tree
 
-from tfmp.fit.large_inputs import is_float
+from tfmp.fit.preflight import has_own_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
     DynamicLossScale,
@@ -16,24 +14,23 @@ from tfmp.loss_scaling import (
     LossScale,
     LossScaleOptimizer,
     scaled_optimizers,
-    without_bound,
 )
 from tfmp.nonfinite import (
     LostGradient,
     first_wrong_layer,
     has_own_gradients,
-    locate_nonfinite,
     lost_gradients,
     unscalable_gradients,
 )
 from tfmp.precision import layer_tree
-from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.wording import listed
 
 UNDERFLOW = "underflow"
 VANISHING = "vanishing gradients"
+CLIPPING = "clipping of scaled gradients"
 UNSCALABLE = "gradients that cannot be scaled"
 
 # Replays cost seconds for a large model. Zeros that are zero in float32 too are likely to stay.
@@ -44,13 +41,6 @@ _MOST_REPLAYS = 3
 _SUSPICIOUS_SHARE = 0.01
 _LOST_SHARE = 0.1
 _LOST_SHARE_OF_LAYER = 0.5
-
-# The usual scale times the derivative of a squared error of this size is 64 times past 65504: the
-# first steps of a `fit` would be skipped one after another.
-_LARGE_TARGETS = 2.0**6
-
-# In a longer `fit` the steps that the scale needs to fall cost less than replays.
-_SHORT_FIT_STEPS = 1000
 
 # Room for gradients larger than the measured ones, as in `tfmp.calibrate`.
 _MARGIN = 8.0
@@ -89,50 +79,32 @@ class ScaleWatch:
             self._recorder.tell([unscalable(names)])
         return bool(names)
 
-    def begin_lower(self, steps: int | None) -> float | None:
-        """Lowers the usual scale to the one that a large loss needs, before the first step.
-
-        Targets or sample weights of which half are large, large weights of losses, or a loss that
-        is a sum over the batch tell that all batches need it; one odd row does not.
-
-        Args:
-            steps: those of the `fit`; None, as of a generator, may be few.
-
-        Returns:
-            The new scale; None if it stays. The model's functions have to be traced anew.
-        """
-        optimizers = scaled_optimizers(self._model)
-        if len(optimizers) != 1 or (steps is not None and steps > _SHORT_FIT_STEPS):
-            return None
-        (optimizer,) = optimizers
-        usual = DynamicLossScale()
-        is_usual = optimizer.loss_scale in (usual, without_bound(usual)) and optimizer.built
-        if not is_usual or _scale_of(optimizer) != usual.initial:
-            return None
-        try:
-            if not any(map(_is_large, tree.flatten(self._batch[1:]))) and not _sums_loss(
-                self._model
-            ):
-                return None
-            fitting = locate_nonfinite(self._model, *self._batch, usual.initial).finite_at
-        except Exception:
-            return None  # a step that cannot be replayed
-        if fitting is None:
-            return None
-        lowered = max(fitting / _MARGIN, without_bound(usual).floor)
-        if lowered < usual.min_scale:
-            optimizer.loss_scale = without_bound(usual)
-        optimizer.scale_variable.assign(lowered)
-        return lowered
-
     def look(self, health: GradientHealth) -> None:
         """Tells what a measurement shows; called when the device can be read."""
         if health.step == self._judged_at:
             return
         self._judged_at = health.step
-        found = self._lost_gradients(health, scaled_optimizers(self._model)[0].loss_scale)
+        strategy = scaled_optimizers(self._model)[0].loss_scale
+        found = self._clipped_gradients(health) or self._lost_gradients(health, strategy)
         if found is not None:
             self._recorder.tell([found])
+
+    def _clipped_gradients(self, health: GradientHealth) -> Finding | None:
+        """Bounds are written for the gradients of the loss: of scaled ones they leave nothing."""
+        is_own = has_own_step(self._model) and health.loss_scale > 1
+        are_scaled = not any(one.was_unscaled for one in scaled_optimizers(self._model))
+        told = self._recorder.knows(CLIPPING)
+        if told or not (is_own and are_scaled and health.clipped_at):
+            return None
+        return Finding(
+            CLIPPING,
+            "problem",
+            f"{type(self._model).__name__}.train_step clips gradients to {health.clipped_at:.3g} "
+            "that are still multiplied by the loss scale, and divides them afterwards: next to "
+            "nothing is left",
+            "Call gradients = self.optimizer.unscale(gradients) before it, or give the optimizer "
+            "global_clipnorm or clipvalue",
+        )
 
     def _lost_gradients(self, health: GradientHealth, strategy: LossScale) -> Finding | None:
         """Replays a batch in float32 where the gauges are suspicious."""
@@ -161,21 +133,6 @@ class ScaleWatch:
 
 def _scale_of(optimizer: LossScaleOptimizer) -> float:
     return float(keras.ops.convert_to_numpy(optimizer.scale_variable))
-
-
-def _is_large(target: Tensor | None) -> bool:
-    if not is_float(target):
-        return False
-    typical = np.median(np.abs(np.asarray(keras.ops.convert_to_numpy(target), np.float64)))
-    return bool(typical >= _LARGE_TARGETS)
-
-
-def _sums_loss(model: keras.Model) -> bool:
-    """Whether a loss is a sum over the batch, or has a weight as large as that."""
-    weights = tree.flatten(model._compile_config.config.get("loss_weights"))
-    if any(isinstance(one, int | float) and abs(one) >= _LARGE_TARGETS for one in weights):
-        return True
-    return any(getattr(loss, "reduction", "") == "sum" for loss in tree.flatten(model.loss))
 
 
 def _is_suspicious(health: GradientHealth) -> bool:

@@ -1,20 +1,19 @@
 """FitSession: one `fit` in mixed precision, from its first step to its summary."""
 
-import re
 import sys
+import warnings
 from collections.abc import Mapping
 
 import keras
 
-from tfmp.fit.batch_tap import explain_next_failure, tap_next_execution
+from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.large_inputs import widen_readers
 from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
 from tfmp.fit.options import FitOptions
 from tfmp.fit.preflight import (
-    SEPARATE_STATES,
     UNSCALED_STEP,
+    has_own_step,
     not_finite_data,
-    trace_unknown_step,
     unscaled_step,
 )
 from tfmp.fit.recorder import FitRecorder
@@ -29,12 +28,10 @@ from tfmp.loss_scaling import (
     scaled_optimizers,
 )
 from tfmp.precision import PrecisionPlan, reverting
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
 
-IDLE = "optimizer without a step"
-
-_DTYPE_FAILURE = (
+_FAILURE = (
     "tfmp: the first step failed under the plan {policy}; no weight has changed. If it does not "
     "fail after tfmp.revert(model), code of the model mixes 16-bit and float32 tensors: keep the "
     "layer that the error names in float32, tfmp.MixedPrecision(keep_float32=['name']), or cast in "
@@ -50,7 +47,6 @@ class FitSession:
         plan: the applied plan.
         options: of the callback.
         verbose: whether findings and the summary are printed.
-        steps: those of the `fit`, if they are known.
     """
 
     def __init__(
@@ -59,13 +55,12 @@ class FitSession:
         plan: PrecisionPlan,
         options: FitOptions,
         verbose: bool,
-        steps: int | None,
     ) -> None:
         self._model = model
         self._plan = plan
         self._options = options
         self._verbose = verbose
-        self._steps = steps
+        self._had_data = False
         self._last_read_batch = 0
         self._next_look = EARLY_STEPS[0]
         self.recorder = FitRecorder(model, plan, self.say)
@@ -78,8 +73,8 @@ class FitSession:
             self._log = TelemetryLog(options.log_dir)
         self.say(f"tfmp: {plan.policy} ({plan.reason})")
         if plan.narrow_dtypes:
-            self._explain_failure()
-            tap_next_execution(model, self._look_at_inputs)
+            note = _FAILURE.format(policy=plan.policy)
+            tap_next_execution(model, self._look_at_inputs, note)
 
     def report(self) -> TrainingReport:
         """The report up to the latest reading."""
@@ -97,7 +92,7 @@ class FitSession:
         self._watch.before_step()
         if batch >= self._next_look and self._plan.narrow_dtypes:
             self._next_look = EARLY_STEPS[1] if batch < EARLY_STEPS[1] else 2 * batch
-            self._watch.look_early()
+            self._watch.look(early=True)
         every = self._options.log_every
         if every != "epoch" and batch - self._last_read_batch >= int(every):
             self._last_read_batch = batch
@@ -109,7 +104,8 @@ class FitSession:
         self._fix_unscaled_step()
         self._watch.before_step()
         try:
-            self._read(epoch_over=True, has_data=bool(logs))
+            self._had_data |= bool(logs)
+            self._read(epoch_over=True)
         finally:
             added = self.recorder.epoch_logs()
             self.recorder.add_curves({**logs, **added})
@@ -129,6 +125,10 @@ class FitSession:
 
     def _tell_of_no_step(self) -> None:
         report = self.report()
+        if self.recorder.is_scaled and self._had_data and not report.steps:
+            if self._model.trainable_variables:
+                self.recorder.tell([_idle(self._model)])
+            return
         if report.findings or not report.steps or report.skipped_steps < report.steps:
             return
         skipped = f"No step of {report.steps} was applied: no weight has changed"
@@ -169,42 +169,50 @@ class FitSession:
 
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
         """Looks at the batches of the first execution, before it trains on them."""
-        trace_unknown_step(self._model, batches[0])
+        self._trace_own_step(batches[0])
         self._fix_unscaled_step()
         watch = self._scale_watch
         if watch is not None:
             watch.hold(batches[0])
             if watch.has_own_gradients():
                 self._scale_by_1()
-        self.recorder.tell(not_finite_data(batches))
-        notes = widen_readers(self._model, self._plan, batches)
-        scale = watch.begin_lower(self._steps) if watch is not None else None
-        if scale is not None:
-            self.recorder.start_counting()
-            notes.append(
-                f"The loss is large: its scale begins at {scale:g}, with room above the gradients "
-                "of the first batch."
-            )
+                self.recorder.start_counting()
+        self.recorder.tell(not_finite_data(batches[0]))
+        notes = widen_readers(self._model, self._plan, batches[0])
         if notes:
             self._model.make_train_function(force=True)
-            self._explain_failure()
         for note in notes:
             self.recorder.note(note)
 
-    def _fix_unscaled_step(self) -> None:
-        """Takes the loss scale away from a step that did not use it when it was traced.
+    def _trace_own_step(self, batch: TensorTree) -> None:
+        """Traces a train_step of the user's own: its optimizers note whether it scales its losses.
 
-        The check of the source before may have missed it: the step may scale in another function.
+        Nothing is computed, and a step that fails is left to `fit`.
         """
+        optimizers = scaled_optimizers(self._model)
+        is_known = all(one.loss_was_scaled is not None for one in optimizers)
+        if is_known or not has_own_step(self._model):
+            return
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # `fit` gives the step its scale
+                current_backend().trace_step(self._model, batch)
+        except Exception:
+            for optimizer in optimizers:
+                optimizer.watch_scale_loss()
+
+    def _fix_unscaled_step(self) -> None:
+        """Takes the loss scale away from a step that did not use it when it was traced."""
         if not self._model.trainable_variables:
             return  # Keras scales the loss, and applies nothing
         optimizers = scaled_optimizers(self._model)
         check_losses_arrived(optimizers)
         if all(optimizer.loss_was_scaled is not False for optimizer in optimizers):
             return
-        if any(optimizer.loss_scale != StaticLossScale(1.0) for optimizer in optimizers):
-            self._scale_by_1()
         if not self.recorder.knows(UNSCALED_STEP):
+            if any(optimizer.loss_scale != StaticLossScale(1.0) for optimizer in optimizers):
+                self._scale_by_1()
+            self.recorder.start_counting()
             self.recorder.tell([unscaled_step(self._model)])
 
     def _scale_by_1(self) -> None:
@@ -213,56 +221,33 @@ class FitSession:
             self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
         attach_loss_scale(self._model, StaticLossScale(1.0))
         reverting.trace_anew(self._model)
-        self._explain_failure()
-        self.recorder.start_counting()
-
-    def _explain_failure(self) -> None:
-        explain_next_failure(self._model, self._reason_of)
-
-    def _reason_of(self, error: Exception) -> str | None:
-        """The likely reason of a failed step, if there is one."""
-        for finding in self.report().findings:
-            if finding.check == SEPARATE_STATES:
-                return f"tfmp: {finding}"
-        if re.search(r"float16|half|dtype|tf\.float32|float32", str(error)):
-            return _DTYPE_FAILURE.format(policy=self._plan.policy)
-        return None
 
     # --- readings ---
 
-    def _read(self, epoch_over: bool, has_data: bool = False) -> None:
+    def _read(self, epoch_over: bool) -> None:
         recorder = self.recorder
         recorder.read()
         if epoch_over:
             recorder.epoch_ended()
-            if has_data:
-                self._tell_if_idle()
         health = recorder.health()
         if self._log is not None:
             steps, scalars = recorder.scalars()
-            spread = health.distributions() if health is not None else None
-            self._log.write(steps, scalars, spread, epoch=recorder.epoch)
+            self._log.write(steps, scalars, epoch=recorder.epoch)
         if self._scale_watch is not None and health is not None:
             self._scale_watch.look(health)
         if recorder.is_scaled:
-            self._watch.look(epoch_over)
+            self._watch.look()
 
-    def _tell_if_idle(self) -> None:
-        """The step of a model with code of its own may apply gradients with other optimizers."""
-        recorder = self.recorder
-        if (
-            not recorder.is_scaled
-            or recorder.since().steps
-            or not self._model.trainable_variables
-            or recorder.knows(IDLE)
-        ):
-            return
-        message = (
-            f"{type(self._model).__name__}.train_step took no step with an optimizer that tfmp "
-            "found: nothing scales its loss, and its steps are neither counted nor checked"
-        )
-        fix = "Keep its optimizers in attributes, lists, tuples or dicts of the model"
-        recorder.tell([Finding(IDLE, "problem", message, fix)])
+
+def _idle(model: keras.Model) -> Finding:
+    """The step of a model with code of its own may apply gradients with other optimizers."""
+    return Finding(
+        "optimizer without a step",
+        "problem",
+        f"{type(model).__name__}.train_step took no step with an optimizer that tfmp found: "
+        "nothing scales its loss, and its steps are neither counted nor checked",
+        "Keep its optimizers in attributes, lists, tuples or dicts of the model",
+    )
 
 
 def _writes_files(model: keras.Model) -> bool:

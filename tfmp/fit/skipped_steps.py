@@ -20,7 +20,7 @@ from tfmp.loss_scaling import (
     scaled_optimizers,
     watch_skips,
 )
-from tfmp.shared.backend import Tensor, TensorTree, current_backend
+from tfmp.shared.backend import Backend, Tensor, TensorTree, current_backend
 
 _STEP = "train_step"
 
@@ -70,45 +70,55 @@ def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
 
 def _guarded(model: keras.Model, step: Callable[..., Any]) -> Callable[..., Any]:
     """The step that keeps nothing of it if it is skipped."""
-    own = current_backend()
-    if own.picks_in_python:
-        return _StepInPython(model, step)
-    return partial(_stateless_step if own.is_stateless else _step_in_place, model, step)
+    if current_backend().is_stateless:
+        return partial(_stateless_step, model, step)
+    return _StepInPlace(model, step)
 
 
-class _StepInPython:
-    """A step whose optimizers know, when it ends, whether they skipped it.
+class _StepInPlace:
+    """A step that writes variables.
 
-    What there is to keep is found once, and nothing is computed unless the step is skipped.
+    Where branches are Python's, the optimizers know when it ends whether they skipped it, and
+    nothing is computed unless they did.
     """
 
     def __init__(self, model: keras.Model, step: Callable[..., Any]) -> None:
         self._model, self._step = model, step
         self._optimizers = scaled_optimizers(model)
-        self._watched: list[keras.Variable] | None = None
-        self._empty: list[keras.Variable] = []
+        self._states: list[keras.Variable] | None = None
+        self._may_be_empty = True
 
     def __call__(self, batch: TensorTree) -> Any:
-        model = self._model
-        if self._watched is None:
+        model, own = self._model, current_backend()
+        if self._states is None or not own.picks_in_python:  # a trace may have made more
             _build_metrics(model, batch)
-            self._watched = [*_layers_states(model), *_metrics_variables(model)]
-        for variable in self._empty:
-            variable.assign(ops.zeros_like(variable))
-        self._empty = []
-        before = _values(self._watched)
+            self._states = _layers_states(model)
+        means, metrics = _means(model), _metrics_variables(model)
+        before = _values([*self._states, *metrics])
+        if self._may_be_empty:
+            before = _begun(means, before)
+            for variable in (variable for mean in means for variable in (mean.total, mean.count)):
+                variable.assign(before[id(variable)])
+        is_skipped = self._watch(own)
+        logs = self._step(batch)
+        skipped = is_skipped()
+        if own.picks_in_python:
+            self._may_be_empty = skipped
+            if not skipped:
+                return logs
+        # Constants, which may be large, are not written.
+        written = [*own.maybe_assigned(self._states), *metrics]
+        kept = _kept(skipped, model, before, _values(written))
+        for variable in written:
+            variable.assign(ops.cast(kept[id(variable)], variable.dtype))
+        return _anew(model, logs)
+
+    def _watch(self, own: Backend) -> Callable[[], Any]:
+        if not own.picks_in_python:
+            return watch_skips(self._optimizers)
         for optimizer in self._optimizers:
             optimizer.was_skipped = False
-        logs = self._step(batch)
-        if not any(optimizer.was_skipped for optimizer in self._optimizers):
-            return logs
-        kept = _kept(True, model, before, _values(self._watched))
-        for variable in self._watched:
-            variable.assign(ops.cast(kept[id(variable)], variable.dtype))
-        means = _means(model)
-        empty = [mean for mean in means if not bool(ops.isfinite(kept[id(mean.total)]))]
-        self._empty = [variable for mean in empty for variable in (mean.total, mean.count)]
-        return _anew(model, logs)
+        return lambda: any(optimizer.was_skipped for optimizer in self._optimizers)
 
 
 def _put(model: keras.Model, step: Callable[..., Any] | None) -> None:
@@ -116,22 +126,6 @@ def _put(model: keras.Model, step: Callable[..., Any] | None) -> None:
         vars(model).pop(_STEP, None)
     else:
         vars(model)[_STEP] = step
-
-
-def _step_in_place(model: keras.Model, step: Callable[..., Any], batch: TensorTree) -> Any:
-    _build_metrics(model, batch)
-    layers_states, means = _layers_states(model), _means(model)
-    is_skipped = watch_skips(scaled_optimizers(model))
-    before = _begun(means, _values([*layers_states, *_metrics_variables(model)]))
-    for variable in (variable for mean in means for variable in (mean.total, mean.count)):
-        variable.assign(before[id(variable)])
-    logs = step(batch)
-    # Constants, which may be large, are not written.
-    written = [*current_backend().maybe_assigned(layers_states), *_metrics_variables(model)]
-    kept = _kept(is_skipped(), model, before, _values(written))
-    for variable in written:
-        variable.assign(ops.cast(kept[id(variable)], variable.dtype))
-    return _anew(model, logs)
 
 
 def _stateless_step(

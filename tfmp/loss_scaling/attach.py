@@ -10,7 +10,6 @@ from tfmp.loss_scaling.optimizers_of import (
     Compiled,
     Place,
     held_optimizers,
-    is_idle,
     main_place,
     scaled_optimizers,
 )
@@ -30,7 +29,7 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
     """Wraps the model's optimizers in `LossScaleOptimizer`s, their moments and iterations kept.
 
     These are `model.optimizer`, and those in attributes, lists and dicts that a `train_step` of the
-    user's own works with. If that step leaves `model.optimizer` idle, it is left alone.
+    user's own works with.
 
     An optimizer that the user compiled as a `LossScaleOptimizer` of this package stays, unless
     `loss_scale` asks for another strategy than the default. Keras's own wrapper is replaced; its
@@ -49,8 +48,7 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
             f"Model {model.name!r} was compiled without an optimizer, so there is no step to "
             "scale. Compile it with one: model.compile(optimizer='adam', loss=...)."
         )
-    if not is_idle(model):
-        _attach(model, main_place(model), loss_scale)
+    _attach(model, main_place(model), loss_scale)
     places = held_optimizers(model)
     for place in places:
         _attach(model, place, loss_scale)

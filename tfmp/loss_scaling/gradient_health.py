@@ -18,6 +18,9 @@ _FEWEST_NORMS = 8
 _MAD_FACTOR = 0.6745
 ODD_JUMP = 3.5
 
+# Sums of one size differ by their rounding; norms of the gradients of two batches differ by more.
+_SAME_SIZE = 1e-5
+
 # Norms that differ by less than this, in powers of two, never count as a jump.
 _LEAST_SPREAD = 0.1
 
@@ -59,6 +62,8 @@ class GradientHealth:
         update_ratio: norm of a step's change of all weights over their norm; None if unknown. It is
             estimated from up to 32 weights of each variable.
         variables: one row for each trainable variable that has a gradient.
+        clipped_at: the size that scaled gradients have again and again, as clipping leaves them:
+            the largest magnitude of every variable, or the norm in every measured step.
     """
 
     step: int
@@ -69,6 +74,7 @@ class GradientHealth:
     headroom_bits: float
     update_ratio: float | None
     variables: tuple[VariableHealth, ...]
+    clipped_at: float | None = None
 
     @property
     def largest(self) -> float:
@@ -91,17 +97,6 @@ class GradientHealth:
             "update_ratio": self.update_ratio,
         }
         return {name: value for name, value in numbers.items() if value is not None}
-
-    def distributions(self) -> dict[str, list[float]]:
-        """The numbers that are worth a histogram over time, by name: one for each variable."""
-        largest = [row.largest for row in self.variables if 0 < row.largest < math.inf]
-        return {
-            "largest_gradient_log2": [math.log2(value) for value in largest],
-            "underflow_of_variables": [row.underflow for row in self.variables],
-            "update_ratio_log10": [
-                math.log10(row.update_ratio) for row in self.variables if row.update_ratio
-            ],
-        }
 
     def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
@@ -141,7 +136,15 @@ def health_of(gauges: Gauges, paths: Sequence[str]) -> GradientHealth | None:
         headroom_bits=math.log2(FLOAT16.max / largest) if largest else math.inf,
         update_ratio=_update_of_all(gauges),
         variables=rows,
+        clipped_at=_one_of([row.largest for row in rows if row.largest])
+        or _one_of([float(norm) for norm in norms * gauges.scale]),
     )
+
+
+def _one_of(sizes: list[float]) -> float | None:
+    """The size that all of several have; None if they differ."""
+    is_one = len(sizes) > 1 and max(sizes) - min(sizes) <= _SAME_SIZE * max(sizes)
+    return sizes[-1] if is_one else None
 
 
 def _lost_values(gauges: Gauges) -> np.ndarray:

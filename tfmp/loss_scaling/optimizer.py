@@ -67,6 +67,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             `dynamic_scale` read.
         held_as: the optimizer's name in the code of its model.
         loss_waits: whether `scale_loss` was called, and its gradients have not arrived yet.
+        was_unscaled: whether code called `unscale`.
 
     Args:
         inner_optimizer: a `keras.optimizers.Optimizer`, built or not; a built one keeps its
@@ -91,6 +92,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
     held_as: str
     loss_waits: bool
     loss_was_scaled: bool | None
+    was_unscaled: bool
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         # Per replica, the gradients that `unscale` was given; they may be applied as well.
         self._given_to_unscale: dict[int, Gradients] = {}
         self.loss_was_scaled = None
-        self._scale_is_known = self.loss_waits = False
+        self._scale_is_known = self.loss_waits = self.was_unscaled = self._is_watched = False
         self.held_as = "self.optimizer"
         self._others: tuple[weakref.ref[LossScaleOptimizer], ...] = ()
         self._measure_every, self._measure_first = gauges.EVERY, 0
@@ -224,6 +226,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
                 "with the result of the first, or begin the next step with scale_loss(loss)."
             )
         self._given_to_unscale[replica] = grads
+        self.was_unscaled = True
         variables = self._trainable_variables if self.built else []
         if trainable_variables is not None:
             variables = list(trainable_variables)
@@ -249,7 +252,11 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         ]
 
     def watch_scale_loss(self) -> None:
-        """Forgets earlier calls of `scale_loss`; call this before a step is traced."""
+        """Forgets earlier calls of `scale_loss`; call this before a step is traced.
+
+        Where branches are Python's, a step that scales no loss has a scale of 1 from then on.
+        """
+        self._is_watched = True
         self._scale_is_known = self.loss_waits = False
         self.loss_was_scaled = None
         self._given_to_unscale.clear()
@@ -337,6 +344,10 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         # jax.jit; a step that was traced with scale_loss needs no second look.
         harmless = self.loss_scale == StaticLossScale(1.0)
         if self.loss_was_scaled is None and not self._scale_is_known and not harmless:
+            if self._is_watched and current_backend().picks_in_python:
+                self.loss_was_scaled, self.loss_scale = False, StaticLossScale(1.0)
+                self.scale_variable.assign(1.0)
+                return
             warnings.warn(
                 "LossScaleOptimizer received gradients, but scale_loss() was never called: they "
                 "will be divided by a loss scale that nothing multiplied in, so training all but "

@@ -1,7 +1,5 @@
 """The optimizers that a model holds: `compile`'s, and those of a `train_step` of one's own."""
 
-import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -169,19 +167,3 @@ def check_losses_arrived(optimizers: list[LossScaleOptimizer]) -> None:
                 f"{optimizer.held_as}, or keep the optimizer that applies them in an attribute of "
                 "the model and take the gradients of its own scale_loss(loss)."
             )
-
-
-def is_idle(model: keras.Model) -> bool:
-    """Whether a `train_step` with optimizers of its own never mentions `model.optimizer`.
-
-    `compile` makes one even if it is given none. On JAX `fit` needs it anyway.
-    """
-    step = type(model).train_step
-    if step.__module__.startswith("keras.") or current_backend().is_stateless:
-        return False
-    if not held_optimizers(model):
-        return False
-    try:
-        return not re.search(rf"\.{MAIN}\b", inspect.getsource(type(model)))
-    except (OSError, TypeError):
-        return False

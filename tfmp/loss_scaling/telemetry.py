@@ -1,7 +1,7 @@
 """The counters of the loss-scale optimizer: read from the device at once, and written to logs."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -17,9 +17,6 @@ from tfmp.shared.atomic_file import naming
 from tfmp.shared.backend import current_backend
 from tfmp.shared.report_files import JsonObject, check_folder, json_number
 from tfmp.shared.wording import shown
-
-# As many as tf.summary.histogram has.
-_BUCKETS = 30
 
 
 @dataclass(frozen=True)
@@ -298,7 +295,6 @@ class TelemetryLog:
         self,
         step: int,
         scalars: Mapping[str, float],
-        distributions: Mapping[str, Sequence[float]] | None = None,
         **labels: object,
     ) -> None:
         """Adds one record.
@@ -306,7 +302,6 @@ class TelemetryLog:
         Args:
             step: the training step that the numbers belong to.
             scalars: the numbers, by name.
-            distributions: numbers for TensorBoard's histograms, by name.
             labels: further fields of the JSON line that make no curve, such as `epoch=3`.
         """
         record: dict[str, object] = {"step": step, **labels, **scalars}
@@ -318,8 +313,6 @@ class TelemetryLog:
                 with self._events.as_default(step=step):
                     for name, value in scalars.items():
                         _write_scalar(f"tfmp/{name}", value)
-                    for name, values in (distributions or {}).items():
-                        _write_histogram(f"tfmp/{name}", values)
                 self._events.flush()
 
     def close(self) -> None:
@@ -340,33 +333,10 @@ def _write_scalar(tag: str, value: float) -> None:
     """Writes the event of tf.summary.scalar, which needs the tensorboard package."""
     import tensorflow as tf
 
-    tf.summary.write(tag, tf.constant(value, tf.float32), metadata=_metadata("scalars", 1))
-
-
-def _write_histogram(tag: str, values: Sequence[float]) -> None:
-    """Writes the event of tf.summary.histogram, which needs the tensorboard package."""
-    import tensorflow as tf
-
-    if not values:
-        return
-    counts, edges = np.histogram(values, bins=_BUCKETS)
-    buckets = np.stack([edges[:-1], edges[1:], counts], axis=1)  # left edge, right edge, number
-    tf.summary.write(tag, tf.constant(buckets, tf.float64), metadata=_metadata("histograms", 2))
-
-
-def _metadata(plugin: str, data_class: int) -> object:
-    """What tells TensorBoard which of its pages shows an event.
-
-    Args:
-        plugin: name of the page.
-        data_class: DATA_CLASS_SCALAR or DATA_CLASS_TENSOR of
-            tensorflow/core/framework/summary.proto.
-    """
-    import tensorflow as tf
-
     metadata_of = tf.compat.v1.SummaryMetadata
-    about = metadata_of.PluginData(plugin_name=plugin)
-    return metadata_of(plugin_data=about, data_class=data_class)
+    # DATA_CLASS_SCALAR of tensorflow/core/framework/summary.proto.
+    about = metadata_of(plugin_data=metadata_of.PluginData(plugin_name="scalars"), data_class=1)
+    tf.summary.write(tag, tf.constant(value, tf.float32), metadata=about)
 
 
 def _plain(value: object) -> object:

@@ -1,6 +1,6 @@
 from . import replay as replay
-from .clipped_gradients import clipped_values as clipped_values
 from .finding import NonFinite as NonFinite
+from .forward import search_data as search_data
 from .locate import locate_nonfinite as locate_nonfinite
 from .replay import (
     Call as Call,
@@ -13,10 +13,7 @@ from .scale_response import (
     has_own_gradients as has_own_gradients,
     unscalable_gradients as unscalable_gradients,
 )
-from .value_range import (
-    ValueRange as ValueRange,
-    range_of as range_of,
-)
+from .value_range import is_float as is_float
 from .vanishing import (
     LostGradient as LostGradient,
     first_wrong_layer as first_wrong_layer,

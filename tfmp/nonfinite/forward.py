@@ -8,7 +8,7 @@ from keras import ops, tree
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.replay import Call, ReplayedStep
-from tfmp.nonfinite.value_range import range_of
+from tfmp.nonfinite.value_range import is_float, range_of
 from tfmp.precision import NARROW_DTYPES, LayerNode
 from tfmp.precision.measuring import FirstOp, first_nonfinite_op
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
@@ -26,19 +26,19 @@ class FoundInForward(BaseException):
         self.finding = finding
 
 
-def search_data(step: ReplayedStep) -> NonFinite | None:
-    """The first non-finite number in the batch."""
-    for part in ("x", "y", "sample_weight"):
-        for name, tensor in _named_leaves(part, getattr(step, part)):
-            values = range_of(tensor)
-            if not values.finite:
+def search_data(x: TensorTree, y: TensorTree, sample_weight: TensorTree) -> NonFinite | None:
+    """The first non-finite number in a batch."""
+    for part, values in (("x", x), ("y", y), ("sample_weight", sample_weight)):
+        for name, tensor in _named_leaves(part, values):
+            seen = range_of(tensor)
+            if not seen.finite:
                 return NonFinite(
                     stage="data",
                     cause="data",
-                    what=f"The data itself is not finite: {name} has {values.describe_bad()}",
-                    why=f"the first is in row {values.first_bad_row}",
+                    what=f"The data itself is not finite: {name} has {seen.describe_bad()}",
+                    why=f"the first is in row {seen.first_bad_row}",
                     advice="Drop or repair such rows before training; no precision helps.",
-                    ranges=((name, values),),
+                    ranges=((name, seen),),
                 )
     return None
 
@@ -50,51 +50,40 @@ def _named_leaves(name: str, value: TensorTree) -> Iterator[tuple[str, Tensor]]:
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
             yield from _named_leaves(f"{name}[{index}]", inner)
-    elif replay.is_float(value):
+    elif is_float(value):
         yield name, value
 
 
-def search_weights(step: ReplayedStep) -> NonFinite | None:
-    """The first of the model's weights that is not finite before the step."""
-    return _search_variables(
-        step,
-        False,
-        "weight",
-        "an earlier step broke it, so that all values after it are not finite either",
-        "Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no step with "
-        "non-finite gradients, so look for other code that assigns it.",
-    )
+# What is wrong where variables are not finite before a step, and what to do about it.
+_OF_WEIGHTS = (
+    "an earlier step broke it, so that all values after it are not finite either",
+    "Go back to a checkpoint from before. tfmp.LossScaleOptimizer applies no step with "
+    "non-finite gradients, so look for other code that assigns it.",
+)
+_OF_STATES = (
+    "no optimizer changes it: its layer assigned it in an earlier step, from values that were "
+    "not finite",
+    "Go back to a checkpoint from before, or assign finite values to it.",
+)
 
 
-def search_state(step: ReplayedStep, path: str | None = None) -> NonFinite | None:
-    """The first variable that a layer keeps for itself and that is not finite before the step.
+def search_variables(step: ReplayedStep, kind: str, path: str | None = None) -> NonFinite | None:
+    """The first variable of the model that is not finite before the step.
 
-    It may be the effect of a step that was not finite: batch statistics, for example, do not use
-    moving ones.
+    States may be the effect of a step that was not finite: batch statistics, for example, do not
+    use moving ones.
 
     Args:
         step: the step to replay.
-        path: of the layer whose state is searched; None for all layers.
+        kind: "weight", or "state" for what layers keep for themselves.
+        path: of the layer whose variables are searched; None for all layers.
     """
-    return _search_variables(
-        step,
-        True,
-        "state",
-        "no optimizer changes it: its layer assigned it in an earlier step, from values that were "
-        "not finite",
-        "Go back to a checkpoint from before, or assign finite values to it.",
-        path,
-    )
-
-
-def _search_variables(
-    step: ReplayedStep, is_state: bool, kind: str, why: str, advice: str, path: str | None = None
-) -> NonFinite | None:
     owners = replay.owners(step.root)
-    state = {id(one) for node in step.root.within() for one in node.layer._non_trainable_variables}
+    states = {id(one) for node in step.root.within() for one in node.layer._non_trainable_variables}
+    why, advice = _OF_STATES if kind == "state" else _OF_WEIGHTS
     for variable in step.model.variables:
         owner = path_of(owners.get(id(variable)))
-        if (id(variable) in state) is not is_state or path not in (None, owner):
+        if (id(variable) in states) is not (kind == "state") or path not in (None, owner):
             continue
         if not replay.is_float(variable.value) or (values := range_of(variable.value)).finite:
             continue

@@ -11,8 +11,7 @@ from tfmp.nonfinite.forward import (
     FoundInForward,
     search_data,
     search_loss,
-    search_state,
-    search_weights,
+    search_variables,
 )
 from tfmp.nonfinite.value_range import range_of
 from tfmp.shared.backend import TensorTree
@@ -45,19 +44,21 @@ def locate_nonfinite(
     """
     step = replay.make_step(model, x, y, sample_weight)
     scale = _current_scale(model) if loss_scale is None else float(loss_scale)
-    found = search_data(step) or search_weights(step)
+    found = search_data(step.x, step.y, step.sample_weight)
+    found = found or search_variables(step, "weight")
     if found:
         return found
     watch = ForwardWatch()
     try:
-        outputs, loss = replay.first_run(step, watch.see)
+        with replay.mistakes_of_batch(model):
+            outputs, loss = replay.run(step, watch.see)
     except FoundInForward as stop:
         # Without a layer the model's own code is to blame, and no state of one layer.
         layer = stop.finding.layer
-        return (layer and search_state(step, layer)) or stop.finding
+        return (layer and search_variables(step, "state", layer)) or stop.finding
     if not range_of(loss).finite:
         return search_loss(step, outputs)
-    found = search_gradients(step, watch.calls, scale) or search_state(step)
+    found = search_gradients(step, watch.calls, scale) or search_variables(step, "state")
     return found or NonFinite(
         stage="none",
         cause="none",

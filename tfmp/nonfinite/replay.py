@@ -106,7 +106,7 @@ def make_step(
     def tensors(values: TensorTree) -> TensorTree:
         return tree.map_structure(lambda v: None if v is None else as_tensor(v), values)
 
-    with _mistakes_of_batch(model):
+    with mistakes_of_batch(model):
         if any(0 in getattr(part, "shape", ())[:1] for part in tree.flatten(x)):
             raise ValueError("x has no samples")
         batch = tensors(x), tensors(y), tensors(sample_weight)
@@ -145,18 +145,9 @@ def run(
     return outputs, loss
 
 
-def first_run(step: ReplayedStep, on_call: OnCall | None = None) -> tuple[TensorTree, Tensor]:
-    """As `run`; an error of the model's own code is a mistake in the batch.
-
-    Raises:
-        ValueError: the model cannot train on this batch, or has no loss.
-    """
-    with _mistakes_of_batch(step.model):
-        return run(step, on_call)
-
-
 @contextmanager
-def _mistakes_of_batch(model: keras.Model) -> Iterator[None]:
+def mistakes_of_batch(model: keras.Model) -> Iterator[None]:
+    """Lets an error of the model's own code say that it cannot train on this batch."""
     try:
         yield
     except NoLossError:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -51,6 +52,11 @@ class ValueRange:
     def __str__(self) -> str:
         bad = "" if self.finite else f", {self.describe_bad()}"
         return f"{self.dtype} [{self.smallest:.4g}, {self.largest:.4g}]{bad}"
+
+
+def is_float(value: Tensor | None) -> bool:
+    """Whether an entry of a batch, tensor or array, holds floating-point numbers."""
+    return value is not None and "float" in keras.backend.standardize_dtype(value.dtype)
 
 
 def range_of(tensor: Tensor) -> ValueRange:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import keras
 from keras import ops, tree
 
-from tfmp.fit import UNSCALED_STEP, preflight_findings
 from tfmp.loss_scaling import (
     LossScaleOptimizer,
     StaticLossScale,
@@ -178,10 +177,8 @@ class TrainingRun(Run):
     ) -> None:
         with policies.floatx_scope(variant.policy):
             super().__init__(model, variant, keep_float32)
-            findings = preflight_findings(model, self.plan)
-            self.unscaled = any(found.check == UNSCALED_STEP for found in findings)
             self.plan.apply()
-            _fit_optimizer(model, variant.policy, self.unscaled)
+            _fit_optimizer(model, variant.policy)
             self._prepare()
             model.make_train_function(force=True)
             floatx = policies.floatx_of(variant.policy)
@@ -190,6 +187,7 @@ class TrainingRun(Run):
             self._state = self._initial_state()
         self._logs: dict[str, Tensor] = {}
         self.steps_taken = 0
+        self.unscaled = False
 
     def warm_up(self) -> float:
         """As in `Run`; a scale that the step does not apply to its loss is taken away."""
@@ -279,10 +277,10 @@ def _copies(groups: Sequence[list[keras.Variable]]) -> tuple[list[Tensor], ...] 
     return tuple([ops.copy(value) for value in _values(group)] for group in groups)
 
 
-def _fit_optimizer(model: keras.Model, name: str, unscaled: bool) -> None:
+def _fit_optimizer(model: keras.Model, name: str) -> None:
     """Sets up loss scaling as `MixedPrecision` does: dynamic for FP16, fixed at 1 for bfloat16."""
     if is_narrow(name):
-        fixed = unscaled or name in ("mixed_bfloat16", "bfloat16", "mixed_float8")
+        fixed = name in ("mixed_bfloat16", "bfloat16", "mixed_float8")
         attach_loss_scale(model, StaticLossScale(1.0) if fixed else "dynamic")
         model.optimizer.watch_scale_loss()
     elif isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):

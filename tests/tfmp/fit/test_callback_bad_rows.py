@@ -120,8 +120,8 @@ def test_nan_in_the_first_batch_is_told():
     y[3] = np.nan
     report, _ = fit(model(), x, y)
     (finding,) = [one for one in report.findings if one.check == "data not finite"]
-    assert finding.message.startswith("y of the first batch holds")
-    assert "the first in sample 3" in finding.message
+    assert finding.message.startswith("The data itself is not finite: y has 1 NaN")
+    assert "the first is in row 3" in finding.message
 
 
 @pytest.mark.slow

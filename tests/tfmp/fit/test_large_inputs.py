@@ -66,34 +66,6 @@ def test_layers_that_large_inputs_overflow_in_are_moved_before_the_first_step(ma
     assert "put a Rescaling or Normalization layer first" in report.events[0].text
 
 
-class Times(layers.Layer):
-    """Multiplies by a number that is infinite in FP16, and one that is not."""
-
-    def build(self, shape):
-        for name, value in (("up", 2e5), ("down", 1e-5)):
-            constant = keras.initializers.Constant(value)
-            setattr(self, name, self.add_weight(shape=(), initializer=constant, name=name))
-
-    def call(self, x):
-        return x * self.up * self.down
-
-
-def test_layers_with_weights_past_65504_are_moved_before_the_first_step():
-    model = deep(Times(name="times"))
-    report = train(model, peak=1.0, keep={"float16": "times"})
-    assert report.events[0].text == (
-        "Weights are past 65504. Moved to float32 before the first step: times."
-    )
-    assert report.skipped_steps < report.steps
-    assert model.get_layer("first").compute_dtype == "float16"
-
-
-def test_statistics_past_65504_are_no_weights():
-    model = deep(layers.BatchNormalization(name="norm"))
-    model.get_layer("norm").moving_variance.assign([1e6] * 8)
-    assert not train(model, peak=1.0).events
-
-
 def test_inputs_whose_sums_are_past_65504():
     model = deep()
     model.get_layer("first").set_weights([np.ones((8, 8)), np.zeros(8)])
@@ -118,16 +90,11 @@ def test_layers_behind_a_rescaling_get_what_it_hands_on(factor, dtype):
         assert report.skipped_steps < report.steps
 
 
-def test_a_step_that_no_moved_layer_saves_is_refused_before_it():
-    model = Own(casts=True)
-    model(np.ones((1, 8), "float32"))
-    before = model.get_weights()
-    with pytest.raises(ValueError, match="before its first step") as caught:
-        train(model)
-    assert "Input x reaches 100000, FP16 ends at 65504" in str(caught.value)
-    assert "put a Rescaling or Normalization layer first" in str(caught.value)
-    for now, then in zip(model.get_weights(), before, strict=True):
-        np.testing.assert_array_equal(now, then)
+def test_a_step_that_no_moved_layer_saves_is_told_before_it():
+    report = train(Own(casts=True))
+    first, second, *_ = (event.text for event in report.events)
+    assert first.startswith("Input x reaches 100000, past 65504. Moved to float32")
+    assert second.startswith("The first step is not finite all the same. The input of layer late ")
 
 
 class Scaling(Own):
@@ -147,11 +114,11 @@ def test_a_step_of_the_users_own_that_scales_its_inputs_is_not_refused():
 # --- which inputs ---
 
 
-def overflow_of(model, *batches):
+def overflow_of(model, batch):
     made = plan(model, "mixed_float16")
     made.apply()
     model.compile("sgd", "mse")
-    return "".join(widen_readers(model, made, list(batches))[:1]).partition(". Moved")[0]
+    return "".join(widen_readers(model, made, batch)[:1]).partition(". Moved")[0]
 
 
 def batch(largest):
@@ -160,8 +127,8 @@ def batch(largest):
     return ops.convert_to_tensor(x), ops.zeros((4, 2))
 
 
-def test_the_largest_of_all_batches_counts_and_2047_fits():
-    assert overflow_of(deep(), batch(1.0), batch(70000.0)) == "Input x reaches 70000, past 65504"
+def test_one_large_number_counts_and_2047_fits():
+    assert overflow_of(deep(), batch(70000.0)) == "Input x reaches 70000, past 65504"
     assert not overflow_of(deep(), batch(2047.0))
 
 

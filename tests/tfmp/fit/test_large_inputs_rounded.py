@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from keras import layers, ops
+from keras import layers
 from probed_fits import EAGER
 
 from tfmp import MixedPrecision
@@ -90,15 +90,6 @@ def test_it_learns_what_float32_learns():
     assert " of input x is around 288" in message
     assert "and varies by 0.1" in message or "and varies by 0.0" in message
     assert "the numbers of float16 are 0.25 apart. Moved to float32" in message
-
-
-def test_ids_as_floats_in_a_layer_of_the_users_own():
-    buckets = layers.Lambda(lambda x: ops.one_hot(ops.cast(x[:, 0] % 7, "int32"), 7), name="first")
-    model = deep(buckets, shape=(1,))
-    ids = RNG.integers(10000, 60000, (64, 1)).astype("float32")
-    report, _ = train(model, ids, keep={"float16": "first"})
-    assert wide(model, report) == ["first"]
-    assert messages(report)[0].startswith("Feature 0 of input x holds whole numbers around ")
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ import pytest
 from keras import layers, ops
 from probed_fits import EAGER
 
-from tfmp import DynamicLossScale, MixedPrecision, StaticLossScale, plan
-from tfmp.fit.recorder import FitRecorder
-from tfmp.fit.scale_watch import ScaleWatch, underflow
-from tfmp.loss_scaling import attach_loss_scale
+from tfmp import DynamicLossScale, MixedPrecision, StaticLossScale
+from tfmp.fit.scale_watch import underflow
 from tfmp.nonfinite import LostGradient
 
 
@@ -183,66 +181,3 @@ def test_a_frozen_base_loses_no_gradient(frozen):
     callback = MixedPrecision("mixed_float16")
     net.fit(x, np.arange(64) % 3, epochs=2, verbose=0, callbacks=[callback])
     assert bool(scale_findings(callback.report)) is not frozen
-
-
-def _large(y):
-    return y * 1000
-
-
-def _one_odd_row(y):
-    y = y.copy()
-    y[3] = 1e6
-    return y
-
-
-@pytest.mark.parametrize(
-    ("loss", "targets", "options", "begins_lower"),
-    [
-        ("mse", _large, {}, True),
-        ("mse", np.copy, {}, False),
-        ("mse", _one_odd_row, {}, False),
-        ("mse", _large, {"loss_scale": DynamicLossScale(2.0**14)}, False),
-    ],
-    ids="squares small odd_row own_strategy".split(),
-)
-def test_the_scale_of_a_large_loss_begins_where_the_first_steps_are_finite(
-    loss, targets, options, begins_lower
-):
-    net = model(loss)
-    net.optimizer.learning_rate = 1e-6  # with larger steps the gradients grow
-    x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
-    y = targets(x.sum(axis=1, keepdims=True))
-    callback = MixedPrecision("mixed_float16", **options)
-    history = net.fit(x, y, batch_size=16, verbose=0, callbacks=[callback])
-    told = [event.text for event in callback.report.events if "loss is large" in event.text]
-    assert bool(told) is begins_lower
-    if begins_lower:
-        assert history.history["skipped_steps"] == [0]
-        assert history.history["loss_scale"][0] < 2.0**13
-
-
-def watching(net, *batch) -> ScaleWatch:
-    made = plan(net, "mixed_float16")
-    watch = ScaleWatch(net, FitRecorder(net, made, print))
-    watch.hold(batch)
-    attach_loss_scale(net, "dynamic")
-    made.apply()
-    return watch
-
-
-@pytest.mark.parametrize("short", [None, 100])
-def test_a_long_fit_lets_the_scale_fall_by_itself(short):
-    net = model("mse")
-    watch = watching(net, np.ones((4, 8), "float32"), np.full((4, 1), 1e6, "float32"))
-    assert watch.begin_lower(2000) is None
-    assert watch.begin_lower(short) < 1.0
-
-
-@pytest.mark.parametrize("weighed", ["losses", "samples"])
-def test_large_weights_make_a_loss_large(weighed):
-    net = model("mse")
-    of_loss, of_sample = (1e6, 1.0) if weighed == "losses" else (1.0, 1e6)
-    net.compile("sgd", "mse", loss_weights=[of_loss])
-    x = np.ones((4, 8), "float32")
-    watch = watching(net, x, x[:, :1], np.full(4, of_sample, "float32"))
-    assert watch.begin_lower(100) < 2.0**10

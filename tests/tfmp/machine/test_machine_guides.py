@@ -15,7 +15,7 @@ from tfmp.commands.sweep import command as sweep
     ("page", "printed"),
     [
         pytest.param("profiling.md", "mixed_float16 is", marks=pytest.mark.slow),
-        ("doctor.md", "master weights"),
+        ("doctor.md", "of them float32 under"),
     ],
 )
 def test_the_code_runs_from_top_to_bottom(page, printed, tmp_path, monkeypatch, capsys):

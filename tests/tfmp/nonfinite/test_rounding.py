@@ -24,14 +24,13 @@ LOST = {
     "kelvin": 288.15 + 0.1 * NORMAL((32, 24)),
     "one number a sample": 19000 + 100 * RNG.random(32),
     "prices on many levels": levels(),
-    "ids": RNG.integers(5000, 9000, (32, 1)),
     "one column of many": np.concatenate([NORMAL((32, 20)), 300 + 0.05 * NORMAL((32, 1))], axis=1),
 }
 
 KEPT = {
     "standardized": NORMAL((32, 8)),
     "pixels": pixels(),
-    "dim pixels / 255": pixels(220, 4) / 255,
+    "pixels / 255": pixels() / 255,
     "one-hot": np.eye(10)[RNG.integers(0, 10, 64)],
     "heavy tails": RNG.standard_cauchy((64, 8)),
     "16-bit sound": np.rint(3000 * NORMAL((8, 8000))),
@@ -41,9 +40,6 @@ KEPT = {
     "no sample": np.zeros((0, 8)),
     "a scalar": np.float32(3.0),
     "not finite": np.where(RNG.random((32, 4)) < 0.1, np.nan, NORMAL((32, 4))),
-    "one odd feature of hundreds": np.concatenate(
-        [NORMAL((32, 700)), 300 + 0.05 * NORMAL((32, 1))], axis=1
-    ),
 }
 
 
@@ -59,12 +55,6 @@ def test_data_that_keep_their_differences(name, fmt):
     assert rounded_off(np.float32(KEPT[name]), fmt) is None
 
 
-def test_a_few_large_counts_are_no_ids():
-    counts = np.rint(np.exp(4.6 + 1.5 * NORMAL((256, 1))))
-    assert counts.max() > 2048
-    assert rounded_off(counts, FLOAT16) is None
-
-
 def test_numbers_too_small_for_the_format():
     tiny = np.float32(1e-9 * NORMAL((32, 4)))
     assert rounded_off(tiny, FLOAT16) is not None
@@ -74,7 +64,7 @@ def test_numbers_too_small_for_the_format():
 def test_the_numbers_of_the_worst_feature():
     x = np.concatenate([NORMAL((256, 1)), 288.15 + 0.1 * NORMAL((256, 1))], axis=1)
     lost = rounded_off(x, FLOAT16)
-    assert (lost.feature, lost.spacing, lost.is_whole) == (1, 0.25, False)
+    assert (lost.feature, lost.spacing) == (1, 0.25)
     assert lost.size == pytest.approx(288.15, abs=0.1)
     assert lost.spread == pytest.approx(0.1, rel=0.2)
     assert rounded_off(x[:, 1], FLOAT16).feature is None

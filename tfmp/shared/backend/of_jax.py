@@ -61,7 +61,14 @@ class Jax(Backend):
         optimizer, metrics = model.optimizer.variables, model.metrics_variables
         kinds = (model.trainable_variables, model.non_trainable_variables, optimizer, metrics)
         state = tuple([variable.value for variable in kind] for kind in kinds)
-        jax.eval_shape(model.train_step, state, batch)
+        held = [(variable, variable.value) for kind in kinds for variable in kind]
+        try:
+            for variable, _ in held:
+                variable._value = None  # as in `fit`: a value would be a constant of the trace
+            jax.eval_shape(model.train_step, state, batch)
+        finally:
+            for variable, value in held:
+                variable._value = value
 
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         return jax.jit(function)

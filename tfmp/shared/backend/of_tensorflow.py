@@ -59,7 +59,8 @@ class TensorFlow(Backend):
         tf.function(function, autograph=False).get_concrete_function(*specs)
 
     def trace_step(self, model: Any, batch: TensorTree) -> None:
-        tf.function(model.train_step, autograph=False).get_concrete_function(batch)
+        run = tf.function(model.distribute_strategy.run, autograph=False)
+        run.get_concrete_function(model.train_step, (batch,))
 
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         return tf.function(function, jit_compile=jit, autograph=False, reduce_retracing=True)
