@@ -4,7 +4,6 @@ Grappler, TensorFlow's graph optimizer, can give a traced function's operations 
 casts around them. TensorFlow's log has a line for each graph: "Converted 4/11 nodes to bfloat16".
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,15 +11,11 @@ from dataclasses import dataclass
 from tfmp.shared.arguments import check_choice
 from tfmp.shared.framework_start import tensorflow_uses_onednn
 
-# It switches the rewrite on in NVIDIA's builds of TensorFlow; other builds do not read it.
-VARIABLE = "TF_ENABLE_AUTO_MIXED_PRECISION"
-
 # TensorFlow's options by the type that they introduce: FP16 on GPUs, bfloat16 on CPUs with oneDNN.
 _OPTIONS = {
     "float16": "auto_mixed_precision",
     "bfloat16": "auto_mixed_precision_onednn_bfloat16",
 }
-DTYPES = (*_OPTIONS, "off")
 
 _WITHOUT_ONEDNN = (
     ", but TensorFlow does without oneDNN on this processor, so it has no bfloat16 here. Set "
@@ -34,18 +29,17 @@ class GraphRewrite:
 
     Attributes:
         dtype: "float16", "bfloat16" or "off".
-        reason: the argument, variable or default that decided it.
     """
 
     dtype: str
-    reason: str
 
     def __str__(self) -> str:
-        return f"graph rewrite {self.dtype}: {self.reason}"
+        works = self.dtype != "bfloat16" or tensorflow_uses_onednn()
+        return f"graph rewrite {self.dtype}" + ("" if works else _WITHOUT_ONEDNN)
 
 
 @contextmanager
-def graph_rewrite(dtype: str | None = None) -> Iterator[GraphRewrite]:
+def graph_rewrite(dtype: str = "float16") -> Iterator[GraphRewrite]:
     """Switches TensorFlow's automatic mixed precision on for the graphs that run in the block.
 
         with tfmp.graph_rewrite() as rewrite:
@@ -58,8 +52,7 @@ def graph_rewrite(dtype: str | None = None) -> Iterator[GraphRewrite]:
     everywhere in FP16: wrap the optimizer in `tfmp.LossScaleOptimizer`.
 
     Args:
-        dtype: "float16" (GPUs), "bfloat16" (CPUs, through oneDNN) or "off"; None is "float16",
-            or "off" if the environment has TF_ENABLE_AUTO_MIXED_PRECISION=0.
+        dtype: "float16" (GPUs), "bfloat16" (CPUs, through oneDNN) or "off".
 
     Yields:
         The rewrite that applies in the block.
@@ -69,12 +62,11 @@ def graph_rewrite(dtype: str | None = None) -> Iterator[GraphRewrite]:
     """
     import tensorflow as tf
 
-    found = decide(dtype, os.environ.get(VARIABLE))
     options = tf.config.optimizer
     before = options.get_experimental_options()
-    switch_graph_rewrite(found.dtype)
+    switch_graph_rewrite(dtype)
     try:
-        yield found
+        yield GraphRewrite(dtype)
     finally:
         # An option that was never set cannot be unset; it meant the same as off.
         restored = {name: before.get(name, False) for name in _OPTIONS.values()}
@@ -89,25 +81,9 @@ def switch_graph_rewrite(dtype: str) -> None:
     """
     import tensorflow as tf
 
-    check_choice("switch_graph_rewrite", dtype, DTYPES, "'off' switches it off.")
+    hint = "'float16' is for GPUs, 'bfloat16' for CPUs."
+    check_choice("graph_rewrite", dtype, (*_OPTIONS, "off"), hint)
     # Both are set, so that an option that other code switched on is off unless it is asked for.
     tf.config.optimizer.set_experimental_options(
         {name: dtype == given for given, name in _OPTIONS.items()}
     )
-
-
-def decide(dtype: str | None, environment: str | None) -> GraphRewrite:
-    """The rewrite that an argument and the environment variable ask for together.
-
-    Raises:
-        ValueError: the argument is no dtype.
-    """
-    if dtype is not None:
-        hint = "'float16' is for GPUs, 'bfloat16' for CPUs."
-        check_choice("graph_rewrite", dtype, DTYPES, hint)
-        works = dtype != "bfloat16" or tensorflow_uses_onednn()
-        return GraphRewrite(dtype, "asked for by name" + ("" if works else _WITHOUT_ONEDNN))
-    if environment is None:
-        return GraphRewrite("float16", "the default")
-    on = environment.strip().lower() not in ("", "0", "false", "off")
-    return GraphRewrite("float16" if on else "off", f"{VARIABLE}={environment}")

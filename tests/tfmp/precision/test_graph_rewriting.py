@@ -6,7 +6,6 @@ import tensorflow as tf
 
 import tfmp
 from tfmp.precision import graph_rewriting
-from tfmp.precision.graph_rewriting import VARIABLE, decide
 from tfmp.shared.framework_start import tensorflow_uses_onednn
 
 RNG = np.random.default_rng(0)
@@ -34,8 +33,7 @@ def options() -> dict[str, bool]:
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
+def clean():
     assert options() == {}
     yield
     assert options() == {}
@@ -78,27 +76,6 @@ def test_a_function_that_xla_compiles_runs_as_written():
     expected = compiled(X).numpy()
     with tfmp.graph_rewrite("bfloat16"):
         np.testing.assert_array_equal(compiled(X).numpy(), expected)
-
-
-@pytest.mark.parametrize(
-    ("argument", "environment", "dtype", "reason"),
-    [
-        (None, None, "float16", "the default"),
-        (None, "1", "float16", f"{VARIABLE}=1"),
-        (None, "0", "off", f"{VARIABLE}=0"),
-        ("bfloat16", "0", "bfloat16", "asked for by name"),
-    ],
-)
-def test_the_environment_decides_where_no_dtype_is_given(argument, environment, dtype, reason):
-    found = decide(argument, environment)
-    assert (found.dtype, found.reason) == (dtype, reason)
-
-
-def test_the_environment_is_honoured_and_told(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "0")
-    with tfmp.graph_rewrite() as rewrite:
-        assert options() == {}
-        assert str(rewrite) == f"graph rewrite off: {VARIABLE}=0"
 
 
 def test_wrong_arguments():

@@ -1,4 +1,4 @@
-"""Weights and moments change their dtype in place, and come back; penalties are added to the loss."""
+"""Weights and moments change their dtype in place, and come back."""
 
 import keras
 import numpy as np
