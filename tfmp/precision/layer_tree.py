@@ -170,34 +170,17 @@ def _graph_outputs(layer: layers.Layer) -> list[keras.KerasTensor] | None:
 
 # Layers that only move or merge values, as operations do: their result is rounded where the values
 # were computed. The average of two softmaxes, or both of them side by side, is an output.
-_MOVES_VALUES = (
-    layers.Add,
-    layers.Average,
-    layers.Concatenate,
-    layers.Cropping1D,
-    layers.Cropping2D,
-    layers.Cropping3D,
-    layers.Dropout,
-    layers.Flatten,
-    layers.Identity,
-    layers.Maximum,
-    layers.Minimum,
-    layers.Multiply,
-    layers.Permute,
-    layers.RepeatVector,
-    layers.Reshape,
-    layers.Subtract,
-    layers.ZeroPadding1D,
-    layers.ZeroPadding2D,
-    layers.ZeroPadding3D,
-)
+_MOVING = ("keras.src.layers.reshaping.", "keras.src.layers.merging.")
+_COMPUTING = (layers.Dot, layers.UpSampling1D, layers.UpSampling2D, layers.UpSampling3D)
 
 
 def only_moves_values(layer: layers.Layer) -> bool:
     """Whether a layer returns values that were computed before it."""
     if isinstance(layer, layers.Activation):
         return layer.activation is keras.activations.linear
-    return isinstance(layer, _MOVES_VALUES)
+    if isinstance(layer, layers.Dropout | layers.Identity):
+        return True
+    return type(layer).__module__.startswith(_MOVING) and not isinstance(layer, _COMPUTING)
 
 
 def is_preprocessing(layer: layers.Layer) -> bool:

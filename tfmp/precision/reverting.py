@@ -275,9 +275,7 @@ def _record_of(model: keras.Model) -> _Undo | None:
 
 
 def _record(model: keras.Model) -> _Undo:
-    if _record_of(model) is None:
-        object.__setattr__(model, _UNDO, _Undo())
-    return vars(model)[_UNDO]
+    return vars(model).setdefault(_UNDO, _Undo())
 
 
 def _unwrap_automatic(model: keras.Model) -> None:

@@ -42,8 +42,8 @@ class Need:
     """The parts around a piece of code that have to be float32, with the reasons.
 
     Attributes:
-        parts: the piece itself (`OWN`) and the layers that it calls, by index of the call.
-        arguments: why the layers before it have to be; "" if they need not.
+        parts: the piece itself (`OWN`), the layers that it calls, by index of the call, and the
+            layers before it (None).
         readers: the calls that get numbers past the range; None for the readers of its result.
         steep: whether gradients leave the range in rows of zeros.
         bounded: whether its result stays where it was as its arguments grow.
@@ -52,8 +52,7 @@ class Need:
         promoted: the line that makes float32 of 16 bits before it multiplies; None without one.
     """
 
-    parts: dict[int, str] = field(default_factory=dict)
-    arguments: str = ""
+    parts: dict[int | None, str] = field(default_factory=dict)
     readers: dict[int | None, str] = field(default_factory=dict)
     steep: bool = False
     bounded: bool = False
@@ -171,7 +170,7 @@ class Measurement:
             self._dtypes = before
 
     def _parts(self) -> frozenset[int]:
-        return frozenset(self.need.parts.keys() | self._wide)
+        return frozenset(part for part in {*self.need.parts, *self._wide} if part is not None)
 
     def _widen(self, problem: _Problem, on: _Baseline | None = None) -> None:
         """Makes parts float32, the one called last first, until there is no problem.
@@ -329,13 +328,9 @@ class Measurement:
             if index < count:
                 self.need.readers.setdefault(self._places[index], f"which reach {largest}")
             elif self._dtypes[place := self._trained[index - count]] != "float32":
-                source = self.piece.sources[place]
                 self.need.steep |= name in FLAT
                 reason = f"gets gradients up to {largest}"
-                if source is None:
-                    self.need.arguments = self.need.arguments or reason
-                else:
-                    self.need.parts.setdefault(source, reason)
+                self.need.parts.setdefault(self.piece.sources[place], reason)
 
     # --- runs ---
 

@@ -244,11 +244,11 @@ class _Needs:
         where, model = describe(call.node.path), self.model
         own = {id(part.layer) for part in call.node.unit()}
         for part, reason in need.parts.items():
-            keys = own if part == OWN else model.ends(call.inner[part])
+            keys = own
+            if part != OWN:
+                keys = model.feeders(call) if part is None else model.ends(call.inner[part])
             is_whole = part == OWN or reason.startswith(FAILED_DRY_RUN)
             self._keep(keys, reason if is_whole else f"feeds {where}, which {reason}")
-        if need.arguments:
-            self._keep(model.feeders(call), f"feeds {where}, which {need.arguments}")
         for place, reason in need.readers.items():
             reads = model.readers(call) if place is None else model.reading(call.inner[place])
             self._keep(reads, f"reads numbers of {where}, {reason}")
