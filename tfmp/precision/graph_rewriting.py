@@ -6,7 +6,6 @@ casts around them. TensorFlow's log has a line for each graph: "Converted 4/11 n
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from tfmp.shared.arguments import check_choice
 from tfmp.shared.framework_start import tensorflow_uses_onednn
@@ -23,23 +22,8 @@ _WITHOUT_ONEDNN = (
 )
 
 
-@dataclass(frozen=True)
-class GraphRewrite:
-    """The rewrite as it holds in a `graph_rewrite` block.
-
-    Attributes:
-        dtype: "float16", "bfloat16" or "off".
-    """
-
-    dtype: str
-
-    def __str__(self) -> str:
-        works = self.dtype != "bfloat16" or tensorflow_uses_onednn()
-        return f"graph rewrite {self.dtype}" + ("" if works else _WITHOUT_ONEDNN)
-
-
 @contextmanager
-def graph_rewrite(dtype: str = "float16") -> Iterator[GraphRewrite]:
+def graph_rewrite(dtype: str = "float16") -> Iterator[str]:
     """Switches TensorFlow's automatic mixed precision on for the graphs that run in the block.
 
         with tfmp.graph_rewrite() as rewrite:
@@ -55,7 +39,7 @@ def graph_rewrite(dtype: str = "float16") -> Iterator[GraphRewrite]:
         dtype: "float16" (GPUs), "bfloat16" (CPUs, through oneDNN) or "off".
 
     Yields:
-        The rewrite that applies in the block.
+        A line about the rewrite that applies in the block.
 
     Raises:
         ValueError: `dtype` is another value.
@@ -66,7 +50,8 @@ def graph_rewrite(dtype: str = "float16") -> Iterator[GraphRewrite]:
     before = options.get_experimental_options()
     switch_graph_rewrite(dtype)
     try:
-        yield GraphRewrite(dtype)
+        works = dtype != "bfloat16" or tensorflow_uses_onednn()
+        yield f"graph rewrite {dtype}" + ("" if works else _WITHOUT_ONEDNN)
     finally:
         # An option that was never set cannot be unset; it meant the same as off.
         restored = {name: before.get(name, False) for name in _OPTIONS.values()}

@@ -149,7 +149,7 @@ class PrecisionPlan:
 
     def _shown(self) -> tuple[str, list[str], list[tuple[str, ...]]]:
         """The title, the notes, and the cells of the table."""
-        cells = [("layer", "class", "computes in", "weights", "because")]
+        cells: list[tuple[str, ...]] = [("layer", "class", "computes in", "weights", "because")]
         for row in self.rows:
             shown = (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
             cells.append(shown)

@@ -199,7 +199,7 @@ def floatx_of(policy: str) -> str:
 def floatx_scope(policy: str) -> Iterator[None]:
     """Sets Keras's floatx in a block that makes, compiles or traces a model for a policy.
 
-    A plan makes weights, optimizer state and loss float64, but Keras makes learning rates and
+    A plan makes weights and optimizer state float64, but Keras makes the loss, learning rates and
     metrics in its floatx. It belongs to the process, not to the thread.
     """
     floatx, layers = keras.config.floatx(), keras.config.dtype_policy()

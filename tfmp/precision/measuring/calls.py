@@ -37,6 +37,7 @@ class Call:
         node: the layer.
         args, kwargs: the arguments, before the layer cast them.
         result: what it returned.
+        caller, place: the call around it, and its index there; None for the model.
         inner: the calls that its code made, in their order.
         is_concrete: whether all values are known: in a loop that is being traced they are not.
         answered: by index, what the inner calls were handed that the latest run came to.
@@ -45,6 +46,8 @@ class Call:
     node: LayerNode
     args: tuple[TensorTree, ...]
     kwargs: dict[str, TensorTree]
+    caller: "Call | None" = None
+    place: int = 0
     result: TensorTree = None
     inner: "list[Call]" = field(default_factory=list)
     is_concrete: bool = True
@@ -80,6 +83,7 @@ class Call:
         """The layer's own floats, and those of the layers that it made for itself."""
         return [one for part in self.node.unit() for one in _own_floats(part.layer)]
 
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """Equal for code that computes the same: the class, its settings, and all shapes."""
         layer = self.node.layer
@@ -215,14 +219,16 @@ def recorded(
         ended: gets the result of each call, in the order in which they end, and replaces it; with
             it, gradients can be taken.
     """
-    root = Call(entry, (), {})
-    running = [root]
+    top: list[Call] = []
+    running: list[Call] = []
 
     def note(
         node: LayerNode, call: Callable[[], TensorTree], args: tuple, kwargs: dict
     ) -> TensorTree:
-        own = Call(node, args, kwargs)
-        running[-1].inner.append(own)
+        caller = running[-1] if running else None
+        beside = caller.inner if caller else top
+        own = Call(node, args, kwargs, caller, len(beside))
+        beside.append(own)
         running.append(own)
         try:
             own.result = call()
@@ -239,7 +245,7 @@ def recorded(
     noted = current_backend().without_gradients() if ended is None else nullcontext()
     with keras.StatelessScope(collect_losses=True), watched_calls(entry.within(), note), noted:
         entry.layer(*positional, **keywords, **training)
-    return root.inner[0]
+    return top[0]
 
 
 def replay(

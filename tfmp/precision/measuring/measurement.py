@@ -154,7 +154,7 @@ class Measurement:
                 continue
             self._set_policies(True, True)
             dtypes = ["float32"] * len(self._values)
-            ran = replay(self.piece, self._values, dtypes, lambda o, i=index: [o.states[i]])
+            ran = replay(self.piece, self._values, dtypes, partial(_state, index))
             slope = ran.slopes[len(dtypes) + index]
             (arrived,) = directions([slope.shape])
             if np.linalg.norm(slope - arrived) <= _FORGOTTEN * np.linalg.norm(arrived):
@@ -371,6 +371,10 @@ class Measurement:
         steep = max(results, default=0.0) * _TOLERANCE
         slopes = [steep / (deviation(self._values[index]) or 1.0) for index in self._trained]
         return results + slopes + [0.0] * (len(self._numbers(exact)) - len(results + slopes))
+
+
+def _state(index: int, outcome: Outcome) -> list[Tensor]:
+    return [outcome.states[index]]
 
 
 def _remedy(found: FirstOp, on: _Baseline) -> str:

@@ -176,7 +176,7 @@ class _Needs:
         given = [self._given(call, index, *each) for index, each in pairs]
         is_wide, again = self._is_wide(id(call.node.layer)), call in self._needs
         plan = [(one.is_bounded, one.is_raw, one.dtype, one.is_lookup) for one in given]
-        key = (call.key(), tuple(plan), is_wide, again)
+        key = (call.key, tuple(plan), is_wide, again)
         if key not in self._known:
             self._known[key] = Need()
             set_policies = partial(self._set_policies, call.node)
@@ -208,7 +208,7 @@ class _Needs:
             return all(self._is_bounded(self.model.makers.get(id(v))) for v in call.arguments())
         if id(layer) in self._of_layer:
             return self._of_layer[id(layer)].bounded
-        if isinstance(layer, layers.Softmax) or not callable(getattr(layer, "activation", None)):
+        if is_custom(layer) or not callable(getattr(layer, "activation", None)):
             return isinstance(layer, layers.Softmax)
         ends = [ops.convert_to_tensor([[-size, size]]) for size in (1e4, 2e4)]
         one, other = (ops.convert_to_numpy(layer.activation(end)) for end in ends)

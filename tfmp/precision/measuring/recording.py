@@ -1,7 +1,8 @@
 """A model that was run once in float32: which of its layers feed which others, and the loss."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from functools import cache
 from typing import NamedTuple
 
 import keras
@@ -61,7 +62,6 @@ class Recording:
         arguments: what it was called with.
         call: its own call.
         calls: all calls, by id of the layer.
-        callers: by call, the one around it, and its place there.
         makers: by id of a float, the innermost call that returned it.
     """
 
@@ -86,14 +86,12 @@ class Recording:
                 self.call = recorded(self.root, self.arguments)
         self.calls: dict[int, list[Call]] = {}
         self.makers: dict[int, Call] = {}
-        self.callers: dict[Call, tuple[Call, int]] = {}
         for call in self.call.within():
             self.calls.setdefault(id(call.node.layer), []).append(call)
-            self.callers.update((inner, (call, i)) for i, inner in enumerate(call.inner))
             given = set(map(id, call.arguments()))
             made = (id(value) for value in call.results() if id(value) not in given)
             self.makers.update(dict.fromkeys(made, call))
-        self._flows: dict[tuple[Call, int | None], _Flow] = {}
+        self._flow, self._made_by = cache(self._compute_flow), cache(self._compute_made_by)
 
     def _recorded(self, data: TensorTree) -> tuple[Arguments, Call]:
         last: Exception | None = None
@@ -175,42 +173,37 @@ class Recording:
             return {id(part.layer) for part in node.within()}
         if not call.inner:
             return own
-        flow = self._flow(call, None)
-        found = self._ends_of(call, flow.sources - {None} or {len(call.inner) - 1})
-        return found if is_graph(node.layer) or flow.is_passed else found | own
-
-    def _ends_of(self, call: Call, sources: Iterable[int | None]) -> set[int]:
-        """The ends of inner calls; behind those that only move values, of those before them."""
-        found: set[int] = set()
-        pending, seen = list(sources), set(sources)
-        while pending:
-            source = pending.pop()
-            if source is None:
-                continue
-            inner = call.inner[source]
-            found |= self.ends(inner)
-            if only_moves_values(inner.node.layer):
-                more = self._flow(call, source).sources - seen
-                seen |= more
-                pending += more
-        return found
+        found = self._made_by(call, None) or self.ends(call.inner[-1])
+        is_passed = is_graph(node.layer) or self._flow(call, None).is_passed
+        return found if is_passed else found | own
 
     def feeders(self, call: Call) -> set[int]:
         """Ids of the layers that compute the arguments of a call."""
-        if call not in self.callers:
+        if call.caller is None:
             return set()
-        caller, place = self.callers[call]
-        sources = self._flow(caller, place).sources
-        before = self.feeders(caller) if None in sources else set()
-        return self._ends_of(caller, sources) | before
+        sources = self._flow(call.caller, call.place).sources
+        before = self.feeders(call.caller) if None in sources else set()
+        return self._made_by(call.caller, call.place) | before
+
+    def _compute_made_by(self, call: Call, place: int | None) -> set[int]:
+        """Ids of the layers in a call that compute what an inner call gets, or the result (None).
+
+        Behind layers that only move values they are those before them, too.
+        """
+        found: set[int] = set()
+        sources = self._flow(call, place).sources
+        for inner in (one for one in call.inner if one.place in sources):
+            found |= self.ends(inner)
+            if only_moves_values(inner.node.layer):
+                found |= self._made_by(call, inner.place)
+        return found
 
     def readers(self, call: Call) -> set[int]:
         """Ids of the layers that read the result of a call, through those that only move values."""
-        if call not in self.callers:
+        if call.caller is None:
             return set()
-        caller, place = self.callers[call]
-        behind = range(place + 1, len(caller.inner))
-        reading = [caller.inner[i] for i in behind if place in self._flow(caller, i).sources]
+        behind = call.caller.inner[call.place + 1 :]
+        reading = [o for o in behind if call.place in self._flow(call.caller, o.place).sources]
         return {key for one in reading for key in self.reading(one)}
 
     def reading(self, call: Call) -> set[int]:
@@ -218,20 +211,17 @@ class Recording:
         own = {id(part.layer) for part in call.node.unit()}
         return own | self.readers(call) if only_moves_values(call.node.layer) else own
 
-    def _flow(self, call: Call, place: int | None) -> _Flow:
+    def _compute_flow(self, call: Call, place: int | None) -> _Flow:
         """What goes into an inner call, or into the result (None): its gradients say."""
-        if (call, place) not in self._flows:
-            draw = np.random.default_rng(0)
-            values = [draw.standard_normal(one.shape, "float32") for one in call.inputs]
-            dtypes = ["float32"] * len(values)
-            with self.in_float32():
-                ran = replay(call, values, dtypes, lambda outcome: outcome.at(place))
-            pairs = zip(call.sources, ran.slopes, strict=False)
-            sources = frozenset(source for source, slopes in pairs if np.any(slopes))
-            made = {i for i, where in enumerate(ran.places) if where is None}
-            is_passed = made <= ran.passed
-            self._flows[call, place] = _Flow(sources, is_passed, bool(ran.losses))
-        return self._flows[call, place]
+        draw = np.random.default_rng(0)
+        values = [draw.standard_normal(one.shape, "float32") for one in call.inputs]
+        dtypes = ["float32"] * len(values)
+        with self.in_float32():
+            ran = replay(call, values, dtypes, lambda outcome: outcome.at(place))
+        pairs = zip(call.sources, ran.slopes, strict=False)
+        sources = frozenset(source for source, slopes in pairs if np.any(slopes))
+        made = {i for i, where in enumerate(ran.places) if where is None}
+        return _Flow(sources, made <= ran.passed, bool(ran.losses))
 
 
 def _ended(call: Call) -> Iterator[Call]:
