@@ -25,9 +25,6 @@ _TOLERANCE, _BENEFIT = 0.05, 4.0
 # A step that is skipped lowers them by the last number at once.
 _ARRIVING, _LARGEST_GRADIENT, _BACKOFF = (2.0**-8, 2.0**8), 2.0**12, 16.0
 
-# Random numbers without a seed of the layer's own move its results by so much.
-_RANDOM = 1e-3
-
 # A weight that forgets more of its old value at once moves by steps that 16 bits hold.
 _FORGOTTEN = 0.1
 
@@ -117,7 +114,9 @@ class Measurement:
         self._first = self._exact(self._values)
         places = enumerate(self._first.places)
         self._places = [place for index, place in places if index not in self._first.passed]
-        self._is_random = False
+        # FP16 draws other numbers of the same seed; those without one differ between float32 runs.
+        unit = (part.layer for part in piece.node.unit())
+        self._is_random = any(getattr(layer, "_seed_generators", ()) for layer in unit)
         self._traces = False
         with suppress(Exception):  # it may need numbers to run
             trace(piece, [one.shape for one in self._values], ["float32"] * len(given))
@@ -250,11 +249,6 @@ class Measurement:
         """Finds the parts that FP16 harms, on the numbers as they are and on altered ones."""
         if not self._first.results:
             return
-        again = self._exact(self._values)
-        moved = errors(again.results, self._first.results, self._floor[: len(again.results)])
-        units = self.piece.node.unit()
-        has_seeds = any(getattr(part.layer, "_seed_generators", ()) for part in units)
-        self._is_random = has_seeds or max(moved) > _RANDOM
         for name, values in altered(self.given):
             baseline = self._baseline(name, values)
             self._widen(partial(self._harm, on=baseline), baseline)
