@@ -24,13 +24,13 @@ WHOLE = (
     "fit/test_nonfinite_watch fit/test_preflight fit/test_skipped_steps "
     "loss_scaling/test_attach loss_scaling/test_gauges loss_scaling/test_loss_scaling_guide "
     "nonfinite/test_locate precision/measuring/test_needs_gradients "
-    "precision/measuring/test_recording precision/measuring/test_recording_states"
+    "precision/measuring/test_recording precision/measuring/test_measurement_states"
 ).split()
 
 # Of these, those that run with the quick tests on TensorFlow.
 IN_PART = (
     "calibration/test_measure colocation/test_run fit/test_large_inputs precision/test_policy "
-    "precision/measuring/test_measured_piece precision/measuring/test_needs "
+    "precision/measuring/test_measurement precision/measuring/test_needs "
     "profiling/test_limits profiling/test_profile profiling/test_sweep "
     "roofline/test_lowering roofline/test_peaks roofline/test_pipeline"
 ).split()
@@ -56,11 +56,11 @@ NOT_ON_TORCH = (
     "tfmp/loss_scaling/test_attach.py::test_the_gradients_of_another_optimizers_loss_are_refused",
     "tfmp/nonfinite/test_locate.py::test_an_intermediate_value_that_does_not_fit_into_float16",
     "tfmp/nonfinite/test_locate.py::test_an_output_that_does_not_fit_into_float16",
-    "tfmp/precision/measuring/test_measured_piece.py::"
+    "tfmp/precision/measuring/test_measurement.py::"
     "test_a_model_that_takes_exponentials_between_its_layers_does_it_in_float32",
-    "tfmp/precision/measuring/test_measured_piece.py::"
+    "tfmp/precision/measuring/test_measurement.py::"
     "test_the_reason_has_the_loss_the_operation_with_its_line_and_a_change_that_mends_it",
-    "tfmp/precision/measuring/test_measured_piece.py::test_what_fp16_harms_is_float32[some]",
+    "tfmp/precision/measuring/test_measurement.py::test_what_fp16_harms_is_float32[some]",
     "tfmp/precision/measuring/test_needs.py::"
     "test_the_layer_before_operations_that_leave_the_range_is_float32[norm]",
     "tfmp/precision/measuring/test_needs_gradients.py::test_a_layer_of_keras_that_divides_by_norms",

@@ -1,19 +1,13 @@
 """The policy that `policy="auto"` chooses on the devices of this machine, and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tfmp.machine import CPU, Device
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A policy and the reason for it.
-
-    Attributes:
-        policy: name of a Keras dtype policy.
-        reason: one sentence that names the device.
-    """
+class Choice(NamedTuple):
+    """The name of a Keras dtype policy, and one sentence that names the device."""
 
     policy: str
     reason: str

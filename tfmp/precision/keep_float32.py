@@ -39,34 +39,25 @@ def match_keep(
             two dtypes.
         TypeError: a pattern is of another kind.
     """
-    named: dict[int, tuple[str, str]] = {}
-    exact: set[int] = set()
+    named: dict[int, tuple[str, str, bool]] = {}
     for dtype, patterns in keep.items():
         for pattern in _as_list(patterns):
-            matched = _match(pattern, tree)
-            if not matched:
-                raise ValueError(_nothing_matched(argument, pattern, tree))
-            for node in matched:
-                key, by_name = id(node.layer), pattern in _names(node)
-                before = named.get(key)
-                if before is None or (by_name and key not in exact):
-                    named[key] = (dtype, _text(pattern))
-                elif by_name == (key in exact) and before[0] != dtype:
+            for node in _match(pattern, tree, argument):
+                key, text, by_name = id(node.layer), _text(pattern), pattern in _names(node)
+                before = named.get(key, (dtype, text, False))
+                if before[0] != dtype and before[2] == by_name:
                     raise ValueError(
                         f"{argument} names {node.path} twice: {before[0]} by {before[1]!r} and "
-                        f"{dtype} by {_text(pattern)!r}. Make one of the patterns narrower."
+                        f"{dtype} by {text!r}. Make one of the patterns narrower."
                     )
-                exact |= {key} if by_name else set()
-    return _with_layers_inside(tree, named, None)
-
-
-def _with_layers_inside(
-    node: LayerNode, named: Mapping[int, tuple[str, str]], around: tuple[str, str] | None
-) -> dict[int, tuple[str, str]]:
-    own = named.get(id(node.layer), around)
-    found = {id(node.layer): own} if own else {}
-    for child in node.children:
-        found.update(_with_layers_inside(child, named, own))
+                if key not in named or by_name > before[2]:
+                    named[key] = (dtype, text, by_name)
+    found: dict[int, tuple[str, str]] = {}
+    for node in tree.within():  # containers come before their layers
+        around = found.get(id(node.owner.layer)) if node.owner else None
+        own = named.get(id(node.layer), around)
+        if own is not None:
+            found[id(node.layer)] = own[:2]
     return found
 
 
@@ -96,25 +87,25 @@ def _as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
     return list(patterns)
 
 
-def _match(pattern: Pattern, tree: LayerNode) -> list[LayerNode]:
+def _match(pattern: Pattern, tree: LayerNode, argument: str) -> list[LayerNode]:
     nodes = [node for node in tree.within() if node.path != ROOT]
     if isinstance(pattern, str):
-        return _match_text(pattern, nodes)
-    if isinstance(pattern, re.Pattern):
-        return [node for node in nodes if pattern.search(node.path)]
-    if isinstance(pattern, type):
-        if not issubclass(pattern, layers.Layer):
-            raise TypeError(_wrong_kind(pattern))
-        return [node for node in nodes if isinstance(node.layer, pattern)]
-    if callable(pattern):
-        return [node for node in nodes if pattern(node.layer)]
-    raise TypeError(_wrong_kind(pattern))
+        found = [node for node in nodes if pattern in _names(node)] or _whole(pattern, nodes)
+    elif isinstance(pattern, re.Pattern):
+        found = [node for node in nodes if pattern.search(node.path)]
+    elif isinstance(pattern, type) and issubclass(pattern, layers.Layer):
+        found = [node for node in nodes if isinstance(node.layer, pattern)]
+    elif callable(pattern) and not isinstance(pattern, type):
+        found = [node for node in nodes if pattern(node.layer)]
+    else:
+        raise TypeError(_wrong_kind(pattern))
+    if not found:
+        raise ValueError(_nothing_matched(argument, pattern, nodes))
+    return found
 
 
-def _match_text(pattern: str, nodes: list[LayerNode]) -> list[LayerNode]:
-    exact = [node for node in nodes if pattern in _names(node)]
-    if exact:
-        return exact
+def _whole(pattern: str, nodes: list[LayerNode]) -> list[LayerNode]:
+    """The layers of which a regular expression matches a whole path."""
     try:
         expression = re.compile(pattern)
     except re.error as error:
@@ -136,19 +127,15 @@ def _text(pattern: Pattern) -> str:
     return pattern if isinstance(pattern, str) else getattr(pattern, "__name__", repr(pattern))
 
 
-def _nothing_matched(argument: str, pattern: Pattern, tree: LayerNode) -> str:
-    nodes = [node for node in tree.within() if node.path != ROOT]
+def _nothing_matched(argument: str, pattern: Pattern, nodes: list[LayerNode]) -> str:
+    kind, known = "layer", [name for node in nodes for name in (node.layer.name, node.path)]
     if isinstance(pattern, type):
-        known = sorted({type(node.layer).__name__ for node in nodes})
-        kind = "class"
-    else:
-        known = list(dict.fromkeys(name for node in nodes for name in (node.layer.name, node.path)))
-        kind = "layer"
+        kind, known = "class", sorted(type(node.layer).__name__ for node in nodes)
+    known = list(dict.fromkeys(known))
     close = difflib.get_close_matches(_text(pattern), known, n=3, cutoff=0.5)
+    hint = f"The model's {kind} names are: {listed(known, 8)}."
     if close:
         hint = f"Names like it are: {', '.join(close)}."
-    else:
-        hint = f"The model's {kind} names are: {listed(known, 8)}."
     return (
         f"{argument} {_text(pattern)!r} matches no layer of the model. {hint} "
         "print(tfmp.plan(model)) lists every path."

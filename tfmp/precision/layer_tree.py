@@ -97,12 +97,37 @@ def is_graph(layer: layers.Layer) -> bool:
     return _graph_outputs(layer) is not None
 
 
-def operations_of(layer: layers.Layer) -> list[keras.Operation]:
-    """The operations of a graph that are no layers: `keras.ops` called between its layers."""
-    if not is_graph(layer):
-        return []
-    operations = getattr(layer, "_operations", ())  # a Sequential has none
-    return [operation for operation in operations if not isinstance(operation, layers.Layer)]
+# Activations of Keras that have no 16-bit kernel on TensorFlow, or are infinite in FP16 from 11 on.
+_WIDE_ACTIVATIONS = (keras.activations.exponential, keras.activations.sparsemax)
+
+# Layers of Keras that call a user's function, an exported model, or code of other frameworks.
+_OF_FOREIGN_CODE = (layers.Lambda, layers.TFSMLayer, layers.JaxLayer, layers.TorchModuleWrapper)
+
+
+def is_custom(layer: layers.Layer) -> bool:
+    """Whether a layer runs code that is not Keras's own, or that FP16 may not hold."""
+    if not is_builtin(layer) or isinstance(layer, _OF_FOREIGN_CODE):
+        return True
+    activation = getattr(layer, "activation", None)
+    if activation is None:
+        return False
+    module = getattr(activation, "__module__", None) or type(activation).__module__
+    own = not module.startswith("keras") or ".ops" in module
+    return own or activation in _WIDE_ACTIVATIONS
+
+
+def has_own_code(node: LayerNode) -> bool:
+    """Whether a layer, with those that it made for itself, has code that has to be measured.
+
+    Operations between the layers of a graph are such code. Keras's layers that divide by norms are
+    float32 by rule, and hand on steep gradients.
+    """
+    if node.head is not None:
+        return False
+    if is_graph(node.layer):
+        operations = getattr(node.layer, "_operations", ())  # a Sequential has none
+        return any(not isinstance(operation, layers.Layer) for operation in operations)
+    return any(is_custom(part.layer) or divides_by_norm(part.layer) for part in node.unit())
 
 
 def output_layers(root: LayerNode) -> frozenset[int]:
@@ -145,34 +170,17 @@ def _graph_outputs(layer: layers.Layer) -> list[keras.KerasTensor] | None:
 
 # Layers that only move or merge values, as operations do: their result is rounded where the values
 # were computed. The average of two softmaxes, or both of them side by side, is an output.
-_MOVES_VALUES = (
-    layers.Add,
-    layers.Average,
-    layers.Concatenate,
-    layers.Cropping1D,
-    layers.Cropping2D,
-    layers.Cropping3D,
-    layers.Dropout,
-    layers.Flatten,
-    layers.Identity,
-    layers.Maximum,
-    layers.Minimum,
-    layers.Multiply,
-    layers.Permute,
-    layers.RepeatVector,
-    layers.Reshape,
-    layers.Subtract,
-    layers.ZeroPadding1D,
-    layers.ZeroPadding2D,
-    layers.ZeroPadding3D,
-)
+_MOVING = ("keras.src.layers.reshaping.", "keras.src.layers.merging.")
+_COMPUTING = (layers.Dot, layers.UpSampling1D, layers.UpSampling2D, layers.UpSampling3D)
 
 
 def only_moves_values(layer: layers.Layer) -> bool:
     """Whether a layer returns values that were computed before it."""
     if isinstance(layer, layers.Activation):
         return layer.activation is keras.activations.linear
-    return isinstance(layer, _MOVES_VALUES)
+    if isinstance(layer, layers.Dropout | layers.Identity):
+        return True
+    return type(layer).__module__.startswith(_MOVING) and not isinstance(layer, _COMPUTING)
 
 
 def is_preprocessing(layer: layers.Layer) -> bool:

@@ -87,15 +87,13 @@ class PrecisionPlan:
         """The plan with the layers in float32 that training moved there since it was applied."""
         layers = reverting.overflowed_layers(model)
         moved = {node.path for node in layer_tree.walk(model).within() if id(node.layer) in layers}
-        rows = tuple(
-            replace(
-                row, policy="float32", compute_dtype="float32", reason="needed float32 in training"
-            )
-            if row.path in moved and row.compute_dtype in NARROW_DTYPES
-            else row
-            for row in self.rows
-        )
-        return replace(self, rows=rows)
+        new = {"policy": "float32", "compute_dtype": "float32"}
+        is_moved = [row.path in moved and row.compute_dtype in NARROW_DTYPES for row in self.rows]
+        rows = [
+            replace(row, **new, reason="needed float32 in training") if was_moved else row
+            for row, was_moved in zip(self.rows, is_moved, strict=True)
+        ]
+        return replace(self, rows=tuple(rows))
 
     @property
     def narrow_dtypes(self) -> frozenset[str]:
@@ -140,30 +138,22 @@ class PrecisionPlan:
             ) from error
 
     def __str__(self) -> str:
-        return "\n".join((self._title, table(self._cells), *self._lines))
+        title, lines, cells = self._shown()
+        return "\n".join((title, table(cells), *lines))
 
     def _repr_html_(self) -> str:
         """The table, in a notebook."""
         from tfmp.shared.reporting import framed_table
 
-        return framed_table(self._title, self._lines, self._cells)
+        return framed_table(*self._shown())
 
-    @property
-    def _title(self) -> str:
-        return f"{self.policy}: {self.reason}"
-
-    @property
-    def _lines(self) -> list[str]:
-        return [f"Note: {note}" for note in self.notes]
-
-    @property
-    def _cells(self) -> list[tuple[str, ...]]:
-        header = ("layer", "class", "computes in", "weights", "because")
-        rows = [
-            (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
-            for row in self.rows
-        ]
-        return [header, *rows]
+    def _shown(self) -> tuple[str, list[str], list[tuple[str, ...]]]:
+        """The title, the notes, and the cells of the table."""
+        cells: list[tuple[str, ...]] = [("layer", "class", "computes in", "weights", "because")]
+        for row in self.rows:
+            shown = (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
+            cells.append(shown)
+        return f"{self.policy}: {self.reason}", [f"Note: {note}" for note in self.notes], cells
 
     def _target(self, model: keras.Model | None) -> keras.Model:
         model = model if model is not None else (self._model() if self._model else None)

@@ -84,22 +84,22 @@ def plan(
     if any(decision.policy in _IN_64_BITS for decision in kept.values()):
         check_64_bits("keep with float64")
     base = "mixed_bfloat16" if choice.policy == FLOAT8 else choice.policy
-    decisions, notes, lines = _decide(root, base, kept, data)
+    decisions, evidence = _decide(root, base, kept, data)
     if choice.policy == FLOAT8:
-        decisions, notes = _with_float8(root, decisions), (*notes, _LIMITS_OF_FLOAT8)
+        decisions = _with_float8(root, decisions)
+        evidence.notes.append(_LIMITS_OF_FLOAT8)
     rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
-    wide = {
-        node.path: lines[id(node.layer)]
-        for node, row in zip(root.within(), rows, strict=True)
-        if id(node.layer) in lines and row.compute_dtype != "float32"
-    }
-    return PrecisionPlan(choice.policy, choice.reason, rows, notes, wide, weakref.ref(model))
+    narrow = {row.path for row in rows if row.compute_dtype != "float32"}
+    lines = {node.path: evidence.promoted.get(id(node.layer)) for node in root.within()}
+    wide = {path: line for path, line in lines.items() if line is not None and path in narrow}
+    notes, model_of = tuple(evidence.notes), weakref.ref(model)
+    return PrecisionPlan(choice.policy, choice.reason, rows, notes, wide, model_of)
 
 
 def _decide(
     root: LayerNode, base: str, kept: Mapping[int, Decision], data: TensorTree
-) -> tuple[dict[int, Decision], tuple[str, ...], Mapping[int, str]]:
-    """The decision for each layer, by id; notes for the user; lines that promote to float32."""
+) -> tuple[dict[int, Decision], Evidence]:
+    """The decision for each layer, by id, and the evidence."""
     facts = Facts(
         base=base,
         kept=kept,
@@ -108,7 +108,7 @@ def _decide(
         cpu_backend=None if devices.accelerators() else current_backend().name,
     )
     if base == "float32" and not kept:
-        return _apply_rules(root, facts), (), {}
+        return _apply_rules(root, facts), Evidence()
 
     def decided(evidence: Evidence) -> dict[int, Decision]:
         return _apply_rules(root, replace(facts, evidence=evidence))
@@ -118,7 +118,7 @@ def _decide(
         return {key: on_float32_weights(one.policy) for key, one in decided(evidence).items()}
 
     evidence = gather(root, wanted, base, data)
-    return decided(evidence), tuple(evidence.notes), evidence.promoted
+    return decided(evidence), evidence
 
 
 def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:
@@ -199,7 +199,7 @@ def floatx_of(policy: str) -> str:
 def floatx_scope(policy: str) -> Iterator[None]:
     """Sets Keras's floatx in a block that makes, compiles or traces a model for a policy.
 
-    A plan makes weights, optimizer state and loss float64, but Keras makes learning rates and
+    A plan makes weights and optimizer state float64, but Keras makes the loss, learning rates and
     metrics in its floatx. It belongs to the process, not to the thread.
     """
     floatx, layers = keras.config.floatx(), keras.config.dtype_policy()

@@ -1,23 +1,21 @@
 """The changes that were made to a model for mixed precision, and how to undo them."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import keras
 from keras import layers, ops, tree
 
-from tfmp.precision import layer_tree, loss_dtype, variable_dtypes
+from tfmp.precision import layer_tree
 from tfmp.precision.dtype_policies import FLOAT8_PRODUCTS, NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.arguments import check_model
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 _UNDO = "_tfmp_undo"
-_ADD_LOSS = "add_loss"
-_QUANTIZE = "quantize"
-
 
 # The policies of layers before the first plan that changed them. By layer, not by model: of two
 # models that share a layer, the second would take the first one's plan for the original.
@@ -34,6 +32,24 @@ class _Undo:
     overflowed: set[int] = field(default_factory=set)
 
 
+class _InPlace:
+    """A method in place of a layer's own until `revert`; copies and files drop it."""
+
+    def __init__(self, layer: layers.Layer, name: str, method: Callable[..., object]) -> None:
+        self.layer, self.name, self.method = layer, name, method
+        self.before = vars(layer).get(name)  # Keras wraps some methods for each layer
+        object.__setattr__(layer, name, self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> object:
+        own = self.before or partial(getattr(type(self.layer), self.name), self.layer)
+        return self.method(self.layer, own, *args, **kwargs)
+
+    def take_back(self) -> None:
+        object.__delattr__(self.layer, self.name)
+        if self.before is not None:
+            object.__setattr__(self.layer, self.name, self.before)
+
+
 def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
     """Gives layers new dtype policies, by name, and remembers their original ones.
 
@@ -42,7 +58,7 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
     """
     new = {layer: policy_named(name).variable_dtype for layer, name in policies.items()}
     if any(layer.variable_dtype != dtype for layer, dtype in new.items()):
-        variable_dtypes.check_convertible(model)
+        _check_convertible(model)
     if FLOAT8_PRODUCTS in policies.values():
         _check_not_built(model)
     undo = _record(model)
@@ -50,12 +66,22 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
         undo.changed[id(layer)] = layer
         _ORIGINAL.setdefault(layer, layer.dtype_policy)
         _switch(layer, policy_named(name))
-    variable_dtypes.let_optimizer_follow(model)
-    loss_dtype.let_loss_follow(model)
+    _let_optimizer_follow(model)
     root = layer_tree.walk(model)
-    _add_float32_losses(root)
-    _explain_quantization(root)
+    for layer, name, method in _methods(root):
+        if not isinstance(vars(layer).get(name), _InPlace):
+            _InPlace(layer, name, method)
     drop_traced_functions(root)
+
+
+def _check_convertible(model: keras.Model) -> None:
+    """Refuses models whose variables cannot get another dtype."""
+    if current_backend().mirrored(model.variables):
+        raise ValueError(
+            "A plan with weights in another dtype expects variables on one device; those of model "
+            f"{model.name!r} are mirrored. Make the model in the strategy's scope under "
+            "keras.config.set_dtype_policy('float16'), for example, or plan a mixed policy."
+        )
 
 
 def _check_not_built(model: keras.Model) -> None:
@@ -69,86 +95,53 @@ def _check_not_built(model: keras.Model) -> None:
         )
 
 
-def _add_float32_losses(root: LayerNode) -> None:
+def _methods(root: LayerNode) -> Iterator[tuple[layers.Layer, str, Callable[..., object]]]:
+    """The methods that a planned model has in place of Keras's, by layer and name."""
+    if isinstance(root.layer, keras.Model):
+        yield root.layer, "_aggregate_additional_loss", _aggregated
+    for node in root.within():
+        if not layer_tree.is_builtin(node.layer):
+            yield node.layer, "add_loss", _added
+        if _can_be_quantized(node.layer):
+            yield node.layer, "quantize", _quantized
+
+
+def _aggregated(model: keras.Model, own: Callable[..., Tensor], loss: Tensor) -> Tensor:
+    """Casts penalties of weights and results in another dtype: Keras adds them to its loss."""
+    return ops.cast(own(loss), keras.config.floatx())
+
+
+def _added(layer: layers.Layer, own: Callable[..., None], loss: TensorTree) -> None:
     """Casts the losses that code of the user's own adds: Keras does not, and cannot sum them."""
-    for node in root.within():
-        layer = node.layer
-        if not layer_tree.is_builtin(layer) and _ADD_LOSS not in vars(layer):
-            object.__setattr__(layer, _ADD_LOSS, _Float32Losses(layer))
-
-
-class _Float32Losses:
-    """`layer.add_loss` in place of the method; it is dropped by copies and files."""
-
-    def __init__(self, layer: layers.Layer) -> None:
-        self._layer = weakref.ref(layer)
-
-    def __call__(self, loss: TensorTree) -> None:
-        layer = self._layer()
-        assert layer is not None
-        type(layer).add_loss(layer, tree.map_structure(_at_least_float32, loss))
-
-
-def _explain_quantization(root: LayerNode) -> None:
-    """Keras refuses to quantize FP16 layers with advice that leads back to them."""
-    for node in root.within():
-        method = vars(node.layer).get(_QUANTIZE)  # Keras wraps it for each layer
-        if _can_be_quantized(node.layer) and not isinstance(method, _QuantizeAfterRevert):
-            wrapped = _QuantizeAfterRevert(node.layer, method)
-            object.__setattr__(node.layer, _QUANTIZE, wrapped)
-
-
-def _can_be_quantized(layer: layers.Layer) -> bool:
-    return type(layer).quantize is not layers.Layer.quantize
-
-
-class _QuantizeAfterRevert:
-    """`layer.quantize` in place of the method: before any layer changes, it tells what to do.
-
-    Attributes:
-        before: the layer's own attribute of that name; None without one.
-    """
-
-    def __init__(self, layer: layers.Layer, before: Callable[..., object] | None) -> None:
-        self._layer = weakref.ref(layer)
-        self.before = before
-
-    def __call__(self, *args: Any, **kwargs: Any) -> object:
-        layer = self._layer()
-        assert layer is not None
-        asked = args[0] if args else kwargs.get("mode")
-        if (asked or getattr(kwargs.get("config"), "mode", None)) == "int8":
-            self._refuse_float16(layer)
-        if self.before is not None:
-            return self.before(*args, **kwargs)
-        return type(layer).quantize(layer, *args, **kwargs)
-
-    def _refuse_float16(self, layer: layers.Layer) -> None:
-        for node in layer_tree.walk(layer).within():
-            own = node.layer
-            is_container = isinstance(own, keras.Model)
-            if own.compute_dtype == "float16" and not is_container and _can_be_quantized(own):
-                raise ValueError(
-                    "quantize('int8') expects layers that compute in float32 or bfloat16, received "
-                    f"{own.name!r} in float16, from training in mixed precision. Call "
-                    "tfmp.revert(model) first, then model.quantize('int8'): the weights stay as "
-                    "trained."
-                )
-
-
-def _give_quantize_back(layer: layers.Layer) -> None:
-    method = vars(layer).get(_QUANTIZE)
-    if not isinstance(method, _QuantizeAfterRevert):
-        return
-    object.__delattr__(layer, _QUANTIZE)
-    if method.before is not None:
-        object.__setattr__(layer, _QUANTIZE, method.before)
+    own(tree.map_structure(_at_least_float32, loss))
 
 
 def _at_least_float32(loss: Tensor) -> Tensor:
     dtype = getattr(loss, "dtype", None)
     narrow = dtype is not None and keras.backend.standardize_dtype(dtype) in NARROW_DTYPES
     return ops.cast(loss, "float32") if narrow else loss
+
+
+def _can_be_quantized(layer: layers.Layer) -> bool:
+    return type(layer).quantize is not layers.Layer.quantize
+
+
+def _quantized(
+    layer: layers.Layer, own: Callable[..., object], *args: Any, **kwargs: Any
+) -> object:
+    """Refuses FP16 before any layer changes: Keras does it after the kernel is gone."""
+    asked = args[0] if args else kwargs.get("mode")
+    if (asked or getattr(kwargs.get("config"), "mode", None)) == "int8":
+        for node in layer_tree.walk(layer).within():
+            is_kernel = _can_be_quantized(node.layer) and not isinstance(node.layer, keras.Model)
+            if is_kernel and node.layer.compute_dtype == "float16":
+                raise ValueError(
+                    "quantize('int8') expects layers that compute in float32 or bfloat16, received "
+                    f"{node.layer.name!r} in float16, from training in mixed precision. Call "
+                    "tfmp.revert(model) first, then model.quantize('int8'): the weights stay as "
+                    "trained."
+                )
+    return own(*args, **kwargs)
 
 
 def move_to_float32(model: keras.Model, moved: list[layers.Layer]) -> None:
@@ -205,15 +198,14 @@ def revert(model: keras.Model) -> keras.Model:
             _switch(layer, _original_of(layer))
             del _ORIGINAL[layer]
     undo_steps(model)
-    variable_dtypes.let_optimizer_follow(model)
-    loss_dtype.take_back(model)
+    _let_optimizer_follow(model)
     object.__delattr__(model, _UNDO)
-    for node in layer_tree.walk(model).within():
-        if _ADD_LOSS in vars(node.layer):
-            object.__delattr__(node.layer, _ADD_LOSS)
-        _give_quantize_back(node.layer)
+    root = layer_tree.walk(model)
+    for node in root.within():
+        for one in [one for one in vars(node.layer).values() if isinstance(one, _InPlace)]:
+            one.take_back()
     _unwrap_automatic(model)
-    drop_traced_functions(layer_tree.walk(model))
+    drop_traced_functions(root)
     return model
 
 
@@ -283,9 +275,7 @@ def _record_of(model: keras.Model) -> _Undo | None:
 
 
 def _record(model: keras.Model) -> _Undo:
-    if _record_of(model) is None:
-        object.__setattr__(model, _UNDO, _Undo())
-    return vars(model)[_UNDO]
+    return vars(model).setdefault(_UNDO, _Undo())
 
 
 def _unwrap_automatic(model: keras.Model) -> None:
@@ -314,3 +304,20 @@ def _set_policy(layer: layers.Layer, policy: keras.DTypePolicy) -> None:
         layer._dtype_policy = policy
     else:
         layer.dtype_policy = policy
+
+
+def _let_optimizer_follow(model: keras.Model) -> None:
+    """Gives the optimizer's moments the dtypes of the weights that they belong to."""
+    optimizer = getattr(model, "optimizer", None)
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        optimizer = optimizer.inner_optimizer
+    if optimizer is None or not optimizer.built:
+        return
+    weights = optimizer._trainable_variables
+    for name, moments in vars(optimizer).items():
+        if name in ("_trainable_variables", "_variables") or not isinstance(moments, list):
+            continue
+        for weight, moment in zip(weights, moments, strict=False):
+            is_float = isinstance(moment, keras.Variable) and "float" in moment.dtype
+            if is_float and len(moments) == len(weights) and moment.dtype != weight.dtype:
+                current_backend().give_dtype(moment, weight.dtype)

@@ -18,19 +18,20 @@ TENSOR_CORE_MULTIPLE = 8
 # NVIDIA, "Matrix Multiplication Background": 16 bytes are 8 numbers of 16 bits, 4 of TF32.
 MULTIPLES = {"float16": TENSOR_CORE_MULTIPLE, "bfloat16": TENSOR_CORE_MULTIPLE, "float32": 4}
 
-_CONVOLUTIONS = (
-    layers.Conv1D,
-    layers.Conv2D,
-    layers.Conv3D,
-    layers.Conv1DTranspose,
-    layers.Conv2DTranspose,
-    layers.Conv3DTranspose,
+_TRANSPOSED = (layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
+_CONVOLUTIONS = (layers.Conv1D, layers.Conv2D, layers.Conv3D, *_TRANSPOSED)
+_PRODUCTS = (
+    *_CONVOLUTIONS,
+    layers.SeparableConv1D,
+    layers.SeparableConv2D,
+    layers.MultiHeadAttention,
+    layers.GroupQueryAttention,
+    layers.RNN,  # LSTM, GRU and ConvLSTM are kinds of it
+    layers.Dense,
+    layers.EinsumDense,
+    layers.Dot,
+    layers.Attention,
 )
-_DEPTHWISE = (layers.DepthwiseConv1D, layers.DepthwiseConv2D)
-_SEPARABLE = (layers.SeparableConv1D, layers.SeparableConv2D)
-_ATTENTION = (layers.MultiHeadAttention, layers.GroupQueryAttention)
-_RECURRENT = (layers.RNN,)  # LSTM, GRU and ConvLSTM are kinds of it
-_PRODUCTS = (layers.Dense, layers.EinsumDense, layers.Dot, layers.Attention)
 
 
 @dataclass(frozen=True)
@@ -98,42 +99,27 @@ def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorC
 
 def ineligible_reason(layer: layers.Layer) -> str:
     """Why Tensor Cores cannot compute a layer in any dtype; empty if they can."""
-    if isinstance(layer, _DEPTHWISE):
+    layer = _wrapped(layer)
+    if isinstance(layer, layers.DepthwiseConv1D | layers.DepthwiseConv2D):
         return "depthwise: a single channel is no matrix product"
     if isinstance(layer, _CONVOLUTIONS) and getattr(layer, "groups", 1) > 1:
-        kernel = getattr(layer, "kernel", None)
-        per_group = min(
-            layer.filters // layer.groups, kernel.shape[-2] if kernel is not None else 1
-        )
+        channels = layer.kernel.shape[-2] if layer.built else 1
+        per_group = min(layer.filters // layer.groups, channels)
         if per_group < TENSOR_CORE_MULTIPLE:
             return f"grouped: {per_group} channels a group are too few"
+    if isinstance(layer, _PRODUCTS):
         return ""
-    if isinstance(layer, (*_CONVOLUTIONS, *_SEPARABLE, *_ATTENTION, *_RECURRENT, *_PRODUCTS)):
-        return ""
-    inner = _wrapped(layer)
-    if inner is not None:
-        return ineligible_reason(inner)
-    if isinstance(layer, layers.Embedding):
-        return "looks rows up"
-    return "no matrix product"
+    return "looks rows up" if isinstance(layer, layers.Embedding) else "no matrix product"
 
 
 def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[Size]:
     """The sizes of a layer's matrix products that its weights and settings determine."""
-    layer = _wrapped(node.layer) or node.layer
+    layer = _wrapped(node.layer)
     found: dict[str, int] = {}
-    kernel = getattr(layer, "kernel", None)
-    shape = tuple(getattr(kernel, "shape", ()) or ())
-    if isinstance(layer, layers.Dense) and len(shape) == 2:
-        found["input features"] = shape[0]
-    elif isinstance(layer, _CONVOLUTIONS) and len(shape) >= 3:
-        transposed = "Transpose" in type(layer).__name__
-        found["input channels"] = shape[-1] if transposed else shape[-2]
-    elif isinstance(layer, _RECURRENT):
-        cell = getattr(layer, "cell", None)
-        inner = tuple(getattr(getattr(cell, "kernel", None), "shape", ()) or ())
-        if len(inner) == 2:
-            found["input features"] = inner[0]
+    kernel = getattr(getattr(layer, "cell", layer), "kernel", None)
+    if isinstance(layer, (*_CONVOLUTIONS, layers.Dense, layers.RNN)) and kernel is not None:
+        of = "channels" if isinstance(layer, _CONVOLUTIONS) else "features"
+        found[f"input {of}"] = kernel.shape[-1 if isinstance(layer, _TRANSPOSED) else -2]
     for name in ("units", "filters", "key_dim", "value_dim", "head_dim"):
         value = getattr(layer, name, getattr(layer, f"_{name}", None))
         if isinstance(value, int) and value:
@@ -141,11 +127,11 @@ def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[
     return [Size(name, value, multiple) for name, value in found.items()]
 
 
-def _wrapped(layer: layers.Layer) -> layers.Layer | None:
-    """The layer that does the work of a wrapper."""
+def _wrapped(layer: layers.Layer) -> layers.Layer:
+    """The layer that does the work of a wrapper; the layer itself if it wraps none."""
     if isinstance(layer, layers.Bidirectional):
         return layer.forward_layer
-    return layer.layer if isinstance(layer, layers.Wrapper) else None
+    return _wrapped(layer.layer) if isinstance(layer, layers.Wrapper) else layer
 
 
 def has_tensor_cores(device: Device) -> bool:

@@ -4,7 +4,7 @@ import keras
 import pytest
 from keras import layers
 
-from tfmp.precision.layer_tree import ROOT, is_graph, output_layers, walk
+from tfmp.precision.layer_tree import ROOT, is_graph, only_moves_values, output_layers, walk
 
 
 def paths(model) -> list[str]:
@@ -69,13 +69,32 @@ def test_outputs_are_found_through_layers_that_only_move_values():
     assert output_paths(model) == {"out", "shape", "nothing"}
 
 
-@pytest.mark.parametrize("merge", [layers.Average, layers.Concatenate, layers.Multiply])
-def test_outputs_are_found_through_layers_that_merge_values(merge):
+def test_outputs_are_found_through_layers_that_merge_values():
     inputs = keras.Input((4,))
     left = layers.Dense(2, "softmax", name="left")(layers.Dense(4, name="hidden")(inputs))
     right = layers.Dense(2, "softmax", name="right")(inputs)
-    model = keras.Model(inputs, merge(name="merged")([left, right]))
+    model = keras.Model(inputs, layers.Average(name="merged")([left, right]))
     assert output_paths(model) == {"left", "right", "merged"}
+
+
+class Scaled(layers.Add):
+    def call(self, inputs):
+        return 2 * super().call(inputs)
+
+
+@pytest.mark.parametrize(
+    ("layer", "moves"),
+    [
+        (layers.SpatialDropout1D(0.1), True),
+        (layers.ZeroPadding2D(), True),
+        (layers.Dot(1), False),
+        (layers.UpSampling2D(interpolation="bilinear"), False),
+        (layers.Activation("tanh"), False),
+        (Scaled(), False),
+    ],
+)
+def test_layers_that_compute_values_do_not_only_move_them(layer, moves):
+    assert only_moves_values(layer) is moves
 
 
 def test_the_outputs_of_a_nested_model_at_the_end_are_the_models():

@@ -18,7 +18,7 @@ def deviations(values: Array) -> Array:
     wide = values.astype("float64")
     if not wide.ndim:
         return np.abs(wide)
-    axes = tuple(range(wide.ndim - 1)) if wide.ndim > 1 else None
+    axes = tuple(range(wide.ndim - 1)) or None
     largest = np.abs(wide).max(initial=0.0)
     found = np.zeros(())
     for mean in (wide.mean(0), wide.mean(axes, keepdims=True), 0.0):
@@ -47,22 +47,19 @@ def errors(found: Sequence[Array], exact: Sequence[Array], least: Sequence[float
     Returns:
         The root mean square of the difference; infinity where only `found` is not finite.
     """
-    if len(found) != len(exact):
-        raise ValueError(f"expected {len(exact)} results, received {len(found)}")
-    result = []
-    for one, other, size in zip(found, exact, least, strict=True):
-        finite = np.isfinite(other)
-        if not np.isfinite(one[finite]).all():
-            result.append(np.inf)
-        elif not other.size or not finite.all():
-            result.append(0.0)
-        else:
-            axes = tuple(range(other.ndim - 1)) if other.ndim > 1 else None
-            error = np.sqrt(np.mean(np.square(one - other, dtype="float64"), axis=axes))
-            own = np.maximum(deviations(other), max(size, _SMALL_CHANNEL * deviation(other)))
-            shares = np.where(error > 0, error / np.maximum(own, 1e-300), 0.0)
-            result.append(float(np.max(shares, initial=0.0)))
-    return result
+    return [_error(*each) for each in zip(found, exact, least, strict=True)]
+
+
+def _error(found: Array, exact: Array, least: float) -> float:
+    finite = np.isfinite(exact)
+    if not np.isfinite(found[finite]).all():
+        return np.inf
+    if not exact.size or not finite.all():
+        return 0.0
+    axes = tuple(range(exact.ndim - 1)) or None
+    error = np.sqrt(np.mean(np.square(found - exact, dtype="float64"), axis=axes))
+    own = np.maximum(deviations(exact), max(least, _SMALL_CHANNEL * deviation(exact)))
+    return float(np.max(np.where(error > 0, error / np.maximum(own, 1e-300), 0.0), initial=0.0))
 
 
 def rounded(values: Sequence[Array]) -> list[Array]:

@@ -1,12 +1,21 @@
-"""Finds the first operation that turns finite numbers into non-finite ones."""
+"""The operations of a user's code that make what nobody wants, and the lines that call them."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
+from traceback import walk_tb
 
 import numpy as np
 from keras import ops, tree
 
-from tfmp.shared.backend import TensorTree, current_backend
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
+from tfmp.shared.packages import user_line
+from tfmp.shared.wording import first_line
+
+# A reason in a table is one line, and Keras writes in bold.
+_LONGEST_MESSAGE = 90
+_BOLD = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,68 @@ def _is_bad(inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
     return False
 
 
+def _first(
+    sought: _Sought, function: Callable[..., TensorTree], args: tuple[TensorTree, ...]
+) -> FirstOp | None:
+    found: list[FirstOp] = []
+
+    def look(
+        name: str, inputs: TensorTree, outputs: TensorTree, where: Callable[[], str | None]
+    ) -> bool:
+        given, results = _float_arrays(inputs), _float_arrays(outputs)
+        if not results or not sought(given, results):
+            return False
+        found.append(FirstOp(name, _float_dtypes(outputs)[0], where(), _masks(given)))
+        return True
+
+    current_backend().operations(function, args, look)
+    return found[-1] if found else None  # the innermost
+
+
+def promoting_line(function: Callable[..., TensorTree], args: list[Tensor]) -> str:
+    """The first line of a user's code that gets 16 bits and whose last result is float32.
+
+    Args:
+        function: computes in 16 bits.
+        args: its arguments.
+
+    Returns:
+        "file:line"; "" if no line is found.
+    """
+    seen: list[tuple[str | None, list[str], list[str]]] = []
+
+    def look(
+        name: str, inputs: TensorTree, outputs: TensorTree, where: Callable[[], str | None]
+    ) -> bool:
+        seen.append((where(), _float_dtypes(inputs), _float_dtypes(outputs)))
+        return False
+
+    current_backend().operations(function, tuple(args), look)
+    for line, group in groupby(seen, lambda one: one[0]):
+        run = list(group)
+        is_narrow = any("16" in dtype for _, given, _ in run for dtype in given)
+        if line and is_narrow and "float32" in run[-1][2]:
+            return line
+    return ""
+
+
+def failure(error: Exception) -> str:
+    """The most telling line of an exception's text, short enough for a table, and its place."""
+    text = _BOLD.sub("", str(error).partition("Arguments received")[0]) or repr(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "dtype" in line or "float" in line]
+    line = (telling[0] if telling else first_line(Exception(text))).rstrip(".")
+    if len(line) > _LONGEST_MESSAGE:
+        line = line[: _LONGEST_MESSAGE - 3] + "..."
+    frames = [(frame.f_code.co_filename, at) for frame, at in walk_tb(error.__traceback__)]
+    where = user_line(reversed(frames))
+    return f"{line}, at {where}" if where else line
+
+
+def _float_dtypes(values: TensorTree) -> list[str]:
+    return [_dtype_name(one) for one in tree.flatten(values) if _is_float(one)]
+
+
 def _is_float(value: object) -> bool:
     return _dtype_name(value).startswith(("float", "bfloat"))
 
@@ -84,22 +155,3 @@ def _float_arrays(values: TensorTree) -> list[np.ndarray]:
     """The floats among the values, which may be constants of a program, too."""
     floats = filter(_is_float, tree.flatten(values))
     return [ops.convert_to_numpy(one).astype(np.float64) for one in floats]
-
-
-def _first(
-    sought: _Sought, function: Callable[..., TensorTree], args: tuple[TensorTree, ...]
-) -> FirstOp | None:
-    found: list[FirstOp] = []
-
-    def look(
-        name: str, inputs: TensorTree, outputs: TensorTree, where: Callable[[], str | None]
-    ) -> bool:
-        results = _float_arrays(outputs)
-        if not results or not sought(given := _float_arrays(inputs), results):
-            return False
-        dtype = _dtype_name(next(filter(_is_float, tree.flatten(outputs))))
-        found.append(FirstOp(name, dtype, where(), _masks(given)))
-        return True
-
-    current_backend().operations(function, args, look)
-    return found[-1] if found else None  # the innermost

@@ -1,41 +1,137 @@
-"""Measures the pieces of a recorded model, and says which of its layers they make float32."""
+"""Gathers the facts that have to be known before a model's layers can be decided."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import keras
 import numpy as np
 from keras import layers, ops, tree
 
-from tfmp.precision import policy_named
-from tfmp.precision.layer_tree import LayerNode, describe, is_graph, only_moves_values
-from tfmp.precision.measuring.alterations import Given, drawn
-from tfmp.precision.measuring.facts import FAILED_DRY_RUN, Evidence, Wanted
-from tfmp.precision.measuring.measured_piece import OWN, Measurement, Need, Setting
-from tfmp.precision.measuring.pieces import Call, Piece
-from tfmp.precision.measuring.recording import Recording
-from tfmp.precision.measuring.user_lines import promoting_line
-from tfmp.shared.backend import Tensor
-from tfmp.shared.numerics import FLOAT16
-
-# Activations of Keras whose results never grow.
-_BOUNDED = (
-    keras.activations.softmax,
-    keras.activations.sigmoid,
-    keras.activations.hard_sigmoid,
-    keras.activations.tanh,
-    keras.activations.hard_tanh,
-    keras.activations.softsign,
+from tfmp.precision import layer_tree, policy_named
+from tfmp.precision.layer_tree import (
+    LayerNode,
+    describe,
+    has_own_code,
+    is_custom,
+    is_graph,
+    only_moves_values,
 )
+from tfmp.precision.measuring.alterations import Given, drawn
+from tfmp.precision.measuring.calls import Call
+from tfmp.precision.measuring.measurement import FAILED_DRY_RUN, OWN, Measurement, Need
+from tfmp.precision.measuring.recording import NotRunError, Recording
+from tfmp.shared.backend import Tensor, TensorTree
+from tfmp.shared.numerics import FLOAT16
 
 # Each round sets layers to float32 for which others may fail; most models need two.
 _ROUNDS = 16
 
 
-class Needs:
-    """Measures pieces, equal ones once, and adds what they need to the evidence.
+@dataclass
+class Evidence:
+    """The facts from a model's graphs and from runs of its own code, by id of the layer.
+
+    Attributes:
+        outputs: layers that compute the values that the loss sees.
+        notes: for the user, models that could not be run.
+        promoted: layers whose own code multiplies in float32 under a 16-bit policy, with the line.
+        measured: layers that fail in 16 bits or lose by them, with what was measured.
+        lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
+            would keep the layers behind them out of 16 bits.
+    """
+
+    outputs: set[int] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    promoted: dict[int, str] = field(default_factory=dict)
+    measured: dict[int, str] = field(default_factory=dict)
+    lookups_in_16_bits: set[int] = field(default_factory=set)
+
+    def size(self) -> int:
+        """It grows with every layer that is found."""
+        return len(self.measured) + len(self.lookups_in_16_bits)
+
+
+# For what is known so far, the policy that each layer would get, by id of the layer.
+Wanted = Callable[[Evidence], Mapping[int, str | None]]
+
+
+def gather(root: LayerNode, wanted: Wanted, base: str, data: TensorTree = None) -> Evidence:
+    """Gathers the facts; runs the code of models that is not Keras's own, and changes nothing.
+
+    Args:
+        root: the model's tree of layers, from `layer_tree.walk`.
+        wanted: for given evidence, the policy that each layer would get, by id of the layer.
+        base: name of the policy that most layers would get.
+        data: inputs of the model; None to make them up.
+    """
+    found = Evidence()
+    measured: list[Recording] = []
+    pending = entry_points(root)
+    data = data if pending == [root] else None
+    while pending:
+        node = pending.pop(0)
+        if not any(map(has_own_code, node.within())):
+            found.outputs |= layer_tree.output_layers(node)
+            continue
+        try:
+            model = Recording(node, data if node is root else None)
+        except NotRunError as error:
+            parts = _not_called(node, frozenset()) if node is root else []
+            _give_up(node, error, parts, found)
+            pending += parts
+            continue
+        measured.append(model)
+        pending += _not_called(node, frozenset(model.calls))
+        found.outputs |= model.outputs()
+    for model in measured:
+        _Needs(model, found, wanted, base).add_all()
+    return found
+
+
+def entry_points(root: LayerNode) -> list[LayerNode]:
+    """The models that a training step calls: the model, or its parts if it has no `call`.
+
+    Models with a `train_step` of their own, such as autoencoders and GANs, often have no `call`.
+    The outputs of every part then count as values that a loss may see.
+    """
+    if layer_tree.has_call(root.layer):
+        return [root]
+    return [entry for child in root.children for entry in entry_points(child)]
+
+
+def _give_up(entry: LayerNode, error: NotRunError, parts: list[LayerNode], found: Evidence) -> None:
+    """Leaves the code of a model in float32 that could not be run."""
+    where = describe(entry.path)
+    found.notes.append(f"{where} could not be run, so its own code stays float32: {error}")
+    alone = {id(node.layer) for part in parts for node in part.within()}
+    own = {
+        id(part.layer)
+        for node in entry.within()
+        if is_custom(node.layer) and not is_graph(node.layer)
+        for part in node.within()
+    }
+    found.outputs |= layer_tree.output_layers(entry) - alone
+    reason = f"{FAILED_DRY_RUN} in 16 bits: {where} could not be run"
+    found.measured.update(dict.fromkeys(own - alone, reason))
+
+
+def _not_called(entry: LayerNode, called: frozenset[int]) -> list[LayerNode]:
+    """Models in a model that its `call` leaves to a `train_step`, such as a teacher."""
+    found: list[LayerNode] = []
+    pending = list(entry.children)
+    while pending:
+        node = pending.pop()
+        if isinstance(node.layer, keras.Model) and id(node.layer) not in called:
+            found.append(node)
+        else:
+            pending += node.children
+    return [part for node in found if node.layer.built for part in entry_points(node)]
+
+
+class _Needs:
+    """Measures the pieces of a recorded model, equal ones once, and adds their needs.
 
     Args:
         model: the recorded model.
@@ -76,49 +172,47 @@ class Needs:
                 return
 
     def _need(self, call: Call) -> Need:
-        piece = self.model.piece(call)
-        setting = self._setting(call, piece)
-        again = call in self._needs
-        flags = tuple((one.is_bounded, one.is_raw) for one in setting.given)
-        plan = (tuple(setting.dtypes), tuple(setting.lookups), setting.own, again)
-        key = (piece.key(), flags, plan)
+        pairs = enumerate(zip(call.inputs, call.sources, strict=True))
+        given = [self._given(call, index, *each) for index, each in pairs]
+        is_wide, again = self._is_wide(id(call.node.layer)), call in self._needs
+        plan = [(one.is_bounded, one.is_raw, one.dtype, one.is_lookup) for one in given]
+        key = (call.key, tuple(plan), is_wide, again)
         if key not in self._known:
             self._known[key] = Need()
+            set_policies = partial(self._set_policies, call.node)
             with suppress(Exception):  # it may run within its model only
-                measurement = Measurement(piece, setting)
+                measurement = Measurement(call, given, is_wide, self.dtype, set_policies)
                 self._known[key] = measurement.need
-                measurement.run(adds_float32=self.is_mixed)
+                measurement.run(self.is_mixed)
                 if self.in_range and not again:
                     measurement.measure()
-                self._note_promotion(measurement)
+                measurement.note_promotion()
         return self._known[key]
 
-    def _setting(self, call: Call, piece: Piece) -> Setting:
-        given, dtypes, lookups = [], [], []
-        for index, (value, source) in enumerate(zip(piece.inputs, piece.sources, strict=True)):
-            maker = self.model.makers.get(id(value)) if source is None else call.inner[source]
-            given.append(self._drawn(value, maker, index))
-            dtypes.append(self._dtype(value, maker))
-            key = id(maker.node.layer) if maker is not None else 0
-            lookups.append(key in self._lookups and dtypes[-1] == "float32")
-        own = self._is_wide(id(call.node.layer))
-        set_policies = partial(self._set_policies, call.node)
-        return Setting(given, dtypes, lookups, own, self.dtype, set_policies)
-
-    def _drawn(self, value: Tensor, maker: Call | None, seed: int) -> Given:
+    def _given(self, call: Call, index: int, value: Tensor, source: int | None) -> Given:
+        """Numbers for an input of a piece, and their dtype under the plan."""
+        maker = self.model.makers.get(id(value)) if source is None else call.inner[source]
         is_known = maker is None or maker.is_concrete
         seen = np.asarray(ops.convert_to_numpy(value), "float32") if is_known else None
-        is_bounded = maker is not None and self._is_bounded(maker)
-        return drawn(seen, tuple(value.shape), seed, is_bounded, id(value) in self._raw)
+        values, is_fixed = drawn(seen, tuple(value.shape), index)
+        dtype, is_raw = self._dtype(value, maker), id(value) in self._raw
+        key = id(maker.node.layer) if maker is not None else 0
+        is_lookup = key in self._lookups and dtype == "float32"
+        return Given(values, is_fixed, self._is_bounded(maker), is_raw, dtype, is_lookup)
 
-    def _is_bounded(self, call: Call) -> bool:
+    def _is_bounded(self, call: Call | None) -> bool:
+        if call is None:
+            return False
         layer = call.node.layer
         if only_moves_values(layer) and call.arguments():
-            makers = [self.model.makers.get(id(value)) for value in call.arguments()]
-            return all(one is not None and self._is_bounded(one) for one in makers)
+            return all(self._is_bounded(self.model.makers.get(id(v))) for v in call.arguments())
         if id(layer) in self._of_layer:
             return self._of_layer[id(layer)].bounded
-        return isinstance(layer, layers.Softmax) or getattr(layer, "activation", 0) in _BOUNDED
+        if is_custom(layer) or not callable(getattr(layer, "activation", None)):
+            return isinstance(layer, layers.Softmax)
+        ends = [ops.convert_to_tensor([[-size, size]]) for size in (1e4, 2e4)]
+        one, other = (ops.convert_to_numpy(layer.activation(end)) for end in ends)
+        return bool(np.isfinite(one).all() and np.allclose(one, other, rtol=1e-3))
 
     def _dtype(self, value: Tensor, maker: Call | None) -> str:
         """The dtype in which a piece gets a float under the plan."""
@@ -150,11 +244,11 @@ class Needs:
         where, model = describe(call.node.path), self.model
         own = {id(part.layer) for part in call.node.unit()}
         for part, reason in need.parts.items():
-            keys = own if part == OWN else model.ends(call.inner[part])
+            keys = own
+            if part != OWN:
+                keys = model.feeders(call) if part is None else model.ends(call.inner[part])
             is_whole = part == OWN or reason.startswith(FAILED_DRY_RUN)
             self._keep(keys, reason if is_whole else f"feeds {where}, which {reason}")
-        if need.arguments:
-            self._keep(model.feeders(call), f"feeds {where}, which {need.arguments}")
         for place, reason in need.readers.items():
             reads = model.readers(call) if place is None else model.reading(call.inner[place])
             self._keep(reads, f"reads numbers of {where}, {reason}")
@@ -174,20 +268,9 @@ class Needs:
         `x / (norm(x) + 1e-8)` multiplies the gradients of rows of zeros by 1e8. The layer before it
         hands them on, as far back as rows of zeros stay zeros.
         """
-        for call, slope in self.model.slopes_at_zeros():
-            largest = float(np.abs(slope[np.isfinite(slope)]).max(initial=0.0))
+        for call, largest in self.model.slopes_at_zeros():
             if largest >= FLOAT16.overflow_threshold:
                 reason = (
                     f"gets gradients up to {largest:.1g}, infinite in float16, on rows of zeros"
                 )
                 self._keep((id(part.layer) for part in call.node.unit()), reason)
-
-    def _note_promotion(self, measurement: Measurement) -> None:
-        """Notes own code that multiplies in float32 although it gets 16 bits, with its line."""
-        piece, need = measurement.piece, measurement.need
-        has_kernel = any(len(one.shape) > 1 and one.trainable for one in piece.weights)
-        pairs = zip(measurement.setting.dtypes, piece.sources, strict=True)
-        is_narrow = all(dtype != "float32" for dtype, source in pairs if source is not None)
-        is_own_wide = measurement.setting.own or OWN in need.parts
-        if has_kernel and is_narrow and not is_own_wide and "float32" in need.dtypes:
-            need.promoted = promoting_line(measurement.run_narrow)

@@ -1,32 +1,53 @@
 """A model that was run once in float32: which of its layers feed which others, and the loss."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import cache
+from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops, tree
 
 from tfmp.precision import NARROW_DTYPES, policy_named
-from tfmp.precision.layer_tree import LayerNode, is_graph, only_moves_values, output_layers
-from tfmp.precision.measuring.made_inputs import Arguments, possible_arguments
-from tfmp.precision.measuring.pieces import Call, Outcome, Piece, is_float, recorded
-from tfmp.precision.measuring.replays import directions, replay, slopes_of
-from tfmp.precision.measuring.user_lines import failure
-from tfmp.precision.measuring.watched_calls import (
+from tfmp.precision.layer_tree import (
+    LayerNode,
     has_own_code,
     is_custom,
+    is_graph,
+    only_moves_values,
+    output_layers,
+)
+from tfmp.precision.measuring.calls import (
+    Arguments,
+    Call,
+    is_float,
     losses_kept,
     policies_kept,
+    pulled_back,
+    recorded,
+    replay,
 )
+from tfmp.precision.measuring.first_op import failure
+from tfmp.precision.measuring.made_inputs import possible_arguments
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 # Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
 
-# A weight that forgets more of its old value at once moves by steps that 16 bits hold.
-_FORGOTTEN = 0.1
+
+class _Flow(NamedTuple):
+    """How numbers come to an inner call, or to the result.
+
+    Attributes:
+        sources: indices of inner calls before it; None for arguments of the call itself.
+        is_passed: whether all results are arguments or results of inner calls, as they were.
+        adds_loss: whether the code adds to the loss.
+    """
+
+    sources: frozenset[int | None]
+    is_passed: bool
+    adds_loss: bool
 
 
 class NotRunError(RuntimeError):
@@ -41,7 +62,6 @@ class Recording:
         arguments: what it was called with.
         call: its own call.
         calls: all calls, by id of the layer.
-        callers: by call, the one around it, and its place there.
         makers: by id of a float, the innermost call that returned it.
     """
 
@@ -66,15 +86,12 @@ class Recording:
                 self.call = recorded(self.root, self.arguments)
         self.calls: dict[int, list[Call]] = {}
         self.makers: dict[int, Call] = {}
-        self.callers: dict[Call, tuple[Call, int]] = {}
         for call in self.call.within():
             self.calls.setdefault(id(call.node.layer), []).append(call)
-            self.callers.update((inner, (call, i)) for i, inner in enumerate(call.inner))
             given = set(map(id, call.arguments()))
             made = (id(value) for value in call.results() if id(value) not in given)
             self.makers.update(dict.fromkeys(made, call))
-        self._pieces: dict[Call, Piece] = {}
-        self._reached: dict[tuple[Call, int | None], frozenset[int | None]] = {}
+        self._flow, self._made_by = cache(self._compute_flow), cache(self._compute_made_by)
 
     def _recorded(self, data: TensorTree) -> tuple[Arguments, Call]:
         last: Exception | None = None
@@ -105,68 +122,46 @@ class Recording:
                 node.layer._dtype_policy = policy_named("float32")
         return stack
 
-    def piece(self, call: Call) -> Piece:
-        """The code of a call."""
-        if call not in self._pieces:
-            self._pieces[call] = Piece(call, self.root)
-        return self._pieces[call]
-
-    def measured_calls(self) -> list[Call]:
+    def measured_calls(self) -> Iterator[Call]:
         """The calls of code that is not Keras's own, the innermost first: two of each layer."""
-        found: list[Call] = []
         for node in reversed(list(self.root.within())):
             calls = self.calls.get(id(node.layer), ())
             if has_own_code(node) and calls:
                 both = dict.fromkeys((calls[0], calls[-1]))
-                found += [call for call in both if call.is_concrete]
-        return found
+                yield from (call for call in both if call.is_concrete)
+
+    def slopes_at_zeros(self) -> Iterator[tuple[Call, float]]:
+        """The largest gradients of results, where every second row of a model's floats is zeros."""
+        ended = list(_ended(self.call))
+        known = [call for call in ended if call.is_concrete for _ in call.results()]
+
+        def function(taps: list[Tensor]) -> list[Tensor]:
+            left, order = iter(taps), iter(ended)
+
+            def tapped(result: TensorTree) -> TensorTree:
+                if not next(order).is_concrete:
+                    return result
+                return tree.map_structure(lambda v: v + next(left) if is_float(v) else v, result)
+
+            return recorded(self.root, arguments, tapped).results()
+
+        with self.in_float32():
+            arguments = tree.map_structure(_half_zeros, self.arguments)
+            calls = dict.fromkeys(known)
+            _, slopes = pulled_back(
+                function, [ops.zeros_like(one) for call in calls for one in call.results()]
+            )
+        for call, slope in zip(known, slopes, strict=True):
+            yield call, float(np.abs(slope[np.isfinite(slope)]).max(initial=0.0))
 
     def outputs(self) -> set[int]:
         """Ids of the layers that compute the model's results, and a loss in a layer at its end."""
         found = self.ends(self.call)
         for call in self.call.within():
             is_end = not call.inner and id(call.node.layer) in found
-            if is_end and is_custom(call.node.layer) and self._run(call).losses:
+            if is_end and is_custom(call.node.layer) and self._flow(call, None).adds_loss:
                 found |= self.feeders(call)
         return found
-
-    def states(self) -> dict[int, str]:
-        """Layers whose own code moves a weight's value by small steps: its name, by id.
-
-        A count stands still at 2048 in FP16 and at 256 in bfloat16; moving means stop far before.
-        What forgets its old value, such as the vector of a power iteration, does not.
-        """
-        found: dict[int, str] = {}
-        for call in self.measured_calls():
-            piece = self.piece(call)
-            count = len(piece.inputs)
-            assigned = self._run(call).states
-            for index, variable in enumerate(piece.weights):
-                if index not in assigned or not variable._autocast:
-                    continue
-                slope = self._slopes(call, partial(_state, index))[count + index]
-                (arrived,) = directions([slope.shape])
-                if np.linalg.norm(slope - arrived) <= _FORGOTTEN * np.linalg.norm(arrived):
-                    found.setdefault(id(call.node.layer), variable.name)
-        return found
-
-    def slopes_at_zeros(self) -> list[tuple[Call, np.ndarray]]:
-        """The gradients of calls' results, where every second row of a model's floats is zeros."""
-        ended = list(_ended(self.call))
-        owners = [(i, c) for i, c in enumerate(ended) if c.is_concrete for _ in c.results()]
-
-        def function(taps: list[Tensor]) -> list[Tensor]:
-            left: dict[int, list[Tensor]] = {}
-            for (index, _), tap in zip(owners, taps, strict=True):
-                left.setdefault(index, []).append(tap)
-            return recorded(self.root, arguments, left).results()
-
-        with self.in_float32():
-            arguments = tree.map_structure(_half_zeros, self.arguments)
-            calls = dict.fromkeys(call for _, call in owners)
-            taps = [ops.zeros_like(one) for call in calls for one in call.results()]
-            slopes = slopes_of(function, taps, 1.0)
-            return [(call, one) for (_, call), one in zip(owners, slopes, strict=True)]
 
     def ends(self, call: Call) -> set[int]:
         """Ids of the layers that compute the result of a call."""
@@ -178,84 +173,55 @@ class Recording:
             return {id(part.layer) for part in node.within()}
         if not call.inner:
             return own
-        sources = self._sources(call, _results)
-        inner = {source for source in sources if source is not None}
-        found = self._ends_of(call, inner or {len(call.inner) - 1})
-        outcome = self._run(call)
-        made = [i for i, place in enumerate(outcome.places) if place is None]
-        if not is_graph(node.layer) and not set(made) <= outcome.passed:
-            found |= own
-        return found
-
-    def _ends_of(self, call: Call, sources: Iterable[int | None]) -> set[int]:
-        """The ends of inner calls; behind those that only move values, of those before them."""
-        found: set[int] = set()
-        pending, seen = list(sources), set(sources)
-        while pending:
-            source = pending.pop()
-            if source is None:
-                continue
-            inner = call.inner[source]
-            found |= self.ends(inner)
-            if only_moves_values(inner.node.layer):
-                more = self.reached(call, source) - seen
-                seen |= more
-                pending += more
-        return found
+        found = self._made_by(call, None) or self.ends(call.inner[-1])
+        is_passed = is_graph(node.layer) or self._flow(call, None).is_passed
+        return found if is_passed else found | own
 
     def feeders(self, call: Call) -> set[int]:
         """Ids of the layers that compute the arguments of a call."""
-        if call not in self.callers:
+        if call.caller is None:
             return set()
-        caller, place = self.callers[call]
-        sources = self.reached(caller, place)
-        before = self.feeders(caller) if None in sources else set()
-        return self._ends_of(caller, sources) | before
+        sources = self._flow(call.caller, call.place).sources
+        before = self.feeders(call.caller) if None in sources else set()
+        return self._made_by(call.caller, call.place) | before
+
+    def _compute_made_by(self, call: Call, place: int | None) -> set[int]:
+        """Ids of the layers in a call that compute what an inner call gets, or the result (None).
+
+        Behind layers that only move values they are those before them, too.
+        """
+        found: set[int] = set()
+        sources = self._flow(call, place).sources
+        for inner in (one for one in call.inner if one.place in sources):
+            found |= self.ends(inner)
+            if only_moves_values(inner.node.layer):
+                found |= self._made_by(call, inner.place)
+        return found
 
     def readers(self, call: Call) -> set[int]:
         """Ids of the layers that read the result of a call, through those that only move values."""
-        if call not in self.callers:
+        if call.caller is None:
             return set()
-        caller, place = self.callers[call]
-        found: set[int] = set()
-        for index in range(place + 1, len(caller.inner)):
-            if place in self.reached(caller, index):
-                found |= self.reading(caller.inner[index])
-        return found
+        behind = call.caller.inner[call.place + 1 :]
+        reading = [o for o in behind if call.place in self._flow(call.caller, o.place).sources]
+        return {key for one in reading for key in self.reading(one)}
 
     def reading(self, call: Call) -> set[int]:
         """Ids of a layer that reads numbers, and of those behind it if it only moves them."""
         own = {id(part.layer) for part in call.node.unit()}
         return own | self.readers(call) if only_moves_values(call.node.layer) else own
 
-    def reached(self, call: Call, place: int | None) -> frozenset[int | None]:
-        """What goes into an inner call, or into the result (None).
-
-        Returns:
-            Indices of inner calls before it; None for arguments of the call itself.
-        """
-        if (call, place) not in self._reached:
-            self._reached[call, place] = self._sources(call, lambda one: _at(one, place))
-        return self._reached[call, place]
-
-    def _sources(
-        self, call: Call, chosen: Callable[[Outcome], list[Tensor]]
-    ) -> frozenset[int | None]:
-        piece = self.piece(call)
-        pairs = zip(piece.sources, self._slopes(call, chosen), strict=False)
-        return frozenset(source for source, slopes in pairs if np.any(slopes))
-
-    def _slopes(self, call: Call, chosen: Callable[[Outcome], list[Tensor]]) -> list[np.ndarray]:
-        piece = self.piece(call)
-        values = _draws(piece)
+    def _compute_flow(self, call: Call, place: int | None) -> _Flow:
+        """What goes into an inner call, or into the result (None): its gradients say."""
+        draw = np.random.default_rng(0)
+        values = [draw.standard_normal(one.shape, "float32") for one in call.inputs]
+        dtypes = ["float32"] * len(values)
         with self.in_float32():
-            return replay(piece, values, ["float32"] * len(values), chosen).slopes
-
-    def _run(self, call: Call) -> Outcome:
-        piece = self.piece(call)
-        with self.in_float32():
-            weights = [ops.convert_to_tensor(one.value) for one in piece.weights]
-            return piece.run([ops.convert_to_tensor(one) for one in _draws(piece)], weights)
+            ran = replay(call, values, dtypes, lambda outcome: outcome.at(place))
+        pairs = zip(call.sources, ran.slopes, strict=False)
+        sources = frozenset(source for source, slopes in pairs if np.any(slopes))
+        made = {i for i, where in enumerate(ran.places) if where is None}
+        return _Flow(sources, made <= ran.passed, bool(ran.losses))
 
 
 def _ended(call: Call) -> Iterator[Call]:
@@ -272,26 +238,8 @@ def _half_zeros(value: Tensor) -> Tensor:
     return value * ops.cast(odd, value.dtype)
 
 
-def _draws(piece: Piece) -> list[np.ndarray]:
-    draw = np.random.default_rng(0)
-    return [draw.standard_normal(one.shape, "float32") for one in piece.inputs]
-
-
 def _symbolic(value: Tensor) -> keras.KerasTensor | None:
     if value is None:
         return None
     dtype = keras.backend.standardize_dtype(value.dtype)
     return keras.KerasTensor((None, *value.shape[1:]), dtype)
-
-
-def _state(index: int, outcome: Outcome) -> list[Tensor]:
-    return [outcome.states[index]]
-
-
-def _results(outcome: Outcome) -> list[Tensor]:
-    return _at(outcome, None)
-
-
-def _at(outcome: Outcome, place: int | None) -> list[Tensor]:
-    pairs = zip(outcome.made, outcome.places, strict=True)
-    return [value for value, where in pairs if where == place]

@@ -67,14 +67,33 @@ def test_operations_that_fit_leave_the_plan_as_it_is(function):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda p: ops.log(p + 1e-3), ops.log_softmax],
-    ids="floor log_softmax".split(),
+    [lambda p: ops.log(p + 1e-3), ops.log_softmax, lambda p: ops.exp(4 * p)],
+    ids="floor log_softmax exp".split(),
 )
-def test_logarithms_of_shares_that_fit_stay(function):
+def test_code_that_fits_for_shares_stays(function):
     shares = layers.Dense(8, "softmax", name="shares")
     rows = rows_of(model_of(Own(function, name="own"), shares))
     wide = {path for path, row in rows.items() if row.compute_dtype == "float32"}
     assert wide == {"out"}
+
+
+class Noise(layers.Layer):
+    """Adds random numbers, which FP16 draws differently, or NumPy in every run."""
+
+    def __init__(self, is_seeded, **options):
+        super().__init__(**options)
+        self.is_seeded, self.seeds = is_seeded, keras.random.SeedGenerator(1)
+
+    def call(self, x):
+        if self.is_seeded:
+            return x + keras.random.uniform(ops.shape(x), seed=self.seeds, dtype=x.dtype)
+        return x + ops.cast(np.random.default_rng().normal(size=8), x.dtype)
+
+
+@pytest.mark.parametrize("is_seeded", [True, False])
+def test_random_numbers_are_no_loss(is_seeded):
+    rows = rows_of(model_of(Noise(is_seeded, name="own")))
+    assert rows["own"].reason == "base policy"
 
 
 def test_a_layer_that_moves_values_is_enough():

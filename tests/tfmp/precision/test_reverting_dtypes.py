@@ -1,4 +1,4 @@
-"""variable_dtypes: weights and moments change their dtype in place, and come back."""
+"""Weights and moments change their dtype in place, and come back."""
 
 import keras
 import numpy as np
@@ -89,3 +89,15 @@ def test_mirrored_variables_are_refused():
         plan(net, "float16").apply()
     assert net.layers[0].compute_dtype == "float32"
     plan(net, "mixed_float16").apply()
+
+
+@pytest.mark.parametrize("policy", PURE)
+def test_penalties_in_another_dtype_are_added_to_a_float32_loss(policy):
+    net = model()
+    before = float(net.compute_loss(X, Y, net(X)))
+    plan(net, policy).apply()
+    loss = net.compute_loss(X, Y, net(X))
+    assert loss.dtype == "float32"
+    assert float(loss) == pytest.approx(before, rel=3e-2)
+    revert(net)
+    assert "_aggregate_additional_loss" not in vars(net)

@@ -9,29 +9,29 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfmp.precision.measuring.alterations import FAR, FLAT, LARGEST, SMALL, Given, altered
+from tfmp.precision.measuring.alterations import AS_SEEN, FAR, FLAT, LARGEST, SMALL, Given, altered
+from tfmp.precision.measuring.calls import Call, Outcome, directions, replay, trace
 from tfmp.precision.measuring.errors import Array, deviation, errors, rounded
-from tfmp.precision.measuring.facts import FAILED_DRY_RUN
-from tfmp.precision.measuring.first_op import FirstOp, first_nonfinite_op
-from tfmp.precision.measuring.pieces import Outcome, Piece
-from tfmp.precision.measuring.replays import Replay, replay, trace
-from tfmp.precision.measuring.user_lines import failure
+from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op, promoting_line
 from tfmp.shared.backend import Tensor
+
+# How the reason of a layer begins that runs in float32 alone.
+FAILED_DRY_RUN = "failed a dry run"
 
 # In standard deviations: an error that training feels, and by how much float32 must be better.
 _TOLERANCE, _BENEFIT = 0.05, 4.0
 
 # Sizes of gradients that arrive, as dynamic loss scales make them; they keep all below the limit.
-ARRIVING = 2.0**-8, 2.0**8
-_LARGEST_GRADIENT = 2.0**12
+# A step that is skipped lowers them by the last number at once.
+_ARRIVING, _LARGEST_GRADIENT, _BACKOFF = (2.0**-8, 2.0**8), 2.0**12, 16.0
 
-# So much lower the search for a loss scale goes at once.
-_BACKOFF = 16.0
-
-# Random numbers of a piece's own move its results by so much.
-_RANDOM = 1e-3
+# A weight that forgets more of its old value at once moves by steps that 16 bits hold.
+_FORGOTTEN = 0.1
 
 OWN = -1  # a piece's own code among the indices of the calls that it makes
+
+# Gets parts in float32; tells of a problem, and of the number of calls that were made before it.
+_Problem = Callable[[frozenset[int]], tuple[str, int] | None]
 
 
 @dataclass
@@ -39,8 +39,8 @@ class Need:
     """The parts around a piece of code that have to be float32, with the reasons.
 
     Attributes:
-        parts: the piece itself (`OWN`) and the layers that it calls, by index of the call.
-        arguments: why the layers before it have to be; "" if they need not.
+        parts: the piece itself (`OWN`), the layers that it calls, by index of the call, and the
+            layers before it (None).
         readers: the calls that get numbers past the range; None for the readers of its result.
         steep: whether gradients leave the range in rows of zeros.
         bounded: whether its result stays where it was as its arguments grow.
@@ -49,35 +49,13 @@ class Need:
         promoted: the line that makes float32 of 16 bits before it multiplies; None without one.
     """
 
-    parts: dict[int, str] = field(default_factory=dict)
-    arguments: str = ""
+    parts: dict[int | None, str] = field(default_factory=dict)
     readers: dict[int | None, str] = field(default_factory=dict)
     steep: bool = False
     bounded: bool = False
     dtypes: list[str] = field(default_factory=list)
     lookups: bool = False
     promoted: str | None = None
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How a piece is to compute.
-
-    Attributes:
-        given: the numbers for its inputs.
-        dtypes: those in which it gets them under the plan.
-        lookups: which of them a lookup makes that may be in 16 bits, too.
-        own: whether its own layers are float32 already.
-        dtype: the dtype of 16 bits.
-        set_policies: makes its own layers, and those that it calls, float32 or as planned.
-    """
-
-    given: Sequence[Given]
-    dtypes: list[str]
-    lookups: list[bool]
-    own: bool
-    dtype: str
-    set_policies: Callable[[bool, bool], None]
 
 
 @dataclass(frozen=True)
@@ -104,74 +82,96 @@ class _Baseline:
 
 
 class Measurement:
-    """Runs one piece in both precisions.
+    """Runs a piece of code, the call of one layer, in both precisions.
 
     Attributes:
         need: what has been found.
     """
 
-    def __init__(self, piece: Piece, setting: Setting) -> None:
-        self.piece, self.setting, self.need = piece, setting, Need()
-        self._values = [one.values for one in setting.given]
-        self._trained = [i for i, one in enumerate(setting.given) if not one.is_raw]
-        self._dtypes = setting.dtypes
+    def __init__(
+        self,
+        piece: Call,
+        given: Sequence[Given],
+        is_wide: bool,
+        dtype: str,
+        set_policies: Callable[[bool, bool], None],
+    ) -> None:
+        """Runs it in float32.
+
+        Args:
+            piece: the call.
+            given: the numbers for its inputs.
+            is_wide: whether its own layers are float32 already.
+            dtype: the dtype of 16 bits.
+            set_policies: makes its own layers, and those that it calls, float32 or as planned.
+        """
+        self.piece, self.given, self.dtype, self.need = piece, given, dtype, Need()
+        self._set_policies, self._wide = set_policies, {OWN} if is_wide else set()
+        self._values = [one.values for one in given]
+        self._trained = [index for index, one in enumerate(given) if not one.is_raw]
+        self._dtypes = [one.dtype for one in given]
+        self._passed: frozenset[int] | None = None
         self._first = self._exact(self._values)
-        self._passed = self._first.outcome.passed
-        self._first = self._exact(self._values)
-        self._places = [
-            p for i, p in enumerate(self._first.outcome.places) if i not in self._passed
-        ]
-        self._is_random = False
-        self._traces = self._can_be_traced()
+        places = enumerate(self._first.places)
+        self._places = [place for index, place in places if index not in self._first.passed]
+        # FP16 draws other numbers of the same seed; those without one differ between float32 runs.
+        unit = (part.layer for part in piece.node.unit())
+        self._is_random = any(getattr(layer, "_seed_generators", ()) for layer in unit)
+        self._traces = False
+        with suppress(Exception):  # it may need numbers to run
+            trace(piece, [one.shape for one in self._values], ["float32"] * len(given))
+            self._traces = True
         self._floor = self._least(self._first)
 
-    def run(self, adds_float32: bool) -> None:
+    # --- what runs in 16 bits ---
+
+    def run(self, is_mixed: bool) -> None:
         """Finds the parts without which the piece does not run in 16 bits.
 
         Args:
-            adds_float32: whether what it adds to the loss has to be float32.
+            is_mixed: whether weights, and what it adds to the loss, have to be float32.
         """
-        if any(self.setting.lookups) and self._fails(self._parts()):
+        if is_mixed:
+            self._keep_states()
+        if any(one.is_lookup for one in self.given) and self._fails(self._parts()):
             self._let_lookups_follow()
         self._widen(self._fails)
-        added = {_dtype(one) for one in self._first.outcome.losses}
-        if adds_float32 and added == {"float32"}:  # others were cast by the code
+        added = {_dtype(one) for one in self._first.losses}
+        if is_mixed and added == {"float32"}:  # others were cast by the code
             self._widen(self._adds_16_bits)
-        outcome = self._run_once(self._parts())
-        made = zip(outcome.made, outcome.places, strict=True)
-        self.need.dtypes = [_dtype(one) for one, place in made if place is None]
+        self.need.dtypes = [_dtype(one) for one in self._run_once(self._parts()).at(None)]
 
-    def measure(self) -> None:
-        """Finds the parts that FP16 harms, on the numbers as they are and on altered ones."""
-        if not self._first.results:
-            return
-        others = self._exact(self._values, other_seeds=True)
-        moved = errors(others.results, self._first.results, self._floor[: len(others.results)])
-        self._is_random = max(moved) > _RANDOM
-        for name, values in altered(self.setting.given):
-            baseline = self._baseline(name, values)
-            self._widen(partial(self._harm, on=baseline), baseline)
-            if name == LARGEST:
-                now, first = (_largest(one) for one in (baseline.exact, self._first.results))
-                self.need.bounded = now <= 2 * first
+    def _keep_states(self) -> None:
+        """Keeps own code in float32 that moves a weight's value by small steps.
 
-    def run_narrow(self) -> Outcome:
-        """Runs the piece in 16 bits, but for the parts that have to be float32."""
-        return self._mixed(self._values, self._parts(), 1.0).outcome
+        A count stands still at 2048 in FP16 and at 256 in bfloat16; moving means stop far before.
+        What forgets its old value, such as the vector of a power iteration, does not.
+        """
+        for index in self._first.states:
+            variable = self.piece.weights[index]
+            if not variable._autocast:
+                continue
+            self._set_policies(True, True)
+            dtypes = ["float32"] * len(self._values)
+            ran = replay(self.piece, self._values, dtypes, partial(_state, index))
+            slope = ran.slopes[len(dtypes) + index]
+            (arrived,) = directions([slope.shape])
+            if np.linalg.norm(slope - arrived) <= _FORGOTTEN * np.linalg.norm(arrived):
+                reason = f"updates its own {variable.name!r}: {self.dtype} rounds small changes off"
+                self.need.parts.setdefault(OWN, reason)
 
     def _let_lookups_follow(self) -> None:
         """Takes lookups in 16 bits if the piece runs with them so."""
-        before, dtype = self._dtypes, self.setting.dtype
-        pairs = zip(before, self.setting.lookups, strict=True)
-        self._dtypes = [dtype if is_lookup else one for one, is_lookup in pairs]
+        before = self._dtypes
+        self._dtypes = [self.dtype if one.is_lookup else one.dtype for one in self.given]
         self.need.lookups = not self._fails(self._parts())
         if not self.need.lookups:
             self._dtypes = before
 
     def _parts(self) -> frozenset[int]:
-        return frozenset(self.need.parts.keys() | ({OWN} if self.setting.own else set()))
+        return frozenset(part for part in {*self.need.parts, *self._wide} if part is not None)
 
-    def _widen(self, problem: "_Problem", on: _Baseline | None = None) -> None:
+    def _widen(self, problem: _Problem, on: _Baseline | None = None) -> None:
         """Makes parts float32, the one called last first, until there is no problem.
 
         Those that it does without are taken out again.
@@ -184,7 +184,7 @@ class Measurement:
         pairs = zip(self.piece.sources, self._dtypes, strict=True)
         calls = sorted({s for s, dtype in pairs if dtype != "float32" and s is not None})
         while (told := problem(parts)) is not None:
-            reason = reason or told[0] + self._first_op(on, parts)
+            reason = reason or told[0] + (self._first_op(on, parts) if on else "")
             before = [one for one in reversed(calls) if one < told[1]]
             left = [one for one in (OWN, *before, *calls) if one not in parts]
             if not left:
@@ -198,18 +198,10 @@ class Measurement:
 
     def _run_once(self, parts: frozenset[int]) -> Outcome:
         """Traces the piece in 16 bits but for some parts; runs it if it needs numbers to run."""
-        self.setting.set_policies(OWN in parts, False)
         if not self._traces:
-            return self._mixed(self._values, parts, 1.0).outcome
-        shapes = [one.shape for one in self._values]
-        return trace(self.piece, shapes, self._dtypes_of(parts))
-
-    def _can_be_traced(self) -> bool:
-        self.setting.set_policies(True, True)
-        with suppress(Exception):
-            trace(self.piece, [one.shape for one in self._values], ["float32"] * len(self._values))
-            return True
-        return False
+            return self._mixed(self._values, parts, 1.0)
+        self._set_policies(OWN in parts, False)
+        return trace(self.piece, [one.shape for one in self._values], self._dtypes_of(parts))
 
     def _fails(self, parts: frozenset[int]) -> tuple[str, int] | None:
         try:
@@ -219,19 +211,53 @@ class Measurement:
         return None
 
     def _failure(self, error: Exception) -> tuple[str, int]:
-        reason = f"{FAILED_DRY_RUN} in {self.setting.dtype}: {failure(error)}"
+        reason = f"{FAILED_DRY_RUN} in {self.dtype}: {failure(error)}"
         return reason, max(self.piece.answered, default=-1) + 1
 
     def _adds_16_bits(self, parts: frozenset[int]) -> tuple[str, int] | None:
         """A sum over a whole batch does not fit in FP16, and it goes into the loss."""
         with suppress(Exception):  # some of the parts alone make dtypes that do not meet
-            losses = self._run_once(parts).losses
-            if all(_dtype(one) == "float32" for one in losses):
+            if all(_dtype(one) == "float32" for one in self._run_once(parts).losses):
                 return None
-        return f"adds to the loss in {self.setting.dtype}", len(self.piece.call.inner)
+        return f"adds to the loss in {self.dtype}", len(self.piece.inner)
+
+    def note_promotion(self) -> None:
+        """Notes own code that multiplies in float32 although it gets 16 bits, with its line."""
+        has_kernel = any(len(one.shape) > 1 and one.trainable for one in self.piece.weights)
+        pairs = zip(self.given, self.piece.sources, strict=True)
+        is_narrow = all(one.dtype != "float32" for one, source in pairs if source is not None)
+        parts = self._parts()
+        if has_kernel and is_narrow and OWN not in parts and "float32" in self.need.dtypes:
+            self.need.promoted = promoting_line(*self._narrow(self._values, parts))
+
+    def _narrow(
+        self, values: list[Array], parts: frozenset[int]
+    ) -> tuple[Callable[..., list[Tensor]], list[Tensor]]:
+        """The piece in 16 bits but for some parts, as a function, and its arguments."""
+        self._set_policies(OWN in parts, False)
+        weights = [ops.convert_to_tensor(one.value) for one in self.piece.weights]
+
+        def run(*given: Tensor) -> list[Tensor]:
+            pairs = zip(given, self._dtypes_of(parts), strict=True)
+            return self.piece.run([ops.cast(one, dtype) for one, dtype in pairs], weights).made
+
+        return run, [ops.convert_to_tensor(value) for value in values]
+
+    # --- what 16 bits harm ---
+
+    def measure(self) -> None:
+        """Finds the parts that FP16 harms, on the numbers as they are and on altered ones."""
+        if not self._first.results:
+            return
+        for name, values in altered(self.given):
+            baseline = self._baseline(name, values)
+            self._widen(partial(self._harm, on=baseline), baseline)
+            if name == LARGEST:
+                now, first = (_largest(one) for one in (baseline.exact, self._first.results))
+                self.need.bounded = now <= 2 * first
 
     def _harm(self, parts: frozenset[int], on: _Baseline) -> tuple[str, int] | None:
-        end, count = len(self.piece.call.inner), len(self._places)
+        end, count = len(self.piece.inner), len(self._places)
         try:
             found = self._settled(on, parts)
         except Exception as raised:  # some of the parts alone make dtypes that do not meet
@@ -246,37 +272,27 @@ class Measurement:
                 return _loss(error, of, on.name), place
         return None
 
-    def _first_op(self, on: _Baseline | None, parts: frozenset[int]) -> str:
+    def _first_op(self, on: _Baseline, parts: frozenset[int]) -> str:
         """The first operation that makes infinity or NaN, its place and the remedy, as an end."""
-        if on is None:
-            return ""
-        values = [ops.convert_to_tensor(value) for value in on.values]
-        weights = [ops.convert_to_tensor(one.value) for one in self.piece.weights]
-
-        def run(*given: Tensor) -> list[Tensor]:
-            pairs = zip(given, self._dtypes_of(parts), strict=True)
-            narrow = [ops.cast(value, dtype) for value, dtype in pairs]
-            return self.piece.run(narrow, weights).made
-
-        self.setting.set_policies(OWN in parts, False)
+        run, values = self._narrow(on.values, parts)
         with np.errstate(over="ignore"), suppress(Exception):  # it may need a graph around it
             found = first_nonfinite_op(run, *values)
             if found and found.where:
                 return f": {found.name} at {found.where}{_remedy(found, on)}"
         return ""
 
-    def _settled(self, on: _Baseline, parts: frozenset[int]) -> Replay:
+    def _settled(self, on: _Baseline, parts: frozenset[int]) -> Outcome:
         """In 16 bits, where the loss scale has settled: gradients that are not finite lower it."""
         arriving = on.arriving
         while True:
             found = self._mixed(on.values, parts, arriving)
-            if arriving <= ARRIVING[0] or all(np.isfinite(one).all() for one in found.slopes):
+            if arriving <= _ARRIVING[0] or all(np.isfinite(one).all() for one in found.slopes):
                 return found
-            arriving = max(arriving / _BACKOFF, ARRIVING[0])
+            arriving = max(arriving / _BACKOFF, _ARRIVING[0])
 
     def _baseline(self, name: str, values: list[Array]) -> _Baseline:
         """Computes in float32, and notes what float32 of this piece alone would not mend."""
-        first = self._exact(values)
+        first = self._exact(values) if name != AS_SEEN else self._first
         exact, count = self._numbers(first), len(self._places)
         share = 1.0 if name in FLAT else 1 / 64 if name == SMALL else 0.0
         slopes = (self._floor if name in FLAT else self._least(first))[count:]
@@ -306,23 +322,19 @@ class Measurement:
             if index < count:
                 self.need.readers.setdefault(self._places[index], f"which reach {largest}")
             elif self._dtypes[place := self._trained[index - count]] != "float32":
-                source = self.piece.sources[place]
                 self.need.steep |= name in FLAT
                 reason = f"gets gradients up to {largest}"
-                if source is None:
-                    self.need.arguments = self.need.arguments or reason
-                else:
-                    self.need.parts.setdefault(source, reason)
+                self.need.parts.setdefault(self.piece.sources[place], reason)
 
-    def _exact(
-        self, values: Sequence[Array], arriving: float = 1.0, other_seeds: bool = False
-    ) -> Replay:
-        self.setting.set_policies(True, True)
+    # --- runs ---
+
+    def _exact(self, values: Sequence[Array], arriving: float = 1.0) -> Outcome:
+        self._set_policies(True, True)
         dtypes = ["float32"] * len(values)
-        return replay(self.piece, values, dtypes, self._made, arriving, other_seeds)
+        return replay(self.piece, values, dtypes, self._made, arriving)
 
-    def _mixed(self, values: Sequence[Array], parts: frozenset[int], arriving: float) -> Replay:
-        self.setting.set_policies(OWN in parts, False)
+    def _mixed(self, values: Sequence[Array], parts: frozenset[int], arriving: float) -> Outcome:
+        self._set_policies(OWN in parts, False)
         return replay(self.piece, values, self._dtypes_of(parts), self._made, arriving)
 
     def _dtypes_of(self, parts: frozenset[int]) -> list[str]:
@@ -330,14 +342,15 @@ class Measurement:
         return ["float32" if source in parts else dtype for dtype, source in pairs]
 
     def _made(self, outcome: Outcome) -> list[keras.KerasTensor]:
-        passed = getattr(self, "_passed", ())
-        return [one for index, one in enumerate(outcome.made) if index not in passed]
+        """Its results without those that it only passes on, in float32: casts hide them."""
+        self._passed = outcome.passed if self._passed is None else self._passed
+        return [one for index, one in enumerate(outcome.made) if index not in self._passed]
 
     def _rounded(self, values: list[Array]) -> list[Array]:
         pairs = zip(values, rounded(values), self._dtypes, strict=True)
         return [value if dtype == "float32" else narrow for value, narrow, dtype in pairs]
 
-    def _numbers(self, run: Replay) -> list[Array]:
+    def _numbers(self, run: Outcome) -> list[Array]:
         """Results, and the gradients that training uses: of inputs and of trainable weights.
 
         An input of the model has none.
@@ -346,7 +359,7 @@ class Measurement:
         trained = [one for one, weight in weights if weight.trainable]
         return [*run.results, *(run.slopes[index] for index in self._trained), *trained]
 
-    def _least(self, exact: Replay) -> list[float]:
+    def _least(self, exact: Outcome) -> list[float]:
         """Sizes of results, and of gradients that matter: part of a straight line's slope."""
         results = [deviation(one) for one in exact.results]
         steep = max(results, default=0.0) * _TOLERANCE
@@ -354,8 +367,8 @@ class Measurement:
         return results + slopes + [0.0] * (len(self._numbers(exact)) - len(results + slopes))
 
 
-# Gets parts in float32; tells of a problem, and of the number of calls that were made before it.
-_Problem = Callable[[frozenset[int]], tuple[str, int] | None]
+def _state(index: int, outcome: Outcome) -> list[Tensor]:
+    return [outcome.states[index]]
 
 
 def _remedy(found: FirstOp, on: _Baseline) -> str:
@@ -375,7 +388,7 @@ def _arriving(slopes: list[Array]) -> float:
     """The size of arriving gradients at which a dynamic loss scale settles."""
     largest = _largest([one for one in slopes if np.isfinite(one).all()])
     wanted = _LARGEST_GRADIENT / largest if largest > 0 else 1.0
-    return float(np.clip(2.0 ** np.floor(np.log2(wanted)), *ARRIVING))
+    return float(np.clip(2.0 ** np.floor(np.log2(wanted)), *_ARRIVING))
 
 
 def _largest(arrays: list[Array]) -> float:
