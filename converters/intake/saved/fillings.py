@@ -16,6 +16,7 @@ from tfmp.converters.intake.saved.graph import (
     Node,
 )
 from tfmp.converters.intake.saved.lists import LIST
+from tfmp.converters.intake.saved.onnx_forms import ONNX_FORMS
 from tfmp.converters.intake.saved.pictures import PICTURES
 from tfmp.converters.intake.saved.retracing import CONTROL
 from tfmp.converters.shared.frameworks import TracedFunction
@@ -28,17 +29,17 @@ _LEAST = -65504.0
 def lacks(traced: TracedFunction, inputs: int) -> bool:
     """Whether a trace has loops, branches or lists, or such an operation that can be replaced."""
     main = Graph(traced, inputs)
-    return any(node.op in (*CONTROL, LIST) for node in main.nodes) or bool(fillings(main))
+    return any(node.op in (*CONTROL, LIST) for node in main.nodes) or bool(_fillings(main))
 
 
 def fill(graph: Graph, edits: Edits) -> None:
-    """Replaces these operations; this is a `Rewrite`."""
-    edits.fill(graph, fillings)
+    """Replaces the operations that tf2onnx lacks; this is a `Rewrite`."""
+    edits.fill(graph, _fillings)
 
 
-def fillings(graph: Graph) -> Fillings:
-    """These operations, with what takes their place."""
-    return [(node, found) for node in graph.nodes if (found := filling(node, graph, FILLINGS))]
+def _fillings(graph: Graph) -> Fillings:
+    gaps = {**FILLINGS, **ONNX_FORMS}
+    return [(node, found) for node in graph.nodes if (found := filling(node, graph, gaps))]
 
 
 def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | None:
@@ -91,7 +92,7 @@ def _running_logsumexp(node: Node, graph: Graph) -> Filling | None:
     import tensorflow as tf
 
     def added(one: Tensor, other: Tensor) -> Tensor:
-        return tf.maximum(one, other) + tf.math.log1p(tf.exp(-tf.abs(one - other)))
+        return tf.maximum(one, other) + tf.nn.softplus(-tf.abs(one - other))
 
     if node.attributes["exclusive"].b:  # begins with minus infinity
         return None

@@ -500,7 +500,13 @@ def _imported(
     """The graph as it is."""
     import tensorflow as tf
 
-    fed = {n: one.read() if isinstance(one, Held) else one for n, one in given.items()}
+    kinds = {f"{node.name}:0": node.op for node in graph_def.node}
+    fed = {
+        name: one.handle if kinds[name] == "Placeholder" else one.read()
+        for name, one in given.items()
+        if isinstance(one, Held)
+    }
+    fed = {**given, **fed}
     names = {name.partition(":")[0] for name in fed}
     rest: GraphDef = type(graph_def)()
     rest.CopyFrom(graph_def)

@@ -87,10 +87,11 @@ class Inlined:
     def _retracing(self, arguments: Mapping[str, Tensor]) -> tuple[Retracing, dict[str, Value]]:
         import tensorflow as tf
 
-        capture = tf.compat.v1.get_default_graph().capture
+        current = tf.compat.v1.get_default_graph()
         given = captured(self._function)
         for name, own in self._own.items():
-            given[name] = Held(name, own.name, own.dtype, capture(own.handle))
+            current.watch_variable(own)
+            given[name] = Held(name, own.name, own.dtype, current.capture(own.handle))
         given |= {f"{name}:0": arguments[name] for name in self.arguments}
         return Retracing(self._graph.bodies, narrow=self._narrow, waits=self._waits), given
 
