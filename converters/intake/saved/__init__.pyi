@@ -5,5 +5,6 @@ from .callables import (
 )
 from .fillings import fill as fill, lacks as lacks
 from .graph import Edits as Edits, Graph as Graph, Rewrite as Rewrite
-from .retracing import Retracing as Retracing, captured as captured, inserted as inserted
+from .held import captured as captured
+from .retracing import Retracing as Retracing, inserted as inserted
 from .states import Inlined as Inlined, VariableState as VariableState

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from tfmp.converters.intake.saved.graph import Edits, Fillings, Graph, Rewrite
+from tfmp.converters.intake.saved.held import Held, captured, writes
 from tfmp.converters.intake.saved.lists import READERS as LIST_READERS, Rows, made, read
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, NodeDef, TracedFunction
@@ -27,43 +28,11 @@ _LOOPS = ("While", "StatelessWhile")
 # The attributes that name their branches.
 _CHOICES = {"If": "then", "StatelessIf": "then", "Case": "", "StatelessCase": ""}
 _READS = ("ReadVariableOp", "ResourceGather")
-_SETS = {"AssignVariableOp": 0, "AssignAddVariableOp": 1, "AssignSubVariableOp": -1}
 # They give what they are given; of tensors they keep names.
 _PASSES = ("Identity", "IdentityN", "PlaceholderWithDefault")
 # Of no result.
 _NOTHING = ("Assert", "NoOp", "PrintV2")
 CONTROL = (*_LOOPS, *_CHOICES)
-
-
-@dataclass
-class Held:
-    """A variable.
-
-    Attributes:
-        key: the tensor of the outermost graph that is its handle.
-        name: its name.
-        dtype: of its value.
-        handle: its handle; None inside of loops and branches, which have its value.
-        value: its value where that is known: of a state, or inside of loops and branches.
-    """
-
-    key: str
-    name: str
-    dtype: Any
-    handle: Tensor | None = None
-    value: Tensor | None = None
-
-    def read(self) -> Tensor:
-        """Its value now."""
-        import tensorflow as tf
-
-        if self.value is not None or self.handle is None:
-            return self.value
-        return tf.raw_ops.ReadVariableOp(resource=self.handle, dtype=self.dtype)
-
-    def holding(self, value: Tensor) -> "Held":
-        """The variable as loops and branches have it."""
-        return replace(self, handle=None, value=value)
 
 
 # What a name of the old graph stands for.
@@ -180,10 +149,12 @@ class Retracing:
         if kind in LIST_READERS and isinstance(first, Rows):
             return [read(node, place, first, *inputs[1:])]
         if isinstance(first, Held):
-            if kind in _SETS or _writes(node):
-                return self._set(node, first, inputs[1:])
+            if writes(node):
+                first.change(node, *map(self._tensor, inputs[1:]))
+                self.written[first.key] = None
+                return []
             if kind in _READS and first.value is not None:
-                return [_read(node, first.value, *inputs[1:])]
+                return [first.rows(node, *inputs[1:])]
             if kind in _READS:
                 return list(map(self._widened, _again(node, place, [first.handle, *inputs[1:]])))
         if kind in _PASSES and (kind in _PASSES[2:] or _is_special(first)):
@@ -205,20 +176,6 @@ class Retracing:
         copy.CopyFrom(node)
         widen([copy], self.narrow, self.wide)
         return copy
-
-    def _set(self, node: NodeDef, variable: Held, inputs: Sequence[Value]) -> list[Value]:
-        """Gives a state its new value."""
-        if node.op not in _SETS:
-            raise ConversionError(
-                f"{node.op} {node.name!r} changes a part of the state {variable.name!r} in place, "
-                "which a streaming model may not do",
-                "Compute its whole new value, with tf.tensor_scatter_nd_update or tf.concat, and "
-                "assign that value",
-            )
-        self.written[variable.key] = None
-        value, sign = self._tensor(inputs[0]), _SETS[node.op]
-        variable.value = variable.read() + sign * value if sign else value
-        return []
 
     def _choice(self, node: NodeDef, place: str, inputs: list[Value]) -> list[Value]:
         """Choices between two, which ONNX and TFLite have, of one among many.
@@ -409,17 +366,6 @@ def _is_special(value: Value | None) -> bool:
     return isinstance(value, Held | Rows) or (value is not None and value.dtype.is_complex)
 
 
-def _writes(node: NodeDef) -> bool:
-    """Whether a node changes a variable: its first input, as in ResourceScatterUpdate."""
-    kinds = ("Assign", "ResourceScatter", "ResourceStridedSlice", "ResourceApply", "ResourceSparse")
-    return node.op.startswith(kinds)
-
-
-def writes(graph: Graph) -> bool:
-    """Whether a graph, or a function that it calls, changes a variable."""
-    return any(_writes(node) for one in (graph, *graph.bodies.values()) for node in one.nodes)
-
-
 def _inputs(node: NodeDef) -> list[str]:
     """Names of the tensors that a node reads, and of nodes that it waits for, with "^" before."""
     return [name if ":" in name or name[0] == "^" else f"{name}:0" for name in node.input]
@@ -454,14 +400,6 @@ def _again(
     return list(made.outputs)
 
 
-def _read(node: NodeDef, value: Tensor, *indices: Tensor) -> Tensor:
-    """A state's value, or rows of it."""
-    import tensorflow as tf
-
-    batch = node.attr["batch_dims"].i
-    return tf.gather(value, *indices, axis=batch, batch_dims=batch) if indices else value
-
-
 def inserted(
     graph: Graph, inputs: list[Tensor], rewrite: Rewrite, in_order: bool = False
 ) -> list[Tensor]:
@@ -477,21 +415,6 @@ def inserted(
     rewrite(graph, edits)
     given = {**dict(zip(graph.inputs, inputs, strict=True)), **captured(graph.traced)}
     return Retracing(graph.bodies, edits.found, in_order=in_order).main(graph, given, edits)
-
-
-def captured(traced: TracedFunction) -> dict[str, Value]:
-    """What a function reads from outside, for the graph that is being built."""
-    import tensorflow as tf
-
-    current, known = tf.compat.v1.get_default_graph(), {}
-    for variable in traced.graph.variables:
-        current.watch_variable(variable)  # a trace otherwise forgets what it read
-        known[id(variable.handle)] = variable.name.partition(":")[0], variable.dtype
-    found: dict[str, Value] = {}
-    for outer, inner in traced.graph.captures:
-        tensor, told = current.capture(outer), known.get(id(outer))
-        found[inner.name] = tensor if told is None else Held(inner.name, *told, tensor)
-    return found
 
 
 def _imported(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfmp.converters.intake.saved.graph import Edits, Graph
-from tfmp.converters.intake.saved.retracing import Held, Retracing, Value, captured, writes
+from tfmp.converters.intake.saved.held import Held, any_writes, captured
+from tfmp.converters.intake.saved.retracing import Retracing, Value
 from tfmp.converters.shared.frameworks import TfFunction, Variable
 from tfmp.converters.shared.tensors import TensorSpec, unique_name
 from tfmp.shared.backend import Tensor
@@ -65,7 +66,7 @@ class Inlined:
         self._written: list[str] = []
         self._narrow: tuple[int, ...] = ()
         self.notes: tuple[str, ...] = ()
-        self._waits = writes(self._graph)
+        self._waits = any_writes(self._graph)
         if self._waits:
             specs = [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in given]
             tf.compat.v1.wrap_function(self._rehearsed, specs)
