@@ -12,7 +12,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tfmp.converters.shared.frameworks import AttrValue, GraphDef, NodeDef, TracedFunction
+from tfmp.converters.shared.frameworks import (
+    AttrValue,
+    GraphDef,
+    NodeDef,
+    TfFunction,
+    TracedFunction,
+)
 from tfmp.shared.backend import Tensor
 
 FLOAT32 = 1  # types.proto: DT_FLOAT
@@ -51,7 +57,10 @@ class Graph:
         inputs: names of the input tensors, in order.
         outputs: names of the output tensors, in order.
         specs: shape and dtype (`tf.TensorSpec`) by tensor name.
+        function: the function that it is the body of; None for a main graph.
     """
+
+    function: TfFunction = None
 
     def __init__(self, traced: TracedFunction, input_count: int) -> None:
         """Reads a `WrappedFunction`."""

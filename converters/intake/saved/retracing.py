@@ -105,7 +105,7 @@ class Retracing:
             if name in found:
                 inputs, filling = found[name]
                 tensors = [self._tensor(values[one]) for one in inputs]
-                results = self._filled(place, filling, tensors)
+                results: Sequence[Value] = self._filled(place, filling, tensors)
             else:
                 operands = [values[one] for one in before[name] if one[0] != "^"]
                 results = self._operation(node, place, operands)
@@ -195,7 +195,7 @@ class Retracing:
         def branch(name: str) -> list[Tensor]:
             own = [replace(one) if isinstance(one, Held) else one for one in operands]
             results = self._body(name, own, scope)
-            kept = [own[index].value for index in states]
+            kept = [one.value for index in states if isinstance(one := own[index], Held)]
             return [tf.identity(self._tensor(one)) for one in (*results, *kept)]
 
         def from_here(number: int) -> list[Tensor]:
@@ -227,9 +227,10 @@ class Retracing:
             before = list(map(_holding, given, tensors))
             after = self._body(body, before, scope)
             for index, (old, new) in enumerate(zip(before, after, strict=True)):
-                if isinstance(new, Rows):
-                    given[index] = given[index].with_shape(new.shape)
-                    idle.update({index} if new is old and inputs[index].rows == {} else ())
+                first = given[index]
+                if isinstance(new, Rows) and isinstance(first, Rows):
+                    given[index] = first.with_shape(new.shape)
+                    idle.update({index} if new is old and first.rows == {} else ())
             return [
                 x if new is old and isinstance(new, Rows) else self._carried(new)
                 for x, old, new in zip(tensors, before, after, strict=True)
@@ -325,9 +326,10 @@ def _holding(value: Value, tensor: Tensor) -> Value:
 def _spec(value: Value, name: str) -> "tf.TensorSpec":
     import tensorflow as tf
 
-    tensor = value.value if isinstance(value, Held) else value
-    shape, dtype = value.kept if isinstance(value, Rows) else (tensor.shape, tensor.dtype)
-    return tf.TensorSpec(shape, dtype, name)
+    if isinstance(value, Rows):
+        return tf.TensorSpec(*value.kept, name)
+    tensor = value.read() if isinstance(value, Held) else value
+    return tf.TensorSpec(tensor.shape, tensor.dtype, name)
 
 
 def _relaxed(spec: "tf.TensorSpec", tensor: Tensor) -> "tf.TensorSpec":

@@ -109,7 +109,7 @@ class Inlined:
             Results in the order of the function's outputs, and the new states.
         """
         retracing, given = self._retracing(arguments)
-        held = [given[name] for name in self._written]
+        held = [one for name in self._written if isinstance(one := given[name], Held)]
         for one, state in zip(held, states, strict=True):
             one.value = state
         results = retracing.main(self._graph, given, Edits(self._graph.graph_def))
@@ -118,7 +118,8 @@ class Inlined:
 
 def _halves(graph: Graph) -> set[str]:
     """The types of 16 bits that a graph computes in."""
-    attributes = [one for node in graph.nodes for one in node.attributes.values()]
+    nodes = [node for one in (graph, *graph.bodies.values()) for node in one.nodes]
+    attributes = [one for node in nodes for one in node.attributes.values()]
     kinds = {kind for one in attributes for kind in (one.type, *one.list.type)}
     return {_HALVES[kind] for kind in kinds & _HALVES.keys()}
 
