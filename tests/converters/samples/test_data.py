@@ -331,12 +331,9 @@ class TestRefusals:
         assert message in refusal(X, [IMAGE], labels)
 
     def test_labels_of_another_number_than_the_stream_had(self) -> None:
-        assert "5 labels were given for 32 samples" in refusal([X[:32]], [IMAGE], Y[:5])
         batches = [X[:32], X[32:64], X[64:]]
         assert "69 labels were given for 70 samples" in refusal(batches, [IMAGE], Y[:69])
-        assert "70 labels were given for 32 samples of list of batches." in refusal(
-            [X[:32]], [IMAGE], Y
-        )
+        assert "70 labels were given for 32 samples of" in refusal([X[:32]], [IMAGE], Y)
 
     def test_batches(self) -> None:
         dataset = open_data((x for x in [X]), [IMAGE])
