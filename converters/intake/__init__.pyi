@@ -14,11 +14,10 @@ from .open import (
     with_loading as with_loading,
 )
 from .probing import probe as probe
-from .saved.branches import mend_returns as mend_returns
 from .saved.complex_numbers import (
     absolute_values as absolute_values,
-    fold_pairs as fold_pairs,
     gives_complex as gives_complex,
+    parts as parts,
 )
 from .saved.fillings import (
     FILLINGS as FILLINGS,
@@ -34,8 +33,7 @@ from .saved.graph import (
     Node as Node,
     Rewrite as Rewrite,
 )
-from .saved.halves import widen as widen
-from .saved.plain_forms import plain_forms as plain_forms
+from .saved.retracing import widen as widen
 from .sizes import Sizes as Sizes
 from .source import (
     AnySource as AnySource,

@@ -7,7 +7,7 @@ the results of Keras's `float64` policy with the same weights.
 
 import numpy as np
 
-from tfmp.converters.intake.saved import rename_functions, widen, widen_functions
+from tfmp.converters.intake.saved import Edits, Graph, Retracing, captured
 from tfmp.converters.intake.source import AnySource, OnnxSource
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import Batch
@@ -32,31 +32,19 @@ class Float64Model:
         if isinstance(source, OnnxSource):
             raise ConversionError("ONNX Runtime has no float64 for most operators")
         self._source = source
-        traced = source.marked
-        graph_def = traced.graph.as_graph_def()
-        rename_functions(graph_def, "_float64")
-        widen(graph_def.node, _NARROW, np.float64)
-        widen_functions(graph_def, _NARROW, np.float64)
-        wide = {
-            id(variable.handle): tf.Variable(_wide(variable.numpy()), trainable=False)
-            for variable in traced.graph.variables
-        }
-        self._variables = list(wide.values())
-        self._captured = [
-            wide[id(outer)].handle if id(outer) in wide else _wide_tensor(outer)
-            for outer, _ in traced.graph.captures
+        graph = Graph(source.marked, len(source.inputs))
+
+        def wide(*tensors: Tensor) -> list[Tensor]:
+            retracing = Retracing(graph.bodies, narrow=(*_NARROW,), wide=np.float64)
+            given = {**dict(zip(graph.inputs, tensors, strict=True)), **captured(source.marked)}
+            return retracing.main(graph, given, Edits(graph.graph_def))
+
+        specs = [
+            tf.TensorSpec(spec.shape, "float64" if spec.dtype in _NARROW.values() else spec.dtype)
+            for spec in source.inputs
         ]
-        inside = [inner.name for _, inner in traced.graph.captures]
-        feeds = [tensor.name for tensor in traced.inputs if tensor.name not in inside] + inside
-        fetches = [tensor.name for tensor in traced.outputs]
         try:
-            imported = tf.compat.v1.wrap_function(
-                lambda: tf.graph_util.import_graph_def(graph_def, name=""), []
-            )
-            tensor = imported.graph.as_graph_element
-            self._graph = imported.prune(
-                [tensor(name) for name in feeds], [tensor(name) for name in fetches]
-            )
+            self._graph = tf.compat.v1.wrap_function(wide, specs)
         except Exception as error:  # ValueError or one of TensorFlow's, by op
             raise ConversionError(
                 f"TensorFlow has no float64 for a part of the model ({first_line(error)[:300]})"
@@ -68,7 +56,7 @@ class Float64Model:
 
         tensors = [tf.constant(_wide(batch[spec.name])) for spec in self._source.inputs]
         try:
-            outputs = run_traced(self._graph, *tensors, *self._captured)
+            outputs = run_traced(self._graph, *tensors)
         except tf.errors.OpError as error:
             raise ConversionError(
                 f"TensorFlow cannot run a part of the model in float64 ({first_line(error)})"
@@ -79,9 +67,3 @@ class Float64Model:
 
 def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64) if array.dtype.name in _NARROW.values() else array
-
-
-def _wide_tensor(tensor: Tensor) -> Tensor:
-    import tensorflow as tf
-
-    return tf.cast(tensor, tf.float64) if tensor.dtype.name in _NARROW.values() else tensor

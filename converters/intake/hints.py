@@ -53,7 +53,7 @@ def traced_hints(names: Sequence[str], traced: TracedFunction, loss: Loss) -> di
     found = {}
     for name, tensor in zip(names, traced.outputs, strict=True):
         try:
-            activation, axis = _last_operator(_TracedValue(tensor, ()))
+            activation, axis = _last_operator(_TracedValue(tensor))
         except Exception:  # a graph that TensorFlow itself cannot look into
             activation = axis = None
         hint = losses.get(name, OutputHint())
@@ -274,20 +274,10 @@ class _OnnxValue:
 
 
 class _TracedValue:
-    """A tensor of a TensorFlow graph; calls of other functions are looked into."""
+    """A tensor of a TensorFlow graph."""
 
-    def __init__(self, tensor: Any, calls: tuple[Any, ...]) -> None:
-        """Takes a tensor and the calls round the function that it is in, the outermost first."""
-        while "PartitionedCall" in tensor.op.type or (calls and tensor.op.type == "Placeholder"):
-            if tensor.op.type == "Placeholder":
-                inputs = [each.op.name for each in tensor.graph.inputs]
-                *rest, call = calls
-                tensor, calls = call.inputs[inputs.index(tensor.op.name)], tuple(rest)
-            else:
-                called = tensor.graph._get_function(tensor.op.get_attr("f").name)
-                calls = (*calls, tensor.op)
-                tensor = called.graph.outputs[tensor.value_index]
-        self._tensor, self._calls = tensor, calls
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
         self.op: str | None = tensor.op.type
         self.constant = self.op in ("Const", "ReadVariableOp")
         self.width: int | None = tensor.shape[-1] if tensor.shape.rank else None
@@ -305,7 +295,7 @@ class _TracedValue:
         return None if found is None else [int(axis) for axis in found]
 
     def input(self, index: int) -> "_TracedValue":
-        return _TracedValue(self._tensor.op.inputs[index], self._calls)
+        return _TracedValue(self._tensor.op.inputs[index])
 
 
 _Value: TypeAlias = _OnnxValue | _TracedValue

@@ -26,6 +26,7 @@ from tfmp.converters.intake.trust import (
     LAMBDA,
     REBUILT,
     SAVED_MODEL,
+    parts_of,
     unknown_object,
     vocabulary_file,
 )
@@ -199,14 +200,7 @@ def _used(config: Config, custom_objects: CustomObjects) -> CustomObjects:
 
 def texts_in(config: Config) -> Iterator[str]:
     """All texts that an architecture holds: names of classes and functions among them."""
-    if isinstance(config, str):
-        yield config
-    elif isinstance(config, dict):
-        for value in config.values():
-            yield from texts_in(value)
-    elif isinstance(config, list):
-        for value in config:
-            yield from texts_in(value)
+    return (part for part in parts_of(config) if isinstance(part, str))
 
 
 def _of_keras_3(objects: CustomObjects) -> bool:

@@ -1,7 +1,6 @@
 """ONNX files from anywhere, which need no export."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -21,9 +20,8 @@ from tfmp.converters.shared.tensors import (
     Batch,
     TensorSpec,
     in_dtype,
-    synthetic_batch,
 )
-from tfmp.converters.shared.time_limits import OverTime, onnx_runtime_ends
+from tfmp.converters.shared.time_limits import onnx_runtime_ends
 from tfmp.shared.wording import first_line, listed
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -78,7 +76,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
             own if size is None else size
             for own, size in zip(value.shape or (), spec.shape, strict=True)
         )
-    _open_false_sizes(model, run, inputs)
+    _open_shared_sizes(model, values)
     outputs = tuple(value_spec(value) for value in model.graph.outputs)
 
     def forward(batch: Batch) -> Batch:
@@ -237,59 +235,18 @@ def _open_negative_sizes(model: ir.Model) -> None:
     _open(values, lambda size: isinstance(size, int) and size < 0)
 
 
-# Smaller pictures vanish in some nets.
-_PROBED_SIZES = (8, 32, 128)
+def _open_shared_sizes(model: ir.Model, inputs: Iterable[ir.Value]) -> None:
+    """Takes away names of sizes of inner values and outputs; of outputs but for the samples'.
 
-
-def _open_false_sizes(model: ir.Model, run: _Run, inputs: Sequence[TensorSpec]) -> None:
-    """Takes away names of sizes that an output gets wrong.
-
-    A runtime that trusts such a name reuses a buffer of another size, and ends in an error: a
-    super-resolution model whose output is declared with its input's height and width, or a detector
-    with one name for the numbers of boxes of three outputs.
+    Files get them wrong, and a runtime that trusts one reuses a buffer of another size and ends in
+    an error: a super-resolution model whose output is declared with its input's height and width,
+    or a detector with one name for the numbers of boxes of three outputs. The inputs tell the true
+    ones.
     """
-    supplied = {spec.name for spec in inputs}
-    given = {str(value.name): value for value in model.graph.inputs if value.name in supplied}
-    outputs = {str(value.name): value for value in model.graph.outputs}
-    inside = [value for value in _made(model) if value.name not in outputs]
-    _open(inside, lambda size: _name(size) is not None)  # the inputs tell these sizes, too
-    named = [_name(size) for value in given.values() for size in value.shape or ()]
-    inner = [_name(size) for value in outputs.values() for size in list(value.shape or ())[1:]]
-    shared = Counter([*set(named), *inner]) - Counter({*named, *inner})
-    if shared.keys() <= {None}:
-        return
-    false = _false_names(run, inputs, given, outputs)
-    _open(outputs.values(), lambda size: _name(size) in false)
-
-
-def _false_names(
-    run: _Run,
-    inputs: Sequence[TensorSpec],
-    given: Mapping[str, ir.Value],
-    outputs: Mapping[str, ir.Value],
-) -> set[str]:
-    """The names of sizes that outputs share with inputs or others and do not keep in a run."""
-    for probed in _PROBED_SIZES:
-        batch = synthetic_batch(inputs, samples=2, seed=0, open_size=probed)
-        try:
-            arrays = run(list(outputs), batch)
-        except OverTime:
-            raise
-        except Exception:  # ONNX Runtime's own; the next size may fit
-            continue
-        sizes = dict(_actual_sizes(given, batch))
-        received = _actual_sizes(outputs, dict(zip(outputs, arrays, strict=True)))
-        return {name for name, actual in received if sizes.setdefault(name, actual) != actual}
-    return set()
-
-
-def _actual_sizes(values: Mapping[str, ir.Value], arrays: Batch) -> Iterator[tuple[str, int]]:
-    """The names of sizes that vary, each with the size that an array has there."""
-    for key, value in values.items():
-        for size, actual in zip(value.shape or (), np.shape(arrays[key]), strict=False):
-            name = _name(size)
-            if name is not None:
-                yield name, actual
+    samples = {_name(value.shape[0]) for value in inputs if value.shape}
+    inner = (value for value in _made(model) if not value.is_graph_output())
+    _open(inner, lambda size: _name(size) is not None)
+    _open(model.graph.outputs, lambda size: _name(size) not in samples | {None})
 
 
 def _name(size: object) -> str | None:

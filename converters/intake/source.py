@@ -164,8 +164,8 @@ class Source:
         )
         return cls(origin, inputs, outputs, call, marked, layers, tuple(variables), marked_layers)
 
-    def rewritten(self, rewrite: Rewrite) -> Self:
-        """The same model with a rewrite applied to every trace of it."""
+    def rewritten(self, rewrite: Rewrite, in_order: bool = False) -> Self:
+        """The same model with a rewrite applied to every trace of it; see `inserted`."""
 
         def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
             specs = [
@@ -173,15 +173,16 @@ class Source:
             ]
             traced, names = trace_call(self.call, specs)
             graph = Graph(traced, len(specs))
-            outputs = inserted(graph, [named[spec.name] for spec in specs], rewrite)
+            tensors = [named[spec.name] for spec in specs]
+            outputs = inserted(graph, tensors, rewrite, in_order)
             return dict(zip(names, outputs, strict=True))
 
         changed = self.traced(self.origin, self.inputs, call, self.variables, self.marked_layers)
         return replace(changed, keras_model=self.keras_model)
 
     def filled(self) -> Self:
-        """The same model without operations that neither ONNX nor TFLite has an equal of."""
-        return self.rewritten(fill) if lacks(self.marked, len(self.inputs)) else self
+        """The same model for ONNX: without operations that this has no equal of."""
+        return self.rewritten(fill, True) if lacks(self.marked, len(self.inputs)) else self
 
     @cached_property
     def hints(self) -> Mapping[str, OutputHint]:

@@ -295,16 +295,10 @@ class Reading:
         if labels is None:
             return None
         labels = _each(labels, np.asarray)
-        lengths = {len(array) for array in _values(labels)}
-        if lengths != {rows}:
+        if any(len(array) != rows for array in _values(labels)):
             if self._samples.labels is not None:  # what the user passed, not this batch's part
-                lengths = {len(array) for array in _values(self._samples.labels)}
-                rows += self._count
-            raise InputError(
-                f"data {self._name}: {' and '.join(map(str, lengths))} labels came for {rows} "
-                "samples",
-                "Pass one label for each sample",
-            )
+                _check_label_count(self._samples.labels, self._count + rows, self._name)
+            _check_label_count(labels, rows, self._name)
         return labels
 
     def _check_labelled(self, labels: Labels | None) -> None:
@@ -322,15 +316,7 @@ class Reading:
                 f"data {self._name} is empty: it gave no samples",
                 "Pass at least one; a verdict needs some hundred",
             )
-        given = {len(array) for array in _values(self._samples.labels)} - {
-            self._count + self._left_out
-        }
-        if given:
-            raise InputError(
-                f"{given.pop()} labels were given for {self._count + self._left_out} samples of "
-                f"{self._name}",
-                "Pass one label for each sample, in the same order",
-            )
+        _check_label_count(self._samples.labels, self._count + self._left_out, self._name)
 
 
 def open_data(
@@ -358,7 +344,7 @@ def open_data(
         labels = load_labels(labels)
     if labels is not None:
         labels = _each(labels, np.asarray)
-        _check_label_count(labels, stream)
+        _check_label_count(labels, stream.samples, stream.name)
     return Samples(stream, tuple(inputs), labels, batch_size)
 
 
@@ -399,11 +385,12 @@ def _values(labels: Labels | None) -> list[np.ndarray]:
     return list(labels.values()) if isinstance(labels, Mapping) else [labels]
 
 
-def _check_label_count(labels: Labels, stream: Stream) -> None:
+def _check_label_count(labels: Labels | None, samples: int | None, name: str) -> None:
+    """Raises `InputError` for labels that are not one for each sample; None if it is unknown."""
     for array in _values(labels):
-        if array.ndim == 0 or (stream.samples is not None and len(array) != stream.samples):
+        if array.ndim == 0 or samples not in (None, len(array)):
             given = f"{len(array)} labels were" if array.ndim else "a single value was"
             raise InputError(
-                f"{given} given for {stream.samples or 'the'} samples of {stream.name}",
+                f"{given} given for {samples or 'the'} samples of {name}",
                 "Pass one label for each sample, in the same order",
             )

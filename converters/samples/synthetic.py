@@ -10,7 +10,7 @@ from tfmp.converters.samples.data import Samples
 from tfmp.converters.samples.fit import kind_of
 from tfmp.converters.samples.sources import stream_of
 from tfmp.converters.shared.layout import PLAIN
-from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.shared.tensors import TensorSpec, synthetic_batch
 
 # Sizes chosen where a signature leaves them open.
 _OPEN_IMAGE_SIDE = 64
@@ -23,7 +23,7 @@ def made_up(
     """Samples made up from the signature: they can show that a model is broken, never that it is
     sound.
 
-    Floats are standard normal and uniform in [0, 1) by turns of samples, integers 0 or 1 (inside
+    Floats are standard normal and in [0, 1) by turns of samples, integers 0 or 1 (inside
     any vocabulary), texts "a". Open sizes are 64 for images and 16 elsewhere.
 
     Args:
@@ -40,16 +40,13 @@ def made_up(
 
 
 def _made_up(spec: TensorSpec, seed: int, samples: int) -> np.ndarray:
-    open_size = _OPEN_IMAGE_SIDE if len(spec.shape) == 4 else _OPEN_LENGTH
-    shape = (samples, *(open_size if size is None else size for size in spec.shape[1:]))
-    generator = np.random.default_rng([seed, zlib.crc32(spec.name.encode())])
-    if not spec.shape:  # an input without axes, one for all samples
-        return _made_up(replace(spec, shape=(1,)), seed, 1)[0]
-    kind = kind_of(spec.dtype)
-    if kind == "f":
-        values = generator.standard_normal(shape, dtype=np.float32)
-        values[1::2] = generator.random((samples // 2, *shape[1:]), dtype=np.float32)
-        return values
-    if kind in "iub":
-        return generator.integers(0, 2, shape).astype(spec.dtype)
-    return np.full(shape, "a", dtype=object)
+    size = _OPEN_IMAGE_SIDE if len(spec.shape) == 4 else _OPEN_LENGTH
+    floats = kind_of(spec.dtype) == "f"
+    shape = (None, *spec.shape[1:]) if spec.shape else ()
+    drawn = TensorSpec(spec.name, shape, "float32" if floats else spec.dtype)
+    array = synthetic_batch([drawn], samples, seed + zlib.crc32(spec.name.encode()), size)[
+        spec.name
+    ]
+    if floats and array.ndim:
+        array[1::2] = np.abs(array[1::2]) % 1.0
+    return array

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
@@ -161,13 +161,18 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
+def rewritten(config: Config, part: Callable[[dict[str, Config]], Config]) -> Config:
+    """A text in JSON with each of its dicts replaced, inner ones before those round them."""
+    if isinstance(config, list):
+        return [rewritten(item, part) for item in config]
+    if isinstance(config, dict):
+        return part({key: rewritten(value, part) for key, value in config.items()})
+    return config
+
+
 def uncompiled(config: Config) -> Config:
     """An architecture without losses, metrics and optimizers, which a conversion needs not."""
-    if isinstance(config, list):
-        return [uncompiled(item) for item in config]
-    if isinstance(config, dict):
-        return {key: uncompiled(item) for key, item in config.items() if key != "compile_config"}
-    return config
+    return rewritten(config, lambda part: {k: v for k, v in part.items() if k != "compile_config"})
 
 
 def _in_words_of_keras_2(weights: Any) -> bool:

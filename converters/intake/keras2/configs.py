@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Container
 from typing import Any
 
-from tfmp.converters.intake.keras2.archive import Archive, Config
+from tfmp.converters.intake.keras2.archive import Archive, Config, rewritten
 from tfmp.converters.intake.keras2.keras1 import in_words_of_keras_2
 
 _OTHERS = ("float16", "bfloat16", "mixed_float16", "mixed_bfloat16", "float64")
@@ -32,33 +32,26 @@ def readable(archive: Archive, given: Container[str], changes: Changes) -> Confi
     Raises:
         InputError: a layer of Keras 1 has no counterpart.
     """
-    return _readable(in_words_of_keras_2(archive.config), given, changes)
 
-
-def _readable(config: Config, given: Container[str], changes: Changes) -> Config:
-    if isinstance(config, list):
-        return [_readable(item, given, changes) for item in config]
-    if not isinstance(config, dict):
-        return config
-    if set(config) == {"type", "value"}:  # a NumPy scalar, as Keras up to 2.2 wrote it
-        return config["value"]
-    found = {
-        key: _dtype(value, changes) if key == "dtype" else value for key, value in config.items()
-    }
-    inner = found.get("config")
-    kind = found.get("class_name")
-    if isinstance(kind, str) and isinstance(inner, dict):
-        rule = _LAYERS.get(kind)
-        if rule is not None:
-            found["class_name"], inner = rule(kind, inner, changes)
+    def part(config: dict[str, Any]) -> Config:
+        if set(config) == {"type", "value"}:  # a NumPy scalar, as Keras up to 2.2 wrote it
+            return config["value"]
+        if "dtype" in config:
+            config["dtype"] = _dtype(config["dtype"], changes)
+        kind, inner = config.get("class_name"), config.get("config")
+        if not isinstance(kind, str) or not isinstance(inner, dict):
+            return config
+        if (rule := _LAYERS.get(kind)) is not None:
+            config["class_name"], inner = rule(kind, inner, changes)
         if kind not in given:
             inner = {key: value for key, value in inner.items() if not _TRAINING.search(key)}
-        found["config"] = inner
-        if found["class_name"] != kind and found.get("module"):
-            found |= {"module": "keras.layers", "registered_name": None}
         if inner.get("stateful") is True:
             _note(changes, _STATEFUL, inner.get("name"))
-    return {key: _readable(value, given, changes) for key, value in found.items()}
+        if config["class_name"] != kind and config.get("module"):
+            config |= {"module": "keras.layers", "registered_name": None}
+        return {**config, "config": inner}
+
+    return rewritten(in_words_of_keras_2(archive.config, given), part)
 
 
 def _dtype(value: Config, changes: Changes) -> Config:

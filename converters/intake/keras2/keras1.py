@@ -1,9 +1,9 @@
 """Architectures of Keras 1 in the words of Keras 2."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
-from tfmp.converters.intake.keras2.archive import Config
+from tfmp.converters.intake.keras2.archive import Config, rewritten
 from tfmp.converters.shared.errors import InputError
 
 _Inner = dict[str, Any]
@@ -41,15 +41,6 @@ _DROPPED = (
     "W_constraint W_regularizer U_regularizer b_constraint b_regularizer beta_init cache_enabled "
     "consume_less forget_bias_init gamma_init gamma_regularizer beta_regularizer init inner_init"
 ).split()
-# Layers of Keras 1 besides; a class of somebody else's may use the same words in another sense.
-_LAYERS = (
-    "Activation AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization ConvLSTM2D "
-    "Cropping1D Cropping2D Cropping3D Dense Dropout Embedding GRU GaussianDropout GaussianNoise "
-    "GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling2D GlobalMaxPooling3D "
-    "InputLayer LSTM MaxPooling1D MaxPooling2D MaxPooling3D PReLU SimpleRNN SpatialDropout1D "
-    "SpatialDropout2D SpatialDropout3D UpSampling1D UpSampling2D UpSampling3D ZeroPadding2D "
-    "ZeroPadding3D"
-).split()
 _RECURRENT = ("LSTM", "GRU", "SimpleRNN")
 _KERNEL = ("nb_row", "nb_col"), ("kernel_dim1", "kernel_dim2", "kernel_dim3")
 _ORDERS = {"tf": "channels_last", "th": "channels_first"}
@@ -64,23 +55,27 @@ _MERGES = {
 }
 
 
-def in_words_of_keras_2(config: Config) -> Config:
+def in_words_of_keras_2(config: Config, given: Container[str] = ()) -> Config:
     """The same architecture in the words of Keras 2; one that is in them already stays.
+
+    Args:
+        config: the architecture.
+        given: names of classes that the user brings, which may use these words in another sense.
 
     Raises:
         InputError: a layer has no counterpart in Keras 2.
     """
-    if isinstance(config, list):
-        return [in_words_of_keras_2(item) for item in config]
-    if not isinstance(config, dict):
+
+    def part(config: dict[str, Config]) -> Config:
+        kind, inner = config.get("class_name"), config.get("config")
+        if isinstance(kind, str) and isinstance(inner, dict) and kind not in given:
+            kind, inner = _layer(kind, inner)
+            return {**config, "class_name": kind, "config": inner}
         return config
-    if merged_branches(config):
-        return in_words_of_keras_2(_branches(config["config"]))
-    config = {key: in_words_of_keras_2(value) for key, value in config.items()}
-    kind, inner = config.get("class_name"), config.get("config")
-    if isinstance(kind, str) and isinstance(inner, dict):
-        config["class_name"], config["config"] = _layer(kind, inner)
-    return config
+
+    if isinstance(config, dict) and merged_branches(config):
+        config = _branches(config["config"])
+    return rewritten(config, part)
 
 
 def merged_branches(config: Config) -> bool:
@@ -111,7 +106,7 @@ def _layer(kind: str, inner: _Inner) -> tuple[str, _Inner]:
             "Convert a model of Keras 2 or later",
         )
     words = {*_DROPPED, *_ARGUMENTS, "dim_ordering", "input_dtype"}
-    if kind not in _CLASSES and (kind not in _LAYERS or words.isdisjoint(inner)):
+    if kind not in _CLASSES and words.isdisjoint(inner):
         return kind, inner
     found = {key: value for key, value in inner.items() if key not in _DROPPED}
     if kind in _RECURRENT or kind == "Dense":

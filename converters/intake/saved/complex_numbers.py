@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from tfmp.converters.intake.saved.graph import FLOAT32, Filling, Gap, Graph, Node
-from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.shared.backend import Tensor
 
 Pair: TypeAlias = tuple[Tensor, Tensor]
@@ -25,7 +24,7 @@ def by_parts(node: Node, graph: Graph) -> Filling | None:
         floats = graph.specs[node.inputs[0]].dtype == tf.float32
         return (lambda x: tf.complex(x, tf.zeros_like(x))) if floats else None
     if (rule := _ARITHMETIC.get(node.op)) is not None:
-        return lambda *values: tf.complex(*rule(*map(_parts, values)))
+        return lambda *values: tf.complex(*rule(*map(parts, values)))
     if node.op in _PRODUCTS and len(node.inputs) > 1:
         return _matrix_product(node)
     return _moved(node) if node.op in (*_MOVES, *_PRODUCTS) else None
@@ -50,37 +49,23 @@ def absolute_values(z: Tensor) -> Tensor:
     """The lengths of complex numbers, from their parts."""
     import tensorflow as tf
 
-    return tf.sqrt(tf.square(tf.math.real(z)) + tf.square(tf.math.imag(z)))
+    real, imaginary = parts(z)
+    return tf.sqrt(tf.square(real) + tf.square(imaginary))
 
 
 def _angle(node: Node, graph: Graph) -> Filling:
     """The angles of pairs."""
     import tensorflow as tf
 
-    return lambda z: tf.atan2(tf.math.imag(z), tf.math.real(z))
+    return lambda z: tf.atan2(*parts(z)[::-1])
 
 
-def fold_pairs(graph_def: GraphDef) -> None:
-    """Changes a graph: who reads a part of a pair reads what the pair was made of."""
-    nodes = {node.name: node for node in graph_def.node}
-    for node in graph_def.node:
-        if node.op not in ("Real", "Imag"):
-            continue
-        name, _, index = node.input[0].partition(":")
-        while nodes[name].op in ("Identity", "IdentityN"):
-            name, _, index = nodes[name].input[int(index or 0)].partition(":")
-        if nodes[name].op == "Complex":
-            value = nodes[name].input[node.op == "Imag"]
-            node.op = "Identity"
-            node.input[:] = [value]
-            node.attr.clear()
-            node.attr["T"].type = FLOAT32
-
-
-def _parts(z: Tensor) -> Pair:
+def parts(z: Tensor) -> Pair:
+    """The real and the imaginary parts of complex numbers, which most are made of."""
     import tensorflow as tf
 
-    return tf.math.real(z), tf.math.imag(z)
+    made = z.op.type == "Complex"
+    return (z.op.inputs[0], z.op.inputs[1]) if made else (tf.math.real(z), tf.math.imag(z))
 
 
 def _product(one: Pair, other: Pair) -> Pair:
@@ -121,7 +106,7 @@ def _matrix_product(node: Node) -> Filling:
     signs = [-1.0 if name in node.attributes and node.attributes[name].b else 1.0 for name in _ADJ]
 
     def product(one: Tensor, other: Tensor) -> Tensor:
-        (a, b), (c, d) = _parts(one), _parts(other)
+        (a, b), (c, d) = parts(one), parts(other)
         b, d = b * signs[0], d * signs[1]
         pairs = ((a, c), (b, d), (a, d), (b, c))
         (ac,), (bd,), (ad,), (bc,) = (_on_floats(node, pair) for pair in pairs)
@@ -135,7 +120,7 @@ def _moved(node: Node) -> Filling:
     import tensorflow as tf
 
     def part(values: Sequence[Tensor], index: int) -> list[Tensor]:
-        own = [_parts(value)[index] if value.dtype.is_complex else value for value in values]
+        own = [parts(value)[index] if value.dtype.is_complex else value for value in values]
         return _on_floats(node, own)
 
     def moved(*values: Tensor) -> list[Tensor]:

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from tfmp.converters.intake.saved.branches import CASES, two_by_two
 from tfmp.converters.intake.saved.complex_numbers import PAIRS, by_parts
 from tfmp.converters.intake.saved.elementary import ELEMENTARY
 from tfmp.converters.intake.saved.graph import (
@@ -16,7 +15,10 @@ from tfmp.converters.intake.saved.graph import (
     Graph,
     Node,
 )
+from tfmp.converters.intake.saved.lists import LIST
+from tfmp.converters.intake.saved.onnx_forms import ONNX_FORMS
 from tfmp.converters.intake.saved.pictures import PICTURES
+from tfmp.converters.intake.saved.retracing import CONTROL
 from tfmp.converters.shared.frameworks import TracedFunction
 from tfmp.shared.backend import Tensor
 
@@ -25,28 +27,26 @@ _LEAST = -65504.0
 
 
 def lacks(traced: TracedFunction, inputs: int) -> bool:
-    """Whether a trace has such an operation that can be replaced, in loops and branches, too."""
+    """Whether a trace has loops, branches or lists, or such an operation that can be replaced."""
     main = Graph(traced, inputs)
-    return any(map(fillings, (main, *main.bodies.values())))
+    return any(node.op in (*CONTROL, LIST) for node in main.nodes) or bool(_fillings(main))
 
 
 def fill(graph: Graph, edits: Edits) -> None:
-    """Replaces these operations; this is a `Rewrite`."""
-    edits.fill(graph, fillings)
+    """Replaces the operations that tf2onnx lacks; this is a `Rewrite`."""
+    edits.fill(graph, _fillings)
 
 
-def fillings(graph: Graph) -> Fillings:
-    """These operations, with what takes their place."""
-    return [(node, found) for node in graph.nodes if (found := filling(node, graph, FILLINGS))]
+def _fillings(graph: Graph) -> Fillings:
+    gaps = {**FILLINGS, **ONNX_FORMS}
+    return [(node, found) for node in graph.nodes if (found := filling(node, graph, gaps))]
 
 
 def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | None:
-    """The replacement of a Case, of complex arithmetic, or of an operation among some gaps.
+    """The replacement of complex arithmetic, or of an operation among some gaps.
 
     A gap reads the sizes of its inputs: where a loop leaves their rank open, there is none.
     """
-    if node.op in CASES:
-        return two_by_two(node, graph, fill)
     ranked = all(graph.specs[name].shape.rank is not None for name in node.inputs)
     own = gaps[node.op](node, graph) if ranked and node.op in gaps else None
     return by_parts(node, graph) or own
@@ -92,7 +92,7 @@ def _running_logsumexp(node: Node, graph: Graph) -> Filling | None:
     import tensorflow as tf
 
     def added(one: Tensor, other: Tensor) -> Tensor:
-        return tf.maximum(one, other) + tf.math.log1p(tf.exp(-tf.abs(one - other)))
+        return tf.maximum(one, other) + tf.nn.softplus(-tf.abs(one - other))
 
     if node.attributes["exclusive"].b:  # begins with minus infinity
         return None
@@ -237,6 +237,14 @@ def _cross(node: Node, graph: Graph) -> Filling:
     return lambda a, b: turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
 
 
+def _shapes(node: Node, graph: Graph) -> Filling:
+    """One shape for each input; TensorFlow finds no fixed sizes through all of them at once."""
+    import tensorflow as tf
+
+    dtype = graph.specs[node.outputs[0]].dtype
+    return lambda *tensors: [tf.shape(one, dtype) for one in tensors]
+
+
 FILLINGS: dict[str, Gap] = {
     **ELEMENTARY,
     **PAIRS,
@@ -248,6 +256,7 @@ FILLINGS: dict[str, Gap] = {
     "Dilation2D": _dilation,
     "HistogramFixedWidth": _fixed_histogram,
     "LowerBound": partial(_sorted_search, upper=False),
+    "ShapeN": _shapes,
     "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),
     "UpperBound": partial(_sorted_search, upper=True),
 }

@@ -4,17 +4,21 @@ A rewrite is a function of the graph, not a changed graph: whenever the repaired
 traced, with any batch size, it traces the original again and rewrites the trace.
 """
 
-import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from types import SimpleNamespace
 from typing import TypeAlias
 
 import numpy as np
 
-from tfmp.converters.intake.saved.loops import rename_functions
-from tfmp.converters.shared.frameworks import AttrValue, GraphDef, NodeDef, TracedFunction
+from tfmp.converters.shared.frameworks import (
+    AttrValue,
+    GraphDef,
+    NodeDef,
+    TfFunction,
+    TracedFunction,
+)
 from tfmp.shared.backend import Tensor
 
 FLOAT32 = 1  # types.proto: DT_FLOAT
@@ -53,7 +57,10 @@ class Graph:
         inputs: names of the input tensors, in order.
         outputs: names of the output tensors, in order.
         specs: shape and dtype (`tf.TensorSpec`) by tensor name.
+        function: the function that it is the body of; None for a main graph.
     """
+
+    function: TfFunction = None
 
     def __init__(self, traced: TracedFunction, input_count: int) -> None:
         """Reads a `WrappedFunction`."""
@@ -101,18 +108,25 @@ class Graph:
         from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
 
         with self._graph.as_default():  # it knows the functions that functions call
-            functions = [one.cached_definition for one in self._graph._functions.values()]
-            graphs = list(map(function_def_to_graph, functions))
-        found = {
-            graph.name: Graph(
-                SimpleNamespace(graph=graph, inputs=graph.inputs, outputs=graph.outputs),
-                len(graph.inputs),
-            )
-            for graph in graphs
-        }
-        for body in found.values():  # which calls some of them
-            vars(body)["bodies"] = found
+            functions = list(self._graph._functions.values())
+            graphs = [function_def_to_graph(one.cached_definition) for one in functions]
+        found = {}
+        for function, graph in zip(functions, graphs, strict=True):
+            body = SimpleNamespace(graph=graph, inputs=graph.inputs, outputs=graph.outputs)
+            found[graph.name] = Graph(body, len(graph.inputs))
+            # It may call some of them.
+            vars(found[graph.name]).update(bodies=found, function=function)
         return found
+
+    @cached_property
+    def graph_def(self) -> GraphDef:
+        """The graph as TensorFlow's message."""
+        return self._graph.as_graph_def()
+
+    @property
+    def effects(self) -> list[str]:
+        """The nodes that run for what they change, each with "^" before its name."""
+        return [f"^{one.name}" for one in getattr(self._graph, "control_outputs", ())]
 
     def static(self, tensor: str) -> np.ndarray | None:
         """The value of a small constant tensor; None if it is unknown before a run."""
@@ -132,8 +146,14 @@ class Edits:
         self.graph_def = graph_def
         self._nodes = {node.name: node for node in graph_def.node}
         self._scaled: dict[tuple[str, int], str] = {}
-        self.dropped: set[str] = set()
+        self._finders: list[Callable[[Graph], Fillings]] = []
+        self._count = len(graph_def.node)
         self.outputs: dict[str, str] = {}
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was changed: all changes add operations, or take the place of some."""
+        return bool(self._finders) or len(self.graph_def.node) > self._count
 
     def scaled(self, tensor: str, exponent: int) -> str:
         """The tensor times 2**exponent, which is exact; made once."""
@@ -177,7 +197,7 @@ class Edits:
         node.attr["value"].tensor.CopyFrom(make_tensor_proto(np.asarray(value, np.float32)))
         return f"{name}:0"
 
-    def replace(self, node: Node, function: Callable[..., Tensor], graph: Graph) -> None:
+    def replace(self, node: Node, function: "Filling", graph: Graph) -> None:
         """Computes a node's result by other operations.
 
         Args:
@@ -185,33 +205,7 @@ class Edits:
             function: TensorFlow code that takes the node's inputs and gives its outputs.
             graph: the graph that holds the node.
         """
-        import tensorflow as tf
-
-        specs = [graph.specs[name] for name in node.inputs]
-        traced = tf.function(function, autograph=False).get_concrete_function(*specs)
-        body = traced.graph.as_graph_def()
-        self.graph_def.library.MergeFrom(body.library)
-        placeholders = [tensor.name for tensor in traced.inputs]
-        outer = dict(zip(placeholders, map(_reference, node.inputs), strict=True))
-        scope = f"{node.name}/tfmp"
-
-        def moved(name: str) -> str:
-            control = "^" * name.startswith("^")
-            bare = name.removeprefix("^")
-            whole = bare if ":" in bare else f"{bare}:0"
-            return outer.get(whole, f"{control}{scope}/{bare}")
-
-        for inner in body.node:
-            if f"{inner.name}:0" not in outer:
-                copy = self.graph_def.node.add()
-                copy.CopyFrom(inner)
-                copy.name = f"{scope}/{inner.name}"
-                del copy.input[:]
-                copy.input.extend(map(moved, inner.input))
-                self._nodes[copy.name] = copy
-        results = [moved(tensor.name.removesuffix(":0")) for tensor in traced.outputs]
-        dtypes = [graph.specs[name].dtype.as_datatype_enum for name in node.outputs]
-        self.become(node, *results, dtypes=dtypes)
+        self.fill(graph, lambda one: [(node, function)] if one is graph else [])
 
     def fill(self, graph: Graph, find: "Callable[[Graph], Fillings]") -> None:
         """Replaces operations, those of loops and branches, too.
@@ -220,20 +214,11 @@ class Edits:
             graph: the graph that is changed.
             find: finds the operations of a graph, with what takes their place.
         """
-        import tensorflow as tf
+        self._finders.append(find)
 
-        for node, filling in find(graph):
-            self.replace(node, filling, graph)
-        functions = {one.signature.name: one for one in self.graph_def.library.function}
-        for name, body in graph.bodies.items():
-            if name in functions and find(body):
-                changed = tf.function(partial(_filled, body, find), autograph=False)
-                specs = [body.specs[tensor] for tensor in body.inputs]
-                functions[name].CopyFrom(changed.get_concrete_function(specs).function_def)
-                functions[name].signature.name = name
-        # TensorFlow knows functions by their names: other functions get others.
-        content = self.graph_def.library.SerializeToString(deterministic=True)
-        rename_functions(self.graph_def, f"_{hashlib.sha256(content).hexdigest()[:8]}")
+    def found(self, graph: Graph) -> "Fillings":
+        """The operations of a graph that are replaced, with what takes their place."""
+        return [one for find in self._finders for one in find(graph)]
 
     def become(self, node: Node, *tensors: str, dtypes: Sequence[int] = (FLOAT32,)) -> None:
         """Makes a node a name for tensors of these types: whoever reads it need not change."""
@@ -246,10 +231,6 @@ class Edits:
             own.op = "IdentityN"
             own.attr["T"].list.type.extend(dtypes)
         own.input[:] = map(_reference, tensors)
-
-    def drop(self, *names: str) -> None:
-        """Leaves out nodes that nothing reads any more."""
-        self.dropped.update(names)
 
     def set_input(self, node: str, index: int, tensor: str) -> None:
         """Makes a node read another tensor."""
@@ -284,72 +265,6 @@ def always(filling: Filling) -> Gap:
         return filling
 
     return gap
-
-
-def inserted(graph: Graph, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:
-    """Rewrites a traced graph and puts the result into the graph that is being built."""
-    import tensorflow as tf
-
-    current, traced = tf.compat.v1.get_default_graph(), graph.traced
-    edits = Edits(traced.graph.as_graph_def())
-    rewrite(graph, edits)
-    given = dict(zip(graph.inputs, inputs, strict=True))
-    for outer, inner in traced.graph.captures:
-        given[inner.name] = current.capture(outer)
-    for variable in traced.graph.variables:
-        current.watch_variable(variable)  # a trace otherwise forgets what it read
-    outputs = [edits.outputs.get(name, name) for name in graph.outputs]
-    return imported(edits.graph_def, given, outputs, traced.outputs, edits.dropped)
-
-
-def imported(
-    graph_def: GraphDef,
-    fed: Mapping[str, Tensor],
-    results: Sequence[str],
-    known: Sequence[Tensor],
-    dropped: Collection[str] = (),
-) -> list[Tensor]:
-    """Adds a graph to the one that is being built.
-
-    Args:
-        graph_def: the graph.
-        fed: what takes the place of its tensors, by their names.
-        results: names of tensors.
-        known: tensors with the shapes of the first results, which operations alone may not tell.
-        dropped: names of nodes that are left out.
-
-    Returns:
-        The results.
-    """
-    import tensorflow as tf
-
-    rest = without_nodes(graph_def, {*dropped, *(name.partition(":")[0] for name in fed)})
-    read = {name if ":" in name else f"{name}:0" for node in rest.node for name in node.input}
-    computed = [name for name in results if name not in fed]
-    made = tf.graph_util.import_graph_def(
-        rest,
-        input_map={name: value for name, value in fed.items() if name in read},
-        return_elements=computed,
-        name="",
-    )
-    given = {**fed, **dict(zip(computed, made, strict=True))}
-    found = [given[name] for name in results]
-    for value, shaped in zip(found, known, strict=False):
-        value.set_shape(shaped.shape)
-    return found
-
-
-def without_nodes(graph_def: GraphDef, names: Collection[str]) -> GraphDef:
-    """The graph without these nodes, which would stay in it as inputs that nobody feeds."""
-    result: GraphDef = type(graph_def)()
-    result.library.CopyFrom(graph_def.library)
-    result.versions.CopyFrom(graph_def.versions)
-    result.node.extend(node for node in graph_def.node if node.name not in names)
-    return result
-
-
-def _filled(body: Graph, find: Callable[[Graph], Fillings], values: list[Tensor]) -> list[Tensor]:
-    return inserted(body, values, lambda graph, edits: edits.fill(graph, find))
 
 
 def _label(tensor: str) -> str:

@@ -3,6 +3,7 @@ from .architectures import (
     REBUILT as REBUILT,
     SAVED_MODEL as SAVED_MODEL,
     code_in_architecture as code_in_architecture,
+    parts_of as parts_of,
     unknown_object as unknown_object,
     vocabulary_file as vocabulary_file,
 )

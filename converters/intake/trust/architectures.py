@@ -40,7 +40,16 @@ def code_in_architecture(config: Any, given: Container[str]) -> Refusal | None:
         config: the architecture, as its JSON says it.
         given: names of classes and functions that the user brings.
     """
-    return next(_foreign(config, given), None)
+    named = (part for part in parts_of(config) if isinstance(part, dict) and "class_name" in part)
+    return next((reason for part in named for reason in _reasons(part, given)), None)
+
+
+def parts_of(config: Any) -> Iterator[Any]:
+    """All parts of a text in JSON, whole ones before what is in them."""
+    yield config
+    if isinstance(config, dict | list):
+        for part in config.values() if isinstance(config, dict) else config:
+            yield from parts_of(part)
 
 
 def vocabulary_file(place: str) -> Refusal:
@@ -59,18 +68,6 @@ def unknown_object(place: str) -> Refusal:
         remedy="Name the module that defines it with --custom-objects package.module "
         "(custom_objects={...})",
     )
-
-
-def _foreign(config: Any, given: Container[str]) -> Iterator[Refusal]:
-    if isinstance(config, list):
-        for item in config:
-            yield from _foreign(item, given)
-    if not isinstance(config, dict):
-        return
-    if "class_name" in config:
-        yield from _reasons(config, given)
-    for value in config.values():
-        yield from _foreign(value, given)
 
 
 def _reasons(config: dict[str, Any], given: Container[str]) -> Iterator[Refusal]:

@@ -4,21 +4,22 @@ Where weights are constants of the graph, tf2onnx and grappler take these steps.
 on NumPy arrays, and results are views of them wherever NumPy allows it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
 import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from tfmp.converters.onnx.graph import infer_types, integer, new_constant
+from tfmp.converters.onnx.graph import infer_types, new_constant
 
 
 def fold_weights(model: ir.Model) -> None:
     """Evaluates nodes on constants alone, folds per-channel scales into convolutions, cleans up."""
     constants = _Constants(model.graph)
     for node in list(model.graph):
-        _fold_node(node, constants)
+        _fold_node(node, constants, model.opset_imports[""])
     for node in list(model.graph):
         if node.op_type == "Mul":
             _fold_scale_into_conv(node, constants)
@@ -79,66 +80,28 @@ def _ints(node: ir.Node, name: str) -> list[int] | None:
     return list(node.attributes[name].as_ints()) if name in node.attributes else None
 
 
-def _transpose(node: ir.Node, data: np.ndarray) -> np.ndarray:
-    return np.transpose(data, _ints(node, "perm"))
-
-
-def _reshape(node: ir.Node, data: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    sizes = [data.shape[i] if size == 0 else int(size) for i, size in enumerate(shape)]
-    return data.reshape(sizes)
-
-
-def _unsqueeze(node: ir.Node, data: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    return np.expand_dims(data, tuple(int(axis) for axis in axes))
-
-
-def _squeeze(node: ir.Node, data: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
-    return np.squeeze(data, None if axes is None else tuple(int(axis) for axis in axes))
-
-
-def _shape(node: ir.Node, data: np.ndarray) -> np.ndarray:
-    start, end = integer(node, "start", 0), integer(node, "end", data.ndim)
-    return np.asarray(data.shape[start:end], np.int64)
-
-
-def _gather(node: ir.Node, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    return np.take(data, indices, axis=integer(node, "axis", 0))
-
-
-def _concat(node: ir.Node, *parts: np.ndarray) -> np.ndarray:
-    return np.concatenate(parts, axis=integer(node, "axis", 0))
-
-
-_FOLDERS: dict[str, Callable[..., np.ndarray]] = {
-    "Shape": _shape,  # or the weights that only it reads would stay in the file
-    "Gather": _gather,
-    "Concat": _concat,
-    "Identity": lambda node, data: data,
-    "Transpose": _transpose,
-    "Reshape": _reshape,
-    "Unsqueeze": _unsqueeze,
-    "Squeeze": _squeeze,
-    "Add": lambda node, a, b: a + b,
-    "Sub": lambda node, a, b: a - b,
-    "Mul": lambda node, a, b: a * b,
-    "Neg": lambda node, a: -a,
-}
-
-
+# Shape is among them, or the weights that only it reads would stay in the file.
+_FOLDED = frozenset(
+    "Add Concat Gather Identity Mul Neg Reshape Shape Squeeze Sub Transpose Unsqueeze".split()
+)
 # Folded for the sake of shapes alone: of weights they would make copies.
 _OF_SHAPES = ("Concat", "Gather")
 
 
-def _fold_node(node: ir.Node, constants: _Constants) -> None:
-    folder = _FOLDERS.get(node.op_type)
-    if folder is None or node.domain != "" or node.outputs[0].is_graph_output():
+def _fold_node(node: ir.Node, constants: _Constants, opset: int) -> None:
+    if node.op_type not in _FOLDED or node.domain != "" or node.outputs[0].is_graph_output():
         return
-    arrays = [array for array in map(constants.array, node.inputs) if array is not None]
-    if len(arrays) < len(node.inputs):
+    arrays = {str(value.name): constants.array(value) for value in node.inputs if value is not None}
+    given = {name: array for name, array in arrays.items() if array is not None}
+    if len(given) < len(arrays):
         return
-    if node.op_type in _OF_SHAPES and any(array.dtype.kind == "f" for array in arrays):
+    if node.op_type in _OF_SHAPES and any(array.dtype.kind == "f" for array in given.values()):
         return
-    constants.replace(node.outputs[0], folder(node, *arrays))
+    if node.op_type == "Identity":  # which would be a copy
+        (result,) = given.values()
+    else:
+        (result,) = ReferenceEvaluator(ir.to_proto(node), opsets={"": opset}).run(None, given)
+    constants.replace(node.outputs[0], result)
 
 
 def _single_conv(value: ir.Value | None) -> ir.Node | None:

@@ -9,14 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake import Source, cut_behind, mend_returns, plain_forms
+from tfmp.converters.intake import Source, cut_behind
 from tfmp.converters.onnx.export.layers import layer_of
 from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
-from tfmp.converters.onnx.export.tensor_lists import (
-    turn_backward_stacks,
-    unwrap_single_lists,
-    write_firsts_apart,
-)
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
 from tfmp.converters.shared.tensors import describe, unique_name
@@ -85,11 +80,6 @@ def freeze(source: Source) -> FrozenGraph:
     traced = source.marked
     data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
-    plain_forms(graph_def)
-    unwrap_single_lists(graph_def)
-    write_firsts_apart(graph_def)
-    turn_backward_stacks(graph_def)
-    mend_returns(graph_def)
     captures = {inside.op.name: outside for outside, inside in traced.graph.captures}
     tables = take_tables(graph_def, captures)
     constant = {traced.graph.internal_captures[index].name for index in converted}

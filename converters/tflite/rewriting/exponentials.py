@@ -18,7 +18,6 @@ def tame_exponentials(graph: Graph, edits: Edits) -> None:
     """Rewrites log(sum(exp(x))) as m + log(sum(exp(x - m))), m the largest x; a `Rewrite`."""
     for chain, function in _chains(graph):
         edits.replace(replace(chain[0], inputs=chain[-1].inputs), function, graph)
-        edits.drop(*(node.name for node in chain[1:]))
 
 
 def softplus(x: Tensor) -> Tensor:

@@ -127,8 +127,6 @@ def hold_floors(
                 beside.append(reader)
                 continue
             edits.replace(*moved, graph)
-            if moved[0].name != reader.name:
-                edits.drop(reader.name)
         held = floor.lost if lose else floor.held
         limit = edits.constant(f"{floor.name}/held", held) if beside else ""
         for reader in beside:

@@ -21,9 +21,7 @@ from tfmp.converters.intake import (
     Source,
     absolute_values,
     filling,
-    fold_pairs,
     gives_complex,
-    plain_forms,
     segments,
     widen,
 )
@@ -51,7 +49,7 @@ def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
         for node, _ in _fillings(one)
     }
     masks, wide = mask_constants(graph), _computes_in_float64(graph)
-    if _has_lists(graph) and plain_forms(source.graph.graph.as_graph_def()):
+    if _has_lists(graph):
         replaced.add("lists")
     if not replaced and not masks and not wide:
         return source, ()
@@ -75,8 +73,9 @@ def _computes_in_float64(graph: Graph) -> bool:
 
 
 def _has_lists(graph: Graph) -> bool:
-    """Whether it is worth a look for lists filled without a loop."""
-    return any(node.op == "TensorListStack" for node in graph.nodes)
+    """Whether a list is filled without a loop."""
+    stacks = (node for node in graph.nodes if node.op == "TensorListStack")
+    return any(graph.makers[node.inputs[0]].op == "TensorListSetItem" for node in stacks)
 
 
 def _say(graph: Graph, edits: Edits) -> None:
@@ -84,9 +83,6 @@ def _say(graph: Graph, edits: Edits) -> None:
     if _computes_in_float64(graph):
         widen(edits.graph_def.node, (_FLOAT64,), np.float32)
     finite_masks(graph, edits)
-    if _has_lists(graph):
-        plain_forms(edits.graph_def)
-    fold_pairs(edits.graph_def)
 
 
 def _fillings(graph: Graph) -> Fillings:

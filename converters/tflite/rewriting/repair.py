@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from tfmp.converters.intake import Graph, Node, Rewrite, Source
+from tfmp.converters.intake import Edits, Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
@@ -229,17 +229,13 @@ def _tried(
     source: Source, rewrite: Rewrite, batches: Batches, tolerance: float = _FP32_TOLERANCE
 ) -> tuple[Source | None, Magnitudes]:
     """The rewritten source and its magnitudes; None where nothing, or too much, has changed."""
-    changed = source.rewritten(rewrite)
-    if _operations(changed) == _operations(source):
-        return None, {}
-    if not _same(source, changed, batches(), tolerance):
+    graph = Graph(source.graph, len(source.inputs))
+    edits = Edits(graph.graph_def)
+    rewrite(graph, edits)
+    changed = source.rewritten(rewrite) if edits.changed else source
+    if changed is source or not _same(source, changed, batches(), tolerance):
         return None, {}
     return changed, measure(changed, batches())
-
-
-def _operations(source: Source) -> int:
-    """Rewrites only add operations: constants and products."""
-    return sum(node.op in ("Const", "Mul") for node in Graph(source.graph, 0).nodes)
 
 
 def _same(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfmp.converters.intake import Filling, Gap, Graph, Node
+from tfmp.converters.intake import Filling, Gap, Graph, Node, parts
 from tfmp.shared.backend import Tensor
 
 Pair = tuple[Tensor, Tensor]
@@ -44,7 +44,7 @@ def fourier(node: Node, graph: Graph) -> Filling | None:
     back = node.op.startswith("I")
 
     def transformed(z: Tensor) -> Tensor:
-        pair = tf.math.real(z), tf.math.imag(z)
+        pair = parts(z)
         for axis in range(1, axes + 1):
             pair = _along(pair, shape[-axis], axis, back)
         return tf.complex(*pair)
@@ -72,7 +72,7 @@ def inverse_real_fourier(node: Node, graph: Graph) -> Filling | None:
         weights[-1] = 1.0
 
     def transformed(z: Tensor, _: Tensor) -> Tensor:
-        pair = tf.math.real(z), tf.math.imag(z)
+        pair = parts(z)
         for axis, size in enumerate(reversed(others), start=2):
             pair = _along(pair, size, axis, back=True)
         real, imaginary = (part[..., :used] for part in pair)

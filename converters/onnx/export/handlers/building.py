@@ -64,10 +64,6 @@ class Builder:
         """Inserts axes of size 1."""
         return self._builder.make_unsqueeze({"data": value, "axes": list(axes)})
 
-    def squeeze(self, value: str, *axes: int) -> str:
-        """Removes axes of size 1."""
-        return self._builder.make_squeeze({"data": value, "axes": list(axes)})
-
     def sum(self, value: str, axis: int) -> str:
         """A sum over one axis, which goes away."""
         return self._builder.make_reduce_sum({"data": value, "axes": [axis], "keepdims": 0})

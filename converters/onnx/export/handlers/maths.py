@@ -14,37 +14,6 @@ def erfc(b: Builder, node: Node) -> None:
     b.finish("Sub", b.const(1.0), b.op("Erf", node.input[0]))
 
 
-@handler("Log1p", opset=9)
-def log1p(b: Builder, node: Node) -> None:
-    """log1p(x) = log(u) * x / (u - 1) with u = fl(1 + x), or x where u is 1.
-
-    Accurate where log(1 + x) loses every digit of a small x (Goldberg 1991, theorem 4).
-    """
-    x = node.input[0]
-    one = b.const(1.0)
-    u = b.op("Add", x, one)
-    exact = b.op("Or", b.op("Equal", u, one), b.op("IsInf", u))
-    difference = b.op("Where", exact, one, b.op("Sub", u, one))
-    corrected = b.op("Div", b.op("Mul", b.op("Log", u), x), difference)
-    infinite = b.op("Where", b.op("IsInf", u), u, x)
-    b.finish("Where", exact, infinite, corrected)
-
-
-@handler("Expm1", opset=9)
-def expm1(b: Builder, node: Node) -> None:
-    """expm1(x) = 2 sinh(x / 2) exp(x / 2); for large |x| the same as exp(x) - 1.
-
-    sinh keeps the digits of a small x, where exp(x) - 1 cancels.
-    """
-    x = node.input[0]
-    plain = b.op("Sub", b.op("Exp", x), b.const(1.0))
-    half = b.op("Mul", x, b.const(0.5))
-    product = b.op("Mul", b.op("Sinh", half), b.op("Exp", half))
-    careful = b.op("Mul", product, b.const(2.0))
-    small = b.op("Less", b.op("Abs", x), b.const(1.0))
-    b.finish("Where", small, careful, plain)
-
-
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
 

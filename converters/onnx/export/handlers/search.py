@@ -1,21 +1,27 @@
-"""Bins, tables, scattering, and the sign bit that TensorFlow's argmax looks at."""
+"""Tables, choices, and scattering."""
 
 import numpy as np
 from onnx import TensorProto
 from tf2onnx.graph import Graph, Node
 from tf2onnx.handler import tf_op
-from tf2onnx.onnx_opset.tensor import OneHot as TensorOneHot, ScatterND
+from tf2onnx.onnx_opset.controlflow import Select as TensorSelect
+from tf2onnx.onnx_opset.tensor import ScatterND
 
 from tfmp.converters.onnx.export.handlers.building import NUMPY, Builder, handler, shape_of
 
 
-@handler("Bucketize", opset=16)
-def bucketize(b: Builder, node: Node) -> None:
-    """The number of boundaries at or below each value."""
-    boundaries = b.const(list(node.get_attr("boundaries").floats), "float32")
-    values = b.unsqueeze(b.cast(node.input[0], TensorProto.FLOAT), -1)
-    beyond = b.cast(b.op("GreaterOrEqual", values, boundaries), TensorProto.INT32)
-    b.finish("Identity", b.sum(beyond, -1))
+@tf_op(["Select", "SelectV2"])
+class Select(TensorSelect):
+    """A choice as Where; tf2onnx adds products with zeros and ones, and 0 * infinity is not 0.
+
+    The side that a model does not select is often the one that it guards against: a division by
+    zero.
+    """
+
+    @classmethod
+    def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
+        node.set_attr("handles_nan", 1)
+        super().version_9(ctx, node, **kwargs)
 
 
 @handler("LookupTableFindV2", opset=13)
@@ -45,62 +51,6 @@ def in_top_k(b: Builder, node: Node) -> None:
     own = b.op("GatherElements", scores, b.unsqueeze(targets, -1), axis=-1)
     better = b.sum(b.cast(b.op("Greater", scores, own), TensorProto.INT32), -1)
     b.finish("Less", better, b.cast(k, TensorProto.INT32))
-
-
-_SIGN_MASK = np.iinfo(np.int32).min
-
-
-@handler("Bitcast", opset=9)
-def sign_bit(b: Builder, node: Node) -> None:
-    """The bits of a float as an integer, where only its sign bit is read.
-
-    Keras takes argmax, argmin and signbit through it, to tell -0 from 0. ONNX has no such op below
-    opset 26; 1 / x is negative for just the negative values and -0.
-    """
-    x = node.input[0]
-    readers = b.graph.find_output_consumers(node.output[0])
-    masked = all(
-        reader.type == "BitwiseAnd"
-        and any(value.is_const() and _is_mask(value) for value in reader.inputs)
-        for reader in readers
-    )
-    if b.graph.get_dtype(x) != TensorProto.FLOAT or not masked:
-        raise ValueError("bits of a float have an ONNX form only where its sign is read")
-    # 1 / -inf is -0, which is not below zero: infinities are looked at as they are.
-    negative = b.op("Less", x, b.const(0.0))
-    negative_zero = b.op("Less", b.op("Reciprocal", x), b.const(0.0))
-    sign = b.cast(b.op("Or", negative, negative_zero), TensorProto.INT32)
-    b.finish("Mul", sign, b.const(_SIGN_MASK, np.int32))
-
-
-def _is_mask(value: Node) -> bool:
-    return value.get_tensor_value(as_list=False).reshape(-1).tolist() == [_SIGN_MASK]
-
-
-@tf_op("OneHot")
-class OneHot(TensorOneHot):
-    """Nothing is hot where the index is negative; ONNX counts such an index from the end.
-
-    tf2onnx has integer and boolean rows for indices of one axis only.
-    """
-
-    @classmethod
-    def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
-        dtype = ctx.get_dtype(node.output[0])
-        b = Builder(ctx, node)
-        depth = b.cast(node.input[1], TensorProto.INT64)
-        indices = _none_negative(b, node.input[0], depth)
-        if dtype == TensorProto.FLOAT:
-            ctx.replace_input(node, node.input[0], indices, 0)
-            super().version_13(ctx, node, **kwargs)
-            return
-        off, on = (
-            b.unsqueeze(b.cast(value, TensorProto.FLOAT), 0)
-            for value in (node.input[3], node.input[2])
-        )
-        values = b.op("Concat", off, on, axis=0)
-        rows = b.op("OneHot", indices, depth, values, axis=node.get_attr("axis").i)
-        b.finish("Cast", rows, to=dtype)
 
 
 def _none_negative(b: Builder, indices: str, depth: str) -> str:

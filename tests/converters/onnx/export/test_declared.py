@@ -31,14 +31,13 @@ def product(path: Path, inner: int, outer: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("inner", [5, 7])
-def test_a_false_inner_size_is_taken_back(inner: int, tmp_path: Path):
-    written = convert(product(tmp_path / "m.onnx", inner, 5), output=tmp_path / "out.onnx")
+def test_a_false_inner_size_is_taken_back(tmp_path: Path):
+    written = convert(product(tmp_path / "m.onnx", 7, 5), output=tmp_path / "out.onnx")
     (output,) = open_source(written.path).outputs
     assert output.shape == (2, 5)
 
 
 def test_a_false_size_of_an_output_is_named(tmp_path: Path):
     path = product(tmp_path / "m.onnx", 5, 3)
-    with pytest.raises(ConversionError, match=r"output 'y' with shape \[2, 3\].*give \[2, 5\]"):
+    with pytest.raises(ConversionError, match=r"other shapes than it declares.*\(5\) vs \(3\)"):
         convert(path, output=tmp_path / "out.onnx")

@@ -1,0 +1,181 @@
+"""Operations that tf2onnx lacks or converts wrongly, and TFLite has or refuses."""
+
+import numpy as np
+
+from tfmp.converters.intake.saved.graph import Filling, Gap, Graph, Node, always
+from tfmp.shared.backend import Tensor
+
+_SIGN = np.int32(-(2**31))
+
+
+def _log1p(x: Tensor) -> Tensor:
+    """log(u) * x / (u - 1) with u = fl(1 + x), or x where u is 1.
+
+    Accurate where log(1 + x) loses every digit of a small x (Goldberg 1991, theorem 4).
+    """
+    import tensorflow as tf
+
+    u = 1.0 + x
+    infinite = tf.math.is_inf(u)
+    exact = tf.equal(u, 1.0) | infinite
+    corrected = tf.math.log(u) * x / tf.where(exact, tf.ones_like(u), u - 1.0)
+    return tf.where(exact, tf.where(infinite, u, x), corrected)
+
+
+def _expm1(x: Tensor) -> Tensor:
+    """2 sinh(x / 2) exp(x / 2), which keeps the digits of a small x, where exp(x) - 1 cancels."""
+    import tensorflow as tf
+
+    careful = 2.0 * tf.sinh(0.5 * x) * tf.exp(0.5 * x)
+    return tf.where(tf.abs(x) < 1.0, careful, tf.exp(x) - 1.0)
+
+
+def _bucketize(node: Node, graph: Graph) -> Filling:
+    """The number of boundaries at or below each value."""
+    import tensorflow as tf
+
+    limits = np.array(node.attributes["boundaries"].list.f, np.float32)
+
+    def counted(x: Tensor) -> Tensor:
+        return tf.reduce_sum(tf.cast(tf.cast(x, tf.float32)[..., None] >= limits, tf.int32), -1)
+
+    return counted
+
+
+def _one_hot(node: Node, graph: Graph) -> Filling:
+    """Nothing is hot where the index is negative; ONNX counts such an index from the end.
+
+    tf2onnx has integer and boolean rows for indices of one axis only.
+    """
+    import tensorflow as tf
+
+    dtype, axis = graph.specs[node.outputs[0]].dtype, node.attributes["axis"].i
+
+    def rows(indices: Tensor, depth: Tensor, on: Tensor, off: Tensor) -> Tensor:
+        indices = tf.cast(indices, tf.int64)
+        placed = tf.where(indices < 0, tf.cast(depth, tf.int64), indices)
+        values = (tf.cast(value, tf.float32) for value in (on, off))
+        return tf.cast(tf.one_hot(placed, depth, *values, axis, tf.float32), dtype)
+
+    return rows
+
+
+def _sign_bit(node: Node, graph: Graph) -> Filling | None:
+    """The bits of a float as an integer, where only its sign bit is read.
+
+    Keras takes argmax, argmin and signbit through it, to tell -0 from 0. ONNX has no such op below
+    opset 26; 1 / x is negative for just the negative values and -0.
+    """
+    import tensorflow as tf
+
+    readers = graph.readers(node.outputs[0])
+    masks = [[graph.static(name) for name in reader.inputs] for reader in readers]
+    masked = all(any(one is not None and (one == _SIGN).all() for one in some) for some in masks)
+    masked &= all(reader.op == "BitwiseAnd" for reader in readers)
+    if not masked or graph.specs[node.inputs[0]].dtype != tf.float32:
+        return None
+    # 1 / -inf is -0, which is not below zero: infinities are looked at as they are.
+    return lambda x: tf.where((x < 0.0) | (tf.math.reciprocal(x) < 0.0), _SIGN, np.int32(0))
+
+
+def _broadcast_shape(node: Node, graph: Graph) -> Filling:
+    import tensorflow as tf
+
+    dtype = graph.specs[node.outputs[0]].dtype
+    return lambda *shapes: tf.shape(tf.logical_or(*(tf.fill(x, False) for x in shapes)), dtype)
+
+
+def _update_slice(node: Node, graph: Graph) -> Filling | None:
+    """Writes a block into a tensor; like XLA, moves a block that would stick out back inside."""
+    import tensorflow as tf
+
+    block = graph.specs[node.inputs[1]].shape
+    if not block.is_fully_defined():
+        return None
+    offsets = np.moveaxis(np.indices(block), 0, -1).astype(np.int32)
+
+    def written(x: Tensor, update: Tensor, start: Tensor) -> Tensor:
+        room = tf.shape(x) - block
+        inside = tf.maximum(tf.minimum(tf.cast(start, tf.int32), room), 0)
+        return tf.tensor_scatter_nd_update(x, offsets + inside, update)
+
+    return written
+
+
+def _roll(node: Node, graph: Graph) -> Filling | None:
+    """The end of each axis comes before its start; tf2onnx takes no list of one axis."""
+    import tensorflow as tf
+
+    axes = graph.static(node.inputs[2])
+    if axes is None:
+        return None
+
+    def rolled(x: Tensor, shifts: Tensor, _: Tensor) -> Tensor:
+        shifts = tf.reshape(tf.cast(shifts, tf.int32), (-1,))
+        for index, axis in enumerate(axes.reshape(-1)):
+            size = tf.shape(x)[int(axis)]
+            places = tf.math.floormod(tf.range(size) - shifts[index], size)
+            x = tf.gather(x, places, axis=int(axis))
+        return x
+
+    return rolled
+
+
+def _reverse_sequence(node: Node, graph: Graph) -> Filling:
+    """A row of none stays as it is, like a row of one: ONNX Runtime leaves the former unwritten."""
+    import tensorflow as tf
+
+    axes = (node.attributes[name].i for name in ("seq_dim", "batch_dim"))
+    along, across = axes
+    return lambda x, count: tf.reverse_sequence(x, tf.maximum(count, 1), along, across)
+
+
+def _crops(node: Node, graph: Graph) -> Filling | None:
+    """Boxes cut out of images, each resized by two matrix products."""
+    import tensorflow as tf
+
+    size, shape = graph.static(node.inputs[3]), graph.specs[node.inputs[0]].shape
+    if size is None or None in shape[1:3]:
+        return None
+    nearest = node.attributes["method"].s == b"nearest"
+    outside = node.attributes["extrapolation_value"].f
+
+    def taken(boxes: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+        """Shares of an image's rows or columns in those of a crop, and which lie in the image."""
+        extent, count = shape[1 + axis], int(size[axis])
+        first, last = (boxes[:, place : place + 1] for place in (axis, axis + 2))
+        # The only pixel is the middle one.
+        steps = np.arange(count) / (count - 1) if count > 1 else np.array([0.5])
+        place = (first + (last - first) * steps) * (extent - 1)
+        within = (place >= 0.0) & (place <= extent - 1.0)
+        if nearest:  # halves away from zero, as C rounds
+            place = tf.floor(place + 0.5)
+        shares = tf.maximum(1.0 - tf.abs(place[..., None] - np.arange(float(extent))), 0.0)
+        return tf.cast(shares, tf.float32), within
+
+    def cut(images: Tensor, boxes: Tensor, which: Tensor, _: Tensor) -> Tensor:
+        # FP16 would hold places in a large image to half a pixel.
+        (rows, above), (columns, beside) = (
+            taken(tf.cast(boxes, tf.float64), axis) for axis in (0, 1)
+        )
+        image = tf.gather(tf.cast(images, tf.float32), which)
+        found = tf.einsum("nyh,nhwc->nywc", rows, image)
+        found = tf.einsum("nxw,nywc->nyxc", columns, found)
+        inside = above[:, :, None, None] & beside[:, None, :, None]
+        return tf.where(inside, found, outside)
+
+    return cut
+
+
+ONNX_FORMS: dict[str, Gap] = {
+    "Bitcast": _sign_bit,
+    "BroadcastArgs": _broadcast_shape,
+    "Bucketize": _bucketize,
+    "CropAndResize": _crops,
+    "Expm1": always(_expm1),
+    "Log1p": always(_log1p),
+    "OneHot": _one_hot,
+    "ReverseSequence": _reverse_sequence,
+    "Roll": _roll,
+    "XlaDynamicUpdateSlice": _update_slice,
+}
