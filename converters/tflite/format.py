@@ -133,9 +133,7 @@ class TFLiteFormat(Format):
                 if options.host_output_scaling and samples is not None:
                     progress("measuring offsets and scales of outputs")
                     model, scaling = leave_scaling(model, samples.batches)
-                model, found = _looked_at(
-                    model, options, samples, budget.rel_l2 or math.inf, progress
-                )
+                model, found = _looked_at(model, options, samples, progress)
 
         def export(sources: "Source | Mapping[str, Source]") -> "TFLiteFile":
             return export_tflite(
