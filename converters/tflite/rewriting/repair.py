@@ -5,9 +5,9 @@ must become smaller. In FP32 the rewritten model gives the same results as befor
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -97,7 +97,66 @@ class Repaired:
     mendable: bool = False
 
 
-_Step = Callable[[Source, Magnitudes, Batches], tuple[Source, list[Change]]]
+@dataclass(frozen=True)
+class _Model:
+    """A model and the values of its tensors on the samples, once they are asked for."""
+
+    source: Source
+    batches: Batches
+    repaired: bool
+
+    @cached_property
+    def graph(self) -> Graph:
+        return Graph(self.source.graph, len(self.source.inputs))
+
+    @cached_property
+    def converted(self) -> Graph:
+        """The graph as it will be converted; a repair looks at what comes before."""
+        return self.graph if self.repaired else Graph(self._measured.graph, len(self.source.inputs))
+
+    @cached_property
+    def seen(self) -> Magnitudes:
+        return measure(self._measured, self.batches())
+
+    @cached_property
+    def _measured(self) -> Source:
+        return self.source if self.repaired else without_gaps(self.source)[0]
+
+    @cached_property
+    def ends(self) -> dict[str, str]:
+        """Inputs and outputs in words, by their tensors."""
+        return {
+            name: f"{kind} {spec.name}"
+            for kind, names, specs in (
+                ("output", self.converted.outputs, self.source.outputs),
+                ("input", self.converted.inputs, self.source.inputs),
+            )
+            for name, spec in zip(names, specs, strict=True)
+        }
+
+    @cached_property
+    def peaks(self) -> dict[str, Overflow]:
+        """The largest value of each layer, input and output, whether FP16 holds it or not."""
+        worst: dict[str, Overflow] = {}
+        for node in _computed(self.converted):
+            peak = worst_of(node, self.seen)
+            ends = (self.ends[name] for name in node.outputs if name in self.ends)
+            where = next(ends, _layer(node.name))
+            if where not in worst or peak > worst[where].peak:
+                worst[where] = Overflow(where, node.op, peak)
+        return worst
+
+    def rewritten(self, rewrite: Rewrite, tolerance: float) -> "_Model | None":
+        """The rewritten model, if no output differs by more than a share of its largest value."""
+        changed = replace(self, source=self.source.rewritten(rewrite))
+        # Rewrites only add operations: constants and products.
+        counts = [
+            sum(node.op in ("Const", "Mul") for node in one.graph.nodes) for one in (self, changed)
+        ]
+        return changed if counts[0] != counts[1] and _same(self, changed, tolerance) else None
+
+
+_Step = Callable[[_Model], tuple[_Model, list[Change]]]
 
 
 def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Repaired:
@@ -114,43 +173,30 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
         A model with the same float32 outputs: to the accuracy of FP16 where a limit, an angle or an
         origin was changed, else to that of float32.
     """
-
-    def measured(source: Source) -> Magnitudes:
-        """Of the model as it will be converted; a repair looks at what comes before."""
-        return measure(source if overflow else without_gaps(source)[0], batches())
-
-    seen, changes = measured(source), list[Change]()
+    model, changes = _Model(source, batches, overflow), list[Change]()
     for step in (_limits, *(_STEPS if overflow else ())):
-        changed, made = step(source, seen, batches)
+        model, made = step(model)
         changes += made
-        if changed is not source:
-            source, seen = changed, measured(changed)
-    graph = Graph(source.graph, len(source.inputs))
-    lost = (
-        *_lost_limits(source, seen, batches),
-        *_lost_angles(graph, seen),
-        *_lost_values(source, seen),
+    lost = *_lost_limits(model), *_lost_angles(model), *_lost_values(model)
+    left = sorted(
+        (one for one in model.peaks.values() if one.peak >= _END), key=lambda one: -one.peak
     )
-    mendable = any(one.fits for one in angles(graph, seen)) or any(origins(graph, seen))
-    looked_at = source if overflow else without_gaps(source)[0]
-    left = _overflows(looked_at, seen)
-    return Repaired(source, tuple(changes), left, tuple(dict.fromkeys(lost)), mendable)
+    mendable = any(one.fits for one in angles(model.graph, model.seen)) or any(
+        origins(model.graph, model.seen)
+    )
+    return Repaired(model.source, tuple(changes), tuple(left), tuple(dict.fromkeys(lost)), mendable)
 
 
-def _limits(source: Source, seen: Magnitudes, batches: Batches) -> tuple[Source, list[Change]]:
+def _limits(model: _Model) -> tuple[_Model, list[Change]]:
     """Limits that FP16 lacks become ones that it holds."""
-    found = {one.name: one for one in floors(Graph(source.graph, len(source.inputs)), seen)}
-
-    def with_limits(names: Iterable[str]) -> Source | None:
-        return _limited(source, seen, names, batches)
-
+    found = {one.name: one for one in floors(model.graph, model.seen)}
     moved = list(found)
-    changed = with_limits(moved) if moved else None
+    changed = _limited(model, moved) if moved else None
     if moved and changed is None:
-        moved = [name for name in found if with_limits([name])]
-        changed = with_limits(moved)
+        moved = [name for name in found if _limited(model, [name])]
+        changed = _limited(model, moved)
     if changed is None:
-        return source, []
+        return model, []
     changes = [
         Change(_layer(name), one.what, one.value, one.value if one.moved else one.held)
         for name, one in found.items()
@@ -159,39 +205,36 @@ def _limits(source: Source, seen: Magnitudes, batches: Batches) -> tuple[Source,
     return changed, list(dict.fromkeys(changes))
 
 
-def _limited(
-    source: Source, seen: Magnitudes, names: Iterable[str], batches: Batches, lose: bool = False
-) -> Source | None:
-    """A model with other limits that differs from the source by less than FP16's rounding."""
-    rewrite = partial(hold_floors, seen=seen, names=frozenset(names), lose=lose)
-    changed = source.rewritten(rewrite)
-    return changed if _same(source, changed, batches(), _FP16_TOLERANCE) else None
+def _limited(model: _Model, names: Collection[str], lose: bool = False) -> _Model | None:
+    rewrite = partial(hold_floors, seen=model.seen, names=names, lose=lose)
+    return model.rewritten(rewrite, _FP16_TOLERANCE)
 
 
-def _turns(source: Source, seen: Magnitudes, batches: Batches) -> tuple[Source, list[Change]]:
+def _turns(model: _Model) -> tuple[_Model, list[Change]]:
     """Whole turns are taken out of large angles."""
     found = {
-        Change(_layer(one.node.name), _TURNS, seen[one.node.outputs[0]].peak, math.pi)
-        for one in angles(Graph(source.graph, len(source.inputs)), seen)
+        Change(
+            _layer(one.node.name),
+            "whole turns taken out of an angle",
+            model.seen[one.node.outputs[0]].peak,
+            math.pi,
+        )
+        for one in angles(model.graph, model.seen)
         if one.fits
     }
     changes = sorted(found, key=lambda change: -change.before)
     if not changes:
-        return source, []
-    changed = source.rewritten(partial(reduce_angles, seen=seen))
+        return model, []
     tolerance = _FP16_TOLERANCE + changes[0].before * _FP32_ANGLE
-    return (changed, changes) if _same(source, changed, batches(), tolerance) else (source, [])
+    changed = model.rewritten(partial(reduce_angles, seen=model.seen), tolerance)
+    return (changed, changes) if changed else (model, [])
 
 
-_TURNS = "whole turns taken out of an angle"
-
-
-def _around(source: Source, seen: Magnitudes, batches: Batches) -> tuple[Source, list[Change]]:
+def _around(model: _Model) -> tuple[_Model, list[Change]]:
     """Tensors get another origin, one after the other, where the outputs stay as they are."""
-    changes, tried = list[Change](), set[tuple[str, object]]()
-    words = _places(source, Graph(source.graph, len(source.inputs)))
+    changes, tried, words = list[Change](), set[tuple[str, object]](), dict(model.ends)
     while len(tried) < _MOST_ORIGINS:
-        graph = Graph(source.graph, len(source.inputs))
+        graph, seen = model.graph, model.seen
         candidate = next((one for one in origins(graph, seen) if one not in tried), None)
         if candidate is None:
             break
@@ -199,31 +242,30 @@ def _around(source: Source, seen: Magnitudes, batches: Batches) -> tuple[Source,
         name, origin = candidate
         differences = [(large, seen[node.outputs[0]]) for node, large in cancelling(graph, seen)]
         lost = max([large / (one.width or one.peak) for large, one in differences], default=0.0)
-        changed = source.rewritten(partial(move_origin, name=name, origin=origin))
-        if _same(source, changed, batches(), _FP16_TOLERANCE + lost * _FP32_SUMS):
-            before, seen = seen[name].peak, measure(changed, batches())
-            source, moved = changed, moved_name(name)
+        rewrite = partial(move_origin, name=name, origin=origin)
+        if changed := model.rewritten(rewrite, _FP16_TOLERANCE + lost * _FP32_SUMS):
+            model, moved = changed, moved_name(name)
             words[moved] = words.get(name, _layer(name))
-            changes.append(Change(words[moved], _ORIGIN, before, seen[moved].peak))
-    return source, changes
-
-
-_ORIGIN = "offset that cancels taken out"
+            after = changed.seen[moved].peak
+            what = "offset that cancels taken out"
+            changes.append(Change(words[moved], what, seen[name].peak, after))
+    return model, changes
 
 
 def _scaled(
-    source: Source,
-    seen: Magnitudes,
-    batches: Batches,
-    what: str,
-    rewrite: Callable[[Magnitudes], Rewrite],
-) -> tuple[Source, list[Change]]:
+    model: _Model, what: str, rewrite: Callable[[Magnitudes], Rewrite]
+) -> tuple[_Model, list[Change]]:
     """Values that FP16 cannot hold become smaller, in a model that gives the same in float32."""
-    changed = source.rewritten(rewrite(seen))
-    if _operations(changed) == _operations(source) or not _same(source, changed, batches()):
-        return source, []
-    before, after = _peaks(source, seen), _peaks(changed, measure(changed, batches()))
-    return changed, _changes(what, before, after)
+    changed = model.rewritten(rewrite(model.seen), _FP32_TOLERANCE)
+    if changed is None:
+        return model, []
+    pairs = [(one, changed.peaks.get(where)) for where, one in model.peaks.items()]
+    changes = [
+        Change(one.layer, what, one.peak, after.peak if after else 0.0)
+        for one, after in pairs
+        if one.peak >= _END and (after is None or after.peak < one.peak)
+    ]
+    return changed, sorted(changes, key=lambda change: -change.before)
 
 
 _STEPS: tuple[_Step, ...] = (
@@ -232,17 +274,15 @@ _STEPS: tuple[_Step, ...] = (
     partial(_scaled, what="mask kept finite", rewrite=lambda seen: finite_masks),
     partial(_scaled, what="largest exponent taken out", rewrite=lambda seen: tame_exponentials),
     partial(
-        _scaled,
-        what="scaled by powers of two",
-        rewrite=lambda seen: partial(rescale, seen=seen),
+        _scaled, what="scaled by powers of two", rewrite=lambda seen: partial(rescale, seen=seen)
     ),
 )
 
 
-def _lost_limits(source: Source, seen: Magnitudes, batches: Batches) -> Iterator[str]:
+def _lost_limits(model: _Model) -> Iterator[str]:
     """Layers with limits that FP16 lacks and the samples reach, in words."""
-    for one in floors(Graph(source.graph, len(source.inputs)), seen):
-        if _limited(source, seen, [one.name], batches, lose=True) is None:
+    for one in floors(model.graph, model.seen):
+        if _limited(model, [one.name], lose=True) is None:
             yield (
                 f"{_layer(one.name)}: FP16 makes {one.value:.3g} {one.lost:g}, and the samples "
                 "reach it. Write a limit from 6.1e-05 to 32768 in that layer, or scale its values "
@@ -250,9 +290,9 @@ def _lost_limits(source: Source, seen: Magnitudes, batches: Batches) -> Iterator
             )
 
 
-def _lost_angles(graph: Graph, seen: Magnitudes) -> Iterator[str]:
+def _lost_angles(model: _Model) -> Iterator[str]:
     """Layers with sines of positions that FP16 has rounded before, in words."""
-    for angle in angles(graph, seen):
+    for angle in angles(model.graph, model.seen):
         if not angle.fits:
             yield (
                 f"{_layer(angle.node.name)}: FP16 rounds the position, up to "
@@ -261,89 +301,39 @@ def _lost_angles(graph: Graph, seen: Magnitudes) -> Iterator[str]:
             )
 
 
-def _lost_values(source: Source, seen: Magnitudes) -> Iterator[str]:
+def _lost_values(model: _Model) -> Iterator[str]:
     """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
-    graph = Graph(source.graph, len(source.inputs))
-    for name, spec in zip(graph.inputs, source.inputs, strict=True):
-        one = seen.get(name)
+    for name in model.converted.inputs:
+        one = model.seen.get(name)
         if one is not None and one.vanished > _VANISHING * one.nonzero:
             yield (
-                f"input {spec.name}: FP16 makes zero of small numbers, such as {one.smallest:.3g}. "
-                "Scale them before the model"
+                f"{model.ends[name]}: FP16 makes zero of small numbers, such as "
+                f"{one.smallest:.3g}. Scale them before the model"
             )
-    for node, large in cancelling(graph, seen):
+    for node, large in cancelling(model.graph, model.seen):
         yield (
             f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "
-            f"{seen[node.outputs[0]].peak:.3g}, and FP16 rounds them before. Subtract before "
+            f"{model.seen[node.outputs[0]].peak:.3g}, and FP16 rounds them before. Subtract before "
             "squares and sums are taken"
         )
 
 
-def _operations(source: Source) -> int:
-    """Rewrites only add operations: constants and products."""
-    return sum(node.op in ("Const", "Mul") for node in Graph(source.graph, 0).nodes)
-
-
-def _same(
-    source: Source, changed: Source, batches: Iterable[Batch], tolerance: float = _FP32_TOLERANCE
-) -> bool:
+def _same(one: _Model, changed: _Model, tolerance: float) -> bool:
     # `Source.forward` runs a trace with other names, which a rewrite by name does not reach.
-    names = [Graph(one.graph, len(one.inputs)).outputs for one in (source, changed)]
-    runs = [fetching(one, [*own]) for one, own in zip((source, changed), names, strict=True)]
-    for batch in batches:
+    runs = [fetching(each.source, [*each.graph.outputs]) for each in (one, changed)]
+    for batch in one.batches():
         answers = [run(batch) for run in runs]
-        for before, after in zip(*names, strict=True):
+        for before, after in zip(one.graph.outputs, changed.graph.outputs, strict=True):
             expected, received = answers[0][before], answers[1][after]
-            if not np.issubdtype(expected.dtype, np.floating):
+            if expected.dtype.kind != "f":
                 if not np.array_equal(expected, received):
                     return False
                 continue
-            finite = expected[np.isfinite(expected)]
-            scale = float(np.abs(finite).max()) if finite.size else 1.0
-            if not np.allclose(received, expected, rtol=0, atol=tolerance * scale, equal_nan=True):
+            finite = np.abs(expected[np.isfinite(expected)])
+            most = tolerance * (float(finite.max()) if finite.size else 1.0)
+            if not np.allclose(received, expected, rtol=0, atol=most, equal_nan=True):
                 return False
     return True
-
-
-def _changes(
-    what: str, before: Mapping[str, Overflow], after: Mapping[str, Overflow]
-) -> list[Change]:
-    """The layers in which something became smaller that was too large, the worst first."""
-    pairs = ((one, after[where].peak if where in after else 0.0) for where, one in before.items())
-    fitted = [(one, left) for one, left in pairs if one.peak >= _END and left < one.peak]
-    ordered = sorted(fitted, key=lambda pair: -pair[0].peak)
-    return [Change(one.layer, what, one.peak, left) for one, left in ordered]
-
-
-def _overflows(source: Source, seen: Magnitudes) -> tuple[Overflow, ...]:
-    """One for each layer, input and output that has a value FP16 does not hold."""
-    found = (one for one in _peaks(source, seen).values() if one.peak >= _END)
-    return tuple(sorted(found, key=lambda one: -one.peak))
-
-
-def _peaks(source: Source, seen: Magnitudes) -> dict[str, Overflow]:
-    """The largest value of each layer, input and output, whether FP16 holds it or not."""
-    graph = Graph(source.graph, len(source.inputs))
-    ends = _places(source, graph)
-    worst: dict[str, Overflow] = {}
-    for node in _computed(graph):
-        peak = worst_of(node, seen)
-        where = next((ends[name] for name in node.outputs if name in ends), _layer(node.name))
-        if where not in worst or peak > worst[where].peak:
-            worst[where] = Overflow(where, node.op, peak)
-    return worst
-
-
-def _places(source: Source, graph: Graph) -> dict[str, str]:
-    """Inputs and outputs in words, by their tensors."""
-    return {
-        name: f"{kind} {spec.name}"
-        for kind, names, specs in (
-            ("output", graph.outputs, source.outputs),
-            ("input", graph.inputs, source.inputs),
-        )
-        for name, spec in zip(names, specs, strict=True)
-    }
 
 
 def _computed(graph: Graph) -> Iterator[Node]:
