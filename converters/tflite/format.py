@@ -52,8 +52,8 @@ _NOTHING_TO_SCALE = (
 )
 _KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
 _ROUNDED_INPUT = (
-    "FP16 holds {}: subtract its mean, or scale it, before the model; or convert to ONNX, where it "
-    "stays FP32 up to the first product"
+    "FP16 rounds {} (relative L2): subtract its mean, or scale it, before the model; or convert to "
+    "ONNX, where it stays FP32 up to the first product"
 )
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
 _UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that FP16 harms"
@@ -282,7 +282,10 @@ def _traceable(source: "AnySource") -> "Source":
 
 
 def _looked_at(
-    source: "Source", options: TFLiteOptions, samples: "Samples | None", progress: Progress
+    source: "Source",
+    options: TFLiteOptions,
+    samples: "Samples | None",
+    progress: Progress,
 ) -> "tuple[Source, FileNotes]":
     """The model with what FP16 loses rewritten, and its values that overflow on the samples."""
     from tfmp.converters.report import FileNotes
@@ -317,8 +320,9 @@ def _remedy(
     """
     from tfmp.converters.tflite.rewriting import leave_scaling, repair_model, rounded_input
 
-    if rounded := rounded_input(found.source, batches()):
-        return _ROUNDED_INPUT.format(rounded), None
+    first = next(iter(batches()))
+    if not found.left and (rounded := rounded_input(found.source, first)):
+        return ". ".join([_ROUNDED_INPUT.format(rounded), *found.lost[:_MOST_LOST]]), None
     flags, ways = [], []
     if not options.host_output_scaling:
         progress("trying whether the host can scale outputs")
@@ -327,7 +331,7 @@ def _remedy(
             flags.append("--host-output-scaling")
             ways.append(_SCALING.format(", ".join(map(repr, scaling))))
             found = replace(found, source=scaled)
-    if (found.left or found.angles) and not options.repair:
+    if (found.left or found.mendable) and not options.repair:
         progress("trying whether a repair helps")
         found = repair_model(found.source, batches)
         if found.changes:

@@ -25,11 +25,13 @@ _STEP = 2.0**-5
 # From here on FP16 does not hold all whole numbers.
 _WHOLE = 2048
 
-_PRODUCTS = frozenset(("Mul", "RealDiv", "MatMul"))
+_PRODUCTS = frozenset(("Mul", "RealDiv", "MatMul", "BatchMatMulV2"))
+# So many products with these steps are added exactly.
+_ROWS = 4
 _TURNS = frozenset(("Sin", "Cos"))
 _PASSES = frozenset(
     "Identity Reshape Transpose ExpandDims Squeeze BroadcastTo Tile StridedSlice ConcatV2 Pack Add "
-    "AddV2 Sub".split()
+    "AddV2 BiasAdd Sub".split()
 )
 
 
@@ -41,6 +43,7 @@ class Angle:
         node: the product.
         position: the tensor that is multiplied, before any constant.
         frequencies: the product of the constants, which it is multiplied by.
+        matrix: whether they are the matrix of a product of rows and columns.
         integers: the integers that the position is cast from, if it is.
         seen: magnitude of the position.
     """
@@ -48,13 +51,18 @@ class Angle:
     node: Node
     position: str
     frequencies: np.ndarray
+    matrix: bool
     integers: str | None
     seen: Magnitude
 
     @property
     def fits(self) -> bool:
         """Whether FP16 holds the position; if not, its sine is lost before the product."""
-        return self.seen.whole and (self.integers is not None or self.seen.peak <= _WHOLE)
+        if self.matrix and len(self.frequencies) > _ROWS:
+            return False
+        if self.integers is not None:
+            return self.seen.step == 1
+        return self.seen.step > 0 and self.seen.peak / self.seen.step <= _WHOLE
 
 
 def angles(graph: Graph, seen: Magnitudes) -> Iterator[Angle]:
@@ -76,7 +84,8 @@ def angles(graph: Graph, seen: Magnitudes) -> Iterator[Angle]:
         if position in seen:
             cast = maker.op == "Cast" and graph.specs[maker.inputs[0]].dtype.is_integer
             integers = maker.inputs[0] if cast else None
-            yield Angle(node, position, frequencies, integers, seen[position])
+            matrix = "MatMul" in node.op and len(frequencies) > 1
+            yield Angle(node, position, frequencies, matrix, integers, seen[position])
 
 
 def reduce_angles(graph: Graph, edits: Edits, seen: Magnitudes) -> None:
@@ -101,15 +110,23 @@ def _factors(node: Node, graph: Graph, seen: Magnitudes) -> tuple[str, np.ndarra
     if node.op == "RealDiv":
         with np.errstate(divide="ignore"):
             constant = 1 / constant
-    if node.op == "MatMul" and (constant.shape[0] != 1 or node.attributes["transpose_b"].b):
-        return None
+    if "MatMul" in node.op:
+        turned = node.attributes["transpose_b"].b or node.attributes["adj_y"].b
+        if constant.ndim != 2 or turned:
+            return None
     return node.inputs[known.index(False)], constant
 
 
 def _reduced(angle: Angle) -> Callable[[Tensor], Tensor]:
     import tensorflow as tf
 
-    count = max(2, math.ceil(math.log(max(2 * angle.seen.peak, 2), _BASE)))
+    step = angle.seen.step
+    frequencies = angle.frequencies * step
+    count = max(2, math.ceil(math.log(max(2 * angle.seen.peak / step, 2), _BASE)))
+
+    def times(digits: Tensor, rates: np.ndarray) -> Tensor:
+        given = rates.astype(np.float32)
+        return tf.matmul(digits, given) if angle.matrix else digits * given
 
     def reduced(position: Tensor) -> Tensor:
         whole = position.dtype.is_integer
@@ -117,8 +134,9 @@ def _reduced(angle: Angle) -> Callable[[Tensor], Tensor]:
         if whole:
             position = tf.cast(position, tf.int32)
         elif angle.integers is None:  # others than those seen may have fractions
+            position = position * (1 / step) if step < 1 else position
             below = tf.floor(position)
-            turns = (position - below) * (angle.frequencies / (2 * math.pi)).astype(np.float32)
+            turns = times(position - below, frequencies / (2 * math.pi))
             position = below
         for place in range(count):
             digit = position
@@ -126,11 +144,11 @@ def _reduced(angle: Angle) -> Callable[[Tensor], Tensor]:
                 above = position // _BASE if whole else tf.floor(position * (1 / _BASE))
                 digit, position = position - above * _BASE, above
             digit = tf.cast(digit, tf.float32)
-            rates = angle.frequencies * _BASE**place / (2 * math.pi)
+            rates = frequencies * _BASE**place / (2 * math.pi)
             rates -= np.round(rates)
             exact = np.round(rates / _STEP) * _STEP
-            product = digit * exact.astype(np.float32)
-            turns += product - tf.floor(product) + digit * (rates - exact).astype(np.float32)
+            product = times(digit, exact)
+            turns += product - tf.floor(product) + times(digit, rates - exact)
         return 2 * math.pi * (turns - tf.floor(turns + 0.5))
 
     return reduced

@@ -4,6 +4,7 @@ Each replacement is exact, or as accurate as float32; on a GPU it runs where the
 The export refuses any other operation that TFLite lacks, and names its layer.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -258,6 +259,40 @@ def _dilated(node: Node, graph: Graph) -> tuple[Node, Filling] | None:
     return replace(node, inputs=(spread.inputs[0], convolution.inputs[1])), convolved
 
 
+def _scaled_sum(node: Node, graph: Graph) -> tuple[Node, Filling] | None:
+    """A product or quotient of a sum and a number, by a mean in place of the sum.
+
+    XNNPACK makes one operation of the two (`optimize_common_subgraphs_scaled_sum_to_mean`), which
+    gives 0 where it computes in FP16.
+    """
+    import tensorflow as tf
+
+    sums = [graph.makers[name].op == "Sum" and name in graph.floats for name in node.inputs]
+    if sum(sums) != 1 or graph.specs[node.inputs[sums.index(False)]].shape.num_elements() != 1:
+        return None
+    total, factor = (graph.makers[node.inputs[sums.index(one)]] for one in (True, False))
+    axes, shape = graph.static(total.inputs[1]), graph.specs[total.inputs[0]].shape
+    over = [] if axes is None else np.reshape(axes, -1).tolist()
+    sizes = [shape[axis] for axis in over] if shape.rank else []
+    if not sizes or None in sizes or not graph.constants.issuperset(factor.outputs):
+        return None
+    known = graph.static(factor.outputs[0])
+    count, keep = math.prod(sizes), total.attributes["keep_dims"].b
+    power = -1 if node.op == "RealDiv" else 1
+    whole = count * (1.0 if known is None or not known.item() else abs(known.item()) ** power)
+    # Two factors where FP16 cannot hold their product; what is between lies between the ends.
+    part = 1.0 if 2.0**-14 <= whole <= 2.0**15 else 2.0 ** (math.frexp(whole)[1] // 2)
+
+    def scaled(x: Tensor, number: Tensor) -> Tensor:
+        mean = tf.reduce_mean(x, over, keep)
+        mean, rest = mean if part == 1 else mean * part, tf.fill(tf.shape(number), count / part)
+        if node.op == "Mul":
+            return mean * (rest * number)
+        return mean * (rest / number) if sums[0] else (number / rest) / mean
+
+    return replace(node, inputs=(total.inputs[0], *factor.outputs)), scaled
+
+
 def _made_by(graph: Graph, tensor: str, op: str) -> Node | None:
     maker = graph.makers[tensor]
     return maker if maker.op == op else None
@@ -360,4 +395,4 @@ GAPS: dict[str, Gap] = {
     "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))
     "StridedSlice": _new_axes,
 }
-CHAINS: dict[str, Chain] = {"BatchToSpaceND": _dilated}
+CHAINS: dict[str, Chain] = {"BatchToSpaceND": _dilated, "Mul": _scaled_sum, "RealDiv": _scaled_sum}

@@ -16,6 +16,9 @@ _ROWS = 4
 # Elements of a constant that is kept.
 _SMALL = 4096
 
+_VANISHES = FLOAT16.smallest_subnormal / 2
+_FINEST = 2.0**-12
+
 SUMS = ("Mean", "Sum")
 
 
@@ -24,7 +27,8 @@ class Magnitude:
     """The values that were seen of one tensor.
 
     Attributes:
-        peak: largest finite magnitude.
+        low: smallest finite value.
+        high: largest finite value.
         smallest: smallest magnitude other than zero.
         size: number of values in one run.
         nonfinite: number of values that are infinite or not a number in float32 already.
@@ -32,32 +36,54 @@ class Magnitude:
         vanished: number of these that FP16 makes zero.
         hidden: largest value that any order of adding can reach, if the tensor is the input of a
             sum or mean.
-        whole: whether all values are whole numbers.
+        step: largest power of two up to 1 of which all values are multiples; 0 where it is below
+            2**-12.
         value: the value itself, of a small tensor that depends on no input.
     """
 
-    peak: float = 0.0
+    low: float = np.inf
+    high: float = -np.inf
     smallest: float = np.inf
     size: int = 0
     nonfinite: int = 0
     nonzero: int = 0
     vanished: int = 0
     hidden: float = 0.0
-    whole: bool = True
+    step: float = 1.0
     value: np.ndarray | None = None
 
     def see(self, values: np.ndarray) -> None:
         """Widens the range by the values of one run."""
-        sizes = np.abs(values[np.isfinite(values)])
-        nonzero = sizes[sizes > 0]
+        finite = values[np.isfinite(values)]
+        nonzero = np.abs(finite[finite != 0])
         self.size = max(self.size, values.size)
-        self.nonfinite += values.size - sizes.size
+        self.nonfinite += values.size - finite.size
         self.nonzero += nonzero.size
-        self.vanished += int(np.count_nonzero(nonzero <= FLOAT16.smallest_subnormal / 2))
-        self.whole = self.whole and bool((sizes == np.floor(sizes)).all())
+        if finite.size:
+            self.low, self.high = min(self.low, finite.min()), max(self.high, finite.max())
         if nonzero.size:
-            self.peak = max(self.peak, float(nonzero.max()))
             self.smallest = min(self.smallest, float(nonzero.min()))
+        if self.smallest <= _VANISHES:
+            self.vanished += int(np.count_nonzero(nonzero <= _VANISHES))
+        if self.step and (finite % _FINEST).any():
+            self.step = 0.0
+        while self.step and (finite % self.step).any():
+            self.step /= 2
+
+    @property
+    def peak(self) -> float:
+        """Largest finite magnitude; 0 where none was seen."""
+        return float(max(-self.low, self.high, 0.0))
+
+    @property
+    def width(self) -> float:
+        """Half of the range; 0 where all values are alike."""
+        return max(float(self.high - self.low) / 2, 0.0)
+
+    @property
+    def offset(self) -> float:
+        """Distance of the middle of the range from zero, in half-widths of the range."""
+        return float(abs(self.high + self.low)) / 2 / self.width if self.width else 0.0
 
 
 Magnitudes = dict[str, Magnitude]

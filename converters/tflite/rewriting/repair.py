@@ -1,13 +1,13 @@
-"""Rewrites a model whose FP16 arithmetic overflows, and measures it again.
+"""Rewrites a model whose FP16 arithmetic overflows or rounds too much, and measures it again.
 
 A TFLite file for GPUs cannot mix precisions, so islands of FP32 do not help: the numbers themselves
 must become smaller. In FP32 the rewritten model gives the same results as before.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 from tfmp.converters.tflite.rewriting.masks import finite_masks
+from tfmp.converters.tflite.rewriting.origins import cancelling, move_origin, moved_name, origins
 from tfmp.converters.tflite.rewriting.ranges import Magnitudes, fetching, measure, worst_of
 from tfmp.converters.tflite.rewriting.rescale import rescale
 from tfmp.shared.numerics import FLOAT16
@@ -27,13 +28,14 @@ _END = FLOAT16.overflow_threshold
 # A 16th of FP16's rounding: float32 in another order differs by a few units of 2**-24, a hundred
 # times as much where the host adds an output's offset.
 _FP32_TOLERANCE = 2.0**-15
-# Of an input's values.
-_VANISHING = 0.01
-# FP16 rounds numbers by up to 2**-11: the difference of numbers so many times as large, by 3 %.
-_CANCELS = 64
-_TURNS = "whole turns taken out of an angle"
 # The rounding of a number in FP16.
 _FP16_TOLERANCE = 2.0**-11
+# The reference rounds, too: an angle once or twice, the sums whose difference is taken more often.
+_FP32_ANGLE, _FP32_SUMS = 2.0**-22, 2.0**-20
+# Of an input's values.
+_VANISHING = 0.01
+# Origins that are tried, each with all samples.
+_MOST_ORIGINS = 8
 
 Batches = Callable[[], Iterable[Batch]]
 
@@ -85,14 +87,76 @@ class Repaired:
         changes: the changes, layer by layer.
         left: layers that still overflow, the worst first.
         lost: what FP16 loses and no rewrite keeps, with the way out, in words.
-        angles: changes that a repair of overflow would make to sines of large angles.
+        mendable: whether a repair of overflow has angles or offsets to work on.
     """
 
     source: Source
     changes: tuple[Change, ...]
     left: tuple[Overflow, ...]
     lost: tuple[str, ...] = ()
-    angles: tuple[Change, ...] = ()
+    mendable: bool = False
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A model and the values of its tensors on the samples, once they are asked for."""
+
+    source: Source
+    batches: Batches
+    repaired: bool
+
+    @cached_property
+    def graph(self) -> Graph:
+        return Graph(self.source.graph, len(self.source.inputs))
+
+    @cached_property
+    def converted(self) -> Graph:
+        """The graph as it will be converted; a repair looks at what comes before."""
+        return self.graph if self.repaired else Graph(self._measured.graph, len(self.source.inputs))
+
+    @cached_property
+    def seen(self) -> Magnitudes:
+        return measure(self._measured, self.batches())
+
+    @cached_property
+    def _measured(self) -> Source:
+        return self.source if self.repaired else without_gaps(self.source)[0]
+
+    @cached_property
+    def ends(self) -> dict[str, str]:
+        """Inputs and outputs in words, by their tensors."""
+        return {
+            name: f"{kind} {spec.name}"
+            for kind, names, specs in (
+                ("output", self.converted.outputs, self.source.outputs),
+                ("input", self.converted.inputs, self.source.inputs),
+            )
+            for name, spec in zip(names, specs, strict=True)
+        }
+
+    @cached_property
+    def peaks(self) -> dict[str, Overflow]:
+        """The largest value of each layer, input and output, whether FP16 holds it or not."""
+        worst: dict[str, Overflow] = {}
+        for node in _computed(self.converted):
+            peak = worst_of(node, self.seen)
+            ends = (self.ends[name] for name in node.outputs if name in self.ends)
+            where = next(ends, _layer(node.name))
+            if where not in worst or peak > worst[where].peak:
+                worst[where] = Overflow(where, node.op, peak)
+        return worst
+
+    def rewritten(self, rewrite: Rewrite, tolerance: float) -> "_Model | None":
+        """The rewritten model, if no output differs by more than a share of its largest value."""
+        edits = Edits(self.graph.graph_def)
+        rewrite(self.graph, edits)
+        if not edits.changed:
+            return None
+        changed = replace(self, source=self.source.rewritten(rewrite))
+        return changed if _same(self, changed, tolerance) else None
+
+
+_Step = Callable[[_Model], tuple[_Model, list[Change]]]
 
 
 def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Repaired:
@@ -100,199 +164,176 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
 
     Args:
         source: the model.
-        batches: function that gives the samples each time it is called; they are read up to five
-            times.
-        overflow: rewrite layers that overflow, too, and not only the limits that FP16 lacks.
+        batches: function that gives the samples each time it is called; they are read for each
+            rewrite that is tried.
+        overflow: rewrite layers that overflow or round too much, too, and not only the limits that
+            FP16 lacks.
 
     Returns:
-        A model with the same float32 outputs: to the accuracy of FP16 where a limit was changed,
-        else to that of float32.
+        A model with the same float32 outputs: to the accuracy of FP16 where a limit, an angle or an
+        origin was changed, else to that of float32.
     """
-
-    def converted(source: Source) -> Source:
-        """The model as it will be converted; a repair looks at what comes before."""
-        return source if overflow else without_gaps(source)[0]
-
-    seen = measure(converted(source), batches())
-    source, changes, lost = _held(source, seen, batches)
-    if changes:
-        seen = measure(converted(source), batches())
-    if overflow and (turned := _turned(source, seen)):
-        # The reference rounds its angles, too, to 24 bits.
-        tolerance = _FP16_TOLERANCE + turned[0].before * 2.0**-22
-        reduced = partial(reduce_angles, seen=seen)
-        changed, after = _tried(source, reduced, batches, tolerance)
-        if changed is not None:
-            changes += turned
-            source, seen = changed, after
-    for what, rewrite in (
-        ("mask kept finite", lambda seen: finite_masks),
-        ("largest exponent taken out", lambda seen: tame_exponentials),
-        ("scaled by powers of two", lambda seen: partial(rescale, seen=seen)),
-    ):
-        if not overflow:
-            break
-        changed, after = _tried(source, rewrite(seen), batches)
-        if changed is not None:
-            changes += _changes(what, _peaks(source, seen), _peaks(changed, after))
-            source, seen = changed, after
-    return Repaired(
-        source,
-        tuple(changes),
-        _overflows(converted(source), seen),
-        (*lost, *_lost_angles(source, seen), *_lost_values(source, seen)),
-        tuple(_turned(source, seen)),
+    model, changes = _Model(source, batches, overflow), list[Change]()
+    for step in (_limits, *(_STEPS if overflow else ())):
+        model, made = step(model)
+        changes += made
+    lost = *_lost_limits(model), *_lost_angles(model), *_lost_values(model)
+    left = sorted(
+        (one for one in model.peaks.values() if one.peak >= _END), key=lambda one: -one.peak
     )
-
-
-def _turned(source: Source, seen: Magnitudes) -> list[Change]:
-    """The changes that taking whole turns out of large angles makes, the largest first."""
-    graph = Graph(source.graph, len(source.inputs))
-    found = (
-        Change(_layer(angle.node.name), _TURNS, seen[angle.node.outputs[0]].peak, math.pi)
-        for angle in angles(graph, seen)
-        if angle.fits
+    mendable = any(one.fits for one in angles(model.graph, model.seen)) or any(
+        origins(model.graph, model.seen)
     )
-    return sorted(set(found), key=lambda change: -change.before)
+    return Repaired(model.source, tuple(changes), tuple(left), tuple(dict.fromkeys(lost)), mendable)
 
 
-def _lost_angles(source: Source, seen: Magnitudes) -> dict[str, None]:
-    """Layers with sines of positions that FP16 has rounded before, in words."""
-    return {
-        f"{_layer(angle.node.name)}: FP16 rounds the position, up to {angle.seen.peak:.3g}, before "
-        "its sine is taken. Give the model the sines, or keep it in float32": None
-        for angle in angles(Graph(source.graph, len(source.inputs)), seen)
-        if not angle.fits
-    }
-
-
-def _lost_values(source: Source, seen: Magnitudes) -> dict[str, None]:
-    """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
-    graph = Graph(source.graph, len(source.inputs))
-    told: dict[str, None] = {}
-    for name, spec in zip(graph.inputs, source.inputs, strict=True):
-        one = seen.get(name)
-        if one is not None and one.vanished > _VANISHING * one.nonzero:
-            told[
-                f"input {spec.name}: FP16 makes zero of small numbers, such as {one.smallest:.3g}. "
-                "Scale them before the model"
-            ] = None
-    for node in graph.nodes:
-        if node.op == "Sub" and seen.keys() >= {*node.inputs, *node.outputs}:
-            large = min(seen[name].peak for name in node.inputs)
-            left = seen[node.outputs[0]].peak
-            if 0 < left < large / _CANCELS:
-                told[
-                    f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "
-                    f"{left:.3g}, and FP16 rounds them before. Subtract before squares and sums "
-                    "are taken"
-                ] = None
-    return told
-
-
-def _held(
-    source: Source, seen: Magnitudes, batches: Batches
-) -> tuple[Source, list[Change], tuple[str, ...]]:
-    """The model with limits that FP16 holds, and the layers of those that cannot be moved."""
-    found = {floor.name: floor for floor in floors(Graph(source.graph, len(source.inputs)), seen)}
-    if not found:
-        return source, [], ()
-
-    def with_limits(names: Iterable[str], lose: bool = False) -> Source | None:
-        """A model that differs from the source by less than FP16's rounding."""
-        rewrite = partial(hold_floors, seen=seen, names=frozenset(names), lose=lose)
-        changed = source.rewritten(rewrite)
-        return changed if _same(source, changed, batches(), _FP16_TOLERANCE) else None
-
+def _limits(model: _Model) -> tuple[_Model, list[Change]]:
+    """Limits that FP16 lacks become ones that it holds."""
+    found = {one.name: one for one in floors(model.graph, model.seen)}
     moved = list(found)
-    if (changed := with_limits(moved)) is None:
-        moved = [name for name in found if with_limits([name])]
-        changed = with_limits(moved)
+    changed = _limited(model, moved) if moved else None
+    if moved and changed is None:
+        moved = [name for name in found if _limited(model, [name])]
+        changed = _limited(model, moved)
     if changed is None:
-        moved, changed = [], source
-    lost = [name for name in found if name not in moved and with_limits([name], True) is None]
-    limits = {name: found[name] for name in moved}
+        return model, []
     changes = [
         Change(_layer(name), one.what, one.value, one.value if one.moved else one.held)
-        for name, one in limits.items()
+        for name, one in found.items()
+        if name in moved
     ]
-    told = [
-        f"{_layer(name)}: FP16 makes {found[name].value:.3g} "
-        f"{found[name].lost:g}, and the samples reach it. Write a limit from 6.1e-05 to 32768 in "
-        "that layer, or scale its values before"
-        for name in lost
+    return changed, list(dict.fromkeys(changes))
+
+
+def _limited(model: _Model, names: Collection[str], lose: bool = False) -> _Model | None:
+    rewrite = partial(hold_floors, seen=model.seen, names=names, lose=lose)
+    return model.rewritten(rewrite, _FP16_TOLERANCE)
+
+
+def _turns(model: _Model) -> tuple[_Model, list[Change]]:
+    """Whole turns are taken out of large angles."""
+    found = {
+        Change(
+            _layer(one.node.name),
+            "whole turns taken out of an angle",
+            model.seen[one.node.outputs[0]].peak,
+            math.pi,
+        )
+        for one in angles(model.graph, model.seen)
+        if one.fits
+    }
+    changes = sorted(found, key=lambda change: -change.before)
+    if not changes:
+        return model, []
+    tolerance = _FP16_TOLERANCE + changes[0].before * _FP32_ANGLE
+    changed = model.rewritten(partial(reduce_angles, seen=model.seen), tolerance)
+    return (changed, changes) if changed else (model, [])
+
+
+def _around(model: _Model) -> tuple[_Model, list[Change]]:
+    """Tensors get another origin, one after the other, where the outputs stay as they are."""
+    changes, tried, words = list[Change](), set[tuple[str, object]](), dict(model.ends)
+    while len(tried) < _MOST_ORIGINS:
+        graph, seen = model.graph, model.seen
+        candidate = next((one for one in origins(graph, seen) if one not in tried), None)
+        if candidate is None:
+            break
+        tried.add(candidate)
+        name, origin = candidate
+        differences = [(large, seen[node.outputs[0]]) for node, large in cancelling(graph, seen)]
+        lost = max([large / (one.width or one.peak) for large, one in differences], default=0.0)
+        rewrite = partial(move_origin, name=name, origin=origin)
+        if changed := model.rewritten(rewrite, _FP16_TOLERANCE + lost * _FP32_SUMS):
+            model, moved = changed, moved_name(name)
+            words[moved] = words.get(name, _layer(name))
+            after = changed.seen[moved].peak
+            what = "offset that cancels taken out"
+            changes.append(Change(words[moved], what, seen[name].peak, after))
+    return model, changes
+
+
+def _scaled(
+    model: _Model, what: str, rewrite: Callable[[Magnitudes], Rewrite]
+) -> tuple[_Model, list[Change]]:
+    """Values that FP16 cannot hold become smaller, in a model that gives the same in float32."""
+    changed = model.rewritten(rewrite(model.seen), _FP32_TOLERANCE)
+    if changed is None:
+        return model, []
+    pairs = [(one, changed.peaks.get(where)) for where, one in model.peaks.items()]
+    changes = [
+        Change(one.layer, what, one.peak, after.peak if after else 0.0)
+        for one, after in pairs
+        if one.peak >= _END and (after is None or after.peak < one.peak)
     ]
-    return changed, list(dict.fromkeys(changes)), tuple(dict.fromkeys(told))
+    return changed, sorted(changes, key=lambda change: -change.before)
 
 
-def _tried(
-    source: Source, rewrite: Rewrite, batches: Batches, tolerance: float = _FP32_TOLERANCE
-) -> tuple[Source | None, Magnitudes]:
-    """The rewritten source and its magnitudes; None where nothing, or too much, has changed."""
-    graph = Graph(source.graph, len(source.inputs))
-    edits = Edits(graph.graph_def)
-    rewrite(graph, edits)
-    changed = source.rewritten(rewrite) if edits.changed else source
-    if changed is source or not _same(source, changed, batches(), tolerance):
-        return None, {}
-    return changed, measure(changed, batches())
+_STEPS: tuple[_Step, ...] = (
+    _turns,
+    _around,
+    partial(_scaled, what="mask kept finite", rewrite=lambda seen: finite_masks),
+    partial(_scaled, what="largest exponent taken out", rewrite=lambda seen: tame_exponentials),
+    partial(
+        _scaled, what="scaled by powers of two", rewrite=lambda seen: partial(rescale, seen=seen)
+    ),
+)
 
 
-def _same(
-    source: Source, changed: Source, batches: Iterable[Batch], tolerance: float = _FP32_TOLERANCE
-) -> bool:
+def _lost_limits(model: _Model) -> Iterator[str]:
+    """Layers with limits that FP16 lacks and the samples reach, in words."""
+    for one in floors(model.graph, model.seen):
+        if _limited(model, [one.name], lose=True) is None:
+            yield (
+                f"{_layer(one.name)}: FP16 makes {one.value:.3g} {one.lost:g}, and the samples "
+                "reach it. Write a limit from 6.1e-05 to 32768 in that layer, or scale its values "
+                "before"
+            )
+
+
+def _lost_angles(model: _Model) -> Iterator[str]:
+    """Layers with sines of positions that FP16 has rounded before, in words."""
+    for angle in angles(model.graph, model.seen):
+        if not angle.fits:
+            yield (
+                f"{_layer(angle.node.name)}: FP16 rounds the position, up to "
+                f"{angle.seen.peak:.3g}, before its sine is taken. Give the model the sines, or "
+                "keep it in float32"
+            )
+
+
+def _lost_values(model: _Model) -> Iterator[str]:
+    """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
+    for name in model.converted.inputs:
+        one = model.seen.get(name)
+        if one is not None and one.vanished > _VANISHING * one.nonzero:
+            yield (
+                f"{model.ends[name]}: FP16 makes zero of small numbers, such as "
+                f"{one.smallest:.3g}. Scale them before the model"
+            )
+    for node, large in cancelling(model.graph, model.seen):
+        yield (
+            f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "
+            f"{model.seen[node.outputs[0]].peak:.3g}, and FP16 rounds them before. Subtract before "
+            "squares and sums are taken"
+        )
+
+
+def _same(one: _Model, changed: _Model, tolerance: float) -> bool:
     # `Source.forward` runs a trace with other names, which a rewrite by name does not reach.
-    names = [Graph(one.graph, len(one.inputs)).outputs for one in (source, changed)]
-    runs = [fetching(one, [*own]) for one, own in zip((source, changed), names, strict=True)]
-    for batch in batches:
+    runs = [fetching(each.source, [*each.graph.outputs]) for each in (one, changed)]
+    for batch in one.batches():
         answers = [run(batch) for run in runs]
-        for before, after in zip(*names, strict=True):
+        for before, after in zip(one.graph.outputs, changed.graph.outputs, strict=True):
             expected, received = answers[0][before], answers[1][after]
-            if not np.issubdtype(expected.dtype, np.floating):
+            if expected.dtype.kind != "f":
                 if not np.array_equal(expected, received):
                     return False
                 continue
-            finite = expected[np.isfinite(expected)]
-            scale = float(np.abs(finite).max()) if finite.size else 1.0
-            if not np.allclose(received, expected, rtol=0, atol=tolerance * scale, equal_nan=True):
+            finite = np.abs(expected[np.isfinite(expected)])
+            most = tolerance * (float(finite.max()) if finite.size else 1.0)
+            if not np.allclose(received, expected, rtol=0, atol=most, equal_nan=True):
                 return False
     return True
-
-
-def _changes(
-    what: str, before: Mapping[str, Overflow], after: Mapping[str, Overflow]
-) -> list[Change]:
-    """The layers in which something became smaller that was too large, the worst first."""
-    pairs = ((one, after[where].peak if where in after else 0.0) for where, one in before.items())
-    fitted = [(one, left) for one, left in pairs if one.peak >= _END and left < one.peak]
-    ordered = sorted(fitted, key=lambda pair: -pair[0].peak)
-    return [Change(one.layer, what, one.peak, left) for one, left in ordered]
-
-
-def _overflows(source: Source, seen: Magnitudes) -> tuple[Overflow, ...]:
-    """One for each layer, input and output that has a value FP16 does not hold."""
-    found = (one for one in _peaks(source, seen).values() if one.peak >= _END)
-    return tuple(sorted(found, key=lambda one: -one.peak))
-
-
-def _peaks(source: Source, seen: Magnitudes) -> dict[str, Overflow]:
-    """The largest value of each layer, input and output, whether FP16 holds it or not."""
-    graph = Graph(source.graph, len(source.inputs))
-    ends = {
-        name: f"{kind} {spec.name}"
-        for kind, names, specs in (
-            ("output", graph.outputs, source.outputs),
-            ("input", graph.inputs, source.inputs),
-        )
-        for name, spec in zip(names, specs, strict=True)
-    }
-    worst: dict[str, Overflow] = {}
-    for node in _computed(graph):
-        peak = worst_of(node, seen)
-        where = next((ends[name] for name in node.outputs if name in ends), _layer(node.name))
-        if where not in worst or peak > worst[where].peak:
-            worst[where] = Overflow(where, node.op, peak)
-    return worst
 
 
 def _computed(graph: Graph) -> Iterator[Node]:
@@ -310,5 +351,5 @@ def _computed(graph: Graph) -> Iterator[Node]:
 
 
 def _layer(name: str) -> str:
-    layer = layer_of(name)
+    layer = layer_of(name.partition(":")[0])
     return f"layer {layer}" if layer else f"operation {name}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfmp.converters.intake import Edits, Graph, Node, Source
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, relative_l2
 from tfmp.converters.tflite.file import HostScaling
 from tfmp.converters.tflite.rewriting.ranges import fetching
 from tfmp.converters.tflite.rewriting.rescale import LOOKS_AT_THE_SHAPE
@@ -25,8 +25,8 @@ _PRODUCTS = frozenset(
 )
 # An output whose mean is so many standard deviations from zero loses two bits beside it.
 _FAR = 4.0
-# An input of which this share of a standard deviation is one step loses what varies.
-_COARSE = 1 / 8
+# Relative L2 of an output: what `DriftBudget` allows, and 20 times FP16's rounding.
+_HARM = 1e-2
 # Two powers of two stay free for samples that were not measured.
 _LARGEST = FLOAT16.max / 4
 
@@ -240,20 +240,19 @@ def _is_worth_it(moments: _Moments) -> bool:
     return bool((far & (deviation > 0)).any()) or moments.peak >= FLOAT16.overflow_threshold
 
 
-def rounded_input(source: Source, batches: Iterable[Batch]) -> str:
-    """An input that FP16 rounds beside its offset, in words; "" where it keeps what varies."""
-    moments = {spec.name: _Moments() for spec in source.inputs if spec.dtype == "float32"}
-    for batch in batches:
-        for name, seen in moments.items():
-            seen.see(batch[name])
-    for name, seen in moments.items():
-        mean, deviation = seen.of(whole=False)
-        steps = 2.0 ** np.floor(np.log2(np.maximum(np.abs(mean), FLOAT16.smallest_normal)))
-        coarse = steps * FLOAT16.eps > _COARSE * deviation
-        if (coarse & (deviation > 0)).any():
-            worst = int(np.argmax(coarse & (deviation > 0)))
-            step, spread = steps[worst] * FLOAT16.eps, deviation[worst]
-            return (
-                f"input {name!r} in steps of {step:.2g} beside a standard deviation of {spread:.2g}"
-            )
+def rounded_input(source: Source, batch: Batch) -> str:
+    """An input whose rounding to FP16 alone changes an output too much; "" for none."""
+    exact = source.forward(batch)
+    for spec in source.inputs:
+        if spec.dtype != "float32":
+            continue
+        with np.errstate(over="ignore"):
+            rounded = batch[spec.name].astype(np.float16).astype(np.float32)
+        for name, received in source.forward({**batch, spec.name: rounded}).items():
+            if exact[name].dtype.kind == "f" and exact[name].shape == received.shape:
+                error = relative_l2(exact[name], received)
+                if not error <= _HARM:
+                    return (
+                        f"input {spec.name!r}, which alone changes output {name!r} by {error:.2g}"
+                    )
     return ""

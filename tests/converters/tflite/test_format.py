@@ -14,6 +14,7 @@ from tfmp.converters import DriftBudget, convert
 
 X = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
 STEPS = np.random.default_rng(1).integers(0, 1000, (400, 1)).astype(np.float32)
+CODES = X[:32] + 40
 RATES = np.exp(-np.log(10000) * np.arange(16) / 16).astype(np.float32)
 
 
@@ -32,6 +33,11 @@ def model(*stack: Callable, columns: int = 8) -> keras.Model:
 def dense(columns: int, scale: float = 1.0, offset: float = 0.0) -> keras.layers.Layer:
     kernel = keras.initializers.RandomNormal(stddev=scale / 3, seed=1)
     return layers.Dense(columns, None, True, kernel, keras.initializers.Constant(offset))
+
+
+def distances(x):
+    """From points that a table holds, squared."""
+    return ops.sum(x * x, -1, keepdims=True) + ops.sum(CODES**2, -1) - 2 * ops.matmul(x, CODES.T)
 
 
 def inner() -> Callable:
@@ -75,7 +81,19 @@ REMEDIES = {
             own(lambda x: ops.mean(x * x, -1, keepdims=True) - ops.mean(x, -1, keepdims=True) ** 2),
             dense(2),
         ),
-        *(X + 80, "", "layer own: it subtracts numbers up to 6.6e+03 that differ by"),
+        *(X + 30, "--repair", "input x then compute with numbers"),
+    ),
+    "distance": (
+        lambda: model(own(lambda x: ops.exp(-distances(x) / 16)), dense(2)),
+        *(X + 40, "", "layer own: it subtracts numbers up to"),
+    ),
+    "learned angle": (
+        lambda: model(dense(4, 30), own(ops.sin), dense(2)),
+        *(X, "", "FP16 rounds the position, up to 3.9"),
+    ),
+    "steps of an input": (
+        lambda: model(layers.LayerNormalization(), dense(2)),
+        *(X + 80, "", "FP16 rounds input 'x', which alone changes output 'y' by"),
     ),
     "vanishing input": (
         lambda: model(own(lambda x: ops.log(x + 1e-12)), dense(2)),
@@ -83,7 +101,7 @@ REMEDIES = {
     ),
     "rounded input": (
         lambda: model(own(lambda x: (x - 47.4) * 300), dense(2, 1, 47)),
-        *(X * 0.003 + 47.4, "", "FP16 holds input 'x' in steps of 0.031 beside a standard"),
+        *(X * 0.003 + 47.4, "", "FP16 rounds input 'x', which alone changes output 'y' by"),
     ),
     "large input": (
         lambda: model(layers.Rescaling(1e-5), dense(2)),

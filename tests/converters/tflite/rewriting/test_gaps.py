@@ -299,3 +299,16 @@ def test_the_model_behind_a_lookup_table_is_as_the_refusal_says(sequential: bool
     rest = eval(recipe, {"keras": keras, "model": net})
     ids = tf.constant([[3, 7, 9]], "int64")
     np.testing.assert_array_equal(rest(lookup(ids)), net(ids))
+
+
+def test_sums_beside_numbers_are_right_in_fp16(tmp_path: Path, export: Callable) -> None:
+    """XNNPACK gives 0 for a sum times a number where it computes in FP16."""
+    x = keras.Input((300, 300), name="x")
+    rows, all_ = keras.ops.sum(x, axis=1), keras.ops.sum(x, axis=(1, 2), keepdims=True)
+    outputs = {"product": 3.0 * rows, "count": all_ / 9e4, "far": all_ * 2.0, "inverse": 4.0 / rows}
+    source = open_source(keras.Model(x, outputs))
+    batch = {"x": np.random.default_rng(0).random((2, 300, 300)).astype(np.float32) / 4}
+    expected = source.forward(batch)
+    with LiteRTRunner(export(source, tmp_path / "m.tflite").path, force_fp16=True) as runner:
+        for name, received in runner.run(batch).items():
+            np.testing.assert_allclose(received, expected[name], rtol=2e-3, err_msg=name)
