@@ -23,11 +23,10 @@ def roofline() -> Roofline:
     """A step that waits for data, and layers below the roof of an A100."""
     peaks = Peaks({"float32": 19.5e12, "float16": 312e12}, 1555e9, 1e-5, 2e-6, "made up")
     setting = Setting("mixed_float16")
-    none = Work()
 
     def placed(flops: int, count: int, seconds: float) -> Placement:
         work = Work({"float16": flops}, flops // 90, count, 9)
-        return Placement(work, none, seconds, peaks, setting)
+        return Placement(work, seconds, peaks, setting)
 
     return Roofline(
         peaks,
