@@ -8,9 +8,6 @@ from tfmp.machine import (
     FEWEST_FOR_INTERVAL,
     PROCESS_NOISE_BYTES,
     bytes_text,
-    median_interval,
-    paired_ratio,
-    ratios,
     seconds_text,
 )
 from tfmp.precision import has_tensor_cores, is_narrow
@@ -73,20 +70,11 @@ class ProfileReport(StepReport):
 
     def speedup(self, row: StepProfile) -> float | None:
         """How many times faster than the baseline a variant is, as the median over rounds."""
-        base = self.baseline
-        if base is None or base.step is None or row.step is None:
-            return None
-        return paired_ratio(base.step, row.step)
+        return row.speedup(self.baseline)
 
     def speedup_range(self, row: StepProfile) -> tuple[float, float] | None:
-        """The interval that holds the true median of the speed-up with 95 % confidence.
-
-        None for a variant that did not run, and for fewer than six rounds.
-        """
-        base = self.baseline
-        if base is None or base.step is None or row.step is None:
-            return None
-        return median_interval(ratios(base.step, row.step))
+        """Between which values this speed-up lies with 95 % confidence; None if it is open."""
+        return row.speedup_range(self.baseline)
 
     def memory_ratio(self, row: StepProfile) -> float | None:
         """Memory as a share of the baseline's; None if the difference may be noise."""

@@ -3,7 +3,16 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from tfmp.machine import Device, GpuUse, Memory, Timing, seconds_text
+from tfmp.machine import (
+    Device,
+    GpuUse,
+    Memory,
+    Timing,
+    median_interval,
+    paired_ratio,
+    ratios,
+    seconds_text,
+)
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.shared.report_files import JsonObject, json_number
@@ -67,6 +76,21 @@ class StepProfile:
     def samples_per_second(self) -> float | None:
         """Throughput at the median step."""
         return self.batch_size / self.step.median if self.step else None
+
+    def speedup(self, base: "StepProfile | None") -> float | None:
+        """How many times faster than a base it is, as the median over rounds; None if unknown."""
+        if base is None or base.step is None or self.step is None:
+            return None
+        return paired_ratio(base.step, self.step)
+
+    def speedup_range(self, base: "StepProfile | None") -> tuple[float, float] | None:
+        """The interval that holds the true median of the speed-up with 95 % confidence.
+
+        None if one of both did not run, and for fewer than six rounds.
+        """
+        if base is None or base.step is None or self.step is None:
+            return None
+        return median_interval(ratios(base.step, self.step))
 
     def cells(self) -> list[str]:
         """The cells of `COLUMNS`; the first one says why a step did not run."""

@@ -1,6 +1,5 @@
 """Work of small programs, counted by hand."""
 
-import pytest
 from backends import only_on
 from keras import ops
 
