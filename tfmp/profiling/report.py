@@ -16,6 +16,8 @@ from tfmp.profiling.baseline import (
     TOLERANCE,
     Baseline,
     BaselineComparison,
+    baseline_of,
+    compare,
     read_baseline,
 )
 from tfmp.profiling.layers import LayerProfile
@@ -163,8 +165,8 @@ class ProfileReport(StepReport):
         """
         if not isinstance(baseline, Baseline):
             baseline = read_baseline(baseline)
-        now = Baseline(self.to_dict(), "this run")
-        return replace(self, against=baseline.comparison(now, tolerance))
+        now = baseline_of(self.to_dict(), "this run")
+        return replace(self, against=compare(baseline, now, tolerance))
 
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types."""
