@@ -373,11 +373,7 @@ def _path_changes(name: str, then: Baseline, now: Baseline) -> list[Change]:
     lost = {}
     for path, ways in then.paths.items():
         before, after = ways.get(name), now.paths.get(path, {}).get(name)
-        if (
-            before
-            and after
-            and (after.eligible, after.at_speed) < (before.eligible, before.at_speed)
-        ):
+        if before and after and _speed(after) < _speed(before):
             lost[path] = after.reason
     used, uses = then.steps[name].kernels, now.steps[name].kernels
     for path, share in used.layers.items() if used and uses else ():
@@ -388,3 +384,8 @@ def _path_changes(name: str, then: Baseline, now: Baseline) -> list[Change]:
     reasons = [f"{path} ({reason})" for path, reason in lost.items()]
     text = f"{counted(len(lost), 'layer')} lost their path: {listed(reasons, _MOST_NAMED)}"
     return [Change(name, "Tensor Cores", "worse", text)]
+
+
+def _speed(path: TensorCorePath) -> int:
+    """2 for a layer that Tensor Cores compute at full speed, 1 at less, 0 for none."""
+    return path.eligible + path.at_speed

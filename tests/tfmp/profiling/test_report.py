@@ -6,7 +6,7 @@ import pytest
 from notebook_cells import Page
 from profiles import A100, NO_PRODUCT, PADDED, layer, profile, step
 
-from tfmp.profiling.baseline import Baseline
+from tfmp.profiling.baseline import baseline_of
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.steps import StepProfile
@@ -61,7 +61,7 @@ def report() -> ProfileReport:
     )
     faster = replace(made.variants[2], step=made.variants[2].step.per(2))
     earlier = replace(made, variants=(*made.variants[:2], faster), environment={})
-    return made.compared_with(Baseline(earlier.to_dict(), "base.json"))
+    return made.compared_with(baseline_of(earlier.to_dict(), "base.json"))
 
 
 def test_says_everything(report, tmp_path):
