@@ -12,7 +12,7 @@ from typing import Any
 from tfmp.experiment.arms import Arm
 from tfmp.experiment.differences import Difference, Finding
 from tfmp.shared.atomic_file import replacing
-from tfmp.shared.report_files import read_json
+from tfmp.shared.report_files import json_number, read_json
 
 _SUFFIX = ".run.json"
 
@@ -73,7 +73,11 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        plain = asdict(self)
+        for name in ("metric", "rel_l2", "loss_scale"):
+            plain[name] = json_number(plain[name])
+        losses = [json_number(loss) for loss in self.losses]
+        return {**plain, "losses": losses, "reasons": list(self.reasons)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Run":
@@ -88,12 +92,6 @@ class Run:
         values["losses"] = tuple(float(loss) for loss in values["losses"])
         values["reasons"] = tuple(str(reason) for reason in values["reasons"])
         return cls(**values)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)

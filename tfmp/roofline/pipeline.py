@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, cast
 
 import keras
@@ -137,7 +138,7 @@ def measure_pipeline(
             model.train_function = function
             clock = _fit(model, arguments())
             if clock.batches > 0:
-                clocks[name] = min(clock, clocks.get(name, clock), key=_per_batch)
+                clocks[name] = min(clock, clocks.get(name, clock), key=attrgetter("per_batch"))
     except ValueError:  # Keras takes no iterator without batches
         if not (isinstance(data, _Shared) and data.ended):
             raise
@@ -186,10 +187,6 @@ class _Clock(keras.callbacks.Callback):
     def _stop(self, logs: Mapping[str, Any] | None) -> None:
         measuring.synchronize(logs)
         self.seconds = time.perf_counter() - self._start
-
-
-def _per_batch(clock: _Clock) -> float:
-    return clock.per_batch
 
 
 class _Repeated(keras.utils.PyDataset):

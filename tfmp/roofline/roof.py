@@ -66,7 +66,9 @@ class Roofline:
                     ),
                 ),
                 tables=(
-                    _table("policy", self.steps, f"roofline ({self.peaks.source}):"),
+                    _table(
+                        "policy", self.steps, "roofline (measured by a matrix product and a copy):"
+                    ),
                     _table("layer", layers, f"layers in {variant}:"),
                 ),
                 quiet=(

@@ -21,7 +21,7 @@ def row(variant: str, seconds: float, gib: float, most: int) -> StepProfile:
 
 def roofline() -> Roofline:
     """A step that waits for data, and layers below the roof of an A100."""
-    peaks = Peaks({"float32": 19.5e12, "float16": 312e12}, 1555e9, 1e-5, 2e-6, "made up")
+    peaks = Peaks({"float32": 19.5e12, "float16": 312e12}, 1555e9, 1e-5, 2e-6)
     setting = Setting("mixed_float16")
 
     def placed(flops: int, count: int, seconds: float) -> Placement:

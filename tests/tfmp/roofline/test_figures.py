@@ -5,7 +5,7 @@ from tfmp.roofline.peaks import Peaks
 from tfmp.roofline.verdict import Placement, Setting
 from tfmp.roofline.work import Work
 
-PEAKS = Peaks({"float32": 1e11, "float16": 8e11, "tf32": 4e11}, 1e10, 1e-5, 1e-6, "made up")
+PEAKS = Peaks({"float32": 1e11, "float16": 8e11, "tf32": 4e11}, 1e10, 1e-5, 1e-6)
 
 
 def placed(products: dict[str, int], seconds: float, tf32: bool = False) -> Placement:

@@ -14,7 +14,7 @@ from tfmp.roofline.verdict import (
 from tfmp.roofline.work import Work
 
 # Ten FLOPs in the time of a byte in float32, a hundred on Tensor Cores.
-PEAKS = Peaks({"float32": 1e13, "tf32": 5e13, "float16": 1e14}, 1e12, 1e-5, 2e-6, "a test")
+PEAKS = Peaks({"float32": 1e13, "tf32": 5e13, "float16": 1e14}, 1e12, 1e-5, 2e-6)
 MULTIPLIES = Work({"float32": 10**11}, 0, 10**9, 3)
 MOVES = Work({}, 10**9, 10**10, 3)
 TINY = Work({"float32": 10**6}, 0, 10**5, 40)
