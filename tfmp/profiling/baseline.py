@@ -7,9 +7,9 @@ that document, so that they are compared by the same rules.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tfmp.machine import Memory, Timing, bytes_text, devices, seconds_text
 from tfmp.precision import TensorCorePath
@@ -18,7 +18,7 @@ from tfmp.profiling.steps import StepProfile
 from tfmp.shared.arguments import check_number
 from tfmp.shared.backend import current_backend
 from tfmp.shared.packages import processor_name
-from tfmp.shared.report_files import JsonObject, read_json
+from tfmp.shared.report_files import read_json
 from tfmp.shared.reporting import Section, Table
 from tfmp.shared.wording import counted, joined, listed
 
@@ -71,6 +71,8 @@ class BaselineComparison:
             could not be compared.
     """
 
+    DERIVED: ClassVar[tuple[str, ...]] = ("worse", "answer")
+
     baseline: str
     tolerance: float
     changes: tuple[Change, ...]
@@ -80,6 +82,11 @@ class BaselineComparison:
     def regressions(self) -> tuple[Change, ...]:
         """The changes for the worse."""
         return tuple(change for change in self.changes if change.verdict == "worse")
+
+    @property
+    def worse(self) -> bool:
+        """Whether anything changed for the worse."""
+        return bool(self.regressions)
 
     @property
     def only_slower(self) -> bool:
@@ -96,10 +103,6 @@ class BaselineComparison:
         if gained:
             answer += f"; better: {_named(gained)}. A new baseline would hold the gain"
         return answer
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {**asdict(self), "worse": bool(self.regressions), "answer": self.answer}
 
     def section(self) -> Section:
         """The changes, for the reports of the new profile."""

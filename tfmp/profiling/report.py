@@ -1,6 +1,6 @@
 """ProfileReport: the cost of a training step under several policies, and whether 16 bits pay."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tfmp.machine import (
@@ -24,7 +24,7 @@ from tfmp.profiling.layers import LayerProfile
 from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
 from tfmp.roofline import Roofline
 from tfmp.shared.html_page import Bar, scaled
-from tfmp.shared.report_files import JsonObject
+from tfmp.shared.report_files import JsonObject, plain
 from tfmp.shared.reporting import Picture, Section, Table
 
 # A change of policy is worth its trouble from these gains on.
@@ -53,6 +53,9 @@ class ProfileReport(StepReport):
         gpu_note: the reason why the card's use was not watched; empty if it was.
         roofline: the limits of the device and of the input pipeline; None if not measured.
     """
+
+    SCHEMA = SCHEMA
+    DERIVED = ("answer", "worth_it", "held_back_by")
 
     steps_per_round: int
     variants: tuple[StepProfile, ...]
@@ -170,29 +173,16 @@ class ProfileReport(StepReport):
 
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types."""
-        return {
-            "schema": SCHEMA,
-            "answer": self.answer,
-            "worth_it": self.worth_it,
-            "held_back_by": list(self.held_back_by),
-            **super().to_dict(),
-            "steps_per_round": self.steps_per_round,
-            "variants": [
-                {
-                    **row.to_dict(),
-                    "speedup": self.speedup(row),
-                    "speedup_range": self.speedup_range(row),
-                    "memory_ratio": self.memory_ratio(row),
-                }
-                for row in self.variants
-            ],
-            "layers": [asdict(layer) for layer in self.layers],
-            "notes": list(self.notes),
-            "log_dir": self.log_dir,
-            "against": self.against.to_dict() if self.against else None,
-            "gpu_note": self.gpu_note,
-            "roofline": self.roofline.to_dict() if self.roofline else None,
-        }
+        variants = [
+            {
+                **plain(row),
+                "speedup": self.speedup(row),
+                "speedup_range": self.speedup_range(row),
+                "memory_ratio": self.memory_ratio(row),
+            }
+            for row in self.variants
+        ]
+        return {**super().to_dict(), "variants": variants}
 
     @property
     def main(self) -> StepProfile | None:

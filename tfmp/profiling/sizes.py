@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
 from tfmp.shared.html_page import Bar, scaled
-from tfmp.shared.report_files import JsonObject
 from tfmp.shared.reporting import Picture, Section, Table
-
-SCHEMA = "tfmp.sweep/1"
 
 FASTER, SLOWER, ALIKE = "faster", "slower", "alike"
 
@@ -32,6 +30,8 @@ class Crossover:
         speedups: how many times faster than the base, for each size.
     """
 
+    DERIVED: ClassVar[tuple[str, ...]] = ("faster_from", "text")
+
     variant: str
     base: str
     where: str
@@ -48,6 +48,11 @@ class Crossover:
         return self.sizes[first] if first < len(self.sizes) else None
 
     def __str__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """The sizes at which it is faster, and slower, in a sentence."""
         fast, slow = self._sizes(FASTER), self._sizes(SLOWER)
         said = []
         if fast and fast[0] == self.faster_from and len(self.sizes) > 1:
@@ -82,10 +87,17 @@ class Largest:
         limit: the size, and the search for it.
     """
 
+    DERIVED: ClassVar[tuple[str, ...]] = ("text",)
+
     what: str
     mode: str
     variant: str
     limit: BatchLimit
+
+    @property
+    def text(self) -> str:
+        """The size, and the one that does not fit."""
+        return str(self.limit)
 
 
 @dataclass(frozen=True)
@@ -98,6 +110,9 @@ class SweepReport(StepReport):
         limit: the limit of memory, in words.
         notes: parts that could not be measured, with the reason.
     """
+
+    SCHEMA = "tfmp.sweep/1"
+    DERIVED = ("crossovers",)
 
     rows: tuple[StepProfile, ...]
     largest: tuple[Largest, ...] = ()
@@ -143,21 +158,6 @@ class SweepReport(StepReport):
                 if both:
                     found.append(Crossover(variant, base, where, self.axis, both, judged, gains))
         return tuple(found)
-
-    def to_dict(self) -> JsonObject:
-        """The whole report, as plain JSON types."""
-        return {
-            "schema": SCHEMA,
-            **super().to_dict(),
-            "rows": [row.to_dict() for row in self.rows],
-            "largest": [{**asdict(each), "text": str(each.limit)} for each in self.largest],
-            "limit": self.limit,
-            "crossovers": [
-                {**asdict(each), "faster_from": each.faster_from, "text": str(each)}
-                for each in self.crossovers
-            ],
-            "notes": list(self.notes),
-        }
 
     def sections(self, on_page: bool = True) -> list[Section]:
         """As in `Report`: crossovers, the largest sizes, every size, evidence."""
@@ -211,7 +211,7 @@ class SweepReport(StepReport):
         rows = []
         for each in self.largest:
             memory = each.limit.memory.text if each.limit.memory else "-"
-            rows.append((each.what, _MODES[each.mode], each.variant, str(each.limit), memory))
+            rows.append((each.what, _MODES[each.mode], each.variant, each.text, memory))
         words = ("largest", "mode", "policy")
         return Table((*words, "size", "memory"), tuple(rows), words=words)
 

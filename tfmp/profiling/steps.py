@@ -1,7 +1,8 @@
 """StepProfile: a step under one policy at one size; StepReport: what reports of steps share."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
 from tfmp.machine import (
     Device,
@@ -15,7 +16,6 @@ from tfmp.machine import (
 )
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
-from tfmp.shared.report_files import JsonObject, json_number
 from tfmp.shared.reporting import Report, Section
 
 SUFFIXES = Report.SUFFIXES
@@ -51,6 +51,8 @@ class StepProfile:
         parameters: number of the model's weights.
         steps: number of steps in each timing.
     """
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("samples_per_second",)
 
     variant: str
     policy: str
@@ -104,15 +106,6 @@ class StepProfile:
             seconds_text(self.compile_s),
         ]
 
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {
-            **asdict(self),
-            "loss": json_number(self.loss),
-            "step": self.step.to_dict() if self.step else None,
-            "samples_per_second": self.samples_per_second,
-        }
-
 
 @dataclass(frozen=True)
 class StepReport(Report):
@@ -142,13 +135,3 @@ class StepReport(Report):
         facts = {"Device": str(self.device), "Keras backend": self.backend, **more}
         shown = tuple({**facts, **self.environment}.items())
         return Section("Evidence", lines=tuple(lines), facts=shown)
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {
-            "model": self.model,
-            "device": self.device.to_dict(),
-            "backend": self.backend,
-            "environment": dict(self.environment),
-            "rounds": self.rounds,
-        }

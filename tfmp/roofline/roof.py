@@ -1,7 +1,7 @@
 """Roofline: a step and its layers under the roof of the device, and their input pipeline."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.roofline.figures import roof_picture
@@ -9,7 +9,7 @@ from tfmp.roofline.peaks import Peaks
 from tfmp.roofline.pipeline import InputPipeline
 from tfmp.roofline.verdict import LAUNCH_BOUND, Placement, share_text
 from tfmp.roofline.work import count_text
-from tfmp.shared.report_files import JsonObject
+from tfmp.shared.report_files import JsonObject, plain_fields
 from tfmp.shared.reporting import Drawing, Section, Table
 
 _VERDICT = ("verdict", "change that would help most")
@@ -82,15 +82,9 @@ class Roofline:
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
-        return {
-            "peaks": asdict(self.peaks),
-            "steps": {name: step.to_dict() for name, step in self.steps.items()},
-            "layers": {
-                path: {name: layer.to_dict() for name, layer in row.items()}
-                for path, row in self.layers.items()
-            },
-            "input_pipeline": self.pipeline.to_dict() if self.pipeline else None,
-        }
+        found = plain_fields(self)
+        found["input_pipeline"] = found.pop("pipeline")
+        return found
 
 
 def _table(kind: str, places: Mapping[str, Placement], caption: str) -> Table:
