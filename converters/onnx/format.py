@@ -101,7 +101,7 @@ class OnnxFormat(Format):
         from tfmp.converters.intake import Source
         from tfmp.converters.onnx.export import check_export, with_rewrites, without_marks
         from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
-        from tfmp.converters.onnx.graph import BF16, FP16, external_files, fault_of, save_checked
+        from tfmp.converters.onnx.graph import BF16, FP16, fault_of, save_checked
         from tfmp.converters.report import FileNotes
 
         options: OnnxOptions = target.options
@@ -141,9 +141,7 @@ class OnnxFormat(Format):
             notes += [_RUNS_ON] if low == BF16 and report.half_nodes else []
         describe_origin(model, target.precision, source.origin.sha256, report, options.kernels)
         progress("checking and writing the result")
-        origin = source.origin.path
-        own = external_files(origin) if origin is not None and origin.suffix == ".onnx" else ()
-        notes += save_checked(model, target.path, options.external_data, keep=own)
+        notes += save_checked(model, target.path, options.external_data)
         remedy, flags = (_FROM_FP32, None) if already else _remedy(target.precision)
         return FileNotes(tuple(notes), remedy=remedy, remedy_flags=flags)
 

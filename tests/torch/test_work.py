@@ -6,7 +6,7 @@ import pytest
 import torch
 from keras import layers, ops
 
-from tfmp.roofline import Work, layer_work, work_of
+from tfmp.roofline import Work, forward_and_backward, work_of
 from tfmp.shared.backend import current_backend
 
 SAMPLES, FEATURES, UNITS = 32, 64, 128
@@ -18,16 +18,18 @@ def test_a_dense_layer_reads_each_operand_once_and_writes_each_result():
     layer.build(x.shape)
     kernel, bias = (variable.value for variable in layer.trainable_variables)
 
-    def forward(weights, inputs):
-        return [torch.add(torch.matmul(inputs[0], weights[0]), weights[1])]
+    def forward(sources):
+        kernel, bias, x = sources
+        return [torch.add(torch.matmul(x, kernel), bias)]
 
-    once, back = layer_work(forward, [kernel, bias], [x])
+    once = work_of(forward, ([kernel, bias, x],))
+    both = work_of(*forward_and_backward(forward, [kernel, bias, x]))
     y = SAMPLES * UNITS
     products = 2 * SAMPLES * FEATURES * UNITS
     product_bytes = 4 * (SAMPLES * FEATURES + FEATURES * UNITS + y)
     assert once == Work({"float32": products}, y, product_bytes + 4 * (2 * y + UNITS), passes=2)
-    assert back.products == {"float32": 2 * products}
-    assert back.other == y - UNITS  # the sum of the bias's gradient
+    assert both.products == {"float32": 3 * products}
+    assert both.other == 2 * y - UNITS  # the sum of the bias's gradient
 
 
 def test_a_convolution_by_channels_costs_twice_as_much_on_the_way_back():
@@ -35,14 +37,14 @@ def test_a_convolution_by_channels_costs_twice_as_much_on_the_way_back():
     x = ops.ones((4, 12, 12, 8))
     layer.build(x.shape)
 
-    def forward(weights, inputs):
-        mapping = list(zip(layer.trainable_variables, weights, strict=True))
+    def forward(sources):
+        mapping = list(zip(layer.trainable_variables, sources[:-1], strict=True))
         with keras.StatelessScope(state_mapping=mapping):
-            return [layer(inputs[0])]
+            return [layer(sources[-1])]
 
-    once, back = layer_work(forward, [v.value for v in layer.trainable_variables], [x])
-    assert once.products == {"float32": 2 * 9 * 4 * 10 * 10 * 8}
-    assert back.products == {"float32": 2 * 2 * 9 * 4 * 10 * 10 * 8}
+    sources = [*(variable.value for variable in layer.trainable_variables), x]
+    work = work_of(*forward_and_backward(forward, sources))
+    assert work.products == {"float32": 3 * 2 * 9 * 4 * 10 * 10 * 8}
 
 
 def test_a_step_is_counted_with_its_optimizer():

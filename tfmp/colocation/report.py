@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from tfmp.machine import Device, GpuUse, Memory, bytes_text, seconds_text
 from tfmp.shared.html_page import NONE
-from tfmp.shared.report_files import JsonObject, json_number
 from tfmp.shared.reporting import Report, Section, Table, table_of
 
 if TYPE_CHECKING:
     import keras
-
-SCHEMA = "tfmp.colocate/1"
 
 
 @dataclass(frozen=True)
@@ -78,17 +75,6 @@ class JobResult:
         """Seconds of a step while the job ran; None if no step was timed."""
         return self.running_s / self.timed_steps if self.timed_steps else None
 
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        plain = {k: v for k, v in vars(self).items() if k not in ("model", "values")}
-        return {
-            **plain,
-            "memory": None if self.memory is None else vars(self.memory),
-            "gpu": None if self.gpu is None else vars(self.gpu),
-            "loss": json_number(self.loss),
-            "history": {name: [json_number(v) for v in row] for name, row in self.history.items()},
-        }
-
 
 @dataclass(frozen=True)
 class ModeResult:
@@ -103,6 +89,8 @@ class ModeResult:
         predicted_s: after a measurement, the seconds that all steps of all jobs would take.
         why: how far the jobs overlap, and the reason; empty if the jobs were alone.
     """
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("fairness",)
 
     mode: str
     jobs: tuple[JobResult, ...]
@@ -127,19 +115,6 @@ class ModeResult:
         speeds = [1 / job.slowdown for job in self.jobs if job.slowdown]
         return jain(speeds) if speeds else None
 
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {
-            "mode": self.mode,
-            "setup_s": self.setup_s,
-            "total_s": self.total_s,
-            "predicted_s": self.predicted_s,
-            "memory": None if self.memory is None else vars(self.memory),
-            "fairness": self.fairness,
-            "why": self.why,
-            "jobs": [job.to_dict() for job in self.jobs],
-        }
-
 
 @dataclass(frozen=True)
 class ColocateReport(Report):
@@ -154,6 +129,8 @@ class ColocateReport(Report):
         run: the jobs' whole training; None if the jobs were only measured.
         notes: modes that were not measured, with the reason.
     """
+
+    SCHEMA = "tfmp.colocate/1"
 
     device: Device
     backend: str
@@ -178,19 +155,6 @@ class ColocateReport(Report):
             if job.name == name:
                 return job
         raise KeyError(f"no job {name!r} was trained; the jobs are {[j.name for j in self.jobs]}")
-
-    def to_dict(self) -> JsonObject:
-        """The whole report without the models, as plain JSON types."""
-        return {
-            "schema": SCHEMA,
-            "device": self.device.to_dict(),
-            "backend": self.backend,
-            "mode": self.mode,
-            "reason": self.reason,
-            "measured": [row.to_dict() for row in self.measured],
-            "run": self.run.to_dict() if self.run else None,
-            "notes": list(self.notes),
-        }
 
     @property
     def heading(self) -> str:

@@ -20,7 +20,7 @@ from tfmp.colocation.job import Job, JobBatches
 from tfmp.loss_scaling import LossScaleOptimizer, StaticLossScale, attach_loss_scale, read_counters
 from tfmp.machine import measuring
 from tfmp.precision import is_narrow, policy as policies
-from tfmp.shared.arguments import check_compiled
+from tfmp.shared.arguments import made_by
 from tfmp.shared.backend import Stream, Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.progress import SILENT, Progress
@@ -214,13 +214,7 @@ class Training:
         return self.steps_taken // self._epoch_steps
 
     def _build(self) -> keras.Model:
-        model = self.job.model()
-        if not isinstance(model, keras.Model):
-            raise TypeError(
-                f"The function of job {self.job.name!r} has to return a compiled keras.Model; it "
-                f"returned {type(model).__name__}."
-            )
-        check_compiled(model)
+        model = made_by(self.job.model, f"The function of job {self.job.name!r}")
         model.steps_per_execution = 1
         return model
 

@@ -166,7 +166,8 @@ class _Bench:
         try:
             about = self._trains.call("describe")
         except WorkerError as error:
-            raise ValueError(f"{error.reason.removeprefix('ValueError: ')}.") from error
+            reason = error.reason.removeprefix("ValueError: ").removeprefix("TypeError: ")
+            raise ValueError(f"{reason}.") from error
         except RunnerError as error:
             raise ValueError(str(error)) from error
         self._makes_files = about.pop("makes_files")

@@ -36,8 +36,8 @@ class Difference:
         mean: mean difference; above 0 the arm is better.
         low, high: one-sided bounds on the true mean, each at `CONFIDENCE`; infinite for one seed.
         margin: the difference that does not matter.
-        enough: number of seeds with which arms that truly differ by `mean` are told apart, or found
-            to be as good, four times in five; None if it is above 1,000, or for one seed.
+        seeds_needed: number of seeds with which arms that truly differ by `mean` are told apart, or
+            found to be as good, four times in five; None if it is above 1,000, or for one seed.
     """
 
     seeds: int
@@ -45,7 +45,7 @@ class Difference:
     low: float
     high: float
     margin: float
-    enough: int | None
+    seeds_needed: int | None
 
     @property
     def finding(self) -> Finding:

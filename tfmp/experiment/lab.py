@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tfmp.machine import PeakMemory, devices
 from tfmp.precision import policy_scope, revert
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.backend import current_backend
+from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.wording import first_line
 
 # Samples of the gradients that are looked at in float32.
@@ -57,8 +59,8 @@ class Lab:
             "margin": task.margin,
             "epochs": task.epochs,
             "batch_size": task.batch_size,
-            "train_samples": len(_first(task.train[1])),
-            "test_samples": len(_first(task.test[1])),
+            "train_samples": TrainingBatch(*task.train).samples,
+            "test_samples": TrainingBatch(*task.test).samples,
             "weights": int(model.count_params()),
             "optimizer": type(model.optimizer).__name__,
             "epsilon": getattr(model.optimizer, "epsilon", None),
@@ -238,10 +240,6 @@ class Lab:
         return lost / values if values else None
 
 
-def _first(labels: Any) -> Any:
-    return next(iter(labels.values())) if isinstance(labels, Mapping) else labels
-
-
 def _scaling(model: keras.Model, training: Training) -> dict[str, Any]:
     if training.loss_scale is None:
         return {}
@@ -254,9 +252,9 @@ class _Batches(keras.utils.PyDataset):
 
     def __init__(self, task: Task, seed: int) -> None:
         super().__init__()
-        self._x, self._y = task.train
+        self._whole = TrainingBatch(*task.train)
         self._size, self._seed, self._epoch = task.batch_size, seed, -1
-        self._count = len(_first(self._y))
+        self._count = self._whole.samples
         self.on_epoch_end()
 
     def __len__(self) -> int:
@@ -264,19 +262,14 @@ class _Batches(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         rows = self._order[index * self._size : (index + 1) * self._size]
-        return _rows(self._x, rows), _rows(self._y, rows)
+        x, y, _ = self._whole.map(itemgetter(rows))
+        return x, y
 
     def on_epoch_end(self) -> None:
         """Draws the order of the next epoch."""
         self._epoch += 1
         random = np.random.default_rng((self._seed, self._epoch))
         self._order = random.permutation(self._count)
-
-
-def _rows(data: Any, rows: np.ndarray) -> Any:
-    if isinstance(data, Mapping):
-        return {name: array[rows] for name, array in data.items()}
-    return data[rows]
 
 
 class _Watch(keras.callbacks.Callback):

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from tfmp.experiment.tasks import Task
+from tfmp.shared.arguments import made_by
 
 _IN_16_BITS = ("float16", "bfloat16")
 
@@ -17,19 +18,9 @@ def build(task: Task) -> keras.Model:
     """A new model with weights.
 
     Raises:
-        ValueError: the task's function gives something else.
+        TypeError, ValueError: the task's function gives something else.
     """
-    model = task.build()
-    if not isinstance(model, keras.Model):
-        raise ValueError(
-            f"Task(build=...) expects a function that returns a Keras model; it returned "
-            f"{type(model).__name__}."
-        )
-    if not model.compiled:
-        raise ValueError(
-            "Task(build=...) expects a function that returns a compiled model. Call "
-            "model.compile(optimizer, loss) in it."
-        )
+    model = made_by(task.build, "Task(build=...)")
     if not model.built:  # a class of the user's own, which sees its shapes with the first samples
         x = task.train[0]
         model({name: a[:1] for name, a in x.items()} if isinstance(x, Mapping) else x[:1])
@@ -40,7 +31,8 @@ def build_float32(task: Task) -> keras.Model:
     """A model that the float32 arm can train.
 
     Raises:
-        ValueError: it computes in 16 bits, or the task's function gives the same model again.
+        TypeError, ValueError: it is no compiled model, computes in 16 bits, or the task's function
+            gives the same model again.
     """
     model = build(task)
     if in_16_bits(model):

@@ -17,11 +17,10 @@ from tfmp.experiment.differences import (
 )
 from tfmp.experiment.results import ArmResult, Run
 from tfmp.machine import bytes_text, seconds_text
-from tfmp.shared.report_files import JsonObject, json_number
+from tfmp.shared.report_files import JsonObject, plain
 from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
 from tfmp.shared.wording import joined
 
-SCHEMA = "tfmp.experiment/1"
 SUFFIXES = (".html", ".json", ".md")
 
 # A share of values that did not move is told if it is so many times float32's, and as large.
@@ -52,6 +51,8 @@ class ExperimentReport(Report):
     """
 
     SUFFIXES = SUFFIXES
+    SCHEMA = "tfmp.experiment/1"
+    DERIVED = ("conclusion",)
 
     task: Mapping[str, Any]
     arms: tuple[str, ...]
@@ -202,7 +203,7 @@ class ExperimentReport(Report):
         seeds = max(difference.seeds for _, difference in undecided)
         if seeds < 2:
             return [f"One seed proves nothing about {names}: run at least 3."]
-        needs = [difference.enough for _, difference in undecided]
+        needs = [difference.seeds_needed for _, difference in undecided]
         known = [count for count in needs if count is not None]
         advice = f"More than {MOST_SEEDS:,} seeds would be needed to decide all of it."
         if len(known) == len(needs):
@@ -375,34 +376,16 @@ class ExperimentReport(Report):
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types."""
         best = self.shipped
-        return {
-            "schema": SCHEMA,
-            "conclusion": self.conclusion,
-            "ship": best.arm.name if best else None,
-            "task": dict(self.task),
-            "seeds": self.seeds,
-            "arms": [self._arm_json(result) for result in self.results],
-            "runs": [run.to_dict() for run in self.runs],
-            "environment": dict(self.environment),
-            "notes": list(self.notes),
-        }
+        arms = [self._arm_json(result) for result in self.results]
+        return {**super().to_dict(), "ship": best.arm.name if best else None, "arms": arms}
 
     def _arm_json(self, result: ArmResult) -> JsonObject:
-        difference = result.difference
         return {
             "arm": result.arm.name,
             "title": result.arm.title,
             "metric": result.metric,
             "finding": None if result.arm.name == BASE else str(result.finding),
-            "difference": difference
-            and {
-                "mean": difference.mean,
-                "low": json_number(difference.low),
-                "high": json_number(difference.high),
-                "margin": difference.margin,
-                "seeds": difference.seeds,
-                "seeds_needed": difference.enough,
-            },
+            "difference": plain(result.difference),
             "slowdown": result.slowdown,
             "failed": result.failed,
             "verdict": result.verdict or None,

@@ -5,14 +5,14 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tfmp.experiment.arms import Arm
 from tfmp.experiment.differences import Difference, Finding
 from tfmp.shared.atomic_file import replacing
-from tfmp.shared.report_files import read_json
+from tfmp.shared.report_files import plain, read_json
 
 _SUFFIX = ".run.json"
 
@@ -71,13 +71,9 @@ class Run:
         """Whether the run ended with finite predictions."""
         return self.metric is not None and math.isfinite(self.metric)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
-
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "Run":
-        """Reads what `to_dict` gave.
+        """Reads what `plain` gave.
 
         Raises:
             KeyError, TypeError, ValueError: it is something else.
@@ -88,12 +84,6 @@ class Run:
         values["losses"] = tuple(float(loss) for loss in values["losses"])
         values["reasons"] = tuple(str(reason) for reason in values["reasons"])
         return cls(**values)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)
@@ -181,4 +171,4 @@ class Folder:
     def keep(self, run: Run) -> None:
         """Writes a result."""
         with replacing(self.place(run.arm, run.seed, _SUFFIX)) as new:
-            new.write_text(json.dumps(run.to_dict(), indent=1) + "\n", encoding="utf-8")
+            new.write_text(json.dumps(plain(run), indent=1) + "\n", encoding="utf-8")

@@ -7,19 +7,20 @@ that document, so that they are compared by the same rules.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tfmp.machine import Memory, Timing, bytes_text, devices, seconds_text
+from tfmp.precision import TensorCorePath
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.steps import StepProfile
 from tfmp.shared.arguments import check_number
 from tfmp.shared.backend import current_backend
 from tfmp.shared.packages import processor_name
-from tfmp.shared.report_files import JsonObject, read_json
+from tfmp.shared.report_files import read_json
 from tfmp.shared.reporting import Section, Table
-from tfmp.shared.wording import joined, listed
+from tfmp.shared.wording import counted, joined, listed
 
 SCHEMA = "tfmp.profile/1"
 
@@ -35,8 +36,6 @@ _MOST_PAIRS = 100 * 100
 # More versions than this are not read one by one.
 _MOST_NAMED = 3
 
-_EXPECTED = "a file that `tfmp profile --save` wrote"
-_AGAIN = "Make it again with `tfmp profile --save`."
 _A_SHARE = "It is a share, such as 0.1."
 
 
@@ -72,6 +71,8 @@ class BaselineComparison:
             could not be compared.
     """
 
+    DERIVED: ClassVar[tuple[str, ...]] = ("worse", "answer")
+
     baseline: str
     tolerance: float
     changes: tuple[Change, ...]
@@ -81,6 +82,11 @@ class BaselineComparison:
     def regressions(self) -> tuple[Change, ...]:
         """The changes for the worse."""
         return tuple(change for change in self.changes if change.verdict == "worse")
+
+    @property
+    def worse(self) -> bool:
+        """Whether anything changed for the worse."""
+        return bool(self.regressions)
 
     @property
     def only_slower(self) -> bool:
@@ -97,10 +103,6 @@ class BaselineComparison:
         if gained:
             answer += f"; better: {_named(gained)}. A new baseline would hold the gain"
         return answer
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {**asdict(self), "worse": bool(self.regressions), "answer": self.answer}
 
     def section(self) -> Section:
         """The changes, for the reports of the new profile."""
@@ -121,47 +123,25 @@ def _named(changes: Sequence[Change]) -> str:
     return listed([f"{change.what} of {change.variant}" for change in changes], _MOST_NAMED)
 
 
+@dataclass(frozen=True)
 class Baseline:
-    """A profile as its JSON document tells it.
+    """What is compared of a profile.
 
     Attributes:
         name: of its file.
-        rounds: number of timings of each variant.
+        model, device, backend: their names.
+        environment: versions by package, and the processor.
+        steps: by variant.
+        paths: by layer and variant, the way to Tensor Cores.
     """
 
-    def __init__(self, document: object, name: str) -> None:
-        """Reads the parts that are compared.
-
-        Args:
-            document: the document of a `ProfileReport`.
-            name: of its file, for errors.
-
-        Raises:
-            ValueError: it is another document, or a damaged one.
-        """
-        self.name = name
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            found = document.get("schema") if isinstance(document, dict) else document
-            raise ValueError(
-                f"A baseline expects {_EXPECTED} (schema {SCHEMA!r}); {name!r} has the schema "
-                f"{str(found)[:60]!r}. {_AGAIN}"
-            )
-        try:
-            self.model = str(document["model"])
-            self.device = str(document["device"]["name"])
-            self.backend = str(document["backend"])
-            self.environment = {str(k): str(v) for k, v in document["environment"].items()}
-            self._steps = {str(row["variant"]): _step(row) for row in document["variants"]}
-            self._layers = {str(row["path"]): row["costs"] for row in document["layers"]}
-            self._paths = {
-                name: {path: _speed(costs[name]) for path, costs in self._layers.items()}
-                for name in self._steps
-                if all(name in costs for costs in self._layers.values())
-            }
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ValueError(
-                f"A baseline expects {_EXPECTED}; {name!r} is damaged: {_missing(error)}. {_AGAIN}"
-            ) from error
+    name: str
+    model: str
+    device: str
+    backend: str
+    environment: Mapping[str, str]
+    steps: Mapping[str, StepProfile]
+    paths: Mapping[str, Mapping[str, TensorCorePath]]
 
     def check_place(self, device: str, backend: str, processor: str) -> None:
         """Accepts the place where the new profile is measured.
@@ -183,100 +163,39 @@ class Baseline:
                     "`tfmp profile --save`."
                 )
 
-    def comparison(self, now: "Baseline", tolerance: float = TOLERANCE) -> BaselineComparison:
-        """The new profile against this one.
 
-        A step is slower if its rounds lie above the earlier ones, lengthened by the tolerance, by
-        the one-sided rank test of Mann and Whitney. Whatever the distribution of the noise,
-        if it is the same on both sides, steps within the tolerance raise an alarm in
-        `WRONG_ALARMS` of all comparisons or fewer, over all variants together.
+def baseline_of(document: Any, name: str) -> Baseline:
+    """What is compared of the JSON document of a `ProfileReport`.
 
-        Args:
-            now: the new profile.
-            tolerance: share by which a step may take longer, or need more memory.
+    Args:
+        document: the document.
+        name: of its file, for errors.
 
-        Raises:
-            ValueError: there is nothing to compare, or too few rounds.
-        """
-        check_number("tolerance", tolerance, least=0, hint=_A_SHARE)
-        self.check_place(now.device, now.backend, now.environment.get("processor", ""))
-        names = [name for name in self._steps if name in now._steps]
-        if not any(self._steps[name].step for name in names):
-            raise ValueError(
-                f"A baseline expects one of the policies of this run, {joined(list(now._steps))}; "
-                f"{self.name!r} has {joined(list(self._steps)) or 'no policies'}. Measure the same "
-                "policies."
-            )
-        level = WRONG_ALARMS / len(names)
-        changes: list[Change] = []
-        caveats = self._caveats(now)
-        for name in names:
-            then, new = self._steps[name], now._steps[name]
-            if then.step is None:
-                caveats.append(f"{name} did not run for the baseline: {then.error}")
-                continue
-            if new.step is None:
-                changes.append(Change(name, "run", "worse", f"did not run: {new.error}"))
-                continue
-            _check_same_work(self, then, now, new, level)
-            changes.append(_time_change(name, then.step, new.step, level, tolerance))
-            changes += _memory_changes(name, then, new, tolerance, caveats)
-            changes += self._path_changes(name, now)
-        return BaselineComparison(self.name, tolerance, tuple(changes), tuple(caveats))
-
-    def _caveats(self, now: "Baseline") -> list[str]:
-        found = []
-        if self.model != now.model:
-            found.append(f"the baseline is of a model named {self.model!r}, now {now.model!r}")
-        versions = [
-            f"{name} {then} (now {now.environment.get(name, 'none')})"
-            for name, then in self.environment.items()
-            if now.environment.get(name) != then
-        ]
-        if versions:
-            found.append(f"the baseline was made with {listed(versions, _MOST_NAMED)}")
-        for one, other, where in ((self, now, "now"), (now, self, "for the baseline")):
-            left = [name for name in one._steps if name not in other._steps]
-            if left:
-                found.append(f"{joined(left)}: not compared, as not measured {where}")
-        return found
-
-    def _path_changes(self, name: str, now: "Baseline") -> list[Change]:
-        """The layers that Tensor Cores could compute, or have computed, and now cannot, or not."""
-        before, after = self._paths.get(name, {}), now._paths.get(name, {})
-        lost = [path for path in before if path in after and after[path] < before[path]]
-        used, uses = (each._steps[name].kernels for each in (self, now))
-        if used and uses:
-            lost += [path for path in used.layers if used.layers[path] > 0 == uses.layers.get(path)]
-        lost = list(dict.fromkeys(lost))
-        if not lost:
-            return []
-        reasons = (f"{path} ({now._reason(name, path)})" for path in lost)
-        text = f"{len(lost)} layers lost their path: {listed(list(reasons), _MOST_NAMED)}"
-        return [Change(name, "Tensor Cores", "worse", text.replace("1 layers", "1 layer"))]
-
-    def _reason(self, name: str, path: str) -> str:
-        found = self._layers.get(path, {}).get(name, {}).get("tensor_cores", {}).get("reason")
-        return str(found or "its kernels no longer use them")
-
-
-def _step(row: Mapping[str, Any]) -> StepProfile:
-    """The parts of a variant's row that are compared."""
-    seconds = row["step"]["seconds"] if row["step"] is not None else None
-    if seconds is not None and not (seconds and all(map(_is_positive, seconds))):
-        raise ValueError("the seconds of a step are not numbers above 0")
-    memory, kernels = row["memory"], row["kernels"]
-    if memory and not 0 <= memory["bytes"] < math.inf:
-        raise ValueError("the bytes of a step are no number from 0 on")
-    return StepProfile(
-        str(row["variant"]),
-        str(row["policy"]),
-        Timing(tuple(map(float, seconds))) if seconds else None,
-        int(row["batch_size"]),
-        memory=Memory(int(memory["bytes"]), str(memory["source"])) if memory else None,
-        kernels=KernelUse(**kernels) if kernels else None,
-        error=str(row["error"]),
-    )
+    Raises:
+        ValueError: it is another document, or a damaged one.
+    """
+    schema = document.get("schema") if isinstance(document, dict) else document
+    if schema != SCHEMA:
+        raise _refused(f"(schema {SCHEMA!r}); {name!r} has the schema {str(schema)[:60]!r}")
+    try:
+        return Baseline(
+            name,
+            str(document["model"]),
+            str(document["device"]["name"]),
+            str(document["backend"]),
+            {str(package): str(version) for package, version in document["environment"].items()},
+            {str(row["variant"]): _step(row) for row in document["variants"]},
+            {
+                str(layer["path"]): {
+                    variant: TensorCorePath(**cost["tensor_cores"])
+                    for variant, cost in layer["costs"].items()
+                }
+                for layer in document["layers"]
+            },
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise _refused(f"; {name!r} is damaged: {why}") from error
 
 
 def read_baseline(path: str | Path) -> Baseline:
@@ -288,15 +207,34 @@ def read_baseline(path: str | Path) -> Baseline:
     try:
         document = read_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(
-            f"A baseline expects {_EXPECTED}, received {str(path)!r}: {error.strerror}. {_AGAIN}"
-        ) from error
+        raise _refused(f", received {str(path)!r}: {error.strerror}") from error
     except ValueError as error:
-        raise ValueError(
-            f"A baseline expects {_EXPECTED}; {str(path)!r} is no whole JSON document ({error}). "
-            f"{_AGAIN}"
-        ) from error
-    return Baseline(document, str(path))
+        raise _refused(f"; {str(path)!r} is no whole JSON document ({error})") from error
+    return baseline_of(document, str(path))
+
+
+def _refused(why: str) -> ValueError:
+    again = "Make it again with `tfmp profile --save`."
+    return ValueError(f"A baseline expects a file that `tfmp profile --save` wrote{why}. {again}")
+
+
+def _step(row: Mapping[str, Any]) -> StepProfile:
+    """The parts of a variant's row that are compared."""
+    seconds = None if row["step"] is None else tuple(map(float, row["step"]["seconds"]))
+    if seconds is not None and not (seconds and all(0 < each < math.inf for each in seconds)):
+        raise ValueError("the seconds of a step are not numbers above 0")
+    memory, kernels = row["memory"], row["kernels"]
+    if memory and not 0 <= memory["bytes"] < math.inf:
+        raise ValueError("the bytes of a step are no number from 0 on")
+    return StepProfile(
+        str(row["variant"]),
+        str(row["policy"]),
+        Timing(seconds) if seconds else None,
+        int(row["batch_size"]),
+        memory=Memory(int(memory["bytes"]), str(memory["source"])) if memory else None,
+        kernels=KernelUse(**kernels) if kernels else None,
+        error=str(row["error"]),
+    )
 
 
 def check_run(baseline: Baseline, policies: int, rounds: int, tolerance: float) -> None:
@@ -306,25 +244,89 @@ def check_run(baseline: Baseline, policies: int, rounds: int, tolerance: float) 
         baseline: the earlier profile.
         policies: number of policies that the run measures.
         rounds: number of timings of each.
-        tolerance: as in `Baseline.comparison`.
+        tolerance: as in `compare`.
 
     Raises:
         ValueError: it is on another device or backend, or has too few rounds, or the tolerance is
             no share.
     """
-
     check_number("tolerance", tolerance, least=0, hint=_A_SHARE)
     device = devices.visible_devices()[0].name
     baseline.check_place(device, current_backend().name, processor_name())
-    _check_rounds(rounds, rounds_needed(WRONG_ALARMS / policies), "this run")
+    _check_rounds(rounds, WRONG_ALARMS / policies, "this run")
 
 
-def rounds_needed(level: float) -> int:
-    """Number of rounds on each side whose ranks can be as unlikely as that level."""
-    return next(count for count in itertools.count(1) if math.comb(2 * count, count) * level >= 1)
+def compare(then: Baseline, now: Baseline, tolerance: float = TOLERANCE) -> BaselineComparison:
+    """A new profile against an earlier one.
+
+    A step is slower if its rounds lie above the earlier ones, lengthened by the tolerance, by the
+    one-sided rank test of Mann and Whitney. Whatever the distribution of the noise, if it is the
+    same on both sides, steps within the tolerance raise an alarm in `WRONG_ALARMS` of all
+    comparisons or fewer, over all variants together.
+
+    Args:
+        then: the earlier profile.
+        now: the new profile.
+        tolerance: share by which a step may take longer, or need more memory.
+
+    Raises:
+        ValueError: there is nothing to compare, or too few rounds.
+    """
+    check_number("tolerance", tolerance, least=0, hint=_A_SHARE)
+    then.check_place(now.device, now.backend, now.environment.get("processor", ""))
+    names = [name for name in then.steps if name in now.steps]
+    if not any(then.steps[name].step for name in names):
+        raise ValueError(
+            f"A baseline expects one of the policies of this run, {joined(list(now.steps))}; "
+            f"{then.name!r} has {joined(list(then.steps)) or 'no policies'}. Measure the same "
+            "policies."
+        )
+    changes: list[Change] = []
+    caveats = _caveats(then, now)
+    for name in names:
+        old, new = then.steps[name], now.steps[name]
+        if old.step is None:
+            caveats.append(f"{name} did not run for the baseline: {old.error}")
+            continue
+        if new.step is None:
+            changes.append(Change(name, "run", "worse", f"did not run: {new.error}"))
+            continue
+        if old.batch_size != new.batch_size:
+            raise ValueError(
+                f"A baseline expects the batch size of this run, {new.batch_size}; {then.name!r} "
+                f"was made with {old.batch_size}. Pass --batch-size {old.batch_size}, or make a "
+                "new baseline with `tfmp profile --save`."
+            )
+        level = WRONG_ALARMS / len(names)
+        for profile, step in ((then, old.step), (now, new.step)):
+            _check_rounds(len(step.seconds), level, profile.name)
+        changes.append(_time_change(name, old.step, new.step, level, tolerance))
+        changes += _memory_changes(name, old, new, tolerance, caveats)
+        changes += _path_changes(name, then, now)
+    return BaselineComparison(then.name, tolerance, tuple(changes), tuple(caveats))
 
 
-def _check_rounds(rounds: int, needed: int, name: str) -> None:
+def _caveats(then: Baseline, now: Baseline) -> list[str]:
+    found = []
+    if then.model != now.model:
+        found.append(f"the baseline is of a model named {then.model!r}, now {now.model!r}")
+    versions = [
+        f"{name} {version} (now {now.environment.get(name, 'none')})"
+        for name, version in then.environment.items()
+        if now.environment.get(name) != version
+    ]
+    if versions:
+        found.append(f"the baseline was made with {listed(versions, _MOST_NAMED)}")
+    for one, other, where in ((then, now, "now"), (now, then, "for the baseline")):
+        left = [name for name in one.steps if name not in other.steps]
+        if left:
+            found.append(f"{joined(left)}: not compared, as not measured {where}")
+    return found
+
+
+def _check_rounds(rounds: int, level: float, name: str) -> None:
+    """Refuses rounds whose ranks cannot be as unlikely as the level, with as many on both sides."""
+    needed = next(n for n in itertools.count(1) if math.comb(2 * n, n) * level >= 1)
     if rounds < needed:
         raise ValueError(
             f"A comparison expects {needed} rounds or more, as fewer cannot tell a change from "
@@ -332,31 +334,17 @@ def _check_rounds(rounds: int, needed: int, name: str) -> None:
         )
 
 
-def _check_same_work(
-    then: Baseline, old: StepProfile, now: Baseline, new: StepProfile, level: float
-) -> None:
-    if old.batch_size != new.batch_size:
-        raise ValueError(
-            f"A baseline expects the batch size of this run, {new.batch_size}; {then.name!r} was "
-            f"made with {old.batch_size}. Pass --batch-size {old.batch_size}, or make a new "
-            "baseline with `tfmp profile --save`."
-        )
-    for profile, step in ((then, old.step), (now, new.step)):
-        if step is not None:
-            _check_rounds(len(step.seconds), rounds_needed(level), profile.name)
-
-
 def _time_change(name: str, then: Timing, now: Timing, level: float, tolerance: float) -> Change:
     ratio, limit = now.median / then.median, 1 + tolerance
     text = f"{seconds_text(then.median)} then, {seconds_text(now.median)} now ({ratio:.2f} times)"
+    verdict = "same"
     if _longer(now, then, limit, level):
-        return Change(name, "step time", "worse", text)
-    if _longer(then, now, limit, level):
-        return Change(name, "step time", "better", text)
-    if ratio > limit:
-        text += ", which may be noise: measure more rounds"
-        return Change(name, "step time", "unclear", text)
-    return Change(name, "step time", "same", text)
+        verdict = "worse"
+    elif _longer(then, now, limit, level):
+        verdict = "better"
+    elif ratio > limit:
+        verdict, text = "unclear", f"{text}, which may be noise: measure more rounds"
+    return Change(name, "step time", verdict, text)
 
 
 def _longer(one: Timing, other: Timing, limit: float, level: float) -> bool:
@@ -378,24 +366,29 @@ def _memory_changes(
     if not old.memory.comparable(new.memory):
         caveats.append(f"{name}, memory: {text}, not compared: {new.memory.source}")
         return []
-    ratio = new.memory.share_of(old.memory)
-    verdict = "same"
-    if ratio is not None and ratio > 1 + tolerance:
-        verdict = "worse"
-    elif ratio is not None and ratio < 1 / (1 + tolerance):
-        verdict = "better"
-    return [Change(name, "memory", verdict, text)]
+    ratio = new.memory.share_of(old.memory) or 1.0
+    verdict = "worse" if ratio > 1 + tolerance else "same"
+    return [Change(name, "memory", "better" if ratio < 1 / (1 + tolerance) else verdict, text)]
 
 
-def _speed(cost: Mapping[str, Any]) -> int:
+def _path_changes(name: str, then: Baseline, now: Baseline) -> list[Change]:
+    """The layers that Tensor Cores could compute, or have computed, and now cannot, or not."""
+    lost = {}
+    for path, ways in then.paths.items():
+        before, after = ways.get(name), now.paths.get(path, {}).get(name)
+        if before and after and _speed(after) < _speed(before):
+            lost[path] = after.reason
+    used, uses = then.steps[name].kernels, now.steps[name].kernels
+    for path, share in used.layers.items() if used and uses else ():
+        if uses and share > 0 == uses.layers.get(path):
+            lost.setdefault(path, "its kernels no longer use them")
+    if not lost:
+        return []
+    reasons = [f"{path} ({reason})" for path, reason in lost.items()]
+    text = f"{counted(len(lost), 'layer')} lost their path: {listed(reasons, _MOST_NAMED)}"
+    return [Change(name, "Tensor Cores", "worse", text)]
+
+
+def _speed(path: TensorCorePath) -> int:
     """2 for a layer that Tensor Cores compute at full speed, 1 at less, 0 for none."""
-    path = cost["tensor_cores"]
-    return (2 if not path["reason"] else 1) if path["eligible"] else 0
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
-
-
-def _missing(error: Exception) -> str:
-    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+    return path.eligible + path.at_speed

@@ -23,19 +23,6 @@ MOST_SAMPLES = 2**20
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """The result of training at one batch size.
-
-    Attributes:
-        fits: whether the batch is small enough.
-        memory: memory that the step needed; None if it ran out of memory.
-    """
-
-    fits: bool
-    memory: Memory | None = None
-
-
-@dataclass(frozen=True)
 class BatchLimit:
     """The largest batch that fits.
 
@@ -82,20 +69,23 @@ def check_memory_limit(memory_limit: int | None) -> None:
         )
 
 
-def search(attempt: Callable[[int], Attempt], start: int, most: int, bound: str) -> BatchLimit:
+def search(
+    attempt: Callable[[int], Memory | None], start: int, most: int, bound: str
+) -> BatchLimit:
     """Doubles until a size does not fit, then halves the gap.
 
     Args:
-        attempt: tries one size; all sizes up to some limit are expected to fit.
+        attempt: tries one size, and gives the memory that its step needs, or None if it does not
+            fit; all sizes up to some limit are expected to fit.
         start: the first size to try.
         most: the largest size to try.
         bound: the limit of the batch in words, for the result.
     """
-    tried: dict[int, Attempt] = {}
+    tried: dict[int, Memory | None] = {}
 
     def fits(size: int) -> bool:
         tried[size] = attempt(size)
-        return tried[size].fits
+        return tried[size] is not None
 
     low, high = 0, 0
     size = min(start, most)
@@ -113,7 +103,7 @@ def search(attempt: Callable[[int], Attempt], start: int, most: int, bound: str)
             low = size
         else:
             high = size
-    return BatchLimit(low, high or None, tried[low].memory if low else None, bound, len(tried))
+    return BatchLimit(low, high or None, tried.get(low), bound, len(tried))
 
 
 def of_size(batch: TrainingBatch, size: int) -> TrainingBatch:

@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 import keras
 import numpy as np
 
-from tfmp.machine import interleaved, is_out_of_memory
+from tfmp.machine import Memory, interleaved, is_out_of_memory
 from tfmp.precision import Pattern
-from tfmp.profiling.batches import Attempt, of_size
+from tfmp.profiling.batches import of_size
 from tfmp.profiling.copies import ModelOrBuilder, copy_of
 from tfmp.profiling.runs import PredictionRun, Run, TrainingRun, Variant
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
@@ -68,14 +68,6 @@ class Job:
             xla=variant.xla,
             model_size=self.model_size,
         )
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A row for each variant of a job, and the name of the model."""
-
-    rows: tuple[StepProfile, ...]
-    model: str = ""
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)
@@ -159,29 +151,27 @@ class Bench(Generic[AnyRun]):
         return min(_MOST_STEPS, max(1, int(_ROUND_SECONDS / max(slowest, 1e-9))))
 
 
-def measured(job: Job) -> Measured:
-    """Measures the job's variants; one that does not run is a row with the reason."""
+def measured(job: Job) -> tuple[tuple[StepProfile, ...], str]:
+    """A row for each variant of a job, with the reason if it does not run; the model's name."""
     gc.collect()  # what an earlier one held
     bench: Bench[Run] = Bench(job)
     for variant in job.variants:
         bench.add(variant)
     if job.rounds:
         bench.time()
-    return Measured(tuple(bench.rows.values()), bench.name)
+    return tuple(bench.rows.values()), bench.name
 
 
-def attempted(row: StepProfile, memory_limit: int | None) -> Attempt:
-    """Whether a size that was tried fits into the memory.
+def needed(row: StepProfile, memory_limit: int | None) -> Memory | None:
+    """The memory of a size that was tried; None if it does not fit.
 
     Raises:
         ValueError: it did not run for another reason.
     """
-    if row.error == OUT_OF_MEMORY:
-        return Attempt(False)
-    if row.error:
+    if row.error and row.error != OUT_OF_MEMORY:
         raise ValueError(row.error)
-    needed = row.memory.bytes if row.memory else 0
-    return Attempt(memory_limit is None or needed <= memory_limit, row.memory)
+    fits = row.memory and (memory_limit is None or row.memory.bytes <= memory_limit)
+    return row.memory if fits else None
 
 
 def reason_of(error: Exception) -> str:

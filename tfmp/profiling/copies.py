@@ -8,7 +8,7 @@ from keras.src.models import Functional
 from keras.src.saving.serialization_lib import SafeModeScope
 
 from tfmp.precision import policy as policies
-from tfmp.shared.arguments import check_compiled
+from tfmp.shared.arguments import check_compiled, made_by
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.wording import first_line
 
@@ -32,13 +32,7 @@ def copy_of(model: ModelOrBuilder, batch: TrainingBatch, policy: str) -> keras.M
     with policies.floatx_scope(policy):
         if isinstance(model, keras.Model):
             return _second(model, batch)
-        made = model()
-        if not isinstance(made, keras.Model):
-            raise TypeError(
-                "A function given as model has to return a compiled keras.Model; it returned "
-                f"{type(made).__name__}."
-            )
-        check_compiled(made)
+        made = made_by(model, "A function given as model")
         return _built(made, batch)
 
 

@@ -83,11 +83,6 @@ class KernelUse:
     missed_seconds: float
     layers: Mapping[str, float]
 
-    @property
-    def tensor_core_share(self) -> float:
-        """Share of the kernels' time that was spent on Tensor Cores."""
-        return self.tensor_core_seconds / self.seconds if self.seconds else 0.0
-
 
 def parse_kernel_stats(text: str | bytes) -> tuple[Kernel, ...]:
     """Reads XProf's table `kernel_stats`: columns by name, rows of cells.

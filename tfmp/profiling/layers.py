@@ -1,17 +1,18 @@
 """The cost of each layer: its compiled forward and backward pass, on the shapes that it gets.
 
-A layer is called as the model calls it, with inputs of the same shapes and dtypes, and the
-gradients of the sum of its outputs are taken for its weights and its inputs. The cost of a call
-that computes nothing is subtracted. Layers with the same configuration and shapes are measured
+A layer is called as the model calls it, with inputs of the same shapes and dtypes, and a gradient
+of its outputs goes back to its weights and its inputs. The cost of a call that computes nothing is
+subtracted. Layers with the same configuration and shapes are measured
 once. The sum differs from the time of a step, because compilers fuse across layers, and because of
 the loss and the optimizer.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import keras
 import numpy as np
@@ -22,15 +23,12 @@ from tfmp.machine import Mark, devices, interleaved, timed
 from tfmp.nonfinite import replay
 from tfmp.precision import LayerNode, TensorCorePath, layer_tree, tensor_core_path
 from tfmp.profiling.runs import TrainingRun, Variant
-from tfmp.roofline import Work, layer_work, without_cudnn
+from tfmp.roofline import Work, forward_and_backward, without_cudnn, work_of
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.wording import first_line
 
 # A call to time; it returns its last results.
 Timed: TypeAlias = Callable[[], TensorTree]
-
-# The positional and the keyword arguments of a layer.
-Arguments: TypeAlias = tuple[tuple[TensorTree, ...], dict[str, TensorTree]]
 
 _ROUNDS = 7
 
@@ -48,15 +46,14 @@ class LayerCost:
         seconds: the fastest forward and backward pass, without the cost of calling.
         share: share of the sum over all layers.
         tensor_cores: whether the layer can run on Tensor Cores.
-        forward, backward: FLOPs and bytes; None if they were not counted.
+        work: FLOPs and bytes; None if they were not counted.
     """
 
     dtype: str
     seconds: float
     share: float
     tensor_cores: TensorCorePath
-    forward: Work | None = None
-    backward: Work | None = None
+    work: Work | None = None
 
 
 @dataclass(frozen=True)
@@ -76,31 +73,11 @@ class LayerProfile:
     costs: Mapping[str, LayerCost]
 
 
-@dataclass(frozen=True)
-class _Spent:
-    """The time and the work of some calls."""
+class _Spent(NamedTuple):
+    """The time and the work of a call."""
 
     seconds: float
-    forward: Work | None = None
-    backward: Work | None = None
-
-    def __add__(self, other: "_Spent") -> "_Spent":
-        if other.forward is None or other.backward is None:
-            return _Spent(self.seconds + other.seconds)
-        return _Spent(
-            self.seconds + other.seconds,
-            (self.forward or Work()) + other.forward,
-            (self.backward or Work()) + other.backward,
-        )
-
-
-@dataclass
-class _Row:
-    """A layer so far: its node, and what its calls cost, by variant."""
-
-    nodes: dict[str, LayerNode]
-    spent: dict[str, _Spent]
-    calls: int = 0
+    work: Work | None
 
 
 @dataclass(frozen=True)
@@ -125,12 +102,12 @@ def profile_layers(
     Returns:
         The layers in the order of their first call, and notes about layers without a measurement.
     """
-    names = list(runs)
-    rows: dict[str, _Row] = {}
+    nodes: dict[str, dict[str, LayerNode]] = {}
+    calls: dict[str, list[dict[str, _Spent]]] = {}
     notes: list[str] = []
     known: dict[tuple[str, ...], dict[str, _Spent] | str] = {}
     for together in zip(*map(_recorded_calls, runs.values()), strict=True):
-        by_name = dict(zip(names, together, strict=True))
+        by_name = dict(zip(runs, together, strict=True))
         path, key = together[0].node.path, tuple(map(_key, together))
         if key not in known:
             known[key] = _measure(by_name, runs, mark, counted)
@@ -138,35 +115,33 @@ def profile_layers(
         if isinstance(found, str):
             notes.append(f"layer {path} could not be measured: {found}")
             continue
-        nodes = {name: call.node for name, call in by_name.items()}
-        row = rows.setdefault(path, _Row(nodes, dict.fromkeys(names, _Spent(0.0))))
-        row.calls += 1
-        row.spent = {name: row.spent[name] + found[name] for name in names}
-    totals = {name: sum(row.spent[name].seconds for row in rows.values()) or 1.0 for name in names}
+        nodes[path] = {name: call.node for name, call in by_name.items()}
+        calls.setdefault(path, []).append(found)
+    totals = {
+        name: sum(call[name].seconds for each in calls.values() for call in each) for name in runs
+    }
+
+    def cost(path: str, name: str) -> LayerCost:
+        node, spent = nodes[path][name], [call[name] for call in calls[path]]
+        dtype = node.layer.compute_dtype or "none"
+        seconds, works = sum(each.seconds for each in spent), [each.work for each in spent]
+        return LayerCost(
+            dtype,
+            seconds,
+            seconds / (totals[name] or 1.0),
+            tensor_core_path(node, dtype, runs[name].variant.uses_tf32),
+            sum(filter(None, works), Work()) if counted else None,
+        )
+
     return tuple(
         LayerProfile(
             path,
-            type(row.nodes[names[0]].layer).__name__,
-            row.calls,
-            {
-                name: _cost(row.nodes[name], runs[name].variant, row.spent[name], totals[name])
-                for name in names
-            },
+            type(next(iter(nodes[path].values())).layer).__name__,
+            len(each),
+            {name: cost(path, name) for name in runs},
         )
-        for path, row in rows.items()
+        for path, each in calls.items()
     ), list(dict.fromkeys(notes))
-
-
-def _cost(node: LayerNode, variant: Variant, spent: _Spent, total: float) -> LayerCost:
-    dtype = node.layer.compute_dtype or "none"
-    return LayerCost(
-        dtype,
-        spent.seconds,
-        spent.seconds / total,
-        tensor_core_path(node, dtype, variant.uses_tf32),
-        spent.forward,
-        spent.backward,
-    )
 
 
 def _recorded_calls(run: TrainingRun) -> list[_TimedCall]:
@@ -231,13 +206,18 @@ def _measure(
     calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun], mark: Mark, counted: bool
 ) -> dict[str, _Spent] | str:
     """The cost of one call by variant, or the reason why it could not be measured."""
+    own = current_backend()
     blocks: dict[str, Callable[[], float]] = {}
     counts: dict[str, int] = {}
+    works: dict[str, Work | None] = {}
     try:
         for name, call in calls.items():
-            variant = runs[name].variant
-            idle = _compiled(lambda *_: ops.zeros((), "float32"), [], [], runs[name])
-            for part, work in (("", _work(call, runs[name])), (" idle", idle)):
+            variant, jit = runs[name].variant, bool(runs[name].model.jit_compile)
+            both, arguments = _passes(call)
+            works[name] = _counted(call) if counted else None
+            busy = partial(own.compiled(both, jit), *arguments)
+            idle = own.compiled(lambda: ops.zeros((), "float32"), jit)
+            for part, work in (("", busy), (" idle", idle)):
                 with devices.tf32_switched(variant.tf32):
                     work()
                     once = timed(work)
@@ -251,21 +231,21 @@ def _measure(
     # The fastest rounds: other work of the machine only adds time, and the median of a difference
     # of two small times would mostly show that work.
     fastest = {name: min(timing.per(counts[name]).seconds) for name, timing in timings.items()}
-    seconds = {name: max(0.0, fastest[name] - fastest[f"{name} idle"]) for name in calls}
-    works = {name: _counted(calls[name]) if counted else (None, None) for name in calls}
-    return {name: _Spent(seconds[name], *works[name]) for name in calls}
+    return {
+        name: _Spent(max(0.0, fastest[name] - fastest[f"{name} idle"]), works[name])
+        for name in calls
+    }
 
 
-def _counted(call: _TimedCall) -> tuple[Work, Work]:
+def _counted(call: _TimedCall) -> Work:
     """FLOPs and bytes of one call, forward and backward."""
-    layer = call.node.layer
-    forward, weights, floats = _forward(call)
     try:
-        with without_cudnn(layer):
-            return layer_work(forward, weights, floats)
+        with without_cudnn(call.node.layer):
+            both, arguments = _passes(call)
+            # The gradient of the outputs exists only after them.
+            return work_of(both, arguments, first_results=len(arguments[1]))
     except Exception as error:  # a program that XLA cannot take may raise any error
-        unknown = Work(uncounted=(f"the whole layer: {first_line(error)[:100]}",))
-        return unknown, unknown
+        return Work(uncounted=(f"the whole layer: {first_line(error)[:100]}",))
 
 
 def _block(
@@ -283,73 +263,35 @@ def _block(
     return block
 
 
-def _forward(
+def _passes(
     call: _TimedCall,
-) -> tuple[Callable[..., list[Tensor]], list[Tensor], list[Tensor]]:
-    """One call as a function of weights and inputs, and tensors for both."""
+) -> tuple[Callable[..., TensorTree], tuple[list[Tensor], list[Tensor]]]:
+    """One call forward and backward, as a function of tensors, and tensors to call it with."""
     layer = call.node.layer
-    floats, rebuild = _tensors(call)
-    weights = [variable.value for variable in layer.trainable_variables]
-    takes_training = layer._call_has_training_arg
-
-    def forward(weights: Sequence[Tensor], floats: Sequence[Tensor]) -> list[Tensor]:
-        args, kwargs = rebuild(floats)
-        if takes_training:
-            kwargs["training"] = True
-        mapping = list(zip(layer.trainable_variables, weights, strict=True))
-        with keras.StatelessScope(state_mapping=mapping):
-            outputs = layer(*args, **kwargs)
-        return list(replay.floats(outputs))
-
-    return forward, weights, floats
-
-
-def _work(call: _TimedCall, run: TrainingRun) -> Timed:
-    """A compiled forward and backward pass of one call."""
-    forward, weights, floats = _forward(call)
-
-    def objective(weights: Sequence[Tensor], floats: Sequence[Tensor]) -> Tensor:
-        sums = [ops.sum(ops.cast(value, "float32")) for value in forward(weights, floats)]
-        return sum(sums, ops.zeros((), "float32"))
-
-    return _compiled(objective, weights, floats, run)
-
-
-def _compiled(
-    objective: Callable[..., Tensor], weights: list[Tensor], floats: list[Tensor], run: TrainingRun
-) -> Timed:
-    own = current_backend()
-
-    def both(weights: list[Tensor], floats: list[Tensor]) -> TensorTree:
-        return own.gradients(objective, (weights, floats))
-
-    program = own.compiled(both, jit=bool(run.model.jit_compile))
-    return lambda: program(weights, floats)
-
-
-def _tensors(
-    call: _TimedCall,
-) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Arguments]]:
-    """Floating-point tensors for a call, and a function that puts tensors in their places."""
-    rng = np.random.default_rng(0)
     leaves = tree.flatten((call.args, call.kwargs))
     likes = [leaf for leaf in leaves if isinstance(leaf, _Like)]
-    floats = [
-        ops.cast(ops.convert_to_tensor(rng.standard_normal(like.shape, np.float32)), like.dtype)
-        for like in likes
-    ]
+    weights = [variable.value for variable in layer.trainable_variables]
 
-    def rebuild(values: Sequence[Tensor]) -> Arguments:
-        remaining = iter(zip(likes, values, strict=True))
+    def forward(sources: list[Tensor]) -> list[Tensor]:
+        own, inputs = sources[: len(weights)], zip(likes, sources[len(weights) :], strict=True)
 
         def put(leaf: Tensor | _Like) -> Tensor:
             if not isinstance(leaf, _Like):
                 return leaf
-            like, value = next(remaining)
+            like, value = next(inputs)
             if like.mask is not None:
                 set_keras_mask(value, like.mask)
             return value
 
-        return tree.map_structure(put, (call.args, call.kwargs))
+        args, kwargs = tree.map_structure(put, (call.args, call.kwargs))
+        if layer._call_has_training_arg:
+            kwargs["training"] = True
+        mapping = list(zip(layer.trainable_variables, own, strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            return list(replay.floats(layer(*args, **kwargs)))
 
-    return floats, rebuild
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal(like.shape, np.float32) for like in likes]
+    pairs = zip(values, likes, strict=True)
+    inputs = [ops.cast(ops.convert_to_tensor(value), like.dtype) for value, like in pairs]
+    return forward_and_backward(forward, [*weights, *inputs])

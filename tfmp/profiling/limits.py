@@ -14,7 +14,6 @@ from tfmp.roofline import (
     Placement,
     Roofline,
     Setting,
-    Work,
     find_peaks,
     measure_pipeline,
 )
@@ -56,22 +55,18 @@ def find_limits(
             continue
         if step is not None:
             setting = settings[name]
-            steps[name] = Placement(work, Work(), step.median, peaks, setting, calls=1)
+            steps[name] = Placement(work, step.median, peaks, setting, calls=1)
             if work.uncounted:
                 left = listed(work.uncounted, _MOST_NAMED)
                 notes.append(f"the step in {name}, FLOPs without {left}")
+    cores = has_tensor_cores(device)
     placed = {
         layer.path: {
             name: Placement(
-                cost.forward,
-                cost.backward,
-                cost.seconds,
-                peaks,
-                settings[name],
-                cost.tensor_cores if has_tensor_cores(device) else None,
+                cost.work, cost.seconds, peaks, settings[name], cost.tensor_cores if cores else None
             )
             for name, cost in layer.costs.items()
-            if cost.forward is not None and cost.backward is not None
+            if cost.work is not None
         }
         for layer in layers
     }

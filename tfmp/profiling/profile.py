@@ -11,10 +11,10 @@ from pathlib import Path
 
 import keras
 
-from tfmp.machine import Device, GpuWatch, Mark, bytes_text, devices, nvtx_marks
+from tfmp.machine import Device, GpuWatch, Mark, Memory, bytes_text, devices, nvtx_marks
 from tfmp.precision import Pattern, check_policy, policy
-from tfmp.profiling.batches import MOST_SAMPLES, Attempt, check_memory_limit, search
-from tfmp.profiling.bench import OUT_OF_MEMORY, Bench, Job, attempted, measured, reason_of
+from tfmp.profiling.batches import MOST_SAMPLES, check_memory_limit, search
+from tfmp.profiling.bench import OUT_OF_MEMORY, Bench, Job, measured, needed, reason_of
 from tfmp.profiling.copies import ModelOrBuilder
 from tfmp.profiling.kernels import kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
@@ -261,10 +261,10 @@ class ProfilingBench(Bench[TrainingRun]):
         for name, variant in found.items():
             one = replace(self.job, variants=(variant,), batches=self.job.batches[:1], rounds=0)
 
-            def attempt(size: int, one: Job = one) -> Attempt:
+            def attempt(size: int, one: Job = one) -> Memory | None:
                 self._tell(f"trying a batch of {size} in {one.variants[0]}")
-                (row,) = measured(replace(one, batch_size=size)).rows
-                return attempted(row, memory_limit)
+                (row,), _ = measured(replace(one, batch_size=size))
+                return needed(row, memory_limit)
 
             limit = search(attempt, one.batch_size, MOST_SAMPLES, bound)
             self.rows[name] = replace(self.rows[name], largest_batch=limit)

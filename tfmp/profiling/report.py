@@ -1,6 +1,6 @@
 """ProfileReport: the cost of a training step under several policies, and whether 16 bits pay."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tfmp.machine import (
@@ -8,9 +8,6 @@ from tfmp.machine import (
     FEWEST_FOR_INTERVAL,
     PROCESS_NOISE_BYTES,
     bytes_text,
-    median_interval,
-    paired_ratio,
-    ratios,
     seconds_text,
 )
 from tfmp.precision import has_tensor_cores, is_narrow
@@ -19,13 +16,15 @@ from tfmp.profiling.baseline import (
     TOLERANCE,
     Baseline,
     BaselineComparison,
+    baseline_of,
+    compare,
     read_baseline,
 )
 from tfmp.profiling.layers import LayerProfile
 from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
 from tfmp.roofline import Roofline
 from tfmp.shared.html_page import Bar, scaled
-from tfmp.shared.report_files import JsonObject
+from tfmp.shared.report_files import JsonObject, plain
 from tfmp.shared.reporting import Picture, Section, Table
 
 # A change of policy is worth its trouble from these gains on.
@@ -55,6 +54,9 @@ class ProfileReport(StepReport):
         roofline: the limits of the device and of the input pipeline; None if not measured.
     """
 
+    SCHEMA = SCHEMA
+    DERIVED = ("answer", "worth_it", "held_back_by")
+
     steps_per_round: int
     variants: tuple[StepProfile, ...]
     layers: tuple[LayerProfile, ...] = ()
@@ -73,20 +75,11 @@ class ProfileReport(StepReport):
 
     def speedup(self, row: StepProfile) -> float | None:
         """How many times faster than the baseline a variant is, as the median over rounds."""
-        base = self.baseline
-        if base is None or base.step is None or row.step is None:
-            return None
-        return paired_ratio(base.step, row.step)
+        return row.speedup(self.baseline)
 
     def speedup_range(self, row: StepProfile) -> tuple[float, float] | None:
-        """The interval that holds the true median of the speed-up with 95 % confidence.
-
-        None for a variant that did not run, and for fewer than six rounds.
-        """
-        base = self.baseline
-        if base is None or base.step is None or row.step is None:
-            return None
-        return median_interval(ratios(base.step, row.step))
+        """Between which values this speed-up lies with 95 % confidence; None if it is open."""
+        return row.speedup_range(self.baseline)
 
     def memory_ratio(self, row: StepProfile) -> float | None:
         """Memory as a share of the baseline's; None if the difference may be noise."""
@@ -175,34 +168,21 @@ class ProfileReport(StepReport):
         """
         if not isinstance(baseline, Baseline):
             baseline = read_baseline(baseline)
-        now = Baseline(self.to_dict(), "this run")
-        return replace(self, against=baseline.comparison(now, tolerance))
+        now = baseline_of(self.to_dict(), "this run")
+        return replace(self, against=compare(baseline, now, tolerance))
 
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types."""
-        return {
-            "schema": SCHEMA,
-            "answer": self.answer,
-            "worth_it": self.worth_it,
-            "held_back_by": list(self.held_back_by),
-            **super().to_dict(),
-            "steps_per_round": self.steps_per_round,
-            "variants": [
-                {
-                    **row.to_dict(),
-                    "speedup": self.speedup(row),
-                    "speedup_range": self.speedup_range(row),
-                    "memory_ratio": self.memory_ratio(row),
-                }
-                for row in self.variants
-            ],
-            "layers": [asdict(layer) for layer in self.layers],
-            "notes": list(self.notes),
-            "log_dir": self.log_dir,
-            "against": self.against.to_dict() if self.against else None,
-            "gpu_note": self.gpu_note,
-            "roofline": self.roofline.to_dict() if self.roofline else None,
-        }
+        variants = [
+            {
+                **plain(row),
+                "speedup": self.speedup(row),
+                "speedup_range": self.speedup_range(row),
+                "memory_ratio": self.memory_ratio(row),
+            }
+            for row in self.variants
+        ]
+        return {**super().to_dict(), "variants": variants}
 
     @property
     def main(self) -> StepProfile | None:

@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
-from tfmp.machine import Timing, median_interval, paired_ratio, ratios
 from tfmp.profiling.batches import BatchLimit
-from tfmp.profiling.figures import mebibytes, over_sizes, throughput
 from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
-from tfmp.shared.report_files import JsonObject
-from tfmp.shared.reporting import Drawing, Section, Table
-
-SCHEMA = "tfmp.sweep/1"
+from tfmp.shared.html_page import Bar, scaled
+from tfmp.shared.reporting import Picture, Section, Table
 
 FASTER, SLOWER, ALIKE = "faster", "slower", "alike"
 
 _MODES = {"train": "training", "predict": "predict"}
-_AXES = {"batch": "samples in a batch", "model size": "model size"}
+_SIZES = ("batch", "model")
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,8 @@ class Crossover:
         found: for each size "faster", "slower" or, within noise, "alike".
         speedups: how many times faster than the base, for each size.
     """
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("faster_from", "text")
 
     variant: str
     base: str
@@ -49,6 +48,11 @@ class Crossover:
         return self.sizes[first] if first < len(self.sizes) else None
 
     def __str__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """The sizes at which it is faster, and slower, in a sentence."""
         fast, slow = self._sizes(FASTER), self._sizes(SLOWER)
         said = []
         if fast and fast[0] == self.faster_from and len(self.sizes) > 1:
@@ -67,8 +71,8 @@ class Crossover:
         return [size for size, each in zip(self.sizes, self.found, strict=True) if each == kind]
 
 
-def _judged(base: Timing, step: Timing) -> str:
-    low, high = median_interval(ratios(base, step)) or (0.0, math.inf)
+def _judged(row: StepProfile, base: StepProfile) -> str:
+    low, high = row.speedup_range(base) or (0.0, math.inf)
     return FASTER if low > 1 else SLOWER if high < 1 else ALIKE
 
 
@@ -83,10 +87,17 @@ class Largest:
         limit: the size, and the search for it.
     """
 
+    DERIVED: ClassVar[tuple[str, ...]] = ("text",)
+
     what: str
     mode: str
     variant: str
     limit: BatchLimit
+
+    @property
+    def text(self) -> str:
+        """The size, and the one that does not fit."""
+        return str(self.limit)
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,9 @@ class SweepReport(StepReport):
         notes: parts that could not be measured, with the reason.
     """
 
+    SCHEMA = "tfmp.sweep/1"
+    DERIVED = ("crossovers",)
+
     rows: tuple[StepProfile, ...]
     largest: tuple[Largest, ...] = ()
     limit: str = ""
@@ -112,11 +126,9 @@ class SweepReport(StepReport):
 
     @property
     def axis(self) -> str:
-        """The size that pictures have on their axis: "batch", or "model size" for one batch."""
-        sized = len({row.model_size for row in self.rows}) > 1
-        return (
-            "model size" if sized and len({row.batch_size for row in self.rows}) == 1 else "batch"
-        )
+        """The size that rivals are compared over: "batch", or "model size" for one batch."""
+        batches, models = ({getattr(row, f"{name}_size") for row in self.rows} for name in _SIZES)
+        return "model size" if len(batches) == 1 < len(models) else "batch"
 
     def groups(self) -> dict[str, list[StepProfile]]:
         """The rows of each mode and fixed size, by their place in words."""
@@ -136,33 +148,19 @@ class SweepReport(StepReport):
         """Each policy against float32, and XLA against none, over the sizes of each group."""
         found = []
         for where, rows in self.groups().items():
-            steps = {(row.variant, self.size_of(row)): row.step for row in rows if row.step}
+            ran = {(row.variant, self.size_of(row)): row for row in rows if row.step}
             for variant, base in _pairs(rows):
-                sizes = sorted({size for name, size in steps if name == variant})
-                both = tuple(size for size in sizes if (base, size) in steps)
-                judged = tuple(_judged(steps[base, at], steps[variant, at]) for at in both)
-                gains = tuple(paired_ratio(steps[base, at], steps[variant, at]) for at in both)
+                sizes = sorted(size for name, size in ran if name == variant)
+                both = tuple(size for size in sizes if (base, size) in ran)
+                pairs = [(ran[variant, size], ran[base, size]) for size in both]
+                judged = tuple(_judged(*pair) for pair in pairs)
+                gains = tuple(row.speedup(rival) or 0.0 for row, rival in pairs)
                 if both:
                     found.append(Crossover(variant, base, where, self.axis, both, judged, gains))
         return tuple(found)
 
-    def to_dict(self) -> JsonObject:
-        """The whole report, as plain JSON types."""
-        return {
-            "schema": SCHEMA,
-            **super().to_dict(),
-            "rows": [row.to_dict() for row in self.rows],
-            "largest": [{**asdict(each), "text": str(each.limit)} for each in self.largest],
-            "limit": self.limit,
-            "crossovers": [
-                {**asdict(each), "faster_from": each.faster_from, "text": str(each)}
-                for each in self.crossovers
-            ],
-            "notes": list(self.notes),
-        }
-
     def sections(self, on_page: bool = True) -> list[Section]:
-        """As in `Report`: crossovers, the largest sizes, figures, every size, evidence."""
+        """As in `Report`: crossovers, the largest sizes, every size, evidence."""
         nothing = "One policy was measured: there is nothing to compare it with."
         limit = f"The limit of memory is {self.limit}."
         bounded = self.largest or any(row.step is None for row in self.rows)
@@ -178,38 +176,26 @@ class SweepReport(StepReport):
                 )
                 * bool(self.largest),
             ),
-            *(self._figures() if on_page else ()),
-            Section("Every size", tables=(self._rows(),)),
+            Section("Every size", tables=(self._rows(),), pictures=tuple(self._pictures())),
             self.evidence(map("note: {}".format, self.notes), {"Limit of memory": self.limit}),
         ]
 
-    def _figures(self) -> Iterator[Section]:
-        """Throughput and memory of each mode over sizes."""
-        sources = sorted({row.memory.source for row in self.rows if row.memory})
-        for place, (where, group) in enumerate(self.groups().items()):
-            by_size: dict[int, list[StepProfile]] = {}
-            for row in group:
-                by_size.setdefault(self.size_of(row), []).append(row)
-            yield Section(
-                where.capitalize(),
-                drawings=(
-                    Drawing(
-                        f"Samples a second at the median of {self.rounds} rounds; the band goes "
-                        "from the slowest to the fastest tenth. A cross at the edge is a size "
-                        "that did not run. Higher is better.",
-                        over_sizes(
-                            by_size, throughput, (_AXES[self.axis], "samples a second"), f"s{place}"
-                        ),
-                    ),
-                    Drawing(
-                        "Weights, optimizer state, one batch, and the additional memory of a step, "
-                        f"as {' and '.join(sources)}. Lower is better.",
-                        over_sizes(
-                            by_size, mebibytes, (_AXES[self.axis], "memory, MiB"), f"m{place}"
-                        ),
-                    ),
-                ),
-            )
+    def _pictures(self) -> Iterator[Picture]:
+        """Throughput of each group over sizes."""
+        for where, group in self.groups().items():
+            bars = [
+                Bar(
+                    f"{self.axis} {self.size_of(row)}, {row.variant}",
+                    f"{row.samples_per_second:,.0f}",
+                    row.samples_per_second or 0.0,
+                    bound=row.batch_size / row.step.low,
+                )
+                for row in sorted(group, key=self.size_of)
+                if row.step
+            ]
+            told = "the thin line goes on to the fastest tenth. Longer is better."
+            caption = f"{where}: samples a second at the median of {self.rounds} rounds; {told}"
+            yield Picture(caption, scaled(bars))
 
     def _rows(self) -> Table:
         sized = any(row.model_size is not None for row in self.rows)
@@ -225,7 +211,7 @@ class SweepReport(StepReport):
         rows = []
         for each in self.largest:
             memory = each.limit.memory.text if each.limit.memory else "-"
-            rows.append((each.what, _MODES[each.mode], each.variant, str(each.limit), memory))
+            rows.append((each.what, _MODES[each.mode], each.variant, each.text, memory))
         words = ("largest", "mode", "policy")
         return Table((*words, "size", "memory"), tuple(rows), words=words)
 

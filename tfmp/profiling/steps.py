@@ -1,12 +1,21 @@
 """StepProfile: a step under one policy at one size; StepReport: what reports of steps share."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
-from tfmp.machine import Device, GpuUse, Memory, Timing, seconds_text
+from tfmp.machine import (
+    Device,
+    GpuUse,
+    Memory,
+    Timing,
+    median_interval,
+    paired_ratio,
+    ratios,
+    seconds_text,
+)
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
-from tfmp.shared.report_files import JsonObject, json_number
 from tfmp.shared.reporting import Report, Section
 
 SUFFIXES = Report.SUFFIXES
@@ -43,6 +52,8 @@ class StepProfile:
         steps: number of steps in each timing.
     """
 
+    DERIVED: ClassVar[tuple[str, ...]] = ("samples_per_second",)
+
     variant: str
     policy: str
     step: Timing | None = None
@@ -68,6 +79,21 @@ class StepProfile:
         """Throughput at the median step."""
         return self.batch_size / self.step.median if self.step else None
 
+    def speedup(self, base: "StepProfile | None") -> float | None:
+        """How many times faster than a base it is, as the median over rounds; None if unknown."""
+        if base is None or base.step is None or self.step is None:
+            return None
+        return paired_ratio(base.step, self.step)
+
+    def speedup_range(self, base: "StepProfile | None") -> tuple[float, float] | None:
+        """The interval that holds the true median of the speed-up with 95 % confidence.
+
+        None if one of both did not run, and for fewer than six rounds.
+        """
+        if base is None or base.step is None or self.step is None:
+            return None
+        return median_interval(ratios(base.step, self.step))
+
     def cells(self) -> list[str]:
         """The cells of `COLUMNS`; the first one says why a step did not run."""
         if self.step is None:
@@ -79,15 +105,6 @@ class StepProfile:
             self.memory.text if self.memory else "-",
             seconds_text(self.compile_s),
         ]
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {
-            **asdict(self),
-            "loss": json_number(self.loss),
-            "step": self.step.to_dict() if self.step else None,
-            "samples_per_second": self.samples_per_second,
-        }
 
 
 @dataclass(frozen=True)
@@ -118,13 +135,3 @@ class StepReport(Report):
         facts = {"Device": str(self.device), "Keras backend": self.backend, **more}
         shown = tuple({**facts, **self.environment}.items())
         return Section("Evidence", lines=tuple(lines), facts=shown)
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {
-            "model": self.model,
-            "device": self.device.to_dict(),
-            "backend": self.backend,
-            "environment": dict(self.environment),
-            "rounds": self.rounds,
-        }

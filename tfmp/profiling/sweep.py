@@ -17,6 +17,7 @@ import numpy as np
 from tfmp.machine import (
     ApartError,
     Device,
+    Memory,
     bytes_text,
     call_apart,
     devices,
@@ -24,8 +25,8 @@ from tfmp.machine import (
     variables_set,
 )
 from tfmp.precision import Pattern
-from tfmp.profiling.batches import MOST_SAMPLES, Attempt, search
-from tfmp.profiling.bench import OUT_OF_MEMORY, Job, Measured, ModelSource, attempted, measured
+from tfmp.profiling.batches import MOST_SAMPLES, search
+from tfmp.profiling.bench import OUT_OF_MEMORY, Job, ModelSource, measured, needed
 from tfmp.profiling.profile import PACKAGES, as_list, check_policies, name_of
 from tfmp.profiling.runs import Variant, variants_of
 from tfmp.profiling.sizes import Largest, SweepReport
@@ -51,7 +52,7 @@ def look() -> Device:
     return devices.visible_devices()[0]
 
 
-def measure(job: Job, floatx: str) -> Measured:
+def measure(job: Job, floatx: str) -> tuple[tuple[StepProfile, ...], str]:
     """Measures a job in this process, which has the `floatx` of the one that asks."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     keras.config.set_floatx(floatx)
@@ -254,7 +255,7 @@ class Sweep:
                 if getattr(row, fixed) == getattr(self._job, fixed)
             ]
 
-            def attempt(size: int, variant: Variant = variant) -> Attempt:
+            def attempt(size: int, variant: Variant = variant) -> Memory | None:
                 self._tell(f"{self._job.mode}: trying a {what} of {size} in {variant}")
                 sized: dict[str, Any] = {axis: size}
                 return self._attempt(replace(self._job, variants=(variant,), rounds=0, **sized))
@@ -268,19 +269,19 @@ class Sweep:
                 found.append(Largest(what, self._job.mode, str(variant), limit))
         return found
 
-    def _attempt(self, job: Job) -> Attempt:
+    def _attempt(self, job: Job) -> Memory | None:
         try:
             (row,) = self._measured(job)
         except ApartError as error:
             if not error.out_of_memory:
                 raise
-            return Attempt(False)
-        return attempted(row, self._memory_limit)
+            return None
+        return needed(row, self._memory_limit)
 
     def _measured(self, job: Job) -> tuple[StepProfile, ...]:
-        found: Measured = self._apart(measure, job, keras.config.floatx())
-        self.model_name = self.model_name or found.model
-        return found.rows
+        rows, name = self._apart(measure, job, keras.config.floatx())
+        self.model_name = self.model_name or name
+        return rows
 
     def _apart(self, function: Callable[..., object], *arguments: object) -> Any:
         variables = {

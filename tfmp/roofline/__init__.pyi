@@ -1,5 +1,5 @@
 from .lowering import (
-    layer_work as layer_work,
+    forward_and_backward as forward_and_backward,
     without_cudnn as without_cudnn,
     work_of as work_of,
 )

@@ -20,31 +20,26 @@ from itertools import count
 from math import prod
 from typing import TypeAlias
 
-from tfmp.roofline.hlo import Array, Instruction, Program, Shape, parse_program
 from tfmp.roofline.loops import Known, fold, run_loop
-from tfmp.roofline.products import convolution_flops, dot_flops, window_of
+from tfmp.roofline.products import convolution_flops, dot_flops
+from tfmp.roofline.program import Array, Instruction, Program, Shape, read_program
 from tfmp.roofline.work import Work
 
 
-def count_work(text: str, first_results: int = 0) -> Work:
+def count_work(content: bytes, first_results: int = 0) -> Work:
     """Counts the work of a program.
 
     Args:
-        text: XLA's HLO text before optimization.
+        content: XLA's program before optimization, as a serialized `HloModuleProto`.
         first_results: number of results that are in memory before the others are computed.
-
-    Raises:
-        ValueError: the text is no HLO module.
     """
-    program = parse_program(text)
-    counting = _Counting(program)
-    entry = program.computations[program.entry]
+    program = read_program(content)
     arguments = {
-        int(line.operands[0]): _in_memory(line.shape)
-        for line in entry.instructions
+        line.proto.parameter_number: _in_memory(line.shape)
+        for line in program.computations[program.entry].needed.values()
         if line.opcode == "parameter"
     }
-    return counting.body(program.entry, arguments, first_results)[0]
+    return _Counting(program).body(program.entry, arguments, first_results)
 
 
 _names = count()
@@ -110,55 +105,51 @@ class _Counting:
         # An instruction that stands twice runs once: compilers find such pairs first.
         self._done: dict[object, _Value] = {}
 
-    def body(
-        self, name: str, arguments: Mapping[int, _Value], first_results: int = 0
-    ) -> tuple[Work, _Value]:
-        """The work of one run of a computation whose results go to memory, and its results."""
+    def body(self, number: int, arguments: Mapping[int, _Value], first_results: int = 0) -> Work:
+        """The work of one run of a computation whose results go to memory."""
         outer, self._work = self._work, Work()
-        result = self._call(name, arguments)
-        results = _arrays(result)
+        results = _arrays(self._call(number, arguments))
         self._write(results[:first_results])
         self._write(results[first_results:])
         work, self._work = self._work, outer
-        return work, result
+        return work
 
-    def _call(self, name: str, arguments: Mapping[int, _Value]) -> _Value:
-        computation = self._program.computations[name]
-        values: dict[str, _Value] = {}
-        key: object
-        for line in computation.needed:
+    def _call(self, number: int, arguments: Mapping[int, _Value]) -> _Value:
+        computation = self._program.computations[number]
+        values: dict[int, _Value] = {}
+        for place, line in computation.needed.items():
             if line.opcode == "parameter":
-                values[line.name] = arguments[int(line.operands[0])]
-            elif line.opcode in ("constant", "iota"):
-                key = (line.operands, line.shape, line.opcode)
-                if key not in self._done:
-                    self._done[key] = _constant(self._program, line)
-                values[line.name] = self._done[key]
-            else:
-                operands = [values[name] for name in line.operands]
-                key = (line.opcode, *operands, line.shape, self._settings(line))
-                if key not in self._done:
-                    self._done[key] = self._run(line, operands)
-                values[line.name] = self._done[key]
-        return values[computation.root.name]
+                values[place] = arguments[line.proto.parameter_number]
+                continue
+            operands = [values[each] for each in line.proto.operand_ids]
+            key = (line.settings, *operands, *self._called(line))
+            if key not in self._done:
+                self._done[key] = self._run(line, operands)
+            values[place] = self._done[key]
+        return values[computation.root]
 
-    def _settings(self, line: Instruction) -> str:
-        """The attributes that change the result; of a reduction's function its operations."""
-        settings = line.attributes.partition(", metadata=")[0]
-        if line.opcode in _PASSES and (name := line.computation("to_apply")):
-            inner = self._program.computations[name].needed
-            settings = settings.replace(name, " ".join(part.opcode for part in inner))
-        return settings
+    def _called(self, line: Instruction) -> list[object]:
+        """What an instruction calls; of a reduction's function its operations."""
+        if line.opcode in _PASSES:
+            return [part.opcode for part in self._inner(line)]
+        return list(line.calls)
+
+    def _inner(self, line: Instruction) -> list[Instruction]:
+        """The instructions of the function that a reduction applies."""
+        functions = [self._program.computations[number] for number in line.calls[-1:]]
+        return [part for function in functions for part in function.needed.values()]
 
     def _run(self, line: Instruction, operands: list[_Value]) -> _Value:
         opcode = line.opcode
+        if opcode in ("constant", "iota"):  # the compiler puts it into the code of the pass
+            return _Tensor(line.array, _Numbers({}, known=fold(self._program, line, ())))
         if opcode == "tuple":
             return tuple(operands)
         if opcode == "get-tuple-element":
             assert isinstance(operands[0], tuple)
-            return operands[0][line.numbers("index")[0]]
+            return operands[0][line.proto.tuple_index]
         if opcode == "call":
-            return self._call(line.computation("to_apply"), dict(enumerate(operands)))
+            return self._call(line.calls[0], dict(enumerate(operands)))
         if opcode == "while":
             return self._loop(line, operands[0])
         if opcode == "conditional":
@@ -167,7 +158,7 @@ class _Counting:
         same = opcode == "convert" and tensors[0].shape == line.shape
         if (same or opcode in _VIEWS) and len(operands) == len(tensors) == 1:
             return _Tensor(line.array, tensors[0].numbers)
-        if opcode == "custom-call" and line.text("custom_call_target") in _FREE_CALLS:
+        if opcode == "custom-call" and line.proto.custom_call_target in _FREE_CALLS:
             return operands[0]
         if opcode in ("dot", "convolution"):
             self._write(tensors)
@@ -231,7 +222,7 @@ class _Counting:
     def _loop(self, line: Instruction, start: _Value) -> _Value:
         trips, known = run_loop(self._program, line, _known(start))
         self._write(tensor for tensor in _arrays(start) if tensor.shape.dims)
-        work, _ = self.body(line.computation("body"), {0: _in_memory(line.shape)})
+        work = self.body(line.calls[0], {0: _in_memory(line.shape)})
         if trips is None:
             self._work += Work(uncounted=("a loop whose length depends on data, counted once",))
         self._work += work.times(1 if trips is None else trips)
@@ -239,43 +230,30 @@ class _Counting:
 
     def _branches(self, line: Instruction, arguments: Sequence[_Value]) -> _Value:
         """Counts the branch that costs most."""
-        names = line.text("branch_computations")
-        branches = (
-            [name.strip(" %") for name in names.split(",")]
-            if names
-            else [line.computation("true_computation"), line.computation("false_computation")]
-        )
         self._write(_arrays(arguments))
         works = [
-            self.body(name, {0: argument})[0]
-            for name, argument in zip(branches, arguments, strict=True)
+            self.body(number, {0: argument})
+            for number, argument in zip(line.calls, arguments, strict=True)
         ]
         self._work += max(works, key=lambda work: (work.flops, work.bytes))
         return _in_memory(line.shape)
 
     def _other_work(self, line: Instruction, tensors: list[_Tensor]) -> Work:
-        opcode, name = line.opcode, line.computation("to_apply")
+        opcode = line.opcode
         if opcode == "custom-call":
-            return Work(uncounted=(line.text("custom_call_target") or "custom-call",))
+            return Work(uncounted=(line.proto.custom_call_target,))
         if opcode in ("fft", "cholesky", "triangular-solve") or opcode.startswith("batch-norm"):
             return Work(uncounted=(opcode,))
-        if opcode in ("gather", "sort", "topk") or not name or not line.array.floating:
+        if opcode in ("gather", "sort", "topk") or not line.array.floating:
             return Work()
-        window = prod(window_of(line)["size"]) if line.text("window") else 1
+        window = prod(axis.size for axis in line.proto.window.dimensions)
         runs = {
             "reduce": tensors[0].shape.size - line.array.size,
             "reduce-window": line.array.size * (window - 1),
             "scatter": tensors[-1].shape.size,
-            "select-and-scatter": tensors[-1].shape.size,
+            "select-and-scatter": tensors[1].shape.size,
         }.get(opcode, 0)
-        each = sum(inner.opcode in _ARITHMETIC for inner in self._program.computations[name].needed)
-        return Work(other=each * runs)
-
-
-def _constant(program: Program, line: Instruction) -> _Value:
-    """A constant: the compiler puts it into the code of the pass."""
-    known = fold(program, line, ()) if line.opcode == "constant" else None
-    return _Tensor(line.array, _Numbers({}, known=known))
+        return Work(other=runs * sum(part.opcode in _ARITHMETIC for part in self._inner(line)))
 
 
 def _in_memory(shape: Shape, known: Known = None) -> _Value:

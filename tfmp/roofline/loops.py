@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tfmp.roofline.hlo import Array, Instruction, Program, Shape
+from tfmp.roofline.program import Array, Instruction, Program
 
 # A known whole number or truth value; None is an unknown one, a tuple holds several.
 Known: TypeAlias = "int | tuple[Known, ...] | None"
@@ -26,6 +26,7 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "or": operator.or_,
 }
 _SAME = ("reshape", "convert", "copy", "bitcast")
+_LITERALS = ("preds", "s32s", "s64s", "u32s", "u64s")
 
 
 def run_loop(program: Program, loop: Instruction, start: Known) -> tuple[int | None, Known]:
@@ -38,30 +39,32 @@ def run_loop(program: Program, loop: Instruction, start: Known) -> tuple[int | N
         loop: the instruction.
         start: the loop's first state, as far as it is known.
     """
+    body, condition = loop.calls
     state = start
     for trips in range(_MOST_TRIPS):
-        goes_on = _run(program, loop.computation("condition"), (state,))
+        goes_on = _run(program, condition, (state,))
         if goes_on is None or isinstance(goes_on, tuple):
             break
         if not goes_on:
             return trips, state
-        state = _run(program, loop.computation("body"), (state,))
-    return None, _unknown(loop.shape)
+        state = _run(program, body, (state,))
+    return None, None
 
 
 def fold(program: Program, line: Instruction, operands: Sequence[Known]) -> Known:
     """The result of an instruction on whole numbers, if it is one and can be known."""
     first = operands[0] if operands else None
     if line.opcode == "get-tuple-element":
-        return first[line.numbers("index")[0]] if isinstance(first, tuple) else None
+        return first[line.proto.tuple_index] if isinstance(first, tuple) else None
     if line.opcode == "tuple":
         return tuple(operands)
     if line.opcode == "call":
-        return _run(program, line.computation("to_apply"), operands)
+        return _run(program, line.calls[0], operands)
     if not isinstance(line.shape, Array) or line.shape.size != 1 or line.shape.floating:
-        return _unknown(line.shape)
+        return None
     if line.opcode == "constant":
-        return _constant(line.operands[0])
+        found = [number for kind in _LITERALS for number in getattr(line.proto.literal, kind)]
+        return int(found[0]) if found else None
     if line.opcode in _SAME:
         return first
     numbers = [value for value in operands if isinstance(value, int)]
@@ -70,29 +73,17 @@ def fold(program: Program, line: Instruction, operands: Sequence[Known]) -> Know
     if line.opcode in _BINARY:
         return _BINARY[line.opcode](*numbers)
     if line.opcode == "compare":
-        return getattr(operator, (line.text("direction") or "EQ").lower())(*numbers)  # LT, GE ...
+        return getattr(operator, line.proto.comparison_direction.lower())(*numbers)  # LT, GE ...
     return None
 
 
-def _run(program: Program, name: str, arguments: Sequence[Known]) -> Known:
+def _run(program: Program, number: int, arguments: Sequence[Known]) -> Known:
     """The result of a computation on whole numbers, as far as it can be known."""
-    computation = program.computations[name]
-    values: dict[str, Known] = {}
-    for line in computation.needed:
+    computation = program.computations[number]
+    values: dict[int, Known] = {}
+    for place, line in computation.needed.items():
         if line.opcode == "parameter":
-            values[line.name] = arguments[int(line.operands[0])]
+            values[place] = arguments[line.proto.parameter_number]
         else:
-            operands = [] if line.opcode == "constant" else [values[n] for n in line.operands]
-            values[line.name] = fold(program, line, operands)
-    return values[computation.root.name]
-
-
-def _unknown(shape: Shape) -> Known:
-    return tuple(_unknown(part) for part in shape) if isinstance(shape, tuple) else None
-
-
-def _constant(text: str) -> int | None:
-    text = text.strip("{} ")
-    if text in ("true", "false"):
-        return int(text == "true")
-    return int(text) if text.lstrip("-").isdigit() else None
+            values[place] = fold(program, line, [values[n] for n in line.proto.operand_ids])
+    return values[computation.root]

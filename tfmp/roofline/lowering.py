@@ -27,7 +27,7 @@ def work_of(
     """
     own = current_backend()
     if own.has_xla:
-        return count_work(own.program_text(function, arguments), first_results)
+        return count_work(own.program(function, arguments), first_results)
     return sum(map(_work, own.costs(function, arguments)), Work())
 
 
@@ -55,36 +55,21 @@ def without_cudnn(layer: keras.layers.Layer) -> Iterator[None]:
             part.use_cudnn = value
 
 
-def layer_work(
-    forward: Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]],
-    weights: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-) -> tuple[Work, Work]:
-    """The work of a layer's forward pass, and of its backward pass.
+def forward_and_backward(
+    forward: Callable[[list[Tensor]], list[Tensor]], sources: list[Tensor]
+) -> tuple[Callable[..., TensorTree], tuple[list[Tensor], list[Tensor]]]:
+    """A layer's forward and backward pass as one function, and what to call it with.
 
     Args:
-        forward: takes weights and inputs, returns the floating-point outputs.
-        weights: the trainable weights.
-        inputs: the floating-point inputs.
+        forward: takes the weights and inputs, and gives the floating-point outputs.
+        sources: the weights and inputs.
+
+    Returns:
+        The function, and the sources with a gradient for each of the outputs.
     """
-    own, count = current_backend(), len(weights)
-    sources = [*weights, *inputs]
-    likes = [(tuple(one.shape), keras.backend.standardize_dtype(one.dtype)) for one in sources]
-    results: list[tuple[tuple[int, ...], str]] = []
-
-    def outputs(*sources: Tensor) -> list[Tensor]:
-        return list(forward(sources[:count], sources[count:]))
-
-    def note_results(*sources: Tensor) -> list[Tensor]:
-        found = outputs(*sources)
-        results.extend((one.shape, keras.backend.standardize_dtype(one.dtype)) for one in found)
-        return found
+    seeds = [ops.ones_like(each) for each in forward(sources)]
 
     def both(sources: list[Tensor], seeds: list[Tensor]) -> TensorTree:
-        return own.pulled_back(lambda some: outputs(*some), sources, lambda _: seeds)
+        return current_backend().pulled_back(forward, sources, lambda _: seeds)
 
-    once = work_of(outputs, sources)
-    own.trace(note_results, likes)
-    # The gradient of the outputs exists only after them.
-    seeds = [ops.ones(*result) for result in results]
-    return once, work_of(both, (sources, seeds), first_results=len(results)) - once
+    return both, (sources, seeds)

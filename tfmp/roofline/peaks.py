@@ -18,8 +18,6 @@ from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 FLOAT32, TF32 = "float32", "tf32"
 
-MEASURED = "measured by a matrix product and a copy"
-
 # A matrix product of these sizes is a good share of the peak; it grows until it can be timed well.
 _FIRST_SIZE, _LAST_SIZE = 256, 8192
 _LONG_ENOUGH_S = 0.02
@@ -40,14 +38,12 @@ class Peaks:
         bandwidth: bytes that memory delivers in a second.
         call_s: seconds of a compiled call that computes nothing.
         pass_s: seconds that one more tiny pass adds to a call.
-        source: the way the peaks were measured.
     """
 
     flops: Mapping[str, float]
     bandwidth: float
     call_s: float
     pass_s: float
-    source: str
 
     def compute_seconds(self, work: Work, tf32: bool = False) -> float:
         """The least time for a program's FLOPs; float32 products may run as TF32.
@@ -84,7 +80,7 @@ def find_peaks(device: Device, dtypes: Iterable[str], jit: bool) -> Peaks:
             found[TF32] = _product_rate(FLOAT32)
     rates = {dtype: rate for dtype, rate in found.items() if rate is not None}
     bandwidth = _host_copy_rate() if device.kind == "cpu" else _copy_rate()
-    return Peaks(rates, bandwidth, *_overhead(jit), MEASURED)
+    return Peaks(rates, bandwidth, *_overhead(jit))
 
 
 def _product_rate(dtype: str) -> float | None:

@@ -9,9 +9,10 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from operator import attrgetter
+from typing import Any, ClassVar, cast
 
 import keras
 import numpy as np
@@ -21,7 +22,6 @@ from tfmp.machine import measuring
 from tfmp.roofline.verdict import INPUT_BOUND, times_text
 from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch, TrainingData, labelled_batches
-from tfmp.shared.report_files import JsonObject
 
 # XProf's input-pipeline analyzer calls a step "highly input-bound" from this share of waiting on,
 # and "moderately" from the smaller one.
@@ -60,6 +60,8 @@ class InputPipeline:
         advice: changes of the pipeline that would help.
     """
 
+    DERIVED: ClassVar[tuple[str, ...]] = ("verdict", "waiting_share", "at_most")
+
     variant: str
     kind: str
     data_s: float
@@ -88,22 +90,18 @@ class InputPipeline:
         return 1 / (1 - self.waiting_share) if self.waiting_share < 1 else 1.0
 
     @property
+    def verdict(self) -> str:
+        """Whether it is input-bound, in words."""
+        return INPUT_BOUND if self.input_bound else f"not {INPUT_BOUND}"
+
+    @property
     def text(self) -> str:
         """The finding in one sentence."""
         share = f"{self.waiting_share:.0%} of the time in fit is waiting for data"
         if not self.input_bound:
-            return f"not {INPUT_BOUND}: {share}"
+            return f"{self.verdict}: {share}"
         gain = times_text(self.at_most)
-        return f"{INPUT_BOUND}: {share}; a pipeline that keeps up buys at most {gain}"
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {
-            "verdict": INPUT_BOUND if self.input_bound else f"not {INPUT_BOUND}",
-            "waiting_share": self.waiting_share,
-            "at_most": self.at_most,
-            **asdict(self),
-        }
+        return f"{self.verdict}: {share}; a pipeline that keeps up buys at most {gain}"
 
 
 def measure_pipeline(
@@ -137,7 +135,7 @@ def measure_pipeline(
             model.train_function = function
             clock = _fit(model, arguments())
             if clock.batches > 0:
-                clocks[name] = min(clock, clocks.get(name, clock), key=_per_batch)
+                clocks[name] = min(clock, clocks.get(name, clock), key=attrgetter("per_batch"))
     except ValueError:  # Keras takes no iterator without batches
         if not (isinstance(data, _Shared) and data.ended):
             raise
@@ -186,10 +184,6 @@ class _Clock(keras.callbacks.Callback):
     def _stop(self, logs: Mapping[str, Any] | None) -> None:
         measuring.synchronize(logs)
         self.seconds = time.perf_counter() - self._start
-
-
-def _per_batch(clock: _Clock) -> float:
-    return clock.per_batch
 
 
 class _Repeated(keras.utils.PyDataset):

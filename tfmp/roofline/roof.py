@@ -1,7 +1,7 @@
 """Roofline: a step and its layers under the roof of the device, and their input pipeline."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.roofline.figures import roof_picture
@@ -9,7 +9,7 @@ from tfmp.roofline.peaks import Peaks
 from tfmp.roofline.pipeline import InputPipeline
 from tfmp.roofline.verdict import LAUNCH_BOUND, Placement, share_text
 from tfmp.roofline.work import count_text
-from tfmp.shared.report_files import JsonObject
+from tfmp.shared.report_files import JsonObject, plain_fields
 from tfmp.shared.reporting import Drawing, Section, Table
 
 _VERDICT = ("verdict", "change that would help most")
@@ -49,7 +49,8 @@ class Roofline:
             most: number of layers, the most expensive first.
             drawn: whether the roof is drawn.
         """
-        layers = {path: row[variant] for path, row in self.layers.items() if variant in row}
+        costs = [(path, row[variant]) for path, row in self.layers.items() if variant in row]
+        layers = dict(sorted(costs, key=lambda pair: -pair[1].seconds)[:most])
         verdicts = (f"{name} is {step.verdict}: {step.advice}" for name, step in self.steps.items())
         found = [
             Section(
@@ -64,7 +65,12 @@ class Roofline:
                         roof_picture(self.peaks, self.steps.get(variant), layers) if drawn else "",
                     ),
                 ),
-                tables=(self._steps(), _layers(variant, layers, most)),
+                tables=(
+                    _table(
+                        "policy", self.steps, "roofline (measured by a matrix product and a copy):"
+                    ),
+                    _table("layer", layers, f"layers in {variant}:"),
+                ),
                 quiet=(
                     "FLOPs and bytes of the program that XLA gets, or of the operations that "
                     "PyTorch runs, against the peaks of the device. A step that the roof does not "
@@ -74,49 +80,30 @@ class Roofline:
         ]
         return [*found, _pipeline(self.pipeline)] if self.pipeline else found
 
-    def _steps(self) -> Table:
-        heading = ("policy", "FLOPs", "bytes", "FLOP/B", "of peak", "of bandwidth", "launching")
-        rows = tuple(
-            (name, *_numbers(step), seconds_text(step.launch_s), step.verdict, str(step.advice))
-            for name, step in self.steps.items()
-        )
-        caption = f"roofline ({self.peaks.source}):"
-        return Table((*heading, *_VERDICT), rows, caption, words=("policy", *_VERDICT))
-
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
-        return {
-            "peaks": asdict(self.peaks),
-            "steps": {name: step.to_dict() for name, step in self.steps.items()},
-            "layers": {
-                path: {name: layer.to_dict() for name, layer in row.items()}
-                for path, row in self.layers.items()
-            },
-            "input_pipeline": self.pipeline.to_dict() if self.pipeline else None,
-        }
+        found = plain_fields(self)
+        found["input_pipeline"] = found.pop("pipeline")
+        return found
 
 
-def _layers(variant: str, layers: Mapping[str, Placement], most: int) -> Table:
-    heading = ("layer", "FLOPs", "backward", "bytes", "backward", "FLOP/B")
+def _table(kind: str, places: Mapping[str, Placement], caption: str) -> Table:
+    heading = (kind, "FLOPs", "bytes", "FLOP/B", "of peak", "of bandwidth", "launching")
     rows = tuple(
         (
-            path,
-            count_text(layer.forward.flops),
-            count_text(layer.backward.flops),
-            bytes_text(layer.forward.bytes),
-            bytes_text(layer.backward.bytes),
-            *_numbers(layer)[2:],
-            layer.verdict,
-            str(layer.advice),
+            name,
+            ("≥ " if place.work.uncounted else "") + count_text(place.work.flops),
+            bytes_text(place.work.bytes),
+            f"{place.work.intensity:.3g}",
+            share_text(place.peak_share),
+            share_text(place.bandwidth_share) if place.memory_s else "cached",
+            seconds_text(place.launch_s),
+            place.verdict,
+            str(place.advice),
         )
-        for path, layer in sorted(layers.items(), key=lambda pair: -pair[1].seconds)[:most]
+        for name, place in places.items()
     )
-    return Table(
-        (*heading, "of peak", "of bandwidth", *_VERDICT),
-        rows,
-        f"layers in {variant}:",
-        words=("layer", *_VERDICT),
-    )
+    return Table((*heading, *_VERDICT), rows, caption, words=(kind, *_VERDICT))
 
 
 def _pipeline(found: InputPipeline) -> Section:
@@ -131,16 +118,4 @@ def _pipeline(found: InputPipeline) -> Section:
             ("Step alone", f"{seconds_text(found.step_s)} with a batch on the device"),
             ("Both", f"{seconds_text(found.together_s)} in fit, under {found.variant}"),
         ),
-    )
-
-
-def _numbers(place: Placement) -> tuple[str, str, str, str, str]:
-    work = place.work
-    sign = "≥ " if work.uncounted else ""
-    return (
-        sign + count_text(work.flops),
-        bytes_text(work.bytes),
-        f"{work.intensity:.3g}",
-        share_text(place.peak_share),
-        share_text(place.bandwidth_share) if place.memory_s else "cached",
     )

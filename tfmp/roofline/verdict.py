@@ -6,7 +6,6 @@ starting its kernels takes.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from tfmp.precision import TensorCorePath, is_narrow
 from tfmp.roofline.peaks import Peaks
@@ -74,8 +73,7 @@ class Placement:
     """A layer or a step under the roof: its measured time beside the limits of the device.
 
     Attributes:
-        forward: work of the forward pass; of a step, all of its work.
-        backward: work of the backward pass.
+        work: FLOPs and bytes of its forward and backward pass.
         seconds: measured time.
         peaks: the device's limits.
         setting: the circumstances.
@@ -83,18 +81,12 @@ class Placement:
         calls: number of calls of compiled functions in the time.
     """
 
-    forward: Work
-    backward: Work
+    work: Work
     seconds: float
     peaks: Peaks
     setting: Setting
     path: TensorCorePath | None = None
     calls: int = 0
-
-    @cached_property
-    def work(self) -> Work:
-        """Forward and backward together."""
-        return self.forward + self.backward
 
     @property
     def compute_s(self) -> float:
@@ -179,10 +171,8 @@ class Placement:
             "advice": self.advice.text,
             "at_most": self.advice.at_most,
             "seconds": self.seconds,
-            "flops_forward": self.forward.flops,
-            "flops_backward": self.backward.flops,
-            "bytes_forward": self.forward.bytes,
-            "bytes_backward": self.backward.bytes,
+            "flops": self.work.flops,
+            "bytes": self.work.bytes,
             "passes": self.work.passes,
             "arithmetic_intensity": self.work.intensity,
             "compute_s": self.compute_s,

@@ -42,16 +42,6 @@ class Work:
             tuple(dict.fromkeys((*self.uncounted, *other.uncounted))),
         )
 
-    def __sub__(self, other: "Work") -> "Work":
-        """What is left, never less than nothing."""
-        return Work(
-            dict(Counter(self.products) - Counter(other.products)),
-            max(0, self.other - other.other),
-            max(0, self.bytes - other.bytes),
-            max(0, self.passes - other.passes),
-            tuple(dict.fromkeys((*self.uncounted, *other.uncounted))),
-        )
-
     def times(self, trips: int) -> "Work":
         """The work of so many runs."""
         return Work(

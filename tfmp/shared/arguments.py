@@ -6,7 +6,7 @@ the next step.
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -125,6 +125,28 @@ def check_compiled(model: "keras.Model", needs_optimizer: bool = True) -> None:
             f"Model {model.name!r} {missing}, so it has no training step. Call "
             "model.compile(optimizer, loss) first."
         )
+
+
+def made_by(build: Callable[[], object], name: str) -> "keras.Model":
+    """The compiled model that a user's function returns.
+
+    Args:
+        build: the function.
+        name: its name, for the error.
+
+    Raises:
+        TypeError: it does not return a Keras model.
+        ValueError: the model is not compiled.
+    """
+    import keras
+
+    model = build()
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            f"{name} has to return a compiled keras.Model; it returned {type(model).__name__}."
+        )
+    check_compiled(model)
+    return model
 
 
 def _mistake(name: str, expected: str, value: object, hint: str) -> str:

@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,14 +29,8 @@ _LOCK_TEXT = "A run of tfmp writes here on boot {}.\nIf none does, remove this a
 # Another machine's lock may not be seen here; no run writes in one draft for so long.
 _FORGOTTEN_SECONDS = 7 * 86400.0
 
-# Inside a draft: names of files beside it that go with it, unless somebody needs them.
-_UNNEEDED = "unneeded"
-
-# Protobuf ends there, so no larger file is a model that names another file.
-_LARGEST_MODEL = 2**31
-
-# Entries of folders around a file in which links to it are looked for, a second's work on a disk.
-_LOOKED_AT = 100_000
+# Inside a draft: files beside it that go with it, unless the file that each note names names them.
+_UNNAMED = "unnamed"
 
 # Drafts of this process, each with the file that holds its lock.
 _live: dict[Path, int | None] = {}
@@ -115,42 +109,20 @@ def draft(folder: Path) -> Iterator[Path]:
         _drop(place)
 
 
-def remove_unless_needed(place: Path, name: str) -> None:
-    """Has the end of a draft remove a file beside it, unless something needs it then.
+def remove_unless_named(place: Path, name: str, by: str) -> None:
+    """Has the end of a draft remove a file beside it, unless another one names it then.
 
     It is removed whether the draft ends in order or its run is killed, so that this can be said
-    before the file is there. See `why_needed`.
+    before the file is there.
 
     Args:
         place: the draft.
         name: of the file, in the same folder as the draft.
+        by: name of the file there that decides.
     """
-    notes = place / _UNNEEDED
+    notes = place / _UNNAMED
     notes.mkdir(exist_ok=True)
-    (notes / name).touch()
-
-
-def why_needed(file: Path, but: Sequence[Path] = ()) -> str | None:
-    """The reason why a file may be needed, in words; None if none was found.
-
-    Any file beside it, of whatever kind, may name it. Symbolic links to it are looked for in its
-    folder, in those beside it and inside of it; the rest of the disk is not searched.
-
-    Args:
-        file: the file.
-        but: files and folders beside it that may name it, but have no links to them.
-    """
-    with suppress(FileNotFoundError):
-        aside = {file.name, *(each.name for each in but)}
-        with os.scandir(file.parent) as entries:
-            beside = [Path(each.path) for each in entries if each.name not in aside]
-        drafts = [each for each in beside if _LOCK_NAME.fullmatch(f"{each.name}.lock")]
-        inside = [other for each in drafts if each.is_dir() for other in each.iterdir()]
-        for other in (*beside, *inside):
-            if other.is_file() and _names(other, os.fsencode(file.name)):
-                return f"{other} names it"
-        return _why_linked([file, *but])
-    return None
+    (notes / name).write_text(by, encoding="utf-8")
 
 
 def remove_abandoned(folder: Path) -> None:
@@ -238,18 +210,18 @@ def _drop(place: Path) -> None:
 def _remove(place: Path) -> None:
     """Removes a draft, then its lock: the lock tells that the draft is a draft."""
     if place.exists():
-        _remove_unneeded(place)
+        _remove_unnamed(place)
         shutil.rmtree(place)
     _lock_of(place).unlink(missing_ok=True)
 
 
-def _remove_unneeded(place: Path) -> None:
-    """Removes the files that `remove_unless_needed` told of and that nothing needs."""
+def _remove_unnamed(place: Path) -> None:
+    """Removes the files of `remove_unless_named` that are named by nothing."""
     with suppress(FileNotFoundError):
-        for note in list((place / _UNNEEDED).iterdir()):
-            file = place.parent / note.name
-            if why_needed(file, [place]) is None:
-                file.unlink(missing_ok=True)
+        for note in list((place / _UNNAMED).iterdir()):
+            owner = place.parent / note.read_text(encoding="utf-8")
+            if not _names(owner, os.fsencode(note.name)):
+                (place.parent / note.name).unlink(missing_ok=True)
 
 
 def _names(file: Path, name: bytes) -> bool:
@@ -259,46 +231,11 @@ def _names(file: Path, name: bytes) -> bool:
             file.open("rb") as opened,
             mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as text,
         ):
-            return len(text) < _LARGEST_MODEL and text.find(name) >= 0
+            return text.find(name) >= 0
     except (FileNotFoundError, ValueError):  # gone, meanwhile, or empty
         return False
     except OSError:
         return True
-
-
-def _why_linked(files: Sequence[Path]) -> str | None:
-    """The symbolic link to one of the files of a folder from the folders around it, in words."""
-    left = _LOOKED_AT
-    own = files[0].absolute().parent
-    targets = {(facts.st_dev, facts.st_ino): file.name for file in files for facts in [file.stat()]}
-    for folder in (own, *_folders_in(own), own.parent, *_folders_in(own.parent)):
-        with suppress(OSError), os.scandir(folder) as entries:
-            for each in entries:
-                left -= 1
-                if not left:
-                    return f"{folder} holds too many files to look for links to it"
-                if each.is_symlink() and (target := _target(each)) in targets:
-                    return f"{each.path} is a link to {targets[target]}"
-    return None
-
-
-def _folders_in(folder: Path) -> Iterator[Path]:
-    """The folders inside of one that are on the same disk."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        device = os.stat(folder).st_dev
-        for each in entries:
-            with suppress(OSError):
-                if each.is_dir(follow_symlinks=False) and each.stat().st_dev == device:
-                    yield Path(each.path)
-
-
-def _target(link: "os.DirEntry[str]") -> tuple[int, int]:
-    """The file that a link leads to, as its disk and number; zeros if it leads nowhere."""
-    try:
-        facts = link.stat()
-    except OSError:
-        return 0, 0
-    return facts.st_dev, facts.st_ino
 
 
 def _remove_abandoned(lock: Path) -> None:

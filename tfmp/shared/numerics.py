@@ -1,7 +1,6 @@
-"""The numbers of FP16 and BF16: limits, rounding, spacing and range classes, in pure NumPy."""
+"""The numbers of FP16 and BF16: limits, rounding and spacing, in pure NumPy."""
 
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 
@@ -66,18 +65,6 @@ FLOAT16 = FloatFormat("float16", exponent_bits=5, fraction_bits=10)
 BFLOAT16 = FloatFormat("bfloat16", exponent_bits=8, fraction_bits=7)
 
 
-class RangeClass(Enum):
-    """The fate of a float value that is rounded to a narrower format."""
-
-    ZERO = "zero"
-    VANISHES = "vanishes"
-    SUBNORMAL = "subnormal"
-    NORMAL = "normal"
-    OVERFLOWS = "overflows"
-    INFINITE = "infinite"
-    NAN = "nan"
-
-
 def round_to(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
     """Rounds to the nearest value of `fmt`, ties to even; too large values become infinite.
 
@@ -115,32 +102,3 @@ def ulp(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
     # x = m * 2**e with 0.5 <= m < 1, so the binade of x begins at 2**(e - 1).
     _, exponent = np.frexp(np.clip(magnitude, fmt.smallest_normal, fmt.max))
     return np.ldexp(1.0, exponent - 1 - fmt.fraction_bits)
-
-
-def range_counts(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> dict[RangeClass, int]:
-    """Counts the values in each `RangeClass` when they are rounded to `fmt`.
-
-    Args:
-        values: any shape, any real dtype.
-        fmt: target format.
-
-    Returns:
-        One entry for every class; the counts add up to `values.size`.
-    """
-    exact = np.abs(np.asarray(values, dtype=np.float64))
-    finite = np.isfinite(exact)
-    # Half the smallest subnormal is a tie, and ties to even go to zero.
-    vanishes = (exact > 0) & (exact <= fmt.smallest_subnormal / 2)
-    overflows = finite & (exact >= fmt.overflow_threshold)
-    subnormal = (exact > 0) & ~vanishes & (exact < fmt.smallest_normal)
-    counts = {
-        RangeClass.ZERO: exact == 0,
-        RangeClass.VANISHES: vanishes,
-        RangeClass.SUBNORMAL: subnormal,
-        RangeClass.OVERFLOWS: overflows,
-        RangeClass.INFINITE: np.isinf(exact),
-        RangeClass.NAN: np.isnan(exact),
-    }
-    result = {name: int(np.count_nonzero(mask)) for name, mask in counts.items()}
-    result[RangeClass.NORMAL] = exact.size - sum(result.values())
-    return result

@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -170,3 +171,22 @@ def read_json(content: str | bytes, longest_text: int | None = None) -> Any:
 def json_number(value: float | None) -> float | str | None:
     """A number as JSON can hold it: a number that is not finite becomes "nan", "inf" or "-inf"."""
     return value if value is None or math.isfinite(value) else str(value)
+
+
+def plain(value: Any) -> Any:
+    """A value as plain JSON types; a dataclass without a `to_dict` becomes its `plain_fields`."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return plain_fields(value)
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    return json_number(value) if isinstance(value, float) else value
+
+
+def plain_fields(value: Any) -> JsonObject:
+    """The fields of a dataclass that its `repr` shows, and the properties that `DERIVED` names."""
+    names = [each.name for each in fields(value) if each.repr]
+    return {name: plain(getattr(value, name)) for name in (*names, *getattr(value, "DERIVED", ()))}

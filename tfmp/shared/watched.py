@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ _ORDERS = {getattr(signal, name): text for name, text in _TOLD.items() if hasatt
 _PATIENCE_SECONDS = 7.0
 
 _LOOK_SECONDS = 0.2
+_ENDING_SECONDS = 0.001
 
 # A terminal's Ctrl-C reaches the command twice: from the terminal, and passed on.
 _SAME_SECONDS = 1.0
@@ -352,8 +353,13 @@ class _Messages:
         """The work that takes too long, or ""."""
         return self._work if self._until and time.monotonic() > self._until else ""
 
-    def read(self) -> None:
-        """Takes all messages that have come."""
+    def wait(self) -> None:
+        """Takes the messages of a moment, which the command's end cuts short."""
+        if select.select([self._way], [], [], _LOOK_SECONDS)[0] and not self.read():
+            time.sleep(_ENDING_SECONDS)
+
+    def read(self) -> int:
+        """Takes all messages that have come; gives their number, which is 0 at the end."""
         with suppress(OSError):  # none, or no more
             while received := self._way.recv(1 << 16):
                 self._rest += received
@@ -366,16 +372,18 @@ class _Messages:
                 self._until = time.monotonic() + float(seconds) if float(seconds) else 0.0
             else:
                 self.folders[message[len(_FOLDER) :]] = None
+        return len(whole)
 
 
 def _wait(child: int, messages: _Messages, orders: _Orders) -> End:
     """Waits for the end of the command, or ends it."""
-    ended = _waiting(child)
-    while not ended():
-        messages.read()
+    while True:
+        messages.wait()
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return End(status)
         used = resident(child) if messages.limit else 0
-        if not messages.limit or used <= messages.limit:
-            used = 0
+        used = used if used > messages.limit else 0
         overdue = messages.overdue()
         if used or overdue or orders.disobeyed():
             for each in family(child):
@@ -383,19 +391,3 @@ def _wait(child: int, messages: _Messages, orders: _Orders) -> End:
                     os.kill(each, signal.SIGKILL)
             order = 0 if used or overdue else orders.number
             return End(os.waitpid(child, 0)[1], used, order, overdue)
-    return End(os.waitpid(child, 0)[1])
-
-
-def _waiting(child: int) -> Callable[[], bool]:
-    """Gives a function that waits a moment, and tells whether the process has ended."""
-    poll = select.poll()
-    try:
-        poll.register(os.pidfd_open(child), select.POLLIN)
-    except (AttributeError, OSError):  # neither is there outside of Linux
-
-        def look() -> bool:
-            time.sleep(_LOOK_SECONDS)
-            return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-        return look
-    return lambda: bool(poll.poll(_LOOK_SECONDS * 1000))

@@ -7,7 +7,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.shared.tensors import flat_pieces
-from tfmp.shared.numerics import FLOAT16, FloatFormat, RangeClass, range_counts, round_to
+from tfmp.shared.numerics import FLOAT16, FloatFormat, round_to
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def facts_of(array: np.ndarray, low: FloatFormat = FLOAT16) -> ConstantFacts:
         small = magnitude[(magnitude < low.smallest_normal) & (magnitude > 0)]
         if not small.size:
             continue
-        counts = range_counts(small, low)
-        vanished += counts[RangeClass.VANISHES]
-        subnormal += counts[RangeClass.SUBNORMAL]
+        # Half the smallest subnormal is a tie, and ties to even go to zero.
+        gone = int(np.count_nonzero(small <= low.smallest_subnormal / 2))
+        vanished, subnormal = vanished + gone, subnormal + small.size - gone
         smallest = min(smallest, float(np.min(small)))
     return ConstantFacts(
         size=array.size,

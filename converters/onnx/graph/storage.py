@@ -1,8 +1,7 @@
 """ONNX models on disk and in ONNX Runtime, on both sides of protobuf's 2 GiB."""
 
 import hashlib
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session, read_onnx
 from tfmp.converters.shared.tensors import Batch
-from tfmp.shared.atomic_file import draft, making, naming, remove_unless_needed, why_needed
+from tfmp.shared.atomic_file import draft, making, naming, remove_unless_named
 from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -74,24 +73,21 @@ def weight_bytes(model: ir.Model) -> int:
     )
 
 
-def save_checked(
-    model: ir.Model, path: Path, external_data: bool = False, keep: Collection[Path] = ()
-) -> list[str]:
+def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> list[str]:
     """Writes a model that passes ONNX's full check and that ONNX Runtime loads, or nothing.
 
     Weights beside the model are named after their content, so a new model never meets the weights
     of an old one: whenever the process ends, the old pair or the new pair is complete. The weights
-    of a model that was replaced are removed if tfmp wrote them and nothing else needs them.
+    of a model that was replaced stay, as any other file may name them.
 
     Args:
         model: the model to write.
         path: the file's path. Weights go beside it, to `path` with a hash and ".data" behind, if
             that is asked for or they do not fit into protobuf.
         external_data: write weights beside the model.
-        keep: files that belong to somebody else, such as the input's own weights.
 
     Returns:
-        A note on each file with weights of the replaced model that stays.
+        A note on each file with weights of the replaced model.
 
     Raises:
         ConversionError: the model is invalid, or cannot be loaded as it is or optimized.
@@ -107,23 +103,18 @@ def save_checked(
     proto.graph.value_info.extend(light.graph.value_info)
     _check_loads(*_loadable(model, light))
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
-    belong = {file.resolve() for file in keep}
-    old = [file for file in _old_weights(path) if file.resolve() not in belong]
-    stay = {file.name: why for file in old if (why := _why_kept(file, path))}
+    left = {file.name for file in external_files(path) if file.is_file()}
     with making(path.parent), draft(path.parent) as folder, naming(path):
-        for file in old:
-            if file.name not in stay:
-                remove_unless_needed(folder, file.name)
         if beside:
-            stay.pop(_write_beside(model, folder, path), None)
+            left.discard(_write_beside(model, folder, path))
         else:
             with (folder / path.name).open("wb") as opened:
                 opened.writelines(_serialized(proto, weights))
         (folder / path.name).replace(path)
     return [
-        f"{path.with_name(name)}, weights of the replaced model, stays: {why}. Remove it if "
-        "nothing needs it"
-        for name, why in stay.items()
+        f"{path.with_name(name)} has the weights of the replaced model. Remove it if no other "
+        "file needs it"
+        for name in sorted(left)
     ]
 
 
@@ -190,7 +181,7 @@ def _write_beside(model: ir.Model, folder: Path, path: Path) -> str:
                 entry.value = data.name
     (folder / path.name).write_bytes(proto.SerializeToString())
     if not data.exists():
-        remove_unless_needed(folder, data.name)
+        remove_unless_named(folder, data.name, by=path.name)
         (folder / "weights").replace(data)
     return data.name
 
@@ -209,24 +200,6 @@ def _external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
             for inner in (attribute.g, *attribute.graphs):
                 yield from _external_tensors(inner)
     yield from (each for each in tensors if each.data_location == onnx.TensorProto.EXTERNAL)
-
-
-def _old_weights(path: Path) -> list[Path]:
-    """The files beside a model with its weights, whose names begin with its own."""
-    files = [file for file in external_files(path) if file.parent == path.parent]
-    return [file for file in files if file.name.startswith(f"{path.name}.") and file.is_file()]
-
-
-def _why_kept(file: Path, path: Path) -> str | None:
-    """Why weights must outlive their model at `path`, in words; None if they may go with it."""
-    if path.is_symlink():
-        return f"{path} was a link, whose model is still at {path.resolve()}"
-    if path.stat().st_nlink > 1:
-        return f"{path} had another name (a hard link), whose model is still there"
-    named = re.fullmatch(rf"\.([0-9a-f]{{{_DIGITS}}})\.data", file.name.removeprefix(path.name))
-    if named is None or file.is_symlink() or not _sha256(file).startswith(named[1]):
-        return "tfmp did not write it as it is"
-    return why_needed(file, [path])
 
 
 def external_files(path: Path) -> tuple[Path, ...]:

@@ -28,7 +28,7 @@ def test_what_is_found(shift: float, finding: Finding):
 
 def test_one_seed_proves_nothing():
     found = paired_difference([0.9], [0.9], 0.01, 0.001)
-    assert (found.low, found.high, found.enough) == (-math.inf, math.inf, None)
+    assert (found.low, found.high, found.seeds_needed) == (-math.inf, math.inf, None)
     assert found.finding is Finding.OPEN
     # Three differences of 0 on 100 test samples: one sample may still go the other way.
     found = paired_difference([0.9] * 3, [0.9] * 3, 0.001, 0.009)
@@ -57,7 +57,7 @@ def test_the_seeds_that_are_asked_for_decide(mean: float):
     random = np.random.default_rng(0)
     deviation = 0.02
     half = deviation / math.sqrt(2)
-    seeds = paired_difference([mean - half, mean + half], [0.0, 0.0], 0.01, 0.0).enough
+    seeds = paired_difference([mean - half, mean + half], [0.0, 0.0], 0.01, 0.0).seeds_needed
     assert seeds is not None
     decided = 0
     for _ in range(1000):

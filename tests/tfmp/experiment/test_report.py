@@ -1,6 +1,7 @@
 """The report of an experiment: what it concludes from runs that are known."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from notebook_cells import headline_and_page
@@ -76,7 +77,7 @@ def test_trainings_as_good_as_float32_are_named_with_their_time():
 
 def test_pure_float16_says_why_it_loses():
     lost = runs("float16", [0.5, 0.5, 0.5], stuck=0.6)
-    base = [Run(**{**run.to_dict(), "losses": run.losses, "vanished": 0.3}) for run in BASE]
+    base = [replace(run, vanished=0.3) for run in BASE]
     why = report(base, lost).why(report(base, lost).results[1])
     assert "accuracy 0.500 against 0.955" in why
     assert "60% of its weights did not move in the last epoch (float32: 5%)" in why
@@ -101,7 +102,7 @@ def test_crashed_arms():
 
 def test_reasons_that_are_none():
     lost = runs("float16_scaled", [0.5, 0.5, 0.5])
-    base = [Run(**{**run.to_dict(), "losses": run.losses, "vanished": 0.3}) for run in BASE]
+    base = [replace(run, vanished=0.3) for run in BASE]
     found = report(base, lost)
     assert "without loss scaling" not in found.why(found.results[1])
     lost = runs("mixed_float16_unscaled", [0.5, 0.5, 0.5], stuck=0.6)

@@ -12,7 +12,7 @@ from profiles import A100, CORES, layer, step
 from tfmp.machine.devices import CPU
 from tfmp.machine.measuring import DEVICE_MEMORY, POOLED_MEMORY, PROCESS_MEMORY, Timing
 from tfmp.precision.tensor_cores import TensorCorePath
-from tfmp.profiling.baseline import WRONG_ALARMS, Baseline, _longer, check_run, read_baseline
+from tfmp.profiling.baseline import WRONG_ALARMS, _longer, baseline_of, check_run, read_baseline
 from tfmp.profiling.kernels import KernelUse
 from tfmp.profiling.report import ProfileReport
 
@@ -41,7 +41,7 @@ def bursts(rng, median, count=10):
 
 
 def compared(then: ProfileReport, now: ProfileReport, tolerance: float = 0.1):
-    return now.compared_with(Baseline(then.to_dict(), "base.json"), tolerance).against
+    return now.compared_with(baseline_of(then.to_dict(), "base.json"), tolerance).against
 
 
 def share_of_alarms(ratio: float, times: int = 400) -> float:
@@ -185,7 +185,7 @@ def test_what_cannot_be_compared():
     then = profile([0.01] * 6, device=CPU, environment={"processor": "fast"})
     with pytest.raises(ValueError, match="the processor of this run, 'slow'"):
         compared(then, replace(then, environment={"processor": "slow"}))
-    baseline = Baseline(profile([0.01] * 6).to_dict(), "base.json")
+    baseline = baseline_of(profile([0.01] * 6).to_dict(), "base.json")
     with pytest.raises(ValueError, match="Make a baseline here with `tfmp profile --save`"):
         check_run(baseline, 1, 10, 0.1)
 

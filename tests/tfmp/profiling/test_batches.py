@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from tfmp.profiling.batches import Attempt, BatchLimit, of_size, search
+from tfmp.machine.measuring import DEVICE_MEMORY, Memory
+from tfmp.profiling.batches import BatchLimit, of_size, search
 from tfmp.shared.batches import TrainingBatch
 
 
 def limited(limit, tried):
     def attempt(size):
         tried.append(size)
-        return Attempt(size <= limit)
+        return Memory(size, DEVICE_MEMORY) if size <= limit else None
 
     return attempt
 
@@ -20,7 +21,7 @@ def limited(limit, tried):
 def test_it_ends_within_a_sixteenth_of_the_limit(limit, start):
     tried = []
     found = search(limited(limit, tried), start, 2**20, "x")
-    assert found.fits <= limit < found.fails
+    assert found.memory.bytes == found.fits <= limit < found.fails
     assert found.fails - found.fits <= max(1, found.fits / 16)
     assert len(tried) == len(set(tried)) == found.tried
     assert max(tried) <= 2 * max(limit, start)

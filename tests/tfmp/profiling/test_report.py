@@ -6,7 +6,7 @@ import pytest
 from notebook_cells import Page
 from profiles import A100, NO_PRODUCT, PADDED, layer, profile, step
 
-from tfmp.profiling.baseline import Baseline
+from tfmp.profiling.baseline import baseline_of
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.steps import StepProfile
@@ -21,13 +21,12 @@ def row(variant: str, seconds: float, gib: float, most: int) -> StepProfile:
 
 def roofline() -> Roofline:
     """A step that waits for data, and layers below the roof of an A100."""
-    peaks = Peaks({"float32": 19.5e12, "float16": 312e12}, 1555e9, 1e-5, 2e-6, "made up")
+    peaks = Peaks({"float32": 19.5e12, "float16": 312e12}, 1555e9, 1e-5, 2e-6)
     setting = Setting("mixed_float16")
-    none = Work()
 
     def placed(flops: int, count: int, seconds: float) -> Placement:
         work = Work({"float16": flops}, flops // 90, count, 9)
-        return Placement(work, none, seconds, peaks, setting)
+        return Placement(work, seconds, peaks, setting)
 
     return Roofline(
         peaks,
@@ -62,7 +61,7 @@ def report() -> ProfileReport:
     )
     faster = replace(made.variants[2], step=made.variants[2].step.per(2))
     earlier = replace(made, variants=(*made.variants[:2], faster), environment={})
-    return made.compared_with(Baseline(earlier.to_dict(), "base.json"))
+    return made.compared_with(baseline_of(earlier.to_dict(), "base.json"))
 
 
 def test_says_everything(report, tmp_path):

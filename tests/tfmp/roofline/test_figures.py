@@ -5,12 +5,12 @@ from tfmp.roofline.peaks import Peaks
 from tfmp.roofline.verdict import Placement, Setting
 from tfmp.roofline.work import Work
 
-PEAKS = Peaks({"float32": 1e11, "float16": 8e11, "tf32": 4e11}, 1e10, 1e-5, 1e-6, "made up")
+PEAKS = Peaks({"float32": 1e11, "float16": 8e11, "tf32": 4e11}, 1e10, 1e-5, 1e-6)
 
 
 def placed(products: dict[str, int], seconds: float, tf32: bool = False) -> Placement:
     work = Work(products, 0, 10**5, 3)
-    return Placement(work, Work(), seconds, PEAKS, Setting("mixed_float16", tf32))
+    return Placement(work, seconds, PEAKS, Setting("mixed_float16", tf32))
 
 
 def test_roofs_are_those_of_the_dtypes_and_the_slowest_layer_is_named():

@@ -17,10 +17,9 @@ from tfmp.shared.atomic_file import (
     draft,
     drop_drafts,
     remove_abandoned,
-    remove_unless_needed,
+    remove_unless_named,
     replacing,
     temporary_folder,
-    why_needed,
 )
 
 NAME = ".tfmp-0123456789abcdef"
@@ -232,44 +231,15 @@ def test_files_without_a_name_are_not_needed(tmp_path: Path, monkeypatch):
 
 
 @pytest.mark.parametrize("switched", [False, True])
-def test_files_beside_a_draft_go_unless_another_file_names_them(tmp_path: Path, switched: bool):
+def test_files_beside_a_draft_go_unless_their_model_names_them(tmp_path: Path, switched: bool):
     """Weights beside a model, whenever the run was killed."""
     (tmp_path / "model.onnx").write_text("new.data" if switched else "old.data")
-    (tmp_path / "copy.onnx").write_text("a.data")
-    for name in ("a.data", "old.data", "new.data", "mine.data"):
-        (tmp_path / name).write_text(name)
+    (tmp_path / "new.data").write_text("new")
     leave_a_draft(tmp_path)
-    (tmp_path / NAME / "model.onnx").write_text("a.data old.data new.data")
-    for name in ("a.data", "old.data", "new.data", "never.data"):
-        remove_unless_needed(tmp_path / NAME, name)
+    for name in ("new.data", "never.data"):
+        remove_unless_named(tmp_path / NAME, name, by="model.onnx")
     remove_abandoned(tmp_path)
-    stays = "new.data" if switched else "old.data"
-    assert names(tmp_path) == sorted(["a.data", "copy.onnx", "mine.data", "model.onnx", stays])
-
-
-def test_what_may_be_needed(tmp_path: Path, monkeypatch):
-    (tmp_path / "a.data").write_text("a")
-    assert why_needed(tmp_path / "a.data") is None
-    with monkeypatch.context() as patch:
-        patch.setattr(atomic_file, "_LOOKED_AT", 1)
-        assert why_needed(tmp_path / "a.data") == (
-            f"{tmp_path} holds too many files to look for links to it"
-        )
-    (tmp_path / "data").write_text("a.data")
-    assert why_needed(tmp_path / "a.data") == f"{tmp_path / 'data'} names it"
-    monkeypatch.setattr(atomic_file, "_LARGEST_MODEL", 4)
-    assert why_needed(tmp_path / "a.data") is None
-
-
-def test_what_a_draft_of_another_run_names_stays(tmp_path: Path):
-    (tmp_path / "a.data").write_text("a")
-    with draft(tmp_path) as other:
-        (other / "model.onnx").write_text("a.data")
-        with draft(tmp_path) as own:
-            remove_unless_needed(own, "a.data")
-        assert (tmp_path / "a.data").exists()
-        remove_unless_needed(other, "a.data")
-    assert names(tmp_path) == []
+    assert names(tmp_path) == ["model.onnx", *["new.data"] * switched]
 
 
 def test_a_process_that_ends_at_once_removes_its_drafts(tmp_path: Path):

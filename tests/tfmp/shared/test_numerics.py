@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tfmp.shared.numerics import BFLOAT16, FLOAT16, RangeClass, range_counts, round_to, ulp
+from tfmp.shared.numerics import BFLOAT16, FLOAT16, round_to, ulp
 
 HALVES = np.arange(65536, dtype=np.uint16).view(np.float16)
 
@@ -64,34 +64,3 @@ def test_ulp_is_the_distance_to_the_next_half():
     np.testing.assert_array_equal(ulp(positive.astype(np.float64)), expected)
     assert ulp(np.array([0.0])).item() == FLOAT16.smallest_subnormal
     assert ulp(np.array([np.inf, np.nan])).tolist() == [32.0, 32.0]
-
-
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        (0.0, RangeClass.ZERO),
-        (-0.0, RangeClass.ZERO),
-        (2.0**-25, RangeClass.VANISHES),
-        (np.nextafter(2.0**-25, 1), RangeClass.SUBNORMAL),
-        (1e-5, RangeClass.SUBNORMAL),
-        (2.0**-14, RangeClass.NORMAL),
-        (-65504.0, RangeClass.NORMAL),
-        (65519.99, RangeClass.NORMAL),
-        (65520.0, RangeClass.OVERFLOWS),
-        (np.inf, RangeClass.INFINITE),
-        (np.nan, RangeClass.NAN),
-    ],
-)
-def test_range_classes(value, kind):
-    assert {k for k, count in range_counts(np.array([value])).items() if count} == {kind}
-
-
-@given(st.lists(st.floats(), max_size=50))
-def test_range_classes_add_up_and_agree_with_rounding(values):
-    array = np.array(values, np.float64)
-    counts = range_counts(array)
-    assert sum(counts.values()) == array.size
-    with np.errstate(over="ignore", under="ignore"):
-        half = array.astype(np.float16)
-    assert counts[RangeClass.VANISHES] == np.count_nonzero((half == 0) & (array != 0))
-    assert counts[RangeClass.OVERFLOWS] == np.count_nonzero(np.isinf(half) & np.isfinite(array))

@@ -150,8 +150,8 @@ class Backend(ABC):
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         """The function as one program, where the backend makes such; of XLA if `jit` says so."""
 
-    def program_text(self, function: Callable[..., TensorTree], arguments: TensorTree) -> str:
-        """The HLO text of a function before XLA optimizes it.
+    def program(self, function: Callable[..., TensorTree], arguments: TensorTree) -> bytes:
+        """A function's `HloModuleProto`, serialized, before XLA optimizes it.
 
         Args:
             function: a function on tensors, which may read and change variables on TensorFlow.

@@ -73,8 +73,9 @@ class Jax(Backend):
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         return jax.jit(function)
 
-    def program_text(self, function: Callable[..., TensorTree], arguments: TensorTree) -> str:
-        return jax.jit(function).lower(*arguments).as_text(dialect="hlo")
+    def program(self, function: Callable[..., TensorTree], arguments: TensorTree) -> bytes:
+        lowered = jax.jit(function).lower(*arguments).compiler_ir("hlo")
+        return lowered.as_serialized_hlo_module_proto()
 
     def gradients(
         self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]

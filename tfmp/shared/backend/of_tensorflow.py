@@ -65,10 +65,10 @@ class TensorFlow(Backend):
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         return tf.function(function, jit_compile=jit, autograph=False, reduce_retracing=True)
 
-    def program_text(self, function: Callable[..., TensorTree], arguments: TensorTree) -> str:
+    def program(self, function: Callable[..., TensorTree], arguments: TensorTree) -> bytes:
         # XLA's program shows the work of a model that runs without XLA, too.
         compiled = tf.function(function, jit_compile=True, autograph=False)
-        return str(compiled.experimental_get_compiler_ir(*arguments)(stage="hlo"))
+        return compiled.experimental_get_compiler_ir(*arguments)(stage="hlo_serialized")
 
     # --- gradients ---
 

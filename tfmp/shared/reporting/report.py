@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tfmp.shared.html_page import framed
-from tfmp.shared.report_files import JsonObject, json_text, save_report
+from tfmp.shared.report_files import JsonObject, json_text, plain_fields, save_report
 from tfmp.shared.reporting.markdown import to_markdown
 from tfmp.shared.reporting.sections import Section, page
 
@@ -14,9 +14,13 @@ class Report:
 
     Attributes:
         SUFFIXES: of the files that `save` writes.
+        SCHEMA: name of its form as JSON.
+        DERIVED: properties that its JSON has beside its fields.
     """
 
     SUFFIXES: ClassVar[tuple[str, ...]] = (".json", ".html")
+    SCHEMA: ClassVar[str] = ""
+    DERIVED: ClassVar[tuple[str, ...]] = ()
 
     @property
     def title(self) -> str:
@@ -48,7 +52,7 @@ class Report:
 
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types."""
-        raise NotImplementedError
+        return {"schema": self.SCHEMA, **plain_fields(self)}
 
     def __str__(self) -> str:
         parts = [self.conclusion]

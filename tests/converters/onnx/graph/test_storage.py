@@ -90,11 +90,17 @@ def test_external_data_on_request(exported, tmp_path):
     assert (tmp_path / name).stat().st_size > 1000
     assert external_files(tmp_path / "model.onnx") == (tmp_path / name,)
     assert_runs_like(source, tmp_path / "model.onnx")
-    # The same weights have the same name; written again without, nothing of them stays behind.
-    save_checked(model, tmp_path / "model.onnx", external_data=True)
+    # The same weights have the same name; those of a replaced model stay, with a note.
+    assert save_checked(model, tmp_path / "model.onnx", external_data=True) == []
     assert data_files(tmp_path) == [name]
-    save_checked(model, tmp_path / "model.onnx")
-    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+    shutil.copy(tmp_path / "model.onnx", tmp_path / "backup.onnx")  # it shares the weights
+    (note,) = save_checked(other(model), tmp_path / "model.onnx", external_data=True)
+    assert note == (
+        f"{tmp_path / name} has the weights of the replaced model. Remove it if no other file "
+        "needs it"
+    )
+    assert len(data_files(tmp_path)) == 2
+    assert_runs_like(source, tmp_path / "backup.onnx")
 
 
 def other(model: ir.Model) -> ir.Model:
@@ -118,101 +124,6 @@ def test_another_file_in_the_place_of_the_weights_is_refused(exported, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_weights_that_another_model_needs_are_kept(exported, tmp_path):
-    source, model = exported
-    save_checked(model, tmp_path / "model.onnx", external_data=True)
-    shutil.copy(tmp_path / "model.onnx", tmp_path / "backup.onnx")  # it shares the weights
-    save_checked(other(model), tmp_path / "model.onnx", external_data=True)
-    assert len(data_files(tmp_path)) == 2
-    assert_runs_like(source, tmp_path / "backup.onnx")
-    (tmp_path / "backup.onnx").unlink()
-    elsewhere = external_files(tmp_path / "model.onnx")
-    save_checked(model, tmp_path / "model.onnx", keep=elsewhere)
-    assert elsewhere[0].exists()
-
-
-def copied(name: str):
-    def keep(folder: Path) -> None:
-        (folder / name).parent.mkdir(exist_ok=True)
-        shutil.copy(folder / "model.onnx", folder / name)
-
-    return keep
-
-
-def hard_link(folder: Path) -> None:
-    (folder.parent / "elsewhere").mkdir()
-    (folder.parent / "elsewhere" / "model.onnx").hardlink_to(folder / "model.onnx")
-
-
-def link_to_weights(place: str):
-    def keep(folder: Path) -> None:
-        (name,) = data_files(folder)
-        (folder / place).mkdir(exist_ok=True)
-        (folder / place / "w.data").symlink_to(folder / name)
-
-    return keep
-
-
-def link_to_model(folder: Path) -> None:
-    (folder.parent / "elsewhere").mkdir()
-    (folder.parent / "elsewhere" / "latest").symlink_to("../models/model.onnx")
-
-
-def moved_behind_a_link(folder: Path) -> None:
-    (folder / "model.onnx").rename(folder / "real.model")
-    (folder / "model.onnx").symlink_to("real.model")
-
-
-def changed(folder: Path) -> None:
-    (name,) = data_files(folder)
-    with (folder / name).open("r+b") as file:
-        file.write(b"mine")
-
-
-@pytest.mark.parametrize(
-    ("need", "why"),
-    [
-        (copied("model.onnx.bak"), r"model\.onnx\.bak names it"),
-        (copied(".tfmp-0123456789abcdef/model.onnx"), r"abcdef/model\.onnx names it"),
-        (hard_link, r"model\.onnx had another name \(a hard link\), whose model is still there"),
-        (link_to_weights("."), r"w\.data is a link to model\.onnx\.\w+\.data"),
-        (link_to_weights("../beside"), r"beside/w\.data is a link to model\.onnx\.\w+\.data"),
-        (link_to_model, r"elsewhere/latest is a link to model\.onnx"),
-        (moved_behind_a_link, r"model\.onnx was a link, whose model is still at \S+real\.model"),
-        (changed, "tfmp did not write it as it is"),
-    ],
-)
-def test_weights_of_a_replaced_model_stay_where_something_needs_them(exported, tmp_path, need, why):
-    _, model = exported
-    folder = tmp_path / "models"
-    save_checked(model, folder / "model.onnx", external_data=True)
-    (name,) = data_files(folder)
-    need(folder)
-    (note,) = save_checked(other(model), folder / "model.onnx", external_data=True)
-    assert re.fullmatch(
-        rf"{folder / name}, weights of the replaced model, stays: .*{why}\. Remove it if nothing "
-        "needs it",
-        note,
-    )
-    assert name in data_files(folder)
-
-
-def test_weights_that_nothing_needs_go_without_a_note(exported, tmp_path):
-    _, model = exported
-    folder, beside = tmp_path / "models", tmp_path / "beside"
-    save_checked(model, folder / "model.onnx", external_data=True)
-    (name,) = data_files(folder)
-    shutil.copytree(folder, beside)  # whole, so that it needs nothing of the first
-    (beside / "broken").symlink_to("nothing")
-    os.mkfifo(folder / "pipe")
-    (folder / "notes").write_text(f"{name[:-6]} is no name of the file")
-    assert save_checked(other(model), folder / "model.onnx", external_data=True) == []
-    assert name not in data_files(folder)
-    assert data_files(beside) == [name]
-    again = save_checked(other(model), folder / "model.onnx", external_data=True)
-    assert again == []  # the new model has the weights of the old one
-
-
 @pytest.mark.parametrize("external", [True, False])
 def test_a_run_that_ends_in_the_middle_leaves_the_old_model(
     exported, tmp_path, monkeypatch, external
@@ -229,6 +140,7 @@ def test_a_run_that_ends_in_the_middle_leaves_the_old_model(
     with pytest.raises(KeyboardInterrupt):
         save_checked(other(model), tmp_path / "model.onnx", external_data=external)
     assert_runs_like(source, tmp_path / "model.onnx")
+    assert len(data_files(tmp_path)) == 1
 
 
 def test_an_invalid_model_leaves_nothing(exported, tmp_path):
