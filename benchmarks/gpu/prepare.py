@@ -1,11 +1,11 @@
 """Packs everything that the machine with the card needs, and prints the calls to make, in order.
 
-    python benchmarks/gpu/prepare.py [--groups probes trained files seeded] [--without-extras]
+    python benchmarks/gpu/prepare.py [--groups probes trained files seeded]
 
 That machine has the packages of machine.txt and no network, takes 64 MiB with a call, and is gone
 30 seconds after the last one. So build/gpu/ gets a folder for each call: `base` with wheels and
 most of the corpus, `files` with the rest, `piece-1` and on with the wheel of ONNX Runtime for CUDA
-13 in pieces, `extras` with LiteRT. The script needs this project's own environment, the network,
+13 in pieces. The script needs this project's own environment, the network,
 and tests/support/; it ends with status 2 if a folder is too large to travel or a wheel needs a
 package that is not there.
 """
@@ -30,7 +30,6 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests" / "support")]
 
-import numpy as np
 import stage
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -41,7 +40,7 @@ MOST_CALL_BYTES = 64 * 2**20
 MOST_PIECE_BYTES = 60_000_000
 _DEVICE_MINUTES = 30
 
-_FOLDERS = ("base", "files", "extras", "runtime")
+_FOLDERS = ("base", "files", "runtime")
 
 RUNTIME = "onnxruntime-gpu==1.31.1"
 PYTHON = "3.12"
@@ -49,15 +48,14 @@ _PLATFORMS = [f"manylinux_2_{n}_x86_64" for n in (34, 31, 28, 27, 24, 17)] + [
     "manylinux2014_x86_64",
     "manylinux1_x86_64",
 ]
-_EXTRAS = ("ai-edge-litert", "backports.strenum")
 
 # tfmp's requirements that its training wing and the reading of ONNX files on JAX do without.
 _WITHOUT = {"tensorflow", "tf2onnx", "tf-keras", "ai-edge-litert", "onnxruntime-gpu"}
 
 
 def wheels() -> list[str]:
-    """Packages that the machine lacks: Keras with its own needs, and the second executor."""
-    return [f"keras=={metadata.version('keras')}", "namex", "optree", "onnx2torch"]
+    """Packages that the machine lacks: Keras with its own needs."""
+    return [f"keras=={metadata.version('keras')}", "namex", "optree"]
 
 
 def download(requirements: Iterable[str], folder: Path) -> None:
@@ -194,7 +192,7 @@ def too_large(sizes: dict[str, int], tree: int) -> list[str]:
     ]
 
 
-def calls(out: Path, pieces: Sequence[Path], extras: bool) -> list[dict]:
+def calls(out: Path, pieces: Sequence[Path]) -> list[dict]:
     """The calls of the device tool, in order: each takes what it carries, most also measure."""
 
     def path(folder: Path) -> str:
@@ -212,7 +210,6 @@ def calls(out: Path, pieces: Sequence[Path], extras: bool) -> list[dict]:
     ]
     for name, (_, seconds, _) in stage.STAGES.items():
         takes = [path(out / "base")] if name == "onnx" else []
-        takes += [path(out / "extras")] if name == "litert" and extras else []
         take = f" --take {' '.join(takes)}" if takes else ""
         found.append(
             {
@@ -222,24 +219,6 @@ def calls(out: Path, pieces: Sequence[Path], extras: bool) -> list[dict]:
             }
         )
     return found
-
-
-def tflite(folder: Path) -> None:
-    """An FP16 TFLite file with samples and the Keras model's own outputs."""
-    import keras
-
-    from tfmp.converters import convert
-    from tfmp.experiment.loading import load_task
-
-    folder.mkdir(parents=True, exist_ok=True)
-    task = load_task("digits")
-    keras.utils.set_random_seed(0)
-    model = task.build()
-    model.fit(*task.train, epochs=task.epochs, batch_size=task.batch_size, verbose=0)
-    x = np.asarray(task.test[0])[:64]
-    convert(model, to="tflite", output=folder / "digits.tflite")
-    arrays = {"input/image": x, "reference/digit": model.predict(x, verbose=0)}
-    np.savez_compressed(folder / "digits.npz", **arrays)  # type: ignore[arg-type]
 
 
 def main() -> int:
@@ -252,7 +231,6 @@ def main() -> int:
     parser.add_argument("--models", nargs="*", default=(), help="names; all of the groups if none")
     parser.add_argument("--runtime", default=RUNTIME, help="the wheel that travels in pieces")
     parser.add_argument("--piece-bytes", type=int, default=54_000_000)
-    parser.add_argument("--without-extras", action="store_true", help="no LiteRT")
     options = parser.parse_args()
     out = options.out.resolve()
     for old in (*(out / name for name in _FOLDERS), *out.glob("piece-*")):
@@ -262,9 +240,6 @@ def main() -> int:
     download([options.runtime], out / "runtime")
     (runtime,) = (out / "runtime").glob("*.whl")
     pieces = cut(runtime, out, options.piece_bytes)
-    if not options.without_extras:
-        download(_EXTRAS, out / "extras" / "wheels")
-        tflite(out / "extras" / "corpus" / "tflite")
     carried = [*out.glob("*/wheels/*.whl"), runtime]
     problems = unmet(carried, [Requirement(line).name for line in machine_packages()])
     version = ".".join(str(_metadata(runtime)["Version"]).split(".")[:2])
@@ -278,7 +253,7 @@ def main() -> int:
         shutil.move(out / "base" / "corpus" / name, out / "files" / "corpus" / name)
     if apart:
         pieces = [*pieces, out / "files"]
-    folders = [out / "base", *pieces, *([] if options.without_extras else [out / "extras"])]
+    folders = [out / "base", *pieces]
     sizes = {folder.name: folder_bytes(folder) for folder in folders}
     problems += too_large(sizes, tree_bytes())
     for name, size in sizes.items():
@@ -286,7 +261,7 @@ def main() -> int:
     print(f"{len(written)} models, {len(left_out)} left out")
     for problem in problems:
         print(f"problem: {problem}", file=sys.stderr)
-    listed = calls(out, pieces, not options.without_extras)
+    listed = calls(out, pieces)
     (out / "calls.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     print("\nCalls, one at once after the other:")
     for call in listed:

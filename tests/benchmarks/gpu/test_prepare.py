@@ -78,7 +78,7 @@ def test_a_package_that_nobody_brings_is_told(prepare, tmp_path: Path):
 
 def test_every_call_fits_the_tool(prepare, tmp_path: Path):
     pieces = [tmp_path / "piece-1", tmp_path / "piece-2"]
-    calls = prepare.calls(tmp_path, pieces, extras=True)
+    calls = prepare.calls(tmp_path, pieces)
     assert len(calls) == len(pieces) + len(prepare.stage.STAGES)
     assert all(call["timeout_s"] <= 600 and len(call["command"]) <= 2000 for call in calls)
     assert sum(seconds for _, seconds, _ in prepare.stage.STAGES.values()) <= 25 * 60
