@@ -32,7 +32,6 @@ from tfmp.converters.drift import binomial_bounds
 from tfmp.machine.measuring import bytes_text, seconds_text
 
 PAGE = ROOT / "docs" / "gpu.md"
-PICTURE = "gpu-drift.svg"
 RESULTS = ROOT / "build" / "gpu"
 
 _VERDICTS = ("PASS", "INCONCLUSIVE", "FAIL")
@@ -79,7 +78,7 @@ def confusion(pairs: Sequence[tuple[str, str]]) -> tuple[list[list[str]], str]:
 # Sections, one for each stage: they take the stage's document and give Markdown.
 
 
-def onnx_section(document: Document, pictures: Path | None) -> Iterator[str]:
+def onnx_section(document: Document) -> Iterator[str]:
     """Drift foretold and measured, verdicts, probes, times."""
     cases = {name: case for name, case in measured(document).items() if "ways" in case}
     profiles = list(next(iter(cases.values()))["predicted"]) if cases else []
@@ -106,12 +105,6 @@ def onnx_section(document: Document, pictures: Path | None) -> Iterator[str]:
             ]
         )
     yield table(rows) + "\n"
-    if pictures is not None and runtime and whole:
-        draw(whole, runtime[0], pictures / PICTURE)
-        yield (
-            f"![Measured drift over foretold drift](pictures/{PICTURE})\n\n*Each dot is a model: "
-            "the closer to the line, the better its drift was foretold.*\n"
-        )
     if runtime:
         yield "### Verdicts, foretold and measured\n"
         verdicts = [
@@ -211,7 +204,7 @@ def surprises(cases: Mapping[str, Document], runtime: str) -> Iterator[str]:
             )
 
 
-def training_section(document: Document, pictures: Path | None) -> Iterator[str]:
+def training_section(document: Document) -> Iterator[str]:
     """One table for each backend and model."""
     groups: dict[str, dict[str, Document]] = {}
     for name, case in measured(document).items():
@@ -266,36 +259,19 @@ def _peak(case: Document) -> int | None:
     return max((peak for peak in peaks if peak), default=None)
 
 
-def sharing_section(document: Document, pictures: Path | None) -> Iterator[str]:
-    """Steps a second of each model, alone and together."""
-    rows = [["way", "models", "alone, steps/s", "together, steps/s"]]
+def sharing_section(document: Document) -> Iterator[str]:
+    """The ways of `tfmp colocate`, by backend."""
+    rows = [["backend", "jobs", "way of `tfmp colocate`", "steps", "speed", "memory"]]
     for name, case in measured(document).items():
-        if name == "colocate" or "alone" not in case:
-            continue
-        way, _, pair = name.partition("/")
-        together = case.get("together") or [case.get("streams", case.get("in_turn"))]
-        rows.append([way, pair, _rates(case["alone"]), _rates(together)])
-    yield table(rows, words=2) + "\n"
-    found = measured(document).get("colocate", {})
-    rows = [["jobs", "way of `tfmp colocate`", "steps", "speed", "memory"]]
-    for group, told in found.get("groups", {}).items():
-        for way in told["ways"]:
-            speed, memory = f"{way['speed'][1]:.2f}x", bytes_text(way["memory"])
-            rows.append([group, way["mode"], seconds_text(way["steps_s"]), speed, memory])
-    if len(rows) > 1:
-        yield table(rows, words=2) + "\n"
-    absent = [
-        f"{name}: {case['absent']}" for name, case in measured(document).items() if "absent" in case
-    ]
-    if absent:
-        yield "\n".join(f"- {line}" for line in absent) + "\n"
+        for group, told in case.get("groups", {}).items():
+            for way in told["ways"]:
+                steps, speed = seconds_text(way["steps_s"]), f"{way['speed'][1]:.2f}x"
+                backend = name.partition("/")[2] or "jax"
+                rows.append([backend, group, way["mode"], steps, speed, bytes_text(way["memory"])])
+    yield table(rows, words=3) + "\n"
 
 
-def _rates(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:,.1f}" for value in values)
-
-
-def commands_section(document: Document, pictures: Path | None) -> Iterator[str]:
+def commands_section(document: Document) -> Iterator[str]:
     """Findings of doctor that are not ok, and the answers of profile."""
     for name, case in measured(document).items():
         report = case["report"]
@@ -307,10 +283,10 @@ def commands_section(document: Document, pictures: Path | None) -> Iterator[str]
             yield f"  - {report['answer']}\n"
 
 
-SECTIONS: dict[str, tuple[Callable[[Document, Path | None], Iterator[str]], str]] = {
+SECTIONS: dict[str, tuple[Callable[[Document], Iterator[str]], str]] = {
     "onnx": (onnx_section, "Every model of the corpus: drift, time, nodes that fell back."),
     "training": (training_section, "Keras on JAX and on PyTorch, four precisions, three models."),
-    "sharing": (sharing_section, "Two models on one card: streams, processes, MPS, fused."),
+    "sharing": (sharing_section, "Three jobs on one card, in three precisions."),
     "commands": (commands_section, "The commands as users call them."),
 }
 
@@ -320,12 +296,11 @@ def measured(document: Document) -> dict[str, Document]:
     return {name: case for name, case in document["cases"].items() if "error" not in case}
 
 
-def page(documents: Mapping[str, Document], pictures: Path | None = None) -> str:
+def page(documents: Mapping[str, Document]) -> str:
     """The whole page.
 
     Args:
         documents: by stage, the results; at least one.
-        pictures: folder that gets the picture; None for a page without one.
     """
     on_card = [document for document in documents.values() if document["machine"]["gpu"]]
     if on_card:
@@ -338,7 +313,7 @@ def page(documents: Mapping[str, Document], pictures: Path | None = None) -> str
     for stage, document in documents.items():
         section, what = SECTIONS[stage]
         parts.append(f"## {STAGES[stage][2]}\n\n{what}\n")
-        parts += section(document, pictures)
+        parts += section(document)
         failed = len(document["cases"]) - len(measured(document))
         if without := failed + len(document.get("left", ())):
             parts.append(f"Cases without a result: {without}.\n")
@@ -378,36 +353,6 @@ def _drift(value: object) -> str:
         return ""
     drift = number(value)
     return f"{drift:.1e}" if math.isfinite(drift) else "not finite"
-
-
-def draw(cases: Mapping[str, Document], profile: str, path: Path) -> None:
-    """Measured over foretold drift, a dot for each model."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 5))
-    ends = []
-    for group in dict.fromkeys(case["group"] for case in cases.values()):
-        pairs = [_drifts(case, profile) for case in cases.values() if case["group"] == group]
-        usable = [(p, m) for p, m in pairs if 0 < p < math.inf and 0 < m < math.inf]
-        if usable:
-            axes.scatter(*zip(*usable, strict=True), s=16, label=group)
-            ends += [value for pair in usable for value in pair]
-    if ends:
-        line = [min(ends) / 2, max(ends) * 2]
-        axes.plot(line, line, color="#7a8290", linewidth=1)
-        axes.legend(frameon=False)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel=f"foretold drift, {profile} (relative L2)",
-        ylabel="measured drift (relative L2)",
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
-    plt.close(figure)
 
 
 def take(folder: Path, results: Path) -> None:
@@ -454,8 +399,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    text = page(documents, options.output.parent / "pictures")
-    write_page(options.output, text)
+    write_page(options.output, page(documents))
     for stage, document in documents.items():
         print(f"{stage}: {len(measured(document))} cases measured")
     return 0

@@ -30,7 +30,7 @@ MODELS = "cumsum skip_norm_large matmul regression large_lstm".split()
 # A case for each mechanism of a stage; all cases take an hour on two cores.
 SOME = {
     "training": "jax/lstm/float16-tfmp,torch/transformer/float16-tfmp",
-    "sharing": "float32+mixed,colocate",
+    "sharing": "colocate",
     "commands": "doctor,profile/lstm",
 }
 SMALL = {"TFMP_GPU_SMALL": "1"}
