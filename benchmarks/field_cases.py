@@ -1,13 +1,13 @@
 """Writes docs/field-cases.md: public reports of FP16 and export trouble, rebuilt and run again.
 
 Every case of `tests/support/field_threads.py` goes through the tool of its report and through
-`tfmp.converters.convert`. ONNX files in a folder of wheels go through `tfmp-convert onnx`.
+`tfmp.converters.convert`.
 
-Run: pip install onnxconverter-common; python benchmarks/field_cases.py --wheels FOLDER
+Run: pip install onnxconverter-common; python benchmarks/field_cases.py
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,7 @@ import onnx
 from field_case import FieldCase
 from field_threads import field_cases
 from field_tools import CONTROL, TOOLS, drift_text, faults_of, first_words
-from field_wheels import WheelRow, wheel_rows
-from pages import line, write_page
+from pages import table, write_page
 from quiet import quiet
 
 from tfmp.converters import convert, validate
@@ -187,25 +186,26 @@ def run(cases: list[FieldCase], folder: Path) -> Iterator[Row]:
         yield Row(case, judged(case, tool, own), control, *run_tfmp(case, own))
 
 
-def page(rows: list[Row], wheels: list[WheelRow], command: str) -> str:
+def page(rows: list[Row]) -> str:
     """The page."""
-    lines = ["# Field cases", "", *_introduction(rows, wheels, command), ""]
-    lines += ["| # | report | what goes wrong there | its tool today | tfmp |"]
-    lines += ["| ---: | --- | --- | --- | --- |"]
+    cells: list[Sequence[str]] = [
+        ("#", "report", "what goes wrong there", "its tool today", "tfmp")
+    ]
     for number, row in enumerate(rows, 1):
-        case = row.case
-        cells = f"[{case.thread}]({case.link})", case.title, row.tool_cell(), row.tfmp_cell()
-        lines.append(line([str(number), *cells]))
-    return "\n".join([*lines, "", *wheel_lines(wheels)])
+        link = f"[{row.case.thread}]({row.case.link})"
+        cells.append((str(number), link, row.case.title, row.tool_cell(), row.tfmp_cell()))
+    return "\n".join(
+        ["# Field cases", "", *_introduction(rows), "", table(cells, words=len(cells[0])), ""]
+    )
 
 
-def _introduction(rows: list[Row], wheels: list[WheelRow], command: str) -> list[str]:
+def _introduction(rows: list[Row]) -> list[str]:
     tools = [row.tool for row in rows if row.tool and (row.tool.fault or row.tool.verdict)]
     sound = sum(tool.verdict == "PASS" and not tool.check for tool in tools)
     files = sum(not (row.plain.fault or row.plain.check) for row in rows)
     passed = sum("PASS" in (row.plain.verdict, getattr(row.mended, "verdict", "")) for row in rows)
     return [
-        f"Written by `{command}` with {versions(PACKAGES)}.",
+        f"Written by `python benchmarks/field_cases.py` with {versions(PACKAGES)}.",
         "",
         f"{len(rows)} public reports of trouble with FP16 or with exports, each rebuilt as a small "
         "model with seeded weights and samples that shows the trouble. The tool of the report is "
@@ -220,44 +220,12 @@ def _introduction(rows: list[Row], wheels: list[WheelRow], command: str) -> list
         f"- The tools of the reports ran on {len(tools)} models: {sound} files are valid and PASS.",
         f"- tfmp wrote a valid file for {files} of {len(rows)}; {passed} PASS, in plain FP16 or "
         "with the option that the FAIL names.",
-        *([f"- Of {len(wheels)} ONNX files from wheels, {_judged(wheels)}."] if wheels else []),
     ]
-
-
-def _judged(wheels: list[WheelRow]) -> str:
-    valid = sum(row.valid() for row in wheels)
-    passed = sum(row.verdict == "PASS" for row in wheels)
-    return f"{valid} became valid FP16 files and {passed} of them PASS"
-
-
-_WHEELS = (
-    "Exports by PyTorch, PaddlePaddle, tf2onnx, keras2onnx and Spox, as wheels on PyPI have them, "
-    "through `tfmp-convert onnx FILE --data SAMPLES`. The samples are waves with noise, and "
-    "sequences of them for models with states: a verdict tells what FP16 does to these, and not to "
-    "pictures of text or to speech. Few samples are INCONCLUSIVE at best. A FAIL is followed by "
-    "mixed precision where the search is short."
-)
-
-
-def wheel_lines(rows: list[WheelRow]) -> list[str]:
-    """The table of files from wheels."""
-    if not rows:
-        return []
-    lines = [
-        "## ONNX files that wheels ship", "",
-        _WHEELS, "",
-        "| file | exporter | FP16 file | size | verdict | sentence |",
-        "| --- | --- | --- | ---: | --- | --- |",
-    ]  # fmt: skip
-    return [*lines, *(line(row.cells()) for row in rows), ""]
 
 
 def main() -> None:
     """Runs and writes."""
     given = parser(__doc__)
-    given.add_argument(
-        "--wheels", type=Path, help="folder of wheels with ONNX files; no page without"
-    )
     given.add_argument("--only", default="", help="cases whose names have this; no page")
     given.add_argument("--quick", action="store_true", help="leave out what is slow; no page")
     options = given.parse_args()
@@ -267,10 +235,8 @@ def main() -> None:
         for row in run(cases, Path(folder)):
             rows.append(row)
             print(row.case.thread, row.tool_cell(), row.tfmp_cell(), sep=" | ", flush=True)
-    wheels = wheel_rows(options.wheels) if options.wheels else []
-    command = "python benchmarks/field_cases.py" + (" --wheels FOLDER" if options.wheels else "")
-    text = page(rows, wheels, command)
-    if options.only or options.quick or not options.wheels:
+    text = page(rows)
+    if options.only or options.quick:
         print(text)
     else:
         write_page(PAGE, text)

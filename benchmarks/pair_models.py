@@ -1,15 +1,15 @@
-"""Small Keras models whose conversions `verdict_pairs.py` judges: sound ones, and broken ones.
+"""Small Keras models whose conversions `verdict_pairs.py` judges: sound, broken, and offset ones.
 
 The sound ones are trained on the data of scikit-learn, on pictures of shapes, series and tokens.
 The broken ones lose something in FP16 by arithmetic: offsets, overflow, underflow, long sums,
-differences of large numbers. Those of `fp16_edges.py` come to both. Needs the checkout's
-tests/support/.
+differences of large numbers. The offset ones have a number beside an offset at an end: outputs in
+units of their own, raw inputs that the model centres itself, constants added inside. Needs the
+checkout's tests/support/.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-import fp16_edges
 import keras
 import numpy as np
 from keras import layers, ops
@@ -30,7 +30,6 @@ LABELS = "binary_crossentropy"
 def built(build: Callable[[], Built]) -> Built:
     """The model with the same weights and inputs in each run."""
     keras.utils.set_random_seed(0)
-    fp16_edges.SAMPLES, fp16_edges.DRAW = SAMPLES, np.random.default_rng(0)
     return build()
 
 
@@ -208,6 +207,47 @@ def _map(head: Part) -> Built:
     )
 
 
+def _in_units(
+    spread: float,
+    offset: Any,
+    outputs: int = 1,
+    body: Part = lambda x: layers.Dense(32, "relu")(layers.Dense(32, "relu")(x)),
+    shape: tuple[int, ...] = (12,),
+) -> Built:
+    """A last Dense layer with weights and a bias as if it had been trained to these units."""
+    model, x = _untrained(shape, lambda x: layers.Dense(outputs)(body(x)))
+    kernel, bias = model.layers[-1].get_weights()
+    varies = np.asarray(model.predict(x, verbose=0)).std(axis=0)
+    model.layers[-1].set_weights([kernel * spread / varies, bias * 0 + offset])
+    return model, x
+
+
+def _raw(part: Part, inputs: int, spread: float, mean: float) -> Built:
+    """Raw numbers, which the model centres itself."""
+    return _untrained((inputs,), lambda x: Dense(1)(Dense(32, "tanh")(part(x))), spread, mean)
+
+
+def _normalized(spread: float, mean: float) -> Built:
+    return _raw(layers.Normalization(mean=mean, variance=spread**2), 8, spread, mean)
+
+
+def _angles(x: Any) -> Any:
+    """Sines of time and frequency."""
+    angles = x * np.geomspace(1, 0.01, 16).astype(np.float32)
+    return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
+
+
+def _kelvin_inside(x: Any) -> Any:
+    """An offset that the model adds and takes away again before its next layer."""
+    kelvin = layers.Rescaling(8.0, 290.0)(layers.Dense(16, "tanh")(x))
+    return layers.Rescaling(0.125, -290.0 / 8)(kelvin)
+
+
+def _image_features(x: Any) -> Any:
+    hidden = layers.Conv2D(32, 3, activation="relu")(layers.Conv2D(16, 3, activation="relu")(x))
+    return layers.GlobalAveragePooling2D()(hidden)
+
+
 def _attended(x: Any) -> Any:
     asked = layers.Dense(16)(x) * 60.0
     return ops.matmul(ops.softmax(ops.matmul(asked, ops.transpose(x, (0, 2, 1)))), x)
@@ -335,17 +375,16 @@ SOUND: dict[str, Callable[[], Built]] = {
         *(_logits(), lambda x: np.roll(x, -1, axis=1)),
     ),
     "ratings": _ratings,
-    **fp16_edges.ORDINARY,
 }
 BROKEN: dict[str, Callable[[], Built]] = {
     "log-likelihood beside -919": lambda: _hidden(
         lambda h: -0.005 * ops.sum(Dense(8)(h) ** 2, axis=-1, keepdims=True) - 919.0
     ),
-    "energies of a molecule": lambda: fp16_edges._regression(0.02, -76.4),
-    "days since 1970": lambda: fp16_edges._regression(30, 19_800),
-    "Julian days": lambda: fp16_edges._regression(5, 59_000),
-    "towns of a region": lambda: fp16_edges._regression(0.003, [48.2, 116.4], 2),
-    "boxes of small things": lambda: fp16_edges._regression(1, [1900, 1000, 1903, 1002], 4),
+    "energies of a molecule": lambda: _in_units(0.02, -76.4),
+    "days since 1970": lambda: _in_units(30, 19_800),
+    "Julian days": lambda: _in_units(5, 59_000),
+    "towns of a region": lambda: _in_units(0.003, [48.2, 116.4], 2),
+    "boxes of small things": lambda: _in_units(1, [1900, 1000, 1903, 1002], 4),
     "maps of pressures": lambda: _map(
         lambda h: layers.Rescaling(0.6, 1013.0)(Conv2D(1, 3, padding="same")(h))
     ),
@@ -387,5 +426,30 @@ BROKEN: dict[str, Callable[[], Built]] = {
     "prices of shares": lambda: _untrained(
         (32, 1), lambda x: 4200 + ops.cumsum(Dense(1)(x) * 0.4, axis=1)
     ),
-    **fp16_edges.HARM,
+}
+OFFSET: dict[str, Callable[[], Built]] = {
+    "output in kelvin, 288 +- 8": lambda: _in_units(8, 288),
+    "output in ppm, 415 +- 3": lambda: _in_units(3, 415),
+    "output in hPa, 1013 +- 7": lambda: _in_units(7, 1013),
+    "output in dollars, 30,000 +- 400": lambda: _in_units(400, 30_000),
+    "output in years, 2015 +- 4": lambda: _in_units(4, 2015),
+    "quantiles beside each other": lambda: _in_units(1, np.linspace(98, 102, 5), 5),
+    "latitude and longitude of a town": lambda: _in_units(0.05, [48.2, 16.4], 2),
+    "scores near one": lambda: _in_units(2e-3, 0.98),
+    "embedding with a mean": lambda: _in_units(0.1, 5 * np.ones(16), 16),
+    "image to nm, 550 +- 2": lambda: _in_units(2, 550, 1, _image_features, (12, 12, 3)),
+    "series to bpm, 140 +- 1": lambda: _in_units(1, 140, 1, layers.LSTM(16), (10, 4)),
+    "units by Rescaling, 300 +- 5": lambda: _hidden(
+        lambda h: layers.Rescaling(5.0, 300.0)(Dense(1)(h))
+    ),
+    "raw income, 60,000 +- 20,000": lambda: _normalized(20_000, 60_000),
+    "raw kelvin, 290 +- 1": lambda: _normalized(1, 290),
+    "raw position, 5,000 +- 3": lambda: _normalized(3, 5000),
+    "raw year, 2000 +- 10": lambda: _normalized(10, 2000),
+    "differences of kelvin": lambda: _raw(lambda x: 2 * (x[:, 1:] - x[:, :-1]), 8, 0.5, 290),
+    "shares of a sum": lambda: _raw(
+        lambda x: ops.log(x / ops.sum(x, axis=-1, keepdims=True)), 6, 1e4, 6e4
+    ),
+    "sines of time": lambda: _raw(_angles, 1, 300, 500),
+    "kelvin inside": lambda: _raw(_kelvin_inside, 12, 1, 0),
 }

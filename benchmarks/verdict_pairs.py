@@ -1,27 +1,26 @@
 """Verdicts on real conversions: sound models must pass, and broken ones must not.
 
-    python benchmarks/verdict_pairs.py [--only WORD]
+    python benchmarks/verdict_pairs.py [--only REGEX]
 
 Each model of `pair_models.py` is converted to ONNX twice: with both ends in FP32, which is the
 default, and wholly in FP16. Both files run in emulated FP16 over 1,000 samples beside the model,
 and are judged with the meaning of outputs that the model itself gives. Printed are the verdicts,
-the largest loss of each view of sound conversions, and which limit alone finds a broken one: how
-many of them pass without it. So are the constructed pairs of tests/support/fp16_pairs.py.
+the largest loss of each view of sound conversions, and which limit alone finds a broken one: those
+that pass without it.
 """
 
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from scaffold import parser
 
 BATCH = 100
 
-from fp16_pairs import PAIRS
-from pair_models import BROKEN, SAMPLES, SOUND, Built, built
+from pair_models import BROKEN, OFFSET, SAMPLES, SOUND, Built, built
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.drift import Comparison, DriftBudget, OutputDrift
@@ -34,12 +33,10 @@ from tfmp.converters.samples.data import open_data
 
 LIMITS = ("rel_l2", "sample_rel_l2", *VIEWS, "flip_rate", "class_flip_rate")
 SIZES = (100, 300, SAMPLES)
+GROUPS = {"sound": SOUND, "broken": BROKEN, "offset": OFFSET}
 
 # The two conversions, by `fp16_edges`.
 ENDS = {False: "both ends in FP32", True: "all in FP16"}
-
-# A verdict under a budget.
-Judged = Callable[[DriftBudget | None], Judgement]
 
 
 @dataclass(frozen=True)
@@ -60,14 +57,10 @@ class Conversion:
         """The verdict on the first samples."""
         return judge(self.drifts[samples], budget=budget)
 
-    @property
-    def losses(self) -> dict[str, float]:
-        """What was measured, by the limit that it has."""
-        found: dict[str, float] = {}
-        for check in self.judged().checks:
-            if check.measured is not None:
-                found[check.name] = max(found.get(check.name, 0.0), check.measured)
-        return found
+    def loss(self, view: str) -> float:
+        """The largest loss of a view."""
+        checks = self.judged().checks
+        return max((check.measured or 0.0 for check in checks if check.name == view), default=0.0)
 
 
 def conversions(name: str, build: Callable[[], Built]) -> Iterator[Conversion]:
@@ -92,60 +85,33 @@ def conversions(name: str, build: Callable[[], Built]) -> Iterator[Conversion]:
             yield Conversion(name, fp16_edges, drifts)
 
 
-def print_verdicts(title: str, found: Sequence[Conversion], sizes: Sequence[int] = SIZES) -> None:
+def print_verdicts(group: str, found: Sequence[Conversion]) -> None:
     """A row for each number of samples."""
-    print(f"\n{title:<44}{'samples':>8}" + "".join(f"{each:>14}" for each in Verdict))
+    print(f"\n{f'{group} models':<44}{'samples':>8}" + "".join(f"{each:>14}" for each in Verdict))
     for fp16_edges, words in ENDS.items():
         chosen = [each for each in found if each.fp16_edges == fp16_edges]
-        for size in sizes:
+        for size in SIZES:
             counts = Counter(each.judged(samples=size).verdict for each in chosen)
             print(f"{words:<44}{size:>8}" + "".join(f"{counts[each]:>14}" for each in Verdict))
 
 
 def print_losses(found: Sequence[Conversion]) -> None:
-    """The largest loss of each view, and the model that has it."""
-    print(
-        f"\n{'sound models: largest loss':<28}" + "".join(f"{each:<40}" for each in ENDS.values())
-    )
+    """The largest loss of each view, and the conversion that has it."""
+    print(f"\n{'sound models: view':<28}largest loss")
     for view in VIEWS:
-        cells = []
-        for fp16_edges in ENDS:
-            losses = [
-                (each.losses.get(view, 0.0), each.model)
-                for each in found
-                if each.fp16_edges == fp16_edges
-            ]
-            loss, model = max(losses, default=(0.0, ""))
-            cells.append(f"{loss:.2g} {model if loss else ''}")
-        print(f"{view:<28}" + "".join(f"{cell:<40}" for cell in cells))
+        worst = max(found, key=lambda each: each.loss(view))
+        if loss := worst.loss(view):
+            print(f"{view:<28}{loss:<12.2g}{worst.model}, {ENDS[worst.fp16_edges]}")
 
 
-def print_passed(found: Sequence[Conversion]) -> None:
-    """Broken models that pass, with the number that comes nearest to its limit."""
-    print("\nthose that pass wholly in FP16, and the number nearest to its limit")
-    budget = DriftBudget()
-    for each in found:
-        shares = {name: each.losses.get(name, 0.0) / getattr(budget, name) for name in LIMITS}
-        worst = max(shares, key=lambda name: shares[name])
-        print(f"{each.model:<44}{worst:<18}{shares[worst]:.2f} of its limit")
-
-
-def print_limits(groups: Mapping[str, Mapping[str, Judged]]) -> None:
-    """How many broken pairs each limit finds, and how many it alone."""
-    heads = "".join(f"{f'{group}: finds':>22}{'alone':>8}" for group in groups)
-    print(f"\n{'limit':<18}{heads}   passed without it")
-    verdicts = {
-        key: {n: judged(None) for n, judged in group.items()} for key, group in groups.items()
-    }
+def print_limits(broken: Sequence[Conversion]) -> None:
+    """How many broken conversions each limit finds, and those that pass without it."""
+    print(f"\n{f'limit, of {len(broken)} that fail':<28}{'finds':>6}   alone")
     for limit in LIMITS:
-        cells, alone = "", []
-        for key, group in groups.items():
-            found = [name for name, verdict in verdicts[key].items() if finds(limit, verdict)]
-            off = DriftBudget(**{limit: None})
-            passed = [name for name in found if group[name](off).verdict is Verdict.PASS]
-            cells += f"{len(found):>22}{len(passed):>8}"
-            alone += passed
-        print(f"{limit:<18}{cells}   {'; '.join(alone)}".rstrip(), flush=True)
+        found = [each for each in broken if finds(limit, each.judged())]
+        off = DriftBudget(**{limit: None})
+        alone = [each.model for each in found if each.judged(off).verdict is Verdict.PASS]
+        print(f"{limit:<28}{len(found):>6}   {'; '.join(alone)}".rstrip(), flush=True)
 
 
 def finds(limit: str, judgement: Judgement) -> bool:
@@ -154,41 +120,25 @@ def finds(limit: str, judgement: Judgement) -> bool:
     return any(c.name in names and c.verdict is not Verdict.PASS for c in judgement.checks)
 
 
-def constructed(only: str) -> dict[str, Judged]:
-    """The pairs of the tests, judged as the tests do."""
-    return {pair.name: partial(pair.judged, pair.harmful) for pair in PAIRS if only in pair.name}
-
-
-def measured(models: Mapping[str, Callable[[], Built]], only: str) -> list[Conversion]:
-    """Both conversions of each model; prints a row for each."""
-    found = []
-    for name, build in models.items():
-        if only in name:
-            both = list(conversions(name, build))
-            found += both
-            verdicts = "".join(f"{each.judged().verdict:<22}" for each in both)
-            print(f"{name:<44}{verdicts}", flush=True)
-    return found
-
-
 def main() -> None:
     """Prints all tables."""
     given = parser(__doc__)
-    given.add_argument("--only", default="", metavar="WORD", help="a word of the models' names")
+    given.add_argument("--only", default="", metavar="REGEX", help="of groups and models")
     only = given.parse_args().only
-    print(f"{'sound models':<44}" + "".join(f"{each:<22}" for each in ENDS.values()))
-    sound = measured(SOUND, only)
-    print("\nbroken models")
-    broken = measured(BROKEN, only)
-    print_verdicts("sound models", sound)
-    print_losses(sound)
-    print_verdicts("broken models", broken, (SAMPLES,))
-    harmed = [each for each in broken if each.fp16_edges]
-    passed = [each for each in harmed if each.judged().verdict is Verdict.PASS]
-    print_passed(passed)
-    caught = {each.model: each.judged for each in harmed if each not in passed}
-    pairs = constructed(only)
-    print_limits({f"{len(caught)} models": caught, f"{len(pairs)} constructed": pairs})
+    found: dict[str, list[Conversion]] = {group: [] for group in GROUPS}
+    for group, models in GROUPS.items():
+        print(f"\n{f'{group} models':<44}" + "".join(f"{each:<22}" for each in ENDS.values()))
+        for name, build in models.items():
+            if re.search(only, f"{group}: {name}"):
+                both = list(conversions(name, build))
+                found[group] += both
+                print(f"{name:<44}" + "".join(f"{each.judged().verdict:<22}" for each in both))
+    for group in filter(found.get, GROUPS):
+        print_verdicts(group, found[group])
+    if found["sound"]:
+        print_losses(found["sound"])
+    harmed = [each for group in ("broken", "offset") for each in found[group] if each.fp16_edges]
+    print_limits([each for each in harmed if each.judged().verdict is not Verdict.PASS])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stage "onnx": ONNX Runtime on CUDA, every model of the corpus, as users run it and strictly.
+"""Stage "onnx": ONNX Runtime on CUDA, every model of the corpus, as users run it.
 
 The FP32 file with TF32 off is the reference on the card. Each other way of running is compared with
 it, and with every prediction of the emulator. A run is profiled to name the nodes that ran
@@ -12,7 +12,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,29 +30,11 @@ _MOST_INPUT_BYTES = 2**28
 _MOST_KEPT = 8192
 
 
-@dataclass(frozen=True)
-class Way:
-    """A way to run a file.
-
-    Attributes:
-        file: "full" or "half".
-        options: of the CUDA provider.
-        fused: whether ONNX Runtime's optimizer runs.
-        timed: whether calls are timed.
-    """
-
-    file: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    fused: bool = True
-    timed: bool = False
-
-
-WAYS = {
-    "fp32": Way("full", {"use_tf32": "0"}, timed=True),
-    "tf32": Way("full", {"use_tf32": "1"}, timed=True),
-    "fp16": Way("half", timed=True),
-    "fp16-strict": Way("half", {"use_tf32": "0", "enable_skip_layer_norm_strict_mode": "1"}),
-    "fp16-unfused": Way("half", {"use_tf32": "0"}, fused=False),
+# Ways to run a model: the file, and options of the CUDA provider.
+WAYS: dict[str, tuple[str, dict[str, str]]] = {
+    "fp32": ("full", {"use_tf32": "0"}),
+    "tf32": ("full", {"use_tf32": "1"}),
+    "fp16": ("half", {}),
 }
 
 
@@ -82,13 +63,13 @@ def measure(name: str, corpus: Path) -> dict[str, Any]:
         "ways": {},
     }
     outputs: dict[str, dict[str, np.ndarray]] = {}
-    for way_name, way in WAYS.items():
+    for way_name, (file, options) in WAYS.items():
         try:
-            session = Opened(corpus / name / f"{way.file}.onnx", way)
+            session = Opened(corpus / name / f"{file}.onnx", options)
             outputs[way_name] = session.run(batch)
             found["ways"][way_name] = {"elsewhere": session.elsewhere()}
-            if way.timed and entry["group"] != "probes":
-                found["ways"][way_name]["latency"] = session.latency(batch, entry["group"])
+            if entry["group"] != "probes":
+                found["ways"][way_name]["latency"] = session.latency(batch)
             del session
         except Exception as error:  # the way is not open; the others may be
             found["ways"][way_name] = {"error": f"{type(error).__name__}: {error}"[:300]}
@@ -100,13 +81,13 @@ def measure(name: str, corpus: Path) -> dict[str, Any]:
             continue
         told = found["ways"][way_name]
         told["drift"] = compared(outputs["fp32"], outputs[way_name], meaning).to_dict()
-        if WAYS[way_name].file == "half":
+        if way_name == "fp16":
             told["from"] = {
                 profile: compared(predicted[profile], outputs[way_name]).to_dict()["drift"]
                 for profile in entry["predicted"]
             }
     found["predicted"] = entry["predicted"]
-    keep_outputs("onnx", name, outputs)
+    _keep_outputs(name, outputs)
     return found
 
 
@@ -136,9 +117,9 @@ def provider() -> str:
     return CUDA if machine()["gpu"] else CPU
 
 
-def keep_outputs(stage: str, name: str, outputs: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+def _keep_outputs(name: str, outputs: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """Keeps the first samples' outputs by way; files that come back are limited in size."""
-    folder = Path(os.environ["TFMP_GPU_OUTPUTS"]) / stage
+    folder = Path(os.environ["TFMP_GPU_OUTPUTS"]) / "onnx"
     folder.mkdir(parents=True, exist_ok=True)
     arrays = {
         f"{way}/{key}": _shortened(value)
@@ -160,7 +141,7 @@ def _shortened(value: np.ndarray) -> np.ndarray:
 class Opened:
     """A session on the card; its first run is profiled."""
 
-    def __init__(self, path: Path, way: Way) -> None:
+    def __init__(self, path: Path, cuda_options: Mapping[str, str]) -> None:
         """Loads a file.
 
         Raises:
@@ -176,9 +157,7 @@ class Opened:
         options.enable_profiling = True
         self._folder = tempfile.TemporaryDirectory()
         options.profile_file_prefix = str(Path(self._folder.name) / "profile")
-        if not way.fused:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        given = (chosen, dict(way.options)) if chosen == CUDA else chosen
+        given = (chosen, dict(cuda_options)) if chosen == CUDA else chosen
         self._session = onnxruntime.InferenceSession(str(path), options, providers=[given])
         self._provider = chosen
         if chosen not in self._session.get_providers():
@@ -199,7 +178,7 @@ class Opened:
         """Op types that gave floats on another provider."""
         return self._elsewhere or []
 
-    def latency(self, batch: Mapping[str, np.ndarray], group: str) -> dict[str, Any]:
+    def latency(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Seconds of a call with inputs and outputs on the card, by batch size.
 
         Only models whose inputs all have an open first axis are asked for other sizes.

@@ -1,13 +1,11 @@
 """Packs everything that the machine with the card needs, and prints the calls to make, in order.
 
-    python benchmarks/gpu/prepare.py [--groups probes trained files seeded] [--without-extras]
+    python benchmarks/gpu/prepare.py [--groups probes trained files seeded]
 
 That machine has the packages of machine.txt and no network, takes 64 MiB with a call, and is gone
 30 seconds after the last one. So build/gpu/ gets a folder for each call: `base` with wheels and
 most of the corpus, `files` with the rest, `piece-1` and on with the wheel of ONNX Runtime for CUDA
-13 in pieces, `extras` with LiteRT. The script needs this project's own environment, the network,
-and tests/support/; it ends with status 2 if a folder is too large to travel or a wheel needs a
-package that is not there.
+13 in pieces. The script needs this project's own environment, the network, and tests/support/.
 """
 
 import argparse
@@ -18,9 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterable, Sequence
-from email.parser import Parser
 from importlib import metadata
 from pathlib import Path
 
@@ -30,18 +26,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests" / "support")]
 
-import numpy as np
 import stage
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
-# What a call takes: the working tree and what it carries, together. A piece leaves room for a tree
-# of 7 MB.
-MOST_CALL_BYTES = 64 * 2**20
-MOST_PIECE_BYTES = 60_000_000
+MOST_CALL_BYTES = 64 * 2**20  # with the working tree
 _DEVICE_MINUTES = 30
 
-_FOLDERS = ("base", "files", "extras", "runtime")
+_FOLDERS = ("base", "files", "runtime")
 
 RUNTIME = "onnxruntime-gpu==1.31.1"
 PYTHON = "3.12"
@@ -49,15 +39,11 @@ _PLATFORMS = [f"manylinux_2_{n}_x86_64" for n in (34, 31, 28, 27, 24, 17)] + [
     "manylinux2014_x86_64",
     "manylinux1_x86_64",
 ]
-_EXTRAS = ("ai-edge-litert", "backports.strenum")
-
-# tfmp's requirements that its training wing and the reading of ONNX files on JAX do without.
-_WITHOUT = {"tensorflow", "tf2onnx", "tf-keras", "ai-edge-litert", "onnxruntime-gpu"}
 
 
 def wheels() -> list[str]:
-    """Packages that the machine lacks: Keras with its own needs, and the second executor."""
-    return [f"keras=={metadata.version('keras')}", "namex", "optree", "onnx2torch"]
+    """Packages that the machine lacks: Keras with its own needs."""
+    return [f"keras=={metadata.version('keras')}", "namex", "optree"]
 
 
 def download(requirements: Iterable[str], folder: Path) -> None:
@@ -93,45 +79,6 @@ def build(folder: Path) -> None:
         )
 
 
-def unmet(carried: Sequence[Path], there: Iterable[str]) -> list[str]:
-    """Sentences about packages that wheels need and neither carry nor machine have.
-
-    Args:
-        carried: wheels.
-        there: names of the machine's packages.
-    """
-    found = {path: _metadata(path) for path in carried}
-    names = {canonicalize_name(name) for name in there}
-    names |= {canonicalize_name(str(told["Name"])) for told in found.values()}
-    missing = []
-    for told in found.values():
-        for text in told.get_all("Requires-Dist") or []:
-            needed = Requirement(text)
-            name = canonicalize_name(needed.name)
-            environment = {"extra": "", "python_version": PYTHON, "python_full_version": PYTHON}
-            if needed.marker and not needed.marker.evaluate(environment):
-                continue
-            if told["Name"] == "tfmp" and name in _WITHOUT:
-                continue
-            if name not in names:
-                missing.append(
-                    f"{told['Name']} needs {needed.name}: add it to machine.txt or wheels"
-                )
-    return missing
-
-
-def _metadata(wheel: Path):  # email.message.Message
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
-        return Parser().parsestr(archive.read(name).decode("utf-8"))
-
-
-def machine_packages() -> list[str]:
-    """The machine's packages, with versions where they are known."""
-    lines = (HERE / "machine.txt").read_text(encoding="utf-8").splitlines()
-    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-
-
 def cut(wheel: Path, out: Path, most: int) -> list[Path]:
     """Cuts a wheel into folders, one for each call.
 
@@ -162,39 +109,12 @@ def cut(wheel: Path, out: Path, most: int) -> list[Path]:
     return folders
 
 
-def tree_bytes() -> int:
-    """Size of the working tree that travels with every call."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout.split(b"\0")
-    paths = [ROOT / os.fsdecode(name) for name in listed if name]
-    return sum(path.stat().st_size for path in paths if path.is_file())
-
-
 def folder_bytes(folder: Path) -> int:
     """Size of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def too_large(sizes: dict[str, int], tree: int) -> list[str]:
-    """Sentences about folders that cannot travel.
-
-    Args:
-        sizes: bytes by folder.
-        tree: bytes of the working tree.
-    """
-    return [
-        f"{name} is {size / 1e6:.1f} MB; a call takes {MOST_CALL_BYTES / 1e6:.1f} MB with the "
-        f"working tree's {tree / 1e6:.1f} MB, and a piece at most {MOST_PIECE_BYTES / 1e6:.0f} MB"
-        for name, size in sizes.items()
-        if size > MOST_PIECE_BYTES or size + tree > MOST_CALL_BYTES
-    ]
-
-
-def calls(out: Path, pieces: Sequence[Path], extras: bool) -> list[dict]:
+def calls(out: Path, pieces: Sequence[Path]) -> list[dict]:
     """The calls of the device tool, in order: each takes what it carries, most also measure."""
 
     def path(folder: Path) -> str:
@@ -212,7 +132,6 @@ def calls(out: Path, pieces: Sequence[Path], extras: bool) -> list[dict]:
     ]
     for name, (_, seconds, _) in stage.STAGES.items():
         takes = [path(out / "base")] if name == "onnx" else []
-        takes += [path(out / "extras")] if name == "litert" and extras else []
         take = f" --take {' '.join(takes)}" if takes else ""
         found.append(
             {
@@ -222,24 +141,6 @@ def calls(out: Path, pieces: Sequence[Path], extras: bool) -> list[dict]:
             }
         )
     return found
-
-
-def tflite(folder: Path) -> None:
-    """An FP16 TFLite file with samples and the Keras model's own outputs."""
-    import keras
-
-    from tfmp.converters import convert
-    from tfmp.experiment.loading import load_task
-
-    folder.mkdir(parents=True, exist_ok=True)
-    task = load_task("digits")
-    keras.utils.set_random_seed(0)
-    model = task.build()
-    model.fit(*task.train, epochs=task.epochs, batch_size=task.batch_size, verbose=0)
-    x = np.asarray(task.test[0])[:64]
-    convert(model, to="tflite", output=folder / "digits.tflite")
-    arrays = {"input/image": x, "reference/digit": model.predict(x, verbose=0)}
-    np.savez_compressed(folder / "digits.npz", **arrays)  # type: ignore[arg-type]
 
 
 def main() -> int:
@@ -252,7 +153,6 @@ def main() -> int:
     parser.add_argument("--models", nargs="*", default=(), help="names; all of the groups if none")
     parser.add_argument("--runtime", default=RUNTIME, help="the wheel that travels in pieces")
     parser.add_argument("--piece-bytes", type=int, default=54_000_000)
-    parser.add_argument("--without-extras", action="store_true", help="no LiteRT")
     options = parser.parse_args()
     out = options.out.resolve()
     for old in (*(out / name for name in _FOLDERS), *out.glob("piece-*")):
@@ -262,12 +162,7 @@ def main() -> int:
     download([options.runtime], out / "runtime")
     (runtime,) = (out / "runtime").glob("*.whl")
     pieces = cut(runtime, out, options.piece_bytes)
-    if not options.without_extras:
-        download(_EXTRAS, out / "extras" / "wheels")
-        tflite(out / "extras" / "corpus" / "tflite")
-    carried = [*out.glob("*/wheels/*.whl"), runtime]
-    problems = unmet(carried, [Requirement(line).name for line in machine_packages()])
-    version = ".".join(str(_metadata(runtime)["Version"]).split(".")[:2])
+    version = ".".join(runtime.name.split("-")[1].split(".")[:2])
     profiles = list(dict.fromkeys([*corpus_files.PROFILES, f"ort-cuda:{version}"]))
     written, left_out = corpus_files.write(
         out / "base" / "corpus", options.groups, profiles, options.models
@@ -278,15 +173,12 @@ def main() -> int:
         shutil.move(out / "base" / "corpus" / name, out / "files" / "corpus" / name)
     if apart:
         pieces = [*pieces, out / "files"]
-    folders = [out / "base", *pieces, *([] if options.without_extras else [out / "extras"])]
+    folders = [out / "base", *pieces]
     sizes = {folder.name: folder_bytes(folder) for folder in folders}
-    problems += too_large(sizes, tree_bytes())
     for name, size in sizes.items():
         print(f"{name}: {size / 1e6:.1f} MB")
     print(f"{len(written)} models, {len(left_out)} left out")
-    for problem in problems:
-        print(f"problem: {problem}", file=sys.stderr)
-    listed = calls(out, pieces, not options.without_extras)
+    listed = calls(out, pieces)
     (out / "calls.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     print("\nCalls, one at once after the other:")
     for call in listed:
@@ -294,7 +186,7 @@ def main() -> int:
     needed = sum(seconds for _, seconds, _ in stage.STAGES.values()) / 60
     print(f"\nStages take at most {needed:.0f} of {_DEVICE_MINUTES} minutes.")
     print("Afterwards, for each call's files: python benchmarks/gpu/report.py --take FOLDER")
-    return 2 if problems else 0
+    return 0
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     python benchmarks/gpu/report.py [--take FOLDER ...]
 
-`--take` adds the files that a call brought back to build/gpu/results. A stage without results says
-"Not measured yet". Results of a machine without a card are a rehearsal: they go to a page of their
-own (`--output`), never to docs/gpu.md. Needs this project's own environment.
+`--take` adds the files that a call brought back to build/gpu/results. A stage without results has
+no section. Results of a machine without a card are a rehearsal: they go to a page of their own
+(`--output`), never to docs/gpu.md. Needs this project's own environment.
 """
 
 import argparse
@@ -26,14 +26,13 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from drift_line import fit
 from pages import table, write_page
 from stage import SCHEMA, STAGES
+from training import ARMS
 
 from tfmp.converters.drift import binomial_bounds
 from tfmp.machine.measuring import bytes_text, seconds_text
 
 PAGE = ROOT / "docs" / "gpu.md"
-PICTURE = "gpu-drift.svg"
 RESULTS = ROOT / "build" / "gpu"
-NOT_YET = "Not measured yet."
 
 _VERDICTS = ("PASS", "INCONCLUSIVE", "FAIL")
 # A drift that is foretold this many times too large or too small surprises.
@@ -49,11 +48,6 @@ INTRO = """\
 [benchmarks/gpu](../benchmarks/gpu/README.md) measures everything on this page with one command a
 stage, and wrote the page: `python benchmarks/gpu/report.py`.
 """
-NOTHING = """\
-Nothing on this page has been measured on a GPU: none was within reach so far. The commands have
-been rehearsed on a CPU with the card's Python, its packages and the same carried files
-(`tests/benchmarks/gpu/test_rehearsal.py`); a rehearsal shows that they work, and nothing about a
-card."""
 
 
 def number(value: object) -> float:
@@ -84,7 +78,7 @@ def confusion(pairs: Sequence[tuple[str, str]]) -> tuple[list[list[str]], str]:
 # Sections, one for each stage: they take the stage's document and give Markdown.
 
 
-def onnx_section(document: Document, pictures: Path | None) -> Iterator[str]:
+def onnx_section(document: Document) -> Iterator[str]:
     """Drift foretold and measured, verdicts, probes, times."""
     cases = {name: case for name, case in measured(document).items() if "ways" in case}
     profiles = list(next(iter(cases.values()))["predicted"]) if cases else []
@@ -111,12 +105,6 @@ def onnx_section(document: Document, pictures: Path | None) -> Iterator[str]:
             ]
         )
     yield table(rows) + "\n"
-    if pictures is not None and runtime and whole:
-        draw(whole, runtime[0], pictures / PICTURE)
-        yield (
-            f"![Measured drift over foretold drift](pictures/{PICTURE})\n\n*Each dot is a model: "
-            "the closer to the line, the better its drift was foretold.*\n"
-        )
     if runtime:
         yield "### Verdicts, foretold and measured\n"
         verdicts = [
@@ -216,12 +204,13 @@ def surprises(cases: Mapping[str, Document], runtime: str) -> Iterator[str]:
             )
 
 
-def training_section(document: Document, pictures: Path | None) -> Iterator[str]:
+def training_section(document: Document) -> Iterator[str]:
     """One table for each backend and model."""
     groups: dict[str, dict[str, Document]] = {}
     for name, case in measured(document).items():
         group, _, arm = name.rpartition("/")
-        groups.setdefault(group, {})[arm] = case
+        if arm in ARMS:
+            groups.setdefault(group, {})[arm] = case
     yield (
         "Same weights, same batches. Loss is the mean of the last steps on the smallest batch; "
         "Tensor Cores: their share of the kernels' time.\n"
@@ -270,60 +259,19 @@ def _peak(case: Document) -> int | None:
     return max((peak for peak in peaks if peak), default=None)
 
 
-def half_section(document: Document, pictures: Path | None) -> Iterator[str]:
-    """Drift on PyTorch, and of sums in FP16, beside the profiles."""
-    rows = [["executor", "profile", "models", "slope", "foretold / measured", "spread"]]
-    cases = measured(document)
-    for way in dict.fromkeys(name.partition("/")[0] for name in cases):
-        mine = [case for name, case in cases.items() if name.startswith(f"{way}/")]
-        for profile in ("gpu", "pessimistic"):
-            found = fit(
-                [
-                    (number(case["predicted"][profile]["drift"]), number(case["drift"]["drift"]))
-                    for case in mine
-                    if profile in case["predicted"]
-                ]
-            )
-            if found is not None:
-                rows.append(
-                    [
-                        *(way, profile, str(found.count), f"{found.slope:.2f}"),
-                        *(f"{found.ratio:.2f}", f"{found.spread:.2f}x"),
-                    ]
-                )
-    yield table(rows, words=2) + "\n"
-
-
-def sharing_section(document: Document, pictures: Path | None) -> Iterator[str]:
-    """Steps a second of each model, alone and together."""
-    rows = [["way", "models", "alone, steps/s", "together, steps/s"]]
+def sharing_section(document: Document) -> Iterator[str]:
+    """The ways of `tfmp colocate`, by backend."""
+    rows = [["backend", "jobs", "way of `tfmp colocate`", "steps", "speed", "memory"]]
     for name, case in measured(document).items():
-        if name == "colocate" or "alone" not in case:
-            continue
-        way, _, pair = name.partition("/")
-        together = case.get("together") or [case.get("streams", case.get("in_turn"))]
-        rows.append([way, pair, _rates(case["alone"]), _rates(together)])
-    yield table(rows, words=2) + "\n"
-    found = measured(document).get("colocate", {})
-    rows = [["jobs", "way of `tfmp colocate`", "steps", "speed", "memory"]]
-    for group, told in found.get("groups", {}).items():
-        for way in told["ways"]:
-            speed, memory = f"{way['speed'][1]:.2f}x", bytes_text(way["memory"])
-            rows.append([group, way["mode"], seconds_text(way["steps_s"]), speed, memory])
-    if len(rows) > 1:
-        yield table(rows, words=2) + "\n"
-    absent = [
-        f"{name}: {case['absent']}" for name, case in measured(document).items() if "absent" in case
-    ]
-    if absent:
-        yield "\n".join(f"- {line}" for line in absent) + "\n"
+        for group, told in case.get("groups", {}).items():
+            for way in told["ways"]:
+                steps, speed = seconds_text(way["steps_s"]), f"{way['speed'][1]:.2f}x"
+                backend = name.partition("/")[2] or "jax"
+                rows.append([backend, group, way["mode"], steps, speed, bytes_text(way["memory"])])
+    yield table(rows, words=3) + "\n"
 
 
-def _rates(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:,.1f}" for value in values)
-
-
-def commands_section(document: Document, pictures: Path | None) -> Iterator[str]:
+def commands_section(document: Document) -> Iterator[str]:
     """Findings of doctor that are not ok, and the answers of profile."""
     for name, case in measured(document).items():
         report = case["report"]
@@ -335,29 +283,11 @@ def commands_section(document: Document, pictures: Path | None) -> Iterator[str]
             yield f"  - {report['answer']}\n"
 
 
-def litert_section(document: Document, pictures: Path | None) -> Iterator[str]:
-    """Drift on LiteRT's CPU and GPU."""
-    for name, case in measured(document).items():
-        if "absent" in case:
-            yield f"- {name}: {case['absent'].partition('. ')[0]}.\n"
-        elif "adapter" in case:
-            yield f"- adapter: {case['adapter']}\n"
-        else:
-            told = ", ".join(
-                f"{device} {_drift(case[device]['drift']['drift'])}"
-                for device in case
-                if device in ("cpu", "gpu")
-            )
-            yield f"- {name}: drift from Keras: {told}\n"
-
-
-SECTIONS: dict[str, tuple[Callable[[Document, Path | None], Iterator[str]], str]] = {
+SECTIONS: dict[str, tuple[Callable[[Document], Iterator[str]], str]] = {
     "onnx": (onnx_section, "Every model of the corpus: drift, time, nodes that fell back."),
-    "training": (training_section, "Keras on JAX and on PyTorch, five precisions, three models."),
-    "half": (half_section, "A second executor of the same files; sums in FP16 on request."),
-    "sharing": (sharing_section, "Two models on one card: streams, processes, MPS, fused."),
+    "training": (training_section, "Keras on JAX and on PyTorch, four precisions, three models."),
+    "sharing": (sharing_section, "Three jobs on one card, in three precisions."),
     "commands": (commands_section, "The commands as users call them."),
-    "litert": (litert_section, "TFLite files, where a Vulkan driver is."),
 }
 
 
@@ -366,31 +296,27 @@ def measured(document: Document) -> dict[str, Document]:
     return {name: case for name, case in document["cases"].items() if "error" not in case}
 
 
-def page(documents: Mapping[str, Document], pictures: Path | None = None) -> str:
+def page(documents: Mapping[str, Document]) -> str:
     """The whole page.
 
     Args:
-        documents: by stage, the results.
-        pictures: folder that gets the picture; None for a page without one.
+        documents: by stage, the results; at least one.
     """
     on_card = [document for document in documents.values() if document["machine"]["gpu"]]
     if on_card:
         card = on_card[0]["machine"]["gpu"]
         state = f"Measured on one {card['name']}, driver {card['driver_version']}."
-    elif documents:
-        state = "A REHEARSAL ON A CPU: no number on this page says anything about a card."
     else:
-        state = NOTHING
+        state = "A REHEARSAL ON A CPU: no number on this page says anything about a card."
     parts = [INTRO.format(state=state)]
-    parts += [_origin(documents.values())] if documents else []
-    for stage, (section, what) in SECTIONS.items():
+    parts.append(_origin(documents.values()))
+    for stage, document in documents.items():
+        section, what = SECTIONS[stage]
         parts.append(f"## {STAGES[stage][2]}\n\n{what}\n")
-        document = documents.get(stage)
-        if document is None or not measured(document):
-            parts.append(f"{NOT_YET}\n")
-        else:
-            parts += section(document, pictures)
-        parts += [] if document is None else _unmeasured(document)
+        parts += section(document)
+        failed = len(document["cases"]) - len(measured(document))
+        if without := failed + len(document.get("left", ())):
+            parts.append(f"Cases without a result: {without}.\n")
     return "\n".join(parts)
 
 
@@ -405,13 +331,6 @@ def _origin(documents: Iterable[Document]) -> str:
         found[f"Python {machine['python']}"] = None
         found |= {f"{name} {version}": None for name, version in machine["versions"].items()}
     return f"{'; '.join(found)}.\n"
-
-
-def _unmeasured(document: Document) -> list[str]:
-    """The number of cases that failed or are left; the results say why."""
-    failed = sum("error" in case for case in document["cases"].values())
-    count = failed + len(document.get("left") or ())
-    return [f"Cases without a result: {count}.\n"] if count else []
 
 
 def _drifts(case: Document, profile: str) -> tuple[float, float]:
@@ -434,36 +353,6 @@ def _drift(value: object) -> str:
         return ""
     drift = number(value)
     return f"{drift:.1e}" if math.isfinite(drift) else "not finite"
-
-
-def draw(cases: Mapping[str, Document], profile: str, path: Path) -> None:
-    """Measured over foretold drift, a dot for each model."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 5))
-    ends = []
-    for group in dict.fromkeys(case["group"] for case in cases.values()):
-        pairs = [_drifts(case, profile) for case in cases.values() if case["group"] == group]
-        usable = [(p, m) for p, m in pairs if 0 < p < math.inf and 0 < m < math.inf]
-        if usable:
-            axes.scatter(*zip(*usable, strict=True), s=16, label=group)
-            ends += [value for pair in usable for value in pair]
-    if ends:
-        line = [min(ends) / 2, max(ends) * 2]
-        axes.plot(line, line, color="#7a8290", linewidth=1)
-        axes.legend(frameon=False)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel=f"foretold drift, {profile} (relative L2)",
-        ylabel="measured drift (relative L2)",
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
-    plt.close(figure)
 
 
 def take(folder: Path, results: Path) -> None:
@@ -500,6 +389,8 @@ def main() -> int:
     for folder in options.take:
         take(folder, options.results)
     documents = read(options.results / "results")
+    if not documents:
+        raise SystemExit(f"expected results in {options.results / 'results'}: --take names folders")
     rehearsed = [stage for stage, found in documents.items() if not found["machine"]["gpu"]]
     if rehearsed and options.output == PAGE:
         print(
@@ -508,11 +399,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    text = page(documents, options.output.parent / "pictures")
-    write_page(options.output, text)
-    for stage in STAGES:
-        count = len(measured(documents[stage])) if stage in documents else 0
-        print(f"{stage}: {count} cases measured")
+    write_page(options.output, page(documents))
+    for stage, document in documents.items():
+        print(f"{stage}: {len(measured(document))} cases measured")
     return 0
 
 

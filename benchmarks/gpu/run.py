@@ -27,7 +27,6 @@ BROUGHT = HERE.parents[1] / "build" / "gpu" / "results"
 STORE = Path(os.environ.get("TFMP_GPU_STORE") or Path(tempfile.gettempdir()) / "tfmp-gpu")
 SITE = STORE / "site"
 _PIECES = "pieces.json"
-_NEED_RUNTIME = ("onnx", "half")
 
 
 def take(folder: Path) -> None:
@@ -125,7 +124,7 @@ def main() -> int:
     if not (STORE / "corpus" / "manifest.json").is_file():
         print("expected the corpus of prepare.py: take build/gpu/base first", file=sys.stderr)
         return 2
-    if not list(STORE.glob("joined/*.whl")) and options.stage in _NEED_RUNTIME:
+    if not list(STORE.glob("joined/*.whl")) and options.stage == "onnx":
         print("expected ONNX Runtime for the card: take build/gpu/piece-1 and on", file=sys.stderr)
         return 2
     # The wheels come before the machine's packages of the same names.

@@ -36,16 +36,14 @@ _PATIENCE = 10 if os.environ.get("TFMP_GPU_SMALL") else 1
 STAGES: dict[str, tuple[str, float, str]] = {
     "onnx": ("onnx_cuda", 420, "ONNX Runtime on CUDA"),
     "training": ("training", 440, "Training with Keras"),
-    "half": ("torch_half", 190, "PyTorch half, and sums in FP16"),
     "sharing": ("sharing", 210, "Several models on one card"),
     "commands": ("commands", 130, "tfmp doctor and tfmp profile"),
-    "litert": ("litert_gpu", 50, "LiteRT's GPU accelerator"),
 }
 
 # Packages whose versions a result depends on.
 _PACKAGES = (
     "tfmp keras jax jaxlib jax-cuda13-plugin torch triton onnx onnx-ir onnxruntime "
-    "onnxruntime-gpu onnx2torch ai-edge-litert numpy nvidia-cublas nvidia-cudnn-cu13 "
+    "onnxruntime-gpu numpy nvidia-cublas nvidia-cudnn-cu13 "
     "nvidia-cuda-runtime"
 ).split()
 

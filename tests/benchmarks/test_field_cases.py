@@ -55,11 +55,9 @@ def test_a_page_of_made_up_results_has_the_form_of_the_page(script: ModuleType):
             script.Row(case, invalid, None, bad, good),
             script.Row(case, gone, None, good, None),
             script.Row(case, None, bad, good, None),
-        ],
-        [],
-        "the command",
+        ]
     )
-    assert text.startswith("# Field cases\n\nWritten by `the command` with ")
+    assert text.startswith("# Field cases\n\nWritten by `python benchmarks/field_cases.py` with ")
     assert "| not valid ONNX (nodes are out of order); FAIL, drift 5.0e-01 | FAIL, NaN" in text
     assert "; with `--precision mixed`: PASS, drift 4.0e-04 |" in text
     assert "| no: KeyError: 'a\\|b' | PASS, drift 4.0e-04 |" in text

@@ -4,7 +4,7 @@ A view is the output less its mean over something. Its statistic is the error of
 view's own variation, root mean squares both. The loss of what varies is never excused by rounding:
 where FP16 cannot hold what varies beside an offset, that is the finding. What is excused is noise:
 variation that float32 itself hardly holds, and columns of a vector that are off by no more than
-their neighbours. `benchmarks/verdict_pairs.py` converts 96 small models in two ways: the sound ones
+their neighbours. `benchmarks/verdict_pairs.py` converts 91 small models in two ways: the sound ones
 lose at most 0.039 of any view.
 """
 

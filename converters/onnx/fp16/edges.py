@@ -50,8 +50,8 @@ _DOMINANT = 4.0
 # A column of weights that loses more than this vanishes: 2**-8 of itself in FP16.
 _MOST_SPACINGS_LOST = 4
 
-# Of the elements that all nodes move, the share that both ends may move in FP32. What memory limits
-# takes longer by this share at most (benchmarks/fp16_edge_cost.py).
+# Of the elements that all nodes move, the share that both ends may move in FP32: what memory limits
+# takes longer by this share at most.
 _MOST_MOVED = 0.03
 # Elements for one sample that they may move in any case: for a batch of 32 on an H100, 2 MB or
 # half a microsecond more.

@@ -1,7 +1,6 @@
 """benchmarks/gpu/prepare.py and run.py: pieces that travel, and those that do not."""
 
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -49,36 +48,9 @@ def test_pieces_of_another_wheel_are_refused(prepare, run, tmp_path: Path):
         run.joined(run.STORE)
 
 
-def test_a_folder_that_cannot_travel_is_told(prepare):
-    assert prepare.too_large({"base": 55_000_000, "piece-1": 60_000_000}, 5_000_000) == []
-    (alone,) = prepare.too_large({"piece-1": 60_000_001}, 0)
-    assert alone.startswith("piece-1 is 60.0 MB")
-    (with_tree,) = prepare.too_large({"base": 55_000_000}, 15_000_000)
-    assert "with the working tree's 15.0 MB" in with_tree
-
-
-def wheel_of(folder: Path, name: str, *needs: str) -> Path:
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    lines = [f"Name: {name}", "Version: 1.0", *(f"Requires-Dist: {need}" for need in needs), ""]
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{name}-1.0.dist-info/METADATA", "\n".join(lines))
-    return path
-
-
-def test_a_package_that_nobody_brings_is_told(prepare, tmp_path: Path):
-    wheels = [
-        wheel_of(tmp_path, "one", "Two>=1", "there", 'absent; extra == "more"'),
-        wheel_of(tmp_path, "two", "nowhere"),
-    ]
-    assert prepare.unmet(wheels, ["there"]) == [
-        "two needs nowhere: add it to machine.txt or wheels"
-    ]
-    assert prepare.unmet(wheels, ["there", "nowhere"]) == []
-
-
 def test_every_call_fits_the_tool(prepare, tmp_path: Path):
     pieces = [tmp_path / "piece-1", tmp_path / "piece-2"]
-    calls = prepare.calls(tmp_path, pieces, extras=True)
+    calls = prepare.calls(tmp_path, pieces)
     assert len(calls) == len(pieces) + len(prepare.stage.STAGES)
     assert all(call["timeout_s"] <= 600 and len(call["command"]) <= 2000 for call in calls)
     assert sum(seconds for _, seconds, _ in prepare.stage.STAGES.values()) <= 25 * 60

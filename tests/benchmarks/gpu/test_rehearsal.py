@@ -30,7 +30,7 @@ MODELS = "cumsum skip_norm_large matmul regression large_lstm".split()
 # A case for each mechanism of a stage; all cases take an hour on two cores.
 SOME = {
     "training": "jax/lstm/float16-tfmp,torch/transformer/float16-tfmp",
-    "sharing": "float32+mixed,colocate",
+    "sharing": "colocate",
     "commands": "doctor,profile/lstm",
 }
 SMALL = {"TFMP_GPU_SMALL": "1"}
@@ -48,7 +48,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy2(ROOT / name, tree / name)
     subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
     command = [sys.executable, "benchmarks/gpu/prepare.py", "--groups", "probes", "trained"]
-    command += ["seeded", "--models", *MODELS, "--without-extras"]
+    command += ["seeded", "--models", *MODELS]
     done = subprocess.run(
         command,
         cwd=tree,
@@ -114,7 +114,7 @@ def test_everything_that_the_card_will_do_works_on_a_cpu(
 
     given = tmp_path / "given"
     documents = {path.stem: json.loads(path.read_text()) for path in given.glob("*.json")}
-    assert sorted(documents) == ["commands", "half", "litert", "onnx", "sharing", "training"]
+    assert sorted(documents) == ["commands", "onnx", "sharing", "training"]
     for stage, document in documents.items():
         errors = {name: case for name, case in document["cases"].items() if "error" in case}
         assert document["cases"], stage
@@ -130,7 +130,7 @@ def test_everything_that_the_card_will_do_works_on_a_cpu(
     # The CPU provider computes in FP32 between rounded values: what the profile "gpu" foretells.
     assert onnx["matmul"]["ways"]["fp16"]["from"]["gpu"] < 1e-3
     trained = documents["training"]["cases"]["jax/lstm/float16-tfmp"]
-    assert trained["optimizer"] == "tfmp.LossScaleOptimizer"
+    assert trained["skipped_steps"] == 0
     assert trained["loss"][-1] < trained["loss"][0]
 
     report = [sys.executable, GPU / "report.py", "--take", given, "--results", tmp_path / "kept"]
@@ -140,4 +140,3 @@ def test_everything_that_the_card_will_do_works_on_a_cpu(
     done = subprocess.run([*report, "--output", page], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "A REHEARSAL ON A CPU" in page.read_text()
-    assert "Not measured yet" not in page.read_text()
