@@ -1,198 +1,238 @@
-"""Step time of tfmp.LossScaleOptimizer against Keras's own, and on PyTorch against AMP's.
+"""Step time of tfmp.LossScaleOptimizer against Keras's own, paired in one run.
 
-    python benchmarks/step_time.py [--copies 10] [--rounds 15] [--steps 30] [--write]
+    python benchmarks/step_time.py [--copies 10] [--rounds 15] [--steps 30] [--json FILE]
 
-KERAS_BACKEND chooses the backend. Both optimizers train the same model on the same batch; on
-PyTorch a plain loop with `torch.amp.GradScaler` and one with tfmp do, too. Every round times a
-block of steps with each of them, in alternating order, so that drift of the machine hits all alike.
-Where a compiled step happens to lie in memory moves its time by a few percent, so the models are
-built again for each copy; what is reported is the geometric mean over copies, each the median over
-rounds of the ratio within a round, with Student's 95 % interval over the copies. `--write` puts the
-table of PyTorch into docs/backends.md.
+Both optimizers train the same model on the same batches, and so does tfmp's without its gauges,
+which tells what these cost. Every round times a block of steps with each of them, in alternating
+order, so that drift of the machine hits all alike. Where a compiled step happens to lie in memory
+moves its time by a few percent, so the models are built again for each copy; what is reported is
+the geometric mean over copies, each the median over rounds of the ratio within a round, with
+Student's 95 % interval over the copies.
 """
 
+import itertools
+import json
 import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from pages import table, write_part
-from scaffold import DOCS, parser, versions
+from scaffold import parser
 
-BATCHES = {"dense": (64, 64), "conv": (16, 16, 16, 3), "wide": (128, 64)}
+RATIOS = (("tfmp", "keras"), ("tfmp", "without gauges"), ("control", "keras"))
 
 import keras
 import numpy as np
 from scipy.stats import t
 
 import tfmp
-from tfmp.machine import devices, interleaved, measuring, paired_ratio
-from tfmp.shared.backend import TensorTree, current_backend
-from tfmp.shared.batches import TrainingBatch
-
-# One training step; what it gives is ready when the step is.
-Step = Callable[[], TensorTree]
-Network = tuple[keras.Model, TrainingBatch]
-
-JITS = {"tensorflow": (False, True), "jax": (True,), "torch": (False,)}
-RATIOS = {"tfmp": "Keras", "Keras again": "Keras"}
-LOOPS = {"loop with tfmp": "loop with AMP"}
+from tfmp.machine import interleaved, paired_ratio
 
 
-def network(name: str) -> Network:
-    """A small classifier, and a batch; the same each time."""
-    keras.utils.set_random_seed(0)
-    layers, shape = keras.layers, BATCHES[name]
-    hidden: list[keras.Layer] = [layers.Dense(128, activation="relu") for _ in range(2)]
-    if name == "wide":  # a step of a few milliseconds
-        hidden = [layers.Dense(512, activation="relu") for _ in range(4)]
-    elif name == "conv":
-        hidden = [
+@dataclass(frozen=True)
+class Comparison:
+    """One model under one compiler setting.
+
+    Attributes:
+        model: which model.
+        jit: whether XLA compiled the step.
+        keras_ms: median milliseconds per step with Keras's LossScaleOptimizer.
+        tfmp_ms: the same with tfmp's.
+        ratio: tfmp over Keras, with the ends of its 95 % confidence interval.
+        gauges: the same for tfmp over tfmp without gauges.
+        control: the same for Keras over a second Keras: what noise alone does.
+    """
+
+    model: str
+    jit: bool
+    keras_ms: float
+    tfmp_ms: float
+    ratio: tuple[float, float, float]
+    gauges: tuple[float, float, float]
+    control: tuple[float, float, float]
+
+
+def dense_model() -> tuple[keras.Model, np.ndarray]:
+    """Two hidden layers of 128 on 64 features, batch 64."""
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            layers.Input((64,)),
+            layers.Dense(128, activation="relu"),
+            layers.Dense(128, activation="relu"),
+            layers.Dense(10, dtype="float32"),
+        ]
+    )
+    return model, np.random.default_rng(0).standard_normal((64, 64), dtype=np.float32)
+
+
+def conv_model() -> tuple[keras.Model, np.ndarray]:
+    """Two convolutions with batch normalization on 16 x 16 images, batch 16."""
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            layers.Input((16, 16, 3)),
             layers.Conv2D(16, 3, padding="same", use_bias=False),
             layers.BatchNormalization(),
             layers.ReLU(),
             layers.Conv2D(32, 3, strides=2, padding="same", activation="relu"),
             layers.GlobalAveragePooling2D(),
+            layers.Dense(10, dtype="float32"),
         ]
-    last = layers.Dense(10, dtype="float32")
-    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-    y = np.random.default_rng(1).integers(0, 10, shape[0])
-    return keras.Sequential([layers.Input(shape[1:]), *hidden, last]), TrainingBatch(x, y)
+    )
+    return model, np.random.default_rng(0).standard_normal((16, 16, 16, 3), dtype=np.float32)
 
 
-def fitted(name: str, wrap: type[keras.optimizers.Optimizer], jit: bool) -> Step:
-    """The trainer's own step function, as `fit` calls it, without the callbacks around it."""
-    with tfmp.policy_scope("mixed_float16"):
-        model, batch = network(name)
+def wide_model() -> tuple[keras.Model, np.ndarray]:
+    """Four hidden layers of 512 on 64 features, batch 128: a step of a few milliseconds."""
+    layers = keras.layers
+    hidden = [layers.Dense(512, activation="relu") for _ in range(4)]
+    model = keras.Sequential([layers.Input((64,)), *hidden, layers.Dense(10, dtype="float32")])
+    return model, np.random.default_rng(0).standard_normal((128, 64), dtype=np.float32)
+
+
+MODELS = {"dense": dense_model, "conv": conv_model, "wide": wide_model}
+
+
+def training_block(
+    make_model: Callable[[], tuple[keras.Model, np.ndarray]],
+    wrap: Callable[[keras.optimizers.Optimizer], keras.optimizers.Optimizer],
+    jit: bool,
+    steps: int,
+) -> Callable[[], float]:
+    """A function that trains for `steps` steps and returns the seconds they took."""
+    keras.utils.set_random_seed(0)
+    model, x = make_model()
+    y = np.random.default_rng(1).integers(0, 10, len(x))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(wrap(keras.optimizers.Adam(1e-4)), loss, jit_compile=jit)
-    model.train_on_batch(batch.x, batch.y)
-    step, data, backend = model.train_function, batch.placed(), current_backend()
-    if not backend.is_stateless:
-        return lambda: step(backend.feed([data]))
-    groups = (
+    # The trainer's own step function, as fit calls it, without the callbacks around it.
+    model.train_on_batch(x, y)
+    step = model.train_function
+    if keras.backend.backend() == "jax":
+        return jax_block(model, step, (x, y), steps)
+    import tensorflow as tf
+
+    batch = (tf.constant(x), tf.constant(y))
+    iterator = iter(tf.data.Dataset.from_tensors(batch).repeat())
+
+    def run() -> float:
+        start = time.perf_counter()
+        for _ in range(steps):
+            step(iterator)
+        model.optimizer.iterations.numpy()  # waits for what is still running on a device
+        return time.perf_counter() - start
+
+    return run
+
+
+def jax_block(
+    model: keras.Model, step: Callable[..., Any], batch: tuple[Any, Any], steps: int
+) -> Callable[[], float]:
+    """The same on JAX, where a step maps the state that it is given to the next."""
+    import jax
+
+    variables = (
         model.trainable_variables,
         model.non_trainable_variables,
         model.optimizer.variables,
         model.metrics_variables,
     )
-    state = tuple([variable.value for variable in group] for group in groups)
+    state = tuple([variable.value for variable in group] for group in variables)
+    batch = jax.device_put(batch)
+    iterator = itertools.repeat(batch)
 
-    def stateless() -> TensorTree:
+    def run() -> float:
         nonlocal state
-        _, state = step(state, backend.feed([data]))
-        return state
+        start = time.perf_counter()
+        for _ in range(steps):
+            _, state = step(state, iterator)
+        jax.block_until_ready(state)
+        return time.perf_counter() - start
 
-    return stateless
-
-
-def looped(name: str, ours: bool) -> Step:
-    """A step of a plain loop of PyTorch, with tfmp or with AMP."""
-    import torch
-
-    model, batch = network(name)
-    x, y = batch.placed()
-    if ours:
-        tfmp.plan(model, "mixed_float16").apply()
-        optimizer = tfmp.LossScaleOptimizer(keras.optimizers.Adam(1e-4))
-        weights = model.trainable_variables
-        optimizer.build(weights)
-    else:
-        adam = torch.optim.Adam(model.parameters(), 1e-4)
-        scaler = torch.amp.GradScaler(x.device.type)
-
-    def with_tfmp() -> None:
-        model.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(x, training=True), y)
-        optimizer.scale_loss(loss).backward()
-        with torch.no_grad():
-            optimizer.apply([weight.value.grad for weight in weights], weights)
-
-    def with_amp() -> None:
-        adam.zero_grad()
-        with torch.autocast(x.device.type, torch.float16):
-            loss = torch.nn.functional.cross_entropy(model(x, training=True), y)
-        scaler.scale(loss).backward()
-        scaler.step(adam)
-        scaler.update()
-
-    return with_tfmp if ours else with_amp
+    return run
 
 
-def arms(name: str, jit: bool) -> dict[str, Callable[[], Step]]:
-    """What is timed, by name."""
-    of_keras = partial(fitted, name, keras.optimizers.LossScaleOptimizer, jit)
-    found: dict[str, Callable[[], Step]] = {
-        "Keras": of_keras,
-        "Keras again": of_keras,
-        "tfmp": partial(fitted, name, tfmp.LossScaleOptimizer, jit),
-    }
-    if keras.backend.backend() == "torch":
-        found |= {"loop with AMP": partial(looped, name, False)}
-        found |= {"loop with tfmp": partial(looped, name, True)}
-    return found
+class WithoutGauges(tfmp.LossScaleOptimizer):
+    """Measures no gradients, and never doubles its scale, which takes 2000 steps."""
+
+    def _is_rare(self, now: object) -> Any:
+        return keras.ops.convert_to_tensor(False)
 
 
-def block(step: Step, steps: int) -> float:
-    """Seconds of so many steps."""
-    # Of a processor its own seconds count, which other programs do not lengthen.
-    now = time.perf_counter if devices.accelerators() else time.process_time
-    start, last = now(), None
-    for _ in range(steps):
-        last = step()
-    measuring.synchronize(last)
-    return now() - start
+WRAPPERS = {
+    "keras": keras.optimizers.LossScaleOptimizer,
+    "control": keras.optimizers.LossScaleOptimizer,
+    "tfmp": tfmp.LossScaleOptimizer,
+    "without gauges": WithoutGauges,
+}
 
 
-def row(name: str, jit: bool, ratios: dict[str, str], copies: int, rounds: int, steps: int) -> list:
-    """Milliseconds of a step with Keras and tfmp, and ratios with their intervals."""
-    pairs: list[list[float]] = []
-    milliseconds: list[list[float]] = []
-    for copy in range(copies):
-        keras.backend.clear_session()
-        made = arms(name, jit)
-        order = [*made][copy % len(made) :] + [*made][: copy % len(made)]
-        blocks = {key: partial(block, made[key](), steps) for key in order}
-        for warm_up in blocks.values():
-            warm_up()
-        found = interleaved(blocks, rounds)
-        pairs.append([paired_ratio(found[one], found[other]) for one, other in ratios.items()])
-        milliseconds.append([1e3 * found[key].median / steps for key in ("Keras", "tfmp")])
-    times = (f"{one:.2f}" for one in np.median(milliseconds, axis=0))
-    return [name, "XLA" if jit else "", *times, *map(interval, zip(*pairs, strict=True))]
+def compare(name: str, jit: bool, copies: int, rounds: int, steps: int) -> Comparison:
+    """Times Keras twice (the second as control), and tfmp twice, on fresh copies of the model."""
+    medians = [time_copy(name, jit, copy, rounds, steps) for copy in range(copies)]
+    ratios, milliseconds = zip(*medians, strict=True)
+    keras_ms, tfmp_ms = np.median(milliseconds, axis=0)
+    return Comparison(
+        name, jit, float(keras_ms), float(tfmp_ms), *map(interval, zip(*ratios, strict=True))
+    )
 
 
-def interval(ratios: Iterable[float]) -> str:
-    """The geometric mean of ratios, and the ends of its 95 % confidence interval."""
-    logs = np.log([*ratios])
+def time_copy(
+    name: str, jit: bool, copy: int, rounds: int, steps: int
+) -> tuple[list[float], tuple[float, float]]:
+    """The median of each of `RATIOS`, and milliseconds of Keras and tfmp."""
+    keras.backend.clear_session()
+    order = list(WRAPPERS)
+    order = order[copy % len(order) :] + order[: copy % len(order)]
+    blocks = {key: training_block(MODELS[name], WRAPPERS[key], jit, steps) for key in order}
+    for block in blocks.values():
+        block()
+    found = interleaved(blocks, rounds)
+    ratios = [paired_ratio(found[one], found[other]) for one, other in RATIOS]
+    return ratios, (1e3 * found["keras"].median / steps, 1e3 * found["tfmp"].median / steps)
+
+
+def interval(ratios: Sequence[float]) -> tuple[float, float, float]:
+    """The geometric mean of ratios and the ends of its 95 % confidence interval."""
+    logs = np.log(ratios)
     half = t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
-    low, middle, high = np.exp([logs.mean() - half, logs.mean(), logs.mean() + half])
-    return f"{middle:.3f} ({low:.3f} to {high:.3f})"
+    middle = logs.mean()
+    return float(np.exp(middle)), float(np.exp(middle - half)), float(np.exp(middle + half))
 
 
 def main() -> None:
-    """Prints the table."""
     given = parser(__doc__)
     given.add_argument("--copies", type=int, default=10, help="times that each model is built")
     given.add_argument("--rounds", type=int, default=15, help="paired rounds per copy")
     given.add_argument("--steps", type=int, default=30, help="training steps per round")
-    given.add_argument("--write", action="store_true", help="write into docs/backends.md")
+    given.add_argument("--json", help="also write the comparisons to this file")
     options = given.parse_args()
     if options.copies < 3:
         given.error(f"--copies must be 3 or more for an interval, received {options.copies}")
-    backend = keras.backend.backend()
-    ratios = RATIOS | (LOOPS if backend == "torch" else {})
-    columns = ["model", "compiler", "Keras, ms", "tfmp, ms"]
-    rows = [[*columns, *(f"{one} / {other}" for one, other in ratios.items())]]
-    for name in BATCHES:
-        for jit in JITS[backend]:
-            sizes = options.copies, options.rounds, options.steps
-            rows.append(row(name, jit, ratios, *sizes))
-            print(*rows[-1], sep="  ", flush=True)
-    where = devices.visible_devices()[0]
-    told = f"mixed_float16 on {where}, with {versions([backend, 'keras', 'tfmp'])}."
-    print(text := f"{told}\n\n{table(rows, words=2)}")
-    if options.write:
-        write_part(DOCS / "backends.md", "step_time.py", text)
+    keras.config.set_dtype_policy("mixed_float16")
+    print(f"Keras {keras.__version__} on {keras.backend.backend()}, mixed_float16")
+    print(
+        "model  jit    keras ms  tfmp ms"
+        + "".join(f"  {f'{one}/{other}':24}" for one, other in RATIOS)
+    )
+    comparisons = []
+    for name in MODELS:
+        for jit in (False, True) if keras.backend.backend() == "tensorflow" else (True,):
+            result = compare(name, jit, options.copies, options.rounds, options.steps)
+            comparisons.append(asdict(result))
+            cells = "".join(
+                f"  {f'{ratio:.3f} ({low:.3f} - {high:.3f})':24}"
+                for ratio, low, high in (result.ratio, result.gauges, result.control)
+            )
+            print(
+                f"{result.model:<6} {result.jit!s:<6} {result.keras_ms:8.3f} {result.tfmp_ms:8.3f}"
+                + cells,
+                flush=True,
+            )
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"keras": keras.__version__, "comparisons": comparisons}, file, indent=2)
 
 
 if __name__ == "__main__":
