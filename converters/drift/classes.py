@@ -122,7 +122,7 @@ def count_classes(
                 for which in (known, known & changed[part])
             )
             sums += _summed(held, lost)
-    return ClassTable.of(counts.reshape(-1, size).T, names)
+    return ClassTable.of(counts.reshape(2 * len(SUMS), size).T, names)
 
 
 def count_labels(yes: np.ndarray, said: np.ndarray, changed: np.ndarray) -> ClassTable:

@@ -148,12 +148,14 @@ class _Model:
 
     def rewritten(self, rewrite: Rewrite, tolerance: float) -> "_Model | None":
         """The rewritten model, if no output differs by more than a share of its largest value."""
-        edits = Edits(self.graph.graph_def)
-        rewrite(self.graph, edits)
-        if not edits.changed:
-            return None
-        changed = replace(self, source=self.source.rewritten(rewrite))
-        return changed if _same(self, changed, tolerance) else None
+        applied = list[bool]()
+
+        def noted(graph: Graph, edits: Edits) -> None:
+            rewrite(graph, edits)
+            applied.append(edits.changed)
+
+        changed = replace(self, source=self.source.rewritten(noted))
+        return changed if applied[-1] and _same(self, changed, tolerance) else None
 
 
 _Step = Callable[[_Model], tuple[_Model, list[Change]]]
