@@ -155,7 +155,8 @@ class _Model:
             applied.append(edits.changed)
 
         changed = replace(self, source=self.source.rewritten(noted))
-        return changed if applied[-1] and _same(self, changed, tolerance) else None
+        traced = changed.graph  # which applies the rewrite
+        return changed if traced and any(applied) and _same(self, changed, tolerance) else None
 
 
 _Step = Callable[[_Model], tuple[_Model, list[Change]]]
@@ -245,8 +246,10 @@ def _around(model: _Model) -> tuple[_Model, list[Change]]:
         differences = [(large, seen[node.outputs[0]]) for node, large in cancelling(graph, seen)]
         lost = max([large / (one.width or one.peak) for large, one in differences], default=0.0)
         rewrite = partial(move_origin, name=name, origin=origin)
-        if changed := model.rewritten(rewrite, _FP16_TOLERANCE + lost * _FP32_SUMS):
-            model, moved = changed, moved_name(name)
+        changed = model.rewritten(rewrite, _FP16_TOLERANCE + lost * _FP32_SUMS)
+        moved = moved_name(name)
+        if changed and moved in changed.seen:  # else no output needs it
+            model = changed
             words[moved] = words.get(name, _layer(name))
             after = changed.seen[moved].peak
             what = "offset that cancels taken out"
