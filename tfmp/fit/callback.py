@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 from weakref import WeakKeyDictionary, ref
@@ -45,8 +46,19 @@ Logs: TypeAlias = dict[str, float]
 _RUNNING: "WeakKeyDictionary[keras.callbacks.History, ref[MixedPrecision]]" = WeakKeyDictionary()
 
 
-# The attribute of a model for what a `fit` left, outside Keras's tracking: a fit that finds all of
-# it as it was makes nothing anew.
+@dataclass(frozen=True)
+class _Left:
+    """What a `fit` left: one that finds the state as it was makes nothing anew.
+
+    Keras's files look into containers of a model, and not into this.
+    """
+
+    state: tuple[object, ...] = (None,)
+    plan: PrecisionPlan | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+# The attribute of a model for it, outside Keras's tracking.
 _LEFT = "_tfmp_left"
 
 
@@ -189,10 +201,10 @@ class MixedPrecision(keras.callbacks.Callback):
     def _begin(self, data: TensorTree = None) -> FitSession:
         model = self.model
         self._check_is_the_only_one()
-        before, *found = getattr(model, _LEFT, (None,))
-        object.__setattr__(model, _LEFT, (None,))
-        if before == self._state():
-            plan, findings = found
+        before: _Left = getattr(model, _LEFT, _Left())
+        object.__setattr__(model, _LEFT, _Left())
+        if before.plan is not None and before.state == self._state():
+            plan, findings = before.plan, before.findings
         else:
             plan = policies.plan(model, self.policy, self.keep_float32, self.keep, data)
             findings = self._apply(model, plan)
@@ -200,7 +212,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_means()
         if plan.narrow_dtypes:
             self._take_back_means = leave_out_skipped_steps(model)
-        if before is None or model.train_function is not before[0]:
+        if before.plan is None or model.train_function is not before.state[0]:
             # `fit` made its training function before it called this.
             model.make_train_function(force=True)
         self._findings = findings
@@ -290,7 +302,7 @@ class MixedPrecision(keras.callbacks.Callback):
             self._session.ended()
             self._last_report, self._session = self._session.report(), None
             if self.plan and self._last_report.steps and not self._last_report.events:
-                left = (self._state(), self.plan, self._findings)
+                left = _Left(self._state(), self.plan, self._findings)
                 object.__setattr__(self.model, _LEFT, left)
 
     @contextmanager
