@@ -85,7 +85,8 @@ def _pooled(output: OutputDrift, view: View, limit: float, told: bool = False) -
     if view.is_rounding:
         text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
         text += "" if told else f". {_REMEDY}"
-    asked = view.is_rounding and (output.is_unknown or view.view in _DIFFERENCES)
+    asked = output.is_unknown and (view.is_rounding or view.is_place)
+    asked |= view.is_rounding and view.view in _DIFFERENCES
     verdict = Verdict.FAIL
     if asked or output.task.kind in YES_OR_NO:
         verdict = Verdict.INCONCLUSIVE
