@@ -10,12 +10,11 @@ from typing import TypeVar
 
 from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
-from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, STREAMS, THREADS
+from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, THREADS
 from tfmp.colocation.report import JobResult, ModeResult
-from tfmp.colocation.streams import streams_of
 from tfmp.colocation.training import Training
 from tfmp.machine import GpuUse, GpuWatch, PeakMemory, devices, is_out_of_memory
-from tfmp.shared.backend import Stream, current_backend
+from tfmp.shared.backend import current_backend
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line
 
@@ -30,11 +29,11 @@ class JobRun:
 
     Args:
         job: the job to train.
-        progress, stream: as in `Training`.
+        progress: as in `Training`.
     """
 
-    def __init__(self, job: Job, progress: Progress = SILENT, stream: Stream = None) -> None:
-        self.training = Training(job, progress, stream)
+    def __init__(self, job: Job, progress: Progress = SILENT) -> None:
+        self.training = Training(job, progress)
         self.error: BaseException | None = None
         self._cpu_began = time.process_time()
         self._began = self._ended = self._cpu_s = 0.0
@@ -177,14 +176,13 @@ def run_in_process(
     """Trains the jobs in this process.
 
     Args:
-        mode: one of `IN_PROCESS`, or "streams".
+        mode: one of `IN_PROCESS`.
         jobs: jobs with different names.
         progress: by name of the job, the listeners to its progress.
     """
     if mode == SEQUENTIAL:  # the memory of one is the next one's
         return in_a_row(Together([job], progress).train(mode) for job in jobs)
-    streams = streams_of(len(jobs)) if mode == STREAMS else ()
-    return Together(jobs, progress, streams).train(mode)
+    return Together(jobs, progress).train(mode)
 
 
 def in_a_row(runs: Iterable[ModeResult]) -> ModeResult:
@@ -208,21 +206,12 @@ class Together:
     Args:
         jobs: jobs with different names.
         progress: by name of the job, the listeners to its progress.
-        streams: one for each job; by default all use the same.
     """
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        progress: Mapping[str, Progress] | None = None,
-        streams: Sequence[Stream] = (),
-    ) -> None:
+    def __init__(self, jobs: Sequence[Job], progress: Mapping[str, Progress] | None = None) -> None:
         self._meter = PeakMemory()
         began = time.perf_counter()
-        self._runs = [
-            JobRun(job, (progress or {}).get(job.name, SILENT), stream)
-            for job, stream in zip(jobs, streams or [None] * len(jobs), strict=True)
-        ]
+        self._runs = [JobRun(job, (progress or {}).get(job.name, SILENT)) for job in jobs]
         for run in self._runs:
             run.set_up()
         self._setup_s = time.perf_counter() - began
@@ -366,6 +355,5 @@ _WAYS: dict[str, type[_InTurns]] = {
     SEQUENTIAL: _InARow,
     INTERLEAVED: _InTurns,
     THREADS: _Threads,
-    STREAMS: _Threads,
     FUSED: _Fused,
 }
