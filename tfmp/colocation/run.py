@@ -1,7 +1,6 @@
 """colocate: trains several models on one device, each in its precision, in the fastest way."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from tfmp.colocation.choice import compare, measure, recommend, weights_differ
@@ -17,7 +16,6 @@ from tfmp.colocation.mode_names import (
 )
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.needs import why_too_much
-from tfmp.colocation.overlap import explain
 from tfmp.colocation.processes import check_can_travel, check_job_devices, run_in_processes
 from tfmp.colocation.report import ColocateReport, ModeResult
 from tfmp.machine import devices, mps_runs
@@ -101,15 +99,10 @@ def colocate(
         told(f"training in mode {mode}")
         run = _run(mode, found, memory_limit, _by_job(found, progress, told)) if train else None
     device = devices.visible_devices()[0]
-    if measured:
-        measured, run = _explained(measured, run, device, found)
-        if device.kind == "cpu" and len(found) > 1:
-            notes.append("measured on a CPU: on a GPU another mode may be the fastest")
-    if mode == THREADS and current_backend().threads_share_randomness:
-        notes.append(
-            f"{mode}: {current_backend().title} has one generator for all threads, so that dropout "
-            "without a seed differs from a run alone"
-        )
+    if measured and run is not None:
+        run = compare(run, measured[0])
+    if measured and device.kind == "cpu" and len(found) > 1:
+        notes.append("measured on a CPU: on a GPU another mode may be the fastest")
     return ColocateReport(
         device=device,
         backend=current_backend().name,
@@ -117,20 +110,24 @@ def colocate(
         reason=reason,
         measured=tuple(measured),
         run=run,
-        notes=tuple(notes),
+        notes=(*notes, *_of_mode(mode, found, device)),
     )
 
 
-def _explained(
-    measured: list[ModeResult], run: ModeResult | None, device: devices.Device, jobs: Sequence[Job]
-) -> tuple[list[ModeResult], ModeResult | None]:
-    """The runs, with each job's slow-down and the reasons why jobs overlap or not."""
-    alone, mps = measured[0], device.kind == "gpu" and mps_runs()
-
-    def told(row: ModeResult) -> ModeResult:
-        return replace(row, why=explain(row, alone, device, mps, jobs))
-
-    return [told(row) for row in measured], None if run is None else told(compare(run, alone))
+def _of_mode(mode: str, jobs: Sequence[Job], device: devices.Device) -> Iterator[str]:
+    """What to know of a mode."""
+    own = current_backend()
+    if mode == THREADS and own.threads_share_randomness:
+        yield (
+            f"{mode}: {own.title} has one generator for all threads, so that dropout without a "
+            "seed differs from a run alone"
+        )
+    shared = len({job.device for job in jobs}) < len(jobs)
+    if mode == PROCESSES and device.kind == "gpu" and shared and not mps_runs():
+        yield (
+            "without NVIDIA's Multi-Process Service the processes take turns on the card: start it "
+            "with nvidia-cuda-mps-control -d"
+        )
 
 
 def _check_jobs(jobs: Sequence[Job], mode: str) -> None:
