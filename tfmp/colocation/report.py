@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -84,8 +84,6 @@ class ModeResult:
         predicted_s: after a measurement, the seconds that all steps of all jobs would take.
     """
 
-    DERIVED: ClassVar[tuple[str, ...]] = ("fairness",)
-
     mode: str
     jobs: tuple[JobResult, ...]
     setup_s: float
@@ -97,16 +95,6 @@ class ModeResult:
     def failed(self) -> tuple[JobResult, ...]:
         """The jobs that ended early with an error."""
         return tuple(job for job in self.jobs if job.error)
-
-    @property
-    def fairness(self) -> float | None:
-        """Jain's index of the jobs' speeds, relative to each job alone; 1 if all slow down alike.
-
-        R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for
-        Resource Allocation in Shared Computer Systems, DEC-TR-301, 1984.
-        """
-        speeds = [1 / job.slowdown for job in self.jobs if job.slowdown]
-        return jain(speeds) if speeds else None
 
 
 @dataclass(frozen=True)
@@ -123,7 +111,7 @@ class ColocateReport(Report):
         notes: modes that were not measured, with the reason.
     """
 
-    SCHEMA = "tfmp.colocate/1"
+    SCHEMA = "tfmp.colocate/2"
 
     device: Device
     backend: str
@@ -176,12 +164,6 @@ class ColocateReport(Report):
         ]
 
 
-def jain(values: list[float]) -> float:
-    """Jain's index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if all but one are 0."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
-
-
 def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
     return table_of(
         "",
@@ -194,7 +176,6 @@ def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
             "slow-down": lambda row: (
                 ", ".join(f"{job.slowdown:.2f}x" for job in row.jobs if job.slowdown) or NONE
             ),
-            "fairness": lambda row: NONE if row.fairness is None else f"{row.fairness:.2f}",
             "memory": lambda row: bytes_text(row.memory.bytes) if row.memory else NONE,
             "ended early": lambda row: ", ".join(job.name for job in row.failed) or "none",
         },
