@@ -18,7 +18,7 @@ from pages import line, write_part
 from scaffold import DOCS, ROOT, figures_of, first_words, give_back, parser, versions
 
 BACKENDS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
-MODES = ("sequential", "interleaved", "threads", "processes", "fused", "streams")
+MODES = ("sequential", "interleaved", "threads", "processes", "fused")
 
 
 def _model() -> Any:

@@ -23,11 +23,10 @@ import numpy as np
 from keras import layers
 
 import tfmp
-from tfmp.colocation.mode_names import FUSED, IN_PROCESS, PROCESSES, SEQUENTIAL, STREAMS
+from tfmp.colocation.mode_names import FUSED, IN_PROCESS, PROCESSES, SEQUENTIAL
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
-from tfmp.colocation.streams import streams_of
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
 from tfmp.shared.backend import current_backend
@@ -145,15 +144,11 @@ def main() -> None:
     given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--steps", type=int, default=200)
     given.add_argument("--jobs", nargs="+", choices=MODELS, default=list(MODELS))
-    given.add_argument("--streams", action="store_true", help="with mode streams")
     given.add_argument("--json", metavar="FILE")
     options = given.parse_args()
     modes = [*IN_PROCESS, PROCESSES]
     if not current_backend().merges_jobs:
         modes.remove(FUSED)
-    if options.streams:
-        streams_of(3)  # it takes its devices at once
-        modes.append(STREAMS)
     device = devices.visible_devices()[0]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"{device}, {cores} cores; {keras.backend.backend()}, Keras {keras.__version__}")

@@ -90,25 +90,12 @@ def compare(repeats: int) -> None:
         )
 
 
-def growth() -> None:
-    """Time against the number of nodes, at two sizes of weights."""
-    print("\n| layers | width | weights MiB | tfmp s |")
-    print("|---:|---:|---:|---:|")
-    for count, width in ((16, 128), (32, 128), (64, 128), (128, 128), (16, 1024), (64, 1024)):
-        figures = run("tfmp", f"chain-{count}-{width}")
-        print(
-            f"| {count} | {width} | {figures['weights'] / MIB:.0f} | {figures['seconds']:.2f} |",
-            flush=True,
-        )
-
-
 def main() -> None:
-    """Prints both tables."""
+    """Prints the table."""
     if sys.argv[1:2] == ["--measure"]:
         measure(*sys.argv[2:4])
         return
     compare(repeats=1 if "--quick" in sys.argv else 3)
-    growth()
 
 
 if __name__ == "__main__":

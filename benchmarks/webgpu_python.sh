@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes FOLDER/python: a Python with ONNX Runtime's WebGPU provider and an adapter with FP16 in
-# software, for TFMP_WEBGPU (benchmarks/emulator_truth.py). Nothing is installed outside FOLDER.
+# software, for TFMP_WEBGPU (tests/support/fp16_oracles.py). Nothing is installed outside FOLDER.
 #
 #   benchmarks/webgpu_python.sh FOLDER
 #

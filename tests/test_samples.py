@@ -36,7 +36,7 @@ SHOWN = {
     "find_nan.py": ["output of layer big", "65504", "is in row 7", "All values are finite"],
     "keep_float32.py": ["keep_float32: delicate", "delicate: computes in float32"],
     "graph_rewrite.py": ["graph rewrite", "loss"],
-    "colocate_precisions.py": ["fairness", "float64: weights float64", "bit for bit: True"],
+    "colocate_precisions.py": ["slow-down", "float64: weights float64", "bit for bit: True"],
     "profile_steps.py": ["mixed_bfloat16", "Tensor Cores"],
 }
 

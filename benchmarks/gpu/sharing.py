@@ -16,7 +16,7 @@ _SIZES = ["--rounds", "1", "--steps", "5"] if _SMALL else ["--rounds", "3"]
 
 
 def cases(corpus: Path) -> dict[str, Case]:
-    """JAX, and PyTorch, which has streams."""
+    """JAX and PyTorch."""
     jax = {"JAX_ENABLE_X64": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     return {
         "colocate": Case({"KERAS_BACKEND": "jax", **jax}, fresh=True),
@@ -26,14 +26,9 @@ def cases(corpus: Path) -> dict[str, Case]:
 
 def measure(name: str, corpus: Path) -> dict[str, Any]:
     """Speed, memory and set-up of every way."""
-    streams = []
-    if name.endswith("torch"):
-        import torch
-
-        streams = ["--streams"] * torch.cuda.is_available()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ways.json"
-        command = [sys.executable, str(_COLOCATE), "--jobs", "tiny", *_SIZES, *streams]
+        command = [sys.executable, str(_COLOCATE), "--jobs", "tiny", *_SIZES]
         done = subprocess.run([*command, "--json", str(path)], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip().splitlines()[-1])

@@ -20,29 +20,24 @@ class FieldCase(Thread):
     Attributes:
         thread: where it was made, as in "owner/name#7".
         title: what goes wrong there, in a few words.
-        tool: the name of a tool in `benchmarks/field_tools.py`, or the reason why the tool of the
-            report cannot be run, beginning with "not run here".
+        verdicts: on the FP16 file, and behind a FAIL on the mixed or the repaired one.
         make: builds the model: an ONNX protobuf or a Keras model. Seeded.
         draw: draws samples by input name.
         samples: how many. Fewer than 59 certify nothing.
         to: "onnx" or "tflite".
         emulate: precision of sums, as `convert` takes it; None for its default.
         options: further options of `convert`.
-        asked: further options of the tool.
-        slow: takes more than a few seconds.
     """
 
     thread: str
     title: str
-    tool: str
+    verdicts: str
     make: Callable[[], Any]
     draw: Callable[[Generator, int], Batch]
     samples: int = 96
     to: str = "onnx"
     emulate: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    asked: Mapping[str, Any] = field(default_factory=dict)
-    slow: bool = False
 
     def model(self) -> Any:
         """Its model; the nodes of an ONNX model have names, as exporters give them."""

@@ -163,35 +163,32 @@ def half_already() -> onnx.ModelProto:
     )
 
 
-_COMMON = "onnxconverter-common"
-_TRANSFORMERS = "onnxruntime.transformers"
-
 CASES = [
     FieldCase(
         "microsoft/onnxruntime#14827",
         "a model with Resize becomes invalid",
-        _TRANSFORMERS,
+        "PASS",
         upsampling,
         normal("image", 3, 12, 12),
     ),
     FieldCase(
         "microsoft/onnxconverter-common#320",
         "a Cast to float32 makes the file invalid",
-        _COMMON,
+        "PASS",
         casts,
         token_ids(0, 40, 6),
     ),
     FieldCase(
         "microsoft/onnxconverter-common#276",
         "casts that nothing reads, and casts that read themselves",
-        _COMMON,
+        "PASS",
         half_already,
         normal("x", 16),
     ),
     FieldCase(
         "microsoft/onnxruntime#20189",
         "a merged decoder cannot be converted",
-        "OnnxModel.convert_float_to_float16",
+        "PASS",
         merged_decoder,
         decoder_inputs,
         samples=800,
@@ -199,16 +196,15 @@ CASES = [
     FieldCase(
         "microsoft/onnxruntime#11245",
         "with operators kept in FP32, Add gets two types",
-        _TRANSFORMERS,
+        "PASS",
         blocked_residual,
         normal("tokens", 6, 32),
         options={"keep_fp32": [f"^{name}$" for name in T5_BLOCKED]},
-        asked={"op_block_list": list(T5_BLOCKED)},
     ),
     FieldCase(
         "PaddlePaddle/PaddleOCR#7283",
         "an export by PaddlePaddle cannot be converted",
-        _COMMON,
+        "PASS",
         paddle_text_detector,
         normal("x", 3, 24, 40),
         samples=400,
@@ -216,7 +212,7 @@ CASES = [
     FieldCase(
         "microsoft/onnxruntime#14582",
         "shape mismatch when a buffer is used again",
-        _COMMON,
+        "PASS",
         super_resolution,
         normal("image", 3, 10, 14),
     ),

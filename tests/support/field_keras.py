@@ -82,51 +82,45 @@ def two_series(generator: Generator, samples: int) -> Batch:
             **normal("input_2", 64, 4)(generator, samples)}  # fmt: skip
 
 
-_LITE = "TFLiteConverter, float16"
-
 CASES = [
     FieldCase(
         "tensorflow/tensorflow#67216",
         "ADD(x, 1e-5) gives other numbers on the GPU",
-        _LITE,
+        "FAIL PASS",
         spread_norm,
         normal("tokens", 16, 64),
         to="tflite",
-        slow=True,
     ),
     FieldCase(
         "tensorflow/tensorflow#48671",
         "a DenseNet's classes are bogus with setPrecisionLossAllowed(true)",
-        _LITE,
+        "FAIL PASS",
         dense_net,
         normal("image", 16, 16, 3),
         samples=320,
         to="tflite",
-        slow=True,
     ),
     FieldCase(
         "tensorflow/tensorflow#43719",
         "a DistilBERT in float16 answers NaN",
-        _LITE,
+        "PASS",
         masked_classifier,
         sentences,
         samples=320,
         to="tflite",
-        slow=True,
     ),
     FieldCase(
         "tensorflow/tensorflow#43393",
         "reduce_sum is off by 1e-3 on the GPU",
-        _LITE,
+        "PASS",
         sum_of_map,
         uniform_maps,
         to="tflite",
-        slow=True,
     ),
     FieldCase(
         "onnx/tensorflow-onnx#2329",
         "no support for Keras 3",
-        "tf2onnx.convert.from_keras",
+        "PASS",
         two_inputs,
         two_series,
         samples=640,

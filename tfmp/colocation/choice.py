@@ -64,8 +64,6 @@ def recommend(measured: Sequence[ModeResult], in_rounds: bool = False) -> tuple[
         f"{gain:.2f} times as fast as one job after another: all steps take "
         f"{seconds_text(best.predicted_s)} instead of {seconds_text(alone.predicted_s)}"
     )
-    if best.fairness is not None:
-        reason += f", fairness {best.fairness:.2f}"
     return best.mode, reason
 
 

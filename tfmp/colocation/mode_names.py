@@ -11,10 +11,7 @@ IN_ROUNDS = (INTERLEAVED, FUSED)
 # Each job in its own process.
 PROCESSES = "processes"
 
-# Each job in a thread, on a logical device of the card with a stream of its own.
-STREAMS = "streams"
-
 # Measures short runs in all modes, then takes the fastest.
 AUTO = "auto"
 
-MODES = (AUTO, *IN_PROCESS, STREAMS, PROCESSES)
+MODES = (AUTO, *IN_PROCESS, PROCESSES)

@@ -10,12 +10,11 @@ from typing import TypeVar
 
 from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
-from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, STREAMS, THREADS
+from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, THREADS
 from tfmp.colocation.report import JobResult, ModeResult
-from tfmp.colocation.streams import streams_of
 from tfmp.colocation.training import Training
-from tfmp.machine import GpuUse, GpuWatch, PeakMemory, devices, is_out_of_memory
-from tfmp.shared.backend import Stream, current_backend
+from tfmp.machine import PeakMemory, is_out_of_memory
+from tfmp.shared.backend import current_backend
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line
 
@@ -30,18 +29,16 @@ class JobRun:
 
     Args:
         job: the job to train.
-        progress, stream: as in `Training`.
+        progress: as in `Training`.
     """
 
-    def __init__(self, job: Job, progress: Progress = SILENT, stream: Stream = None) -> None:
-        self.training = Training(job, progress, stream)
+    def __init__(self, job: Job, progress: Progress = SILENT) -> None:
+        self.training = Training(job, progress)
         self.error: BaseException | None = None
-        self._cpu_began = time.process_time()
-        self._began = self._ended = self._cpu_s = 0.0
+        self._began = self._ended = 0.0
         self._first_step = 0
         self._rounds: int | None = None
         self._last_step: int | None = None
-        self._use: GpuUse | None = None
         self._samples = 0
 
     @property
@@ -80,7 +77,6 @@ class JobRun:
     def begin(self) -> None:
         """Starts the job's clock."""
         self._began = self._ended = time.perf_counter()
-        self._cpu_began = time.process_time()
         self._first_step, self._samples = self.training.steps_taken, self.training.samples
         if self._rounds is not None:
             self._last_step = self._first_step + self._rounds * self.weight
@@ -95,13 +91,6 @@ class JobRun:
         while self.alive:
             self.step()
 
-    def run_watched(self) -> None:
-        """Takes all steps that are left, and watches the use of the card, where there is one."""
-        with GpuWatch(devices.visible_devices()[0]) as watch:
-            self.begin()  # looking for the card is no part of a step
-            self.run()
-        self._use = watch.use
-
     def stop_after(self, rounds: int) -> None:
         """Makes the job pause after so many rounds from its next beginning on."""
         self._rounds, self._last_step = rounds, None
@@ -114,7 +103,6 @@ class JobRun:
 
     def _stop_clock(self) -> None:
         self._ended = time.perf_counter()
-        self._cpu_s = time.process_time() - self._cpu_began
 
     def ended(self, start: float) -> JobResult:
         """Ends the training; returns the result of the job, with its model.
@@ -156,9 +144,7 @@ class JobRun:
             history=history,
             error=describe(self.error),
             out_of_memory=self.error is not None and is_out_of_memory(self.error),
-            busy_cores=self._cpu_s / running if running > 0 else None,
             state_bytes=training.state_bytes(),
-            gpu=self._use,
         )
 
 
@@ -177,14 +163,13 @@ def run_in_process(
     """Trains the jobs in this process.
 
     Args:
-        mode: one of `IN_PROCESS`, or "streams".
+        mode: one of `IN_PROCESS`.
         jobs: jobs with different names.
         progress: by name of the job, the listeners to its progress.
     """
     if mode == SEQUENTIAL:  # the memory of one is the next one's
         return in_a_row(Together([job], progress).train(mode) for job in jobs)
-    streams = streams_of(len(jobs)) if mode == STREAMS else ()
-    return Together(jobs, progress, streams).train(mode)
+    return Together(jobs, progress).train(mode)
 
 
 def in_a_row(runs: Iterable[ModeResult]) -> ModeResult:
@@ -208,21 +193,12 @@ class Together:
     Args:
         jobs: jobs with different names.
         progress: by name of the job, the listeners to its progress.
-        streams: one for each job; by default all use the same.
     """
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        progress: Mapping[str, Progress] | None = None,
-        streams: Sequence[Stream] = (),
-    ) -> None:
+    def __init__(self, jobs: Sequence[Job], progress: Mapping[str, Progress] | None = None) -> None:
         self._meter = PeakMemory()
         began = time.perf_counter()
-        self._runs = [
-            JobRun(job, (progress or {}).get(job.name, SILENT), stream)
-            for job, stream in zip(jobs, streams or [None] * len(jobs), strict=True)
-        ]
+        self._runs = [JobRun(job, (progress or {}).get(job.name, SILENT)) for job in jobs]
         for run in self._runs:
             run.set_up()
         self._setup_s = time.perf_counter() - began
@@ -280,7 +256,8 @@ class _InARow(_InTurns):
 
     def drive(self, runs: list[JobRun]) -> None:
         for run in runs:
-            run.run_watched()
+            run.begin()  # the jobs before are no part of its steps
+            run.run()
 
 
 # How late Ctrl-C may be heard, in seconds.
@@ -366,6 +343,5 @@ _WAYS: dict[str, type[_InTurns]] = {
     SEQUENTIAL: _InARow,
     INTERLEAVED: _InTurns,
     THREADS: _Threads,
-    STREAMS: _Threads,
     FUSED: _Fused,
 }

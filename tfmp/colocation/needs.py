@@ -1,9 +1,8 @@
 """An estimate of the memory that jobs need together, before they start together."""
 
-from tfmp.colocation.mode_names import FUSED, PROCESSES, SEQUENTIAL, STREAMS
+from tfmp.colocation.mode_names import FUSED, PROCESSES, SEQUENTIAL
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.machine import bytes_text, free_memory
-from tfmp.shared.backend import current_backend
 from tfmp.shared.wording import joined
 
 
@@ -14,8 +13,7 @@ def needed_bytes(mode: str, alone: ModeResult) -> int | None:
         mode: the mode that they would share the device in.
         alone: short runs with each job alone: weights, optimizer state and measured batches.
     """
-    own_memory = mode == STREAMS and not current_backend().streams_share_memory
-    if mode == SEQUENTIAL or own_memory:  # one after another; each in a memory of its own
+    if mode == SEQUENTIAL:
         return None
     needs = [_of_job(job) for job in alone.jobs if not job.error]
     if not needs or any(need is None for need in needs):

@@ -309,7 +309,7 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     parent.wait_for_go()
     run.begin()
     start = time.perf_counter()
-    run.run_watched()
+    run.run()
     result = run.ended(start)
     if keep and result.model is not None:
         result = replace(result, values=tuple(result.model.get_weights()))

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.machine import Device, GpuUse, Memory, bytes_text, seconds_text
+from tfmp.machine import Device, Memory, bytes_text, seconds_text
 from tfmp.shared.html_page import NONE
 from tfmp.shared.reporting import Report, Section, Table, table_of
 
@@ -35,11 +35,8 @@ class JobResult:
         history: by metric, one value for each epoch, as in Keras's `History`.
         error: why the job ended early; empty if it did not.
         out_of_memory: whether it ended early because memory ran out.
-        busy_cores: processor cores that its process kept busy while it ran, on average; in modes
-            with one process all jobs have part in it.
         state_bytes: bytes of weights, optimizer state and metrics.
         memory: in a run alone, the highest rise of memory; None in other runs.
-        gpu: in a run alone on an NVIDIA card, the card's use; None in other runs.
         model: the trained model; None after mode "processes" and after a mere measurement.
         values: the trained weights, if the model is in another process.
     """
@@ -58,10 +55,8 @@ class JobResult:
     history: Mapping[str, list[float]] = field(default_factory=dict)
     error: str = ""
     out_of_memory: bool = False
-    busy_cores: float | None = None
     state_bytes: int = 0
     memory: Memory | None = None
-    gpu: GpuUse | None = None
     model: "keras.Model | None" = field(default=None, repr=False, compare=False)
     values: tuple[np.ndarray, ...] = field(default=(), repr=False, compare=False)
 
@@ -87,10 +82,7 @@ class ModeResult:
         total_s: seconds of the whole run.
         memory: the highest rise of memory; for processes, the sum of theirs.
         predicted_s: after a measurement, the seconds that all steps of all jobs would take.
-        why: how far the jobs overlap, and the reason; empty if the jobs were alone.
     """
-
-    DERIVED: ClassVar[tuple[str, ...]] = ("fairness",)
 
     mode: str
     jobs: tuple[JobResult, ...]
@@ -98,22 +90,11 @@ class ModeResult:
     total_s: float
     memory: Memory | None = None
     predicted_s: float | None = None
-    why: str = ""
 
     @property
     def failed(self) -> tuple[JobResult, ...]:
         """The jobs that ended early with an error."""
         return tuple(job for job in self.jobs if job.error)
-
-    @property
-    def fairness(self) -> float | None:
-        """Jain's index of the jobs' speeds, relative to each job alone; 1 if all slow down alike.
-
-        R. Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination for
-        Resource Allocation in Shared Computer Systems, DEC-TR-301, 1984.
-        """
-        speeds = [1 / job.slowdown for job in self.jobs if job.slowdown]
-        return jain(speeds) if speeds else None
 
 
 @dataclass(frozen=True)
@@ -130,7 +111,7 @@ class ColocateReport(Report):
         notes: modes that were not measured, with the reason.
     """
 
-    SCHEMA = "tfmp.colocate/1"
+    SCHEMA = "tfmp.colocate/2"
 
     device: Device
     backend: str
@@ -169,9 +150,7 @@ class ColocateReport(Report):
 
     def sections(self, on_page: bool = True) -> list[Section]:
         """The modes that were tried, the jobs, and what to know of both."""
-        told = {row.mode: row.why for row in (*self.measured, *([self.run] if self.run else []))}
-        lines = [f"{mode}: {why}" for mode, why in told.items() if why]
-        lines += [f"note: {note}" for note in self.notes]
+        lines = [f"note: {note}" for note in self.notes]
         lines += [
             f"{job.name} skipped {job.skipped_steps} of {job.steps} steps: "
             "their gradients were not finite"
@@ -183,12 +162,6 @@ class ColocateReport(Report):
             Section("Jobs", tables=(_job_table(self.jobs),)),
             Section("Notes", lines=tuple(lines)),
         ]
-
-
-def jain(values: list[float]) -> float:
-    """Jain's index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if all but one are 0."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
@@ -203,7 +176,6 @@ def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
             "slow-down": lambda row: (
                 ", ".join(f"{job.slowdown:.2f}x" for job in row.jobs if job.slowdown) or NONE
             ),
-            "fairness": lambda row: NONE if row.fairness is None else f"{row.fairness:.2f}",
             "memory": lambda row: bytes_text(row.memory.bytes) if row.memory else NONE,
             "ended early": lambda row: ", ".join(job.name for job in row.failed) or "none",
         },

@@ -1,7 +1,6 @@
 """colocate: trains several models on one device, each in its precision, in the fastest way."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from tfmp.colocation.choice import compare, measure, recommend, weights_differ
@@ -13,15 +12,12 @@ from tfmp.colocation.mode_names import (
     INTERLEAVED,
     MODES,
     PROCESSES,
-    STREAMS,
     THREADS,
 )
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.needs import why_too_much
-from tfmp.colocation.overlap import explain
 from tfmp.colocation.processes import check_can_travel, check_job_devices, run_in_processes
 from tfmp.colocation.report import ColocateReport, ModeResult
-from tfmp.colocation.streams import streams_of
 from tfmp.machine import devices, mps_runs
 from tfmp.shared.arguments import check_choice, check_count, is_whole_number
 from tfmp.shared.backend import (
@@ -51,22 +47,20 @@ def colocate(
 
     Each job ends with the weights that it would have alone, in every mode: it has its own seeds,
     policy, floatx, callbacks and checkpoints. Only on PyTorch dropout without a seed differs in
-    modes "threads" and "streams": all threads share its generator. If a job raises an error or runs
-    out of memory, only this job ends.
+    mode "threads": all threads share its generator. If a job raises an error or runs out of memory,
+    only this job ends.
 
     Args:
         jobs: the jobs to train.
         mode: "sequential" (one after another), "interleaved" (a step each in turn), "threads",
-            "streams" (threads, each with a stream of the card), "processes", "fused" (the steps of
-            all jobs as one compiled function; not on PyTorch), or "auto", which measures short runs
-            in each mode but "streams" and takes the fastest.
+            "processes", "fused" (the steps of all jobs as one compiled function; not on PyTorch),
+            or "auto", which measures short runs in each mode and takes the fastest.
         measure_steps: least length of those short runs; they take more steps if these last less
             than a third of a second. With a named mode each job is measured only alone, to find its
             slow-down. 0 measures nothing; it needs a named mode.
         train: whether the jobs are trained; False only measures and recommends.
         memory_limit: in mode "processes", bytes that each process may use: of the device's memory,
-            or of the computer's memory if there is only the CPU. In mode "streams" on TensorFlow,
-            bytes of each logical device on a card.
+            or of the computer's memory if there is only the CPU.
         progress: called after every step with the job's name, its steps so far and all its steps.
         stage: called with a short text when a stage begins.
         count: called after every step with the number of steps taken, and of all jobs' steps.
@@ -91,8 +85,6 @@ def colocate(
     _check_jobs(found, mode)
     to_choose = mode == AUTO
     with listening(stage, count) as told, without_retracing_advice():
-        if mode == STREAMS:
-            streams_of(len(found), memory_limit)  # TensorFlow must know them from the start
         measured, notes = measure(found, mode, measure_steps, memory_limit, told)
         if to_choose:
             mode, reason = recommend(measured, weights_differ(found))
@@ -107,14 +99,10 @@ def colocate(
         told(f"training in mode {mode}")
         run = _run(mode, found, memory_limit, _by_job(found, progress, told)) if train else None
     device = devices.visible_devices()[0]
-    if measured:
-        measured, run = _explained(measured, run, device, found)
-        notes += _limits(device, to_choose) if len(found) > 1 else []
-    if mode in (THREADS, STREAMS) and current_backend().threads_share_randomness:
-        notes.append(
-            f"{mode}: {current_backend().title} has one generator for all threads, so that dropout "
-            "without a seed differs from a run alone"
-        )
+    if measured and run is not None:
+        run = compare(run, measured[0])
+    if measured and device.kind == "cpu" and len(found) > 1:
+        notes.append("measured on a CPU: on a GPU another mode may be the fastest")
     return ColocateReport(
         device=device,
         backend=current_backend().name,
@@ -122,29 +110,24 @@ def colocate(
         reason=reason,
         measured=tuple(measured),
         run=run,
-        notes=tuple(notes),
+        notes=(*notes, *_of_mode(mode, found, device)),
     )
 
 
-def _explained(
-    measured: list[ModeResult], run: ModeResult | None, device: devices.Device, jobs: Sequence[Job]
-) -> tuple[list[ModeResult], ModeResult | None]:
-    """The runs, with each job's slow-down and the reasons why jobs overlap or not."""
-    alone, mps = measured[0], device.kind == "gpu" and mps_runs()
-
-    def told(row: ModeResult) -> ModeResult:
-        return replace(row, why=explain(row, alone, device, mps, jobs))
-
-    return [told(row) for row in measured], None if run is None else told(compare(run, alone))
-
-
-def _limits(device: devices.Device, to_choose: bool) -> list[str]:
-    """What the measurement cannot say."""
-    if device.kind == "cpu":
-        return ["measured on a CPU: on a GPU another mode may be the fastest"]
-    if to_choose and current_backend().has_streams:
-        return ["streams was not measured: it has to begin in a new process, by its name"]
-    return []
+def _of_mode(mode: str, jobs: Sequence[Job], device: devices.Device) -> Iterator[str]:
+    """What to know of a mode."""
+    own = current_backend()
+    if mode == THREADS and own.threads_share_randomness:
+        yield (
+            f"{mode}: {own.title} has one generator for all threads, so that dropout without a "
+            "seed differs from a run alone"
+        )
+    shared = len({job.device for job in jobs}) < len(jobs)
+    if mode == PROCESSES and device.kind == "gpu" and shared and not mps_runs():
+        yield (
+            "without NVIDIA's Multi-Process Service the processes take turns on the card: start it "
+            "with nvidia-cuda-mps-control -d"
+        )
 
 
 def _check_jobs(jobs: Sequence[Job], mode: str) -> None:
@@ -204,8 +187,7 @@ def _check(mode: object, measure_steps: object, train: object, memory_limit: obj
             f"Mode {FUSED!r} expects a backend that compiles the steps of all jobs into one "
             f"program; {own.title} runs operation by operation. Choose mode {INTERLEAVED!r}."
         )
-    limited = (AUTO, PROCESSES) if own.streams_share_memory else (AUTO, PROCESSES, STREAMS)
-    if memory_limit is not None and mode not in limited:
+    if memory_limit is not None and mode not in (AUTO, PROCESSES):
         raise ValueError(
             f"memory_limit bounds the processes of mode 'processes', but mode {mode!r} has no "
             "processes: its jobs share the memory of this one. Leave memory_limit out."

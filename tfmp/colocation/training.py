@@ -21,7 +21,7 @@ from tfmp.loss_scaling import LossScaleOptimizer, StaticLossScale, attach_loss_s
 from tfmp.machine import measuring
 from tfmp.precision import is_narrow, policy as policies
 from tfmp.shared.arguments import made_by
-from tfmp.shared.backend import Stream, Tensor, TensorTree, current_backend
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.progress import SILENT, Progress
 
@@ -42,12 +42,10 @@ class Training:
     Args:
         job: the job to train.
         progress: hears after each step how many are done.
-        stream: of a card, to train on; by default the process's.
     """
 
-    def __init__(self, job: Job, progress: Progress = SILENT, stream: Stream = None) -> None:
+    def __init__(self, job: Job, progress: Progress = SILENT) -> None:
         self.job = job
-        self._stream = stream
         self.policy = policies.resolve_policy(job.policy).policy
         self.model: keras.Model | None = None
         self.steps_taken = 0
@@ -296,8 +294,7 @@ class Training:
         keras.config.set_dtype_policy(policies.floatx_of(self.policy))
         global_state.set_global_attribute(_SEED_GENERATOR, self._seeds)
         try:
-            floatx = policies.floatx_scope(self.policy) if tracing else nullcontext()
-            with floatx, own.on_stream(self._stream):
+            with policies.floatx_scope(self.policy) if tracing else nullcontext():
                 yield
         finally:
             self._inside = False

@@ -31,9 +31,7 @@ _FORM = "FILE.py:function, which returns a list of tfmp.Job"
     least=0,
 )
 @click.option("--measure-only", is_flag=True, help="Recommend a mode without training.")
-@common.memory_limit_option(
-    "Memory that each process may use in mode processes, or each device in mode streams: 2GiB."
-)
+@common.memory_limit_option("Memory that each process may use in mode processes, such as 2GiB.")
 @common.quiet_option
 @common.json_option
 def command(

@@ -87,62 +87,6 @@ def digits() -> Task:
     return Task("digits", _small_cnn, train, test, accuracy, 0.01, epochs=8)
 
 
-def _residual_net() -> keras.Model:
-    layers = keras.layers
-    image = keras.Input((8, 8, 1), name="image")
-    hidden = layers.Conv2D(16, 3, padding="same", use_bias=False)(image)
-    for _ in range(3):
-        inner = layers.Activation("relu")(layers.BatchNormalization()(hidden))
-        inner = layers.Conv2D(16, 3, padding="same", use_bias=False)(inner)
-        inner = layers.Activation("relu")(layers.BatchNormalization()(inner))
-        inner = layers.Conv2D(16, 3, padding="same", use_bias=False)(inner)
-        hidden = layers.Add()([hidden, inner])
-    hidden = layers.GlobalAveragePooling2D()(layers.Activation("relu")(hidden))
-    scores = layers.Dense(10, activation="softmax", name="digit")(hidden)
-    model = keras.Model(image, scores, name="residual")
-    model.compile(
-        keras.optimizers.SGD(0.05, momentum=0.9, weight_decay=1e-4),
-        "sparse_categorical_crossentropy",
-    )
-    return model
-
-
-def residual() -> Task:
-    """Scanned digits, for a residual network that SGD trains with small steps."""
-    train, test = _digits()
-    return Task("residual", _residual_net, train, test, accuracy, 0.01, epochs=8)
-
-
-# Weeks that the forecaster sees, and share of the weeks that it is trained on.
-_WEEKS, _TRAINED = 26, 0.8
-
-
-def _forecaster() -> keras.Model:
-    model = keras.Sequential(
-        [
-            keras.Input((_WEEKS, 1), name="weeks"),
-            keras.layers.LSTM(32),
-            keras.layers.Dense(1, name="change"),
-        ],
-        name="series",
-    )
-    model.compile(keras.optimizers.Adam(3e-3), "mse")
-    return model
-
-
-def series() -> Task:
-    """Change of the CO2 of Mauna Loa in the next week, in ppm, from half a year before."""
-    from statsmodels.datasets import co2
-
-    values = co2.load_pandas().data["co2"].interpolate().to_numpy(np.float64)
-    changes = np.diff(values).astype("float32")
-    windows = np.lib.stride_tricks.sliding_window_view(changes, _WEEKS + 1)
-    x, y = windows[:, :-1, None].copy(), windows[:, -1].copy()
-    cut = int(len(x) * _TRAINED)
-    task = Task("series", _forecaster, *_at(cut, x, y), mean_absolute_error, 0.01, epochs=8)
-    return replace(task, outputs={"change": "regression"})
-
-
 # Characters of a sample, samples in all, and characters that are told apart.
 _LENGTH, _SAMPLES, _SIGNS = 48, 1536, 96
 

@@ -13,8 +13,6 @@ from tfmp.shared.wording import first_line, listed, shown
 # the task.
 TASKS = {
     "digits": "a small convolutional network on scikit-learn's 1,797 scanned digits",
-    "residual": "a residual network with batch normalization on the same digits",
-    "series": "an LSTM that forecasts the CO2 of Mauna Loa (needs statsmodels)",
     "text": "a character transformer on the text of Python's own manual",
     "tabular": "a regression on scikit-learn's 442 diabetes patients, targets in their own units",
     "segmentation": "a small U-Net on drawn discs and squares",

@@ -10,7 +10,11 @@ from .graph_rewriting import (
     graph_rewrite as graph_rewrite,
     switch_graph_rewrite as switch_graph_rewrite,
 )
-from .keep_float32 import Pattern as Pattern, check_keep as check_keep
+from .keep_float32 import (
+    Pattern as Pattern,
+    as_patterns as as_patterns,
+    check_keep as check_keep,
+)
 from .layer_tree import (
     ROOT as ROOT,
     LayerNode as LayerNode,

@@ -41,7 +41,7 @@ def match_keep(
     """
     named: dict[int, tuple[str, str, bool]] = {}
     for dtype, patterns in keep.items():
-        for pattern in _as_list(patterns):
+        for pattern in as_patterns(patterns):
             for node in _match(pattern, tree, argument):
                 key, text, by_name = id(node.layer), _text(pattern), pattern in _names(node)
                 before = named.get(key, (dtype, text, False))
@@ -79,12 +79,12 @@ def check_keep(keep: object) -> None:
         check_choice("a dtype in keep", dtype, tuple(KEPT_POLICIES), "'float32' is the usual one.")
 
 
-def _as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
+def as_patterns(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
     if isinstance(patterns, str | re.Pattern | type) or callable(patterns):
         return [patterns]
-    if not isinstance(patterns, Iterable):
-        raise TypeError(_wrong_kind(patterns))
-    return list(patterns)
+    if isinstance(patterns, Iterable):
+        return list(patterns)
+    raise TypeError(_wrong_kind(patterns))
 
 
 def _match(pattern: Pattern, tree: LayerNode, argument: str) -> list[LayerNode]:

@@ -13,19 +13,24 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 import keras
 import numpy as np
 
-from tfmp.machine import Memory, interleaved, is_out_of_memory
+from tfmp.machine import Device, Memory, interleaved, is_out_of_memory
 from tfmp.precision import Pattern
 from tfmp.profiling.batches import of_size
 from tfmp.profiling.copies import ModelOrBuilder, copy_of
 from tfmp.profiling.runs import PredictionRun, Run, TrainingRun, Variant
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
+from tfmp.shared.backend import current_backend
 from tfmp.shared.batches import TrainingBatch
+from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.wording import first_line
 
 # A model, a function that builds one, or with a size of the model a function that takes the size.
 ModelSource: TypeAlias = ModelOrBuilder | Callable[[int], keras.Model]
 
 OUT_OF_MEMORY = "out of memory"
+
+# Versions that a report names.
+_PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "torch", "numpy")
 
 # Without `steps`, a round of the slowest variant takes about this long.
 _ROUND_SECONDS = 0.25
@@ -177,3 +182,14 @@ def needed(row: StepProfile, memory_limit: int | None) -> Memory | None:
 def reason_of(error: Exception) -> str:
     """An error of a framework in a few words."""
     return OUT_OF_MEMORY if is_out_of_memory(error) else first_line(error)[:200]
+
+
+def circumstances(name: str, job: Job, device: Device) -> dict[str, Any]:
+    """The fields of a `StepReport`; without a name, the model's is that of its function."""
+    return {
+        "model": name or getattr(job.model, "__name__", "model"),
+        "device": device,
+        "backend": current_backend().name,
+        "environment": {**installed_versions(_PACKAGES), "processor": processor_name()},
+        "rounds": job.rounds,
+    }

@@ -41,7 +41,7 @@ sys.stdout.buffer.write(data if isinstance(data, bytes) else (data or "").encode
 """
 _PATIENCE = 600  # seconds; traces of large models have gigabytes
 
-_NEEDED = ("kernel_name", "op_name", "occurrences", "total_duration_us")
+_NEEDED = ("kernel_name", "op_name", "total_duration_us")
 _TENSOR_CORE = "is_kernel_using_tensor_core"
 _ELIGIBLE = "is_op_tensor_core_eligible"
 
@@ -53,7 +53,6 @@ class Kernel:
     Attributes:
         name: name of the kernel.
         operation: the framework's name of the operation, with the layers that it is in.
-        occurrences: number of runs.
         seconds: time of all runs together.
         eligible: whether Tensor Cores can compute operations of this kind.
         tensor_core: whether this kernel used Tensor Cores.
@@ -61,7 +60,6 @@ class Kernel:
 
     name: str
     operation: str
-    occurrences: int
     seconds: float
     eligible: bool
     tensor_core: bool
@@ -138,7 +136,7 @@ def parse_trace(text: str | bytes) -> tuple[Kernel, ...]:
 
 
 def _named_kernel(name: str, operation: str, seconds: float) -> Kernel:
-    return Kernel(name, operation, 1, seconds, is_product(operation), uses_tensor_cores(name))
+    return Kernel(name, operation, seconds, is_product(operation), uses_tensor_cores(name))
 
 
 def _value(cell: object) -> object:
@@ -149,7 +147,6 @@ def _kernel(row: Mapping[str, object]) -> Kernel:
     return Kernel(
         name=str(row["kernel_name"]),
         operation=str(row["op_name"] or ""),
-        occurrences=int(_number(row["occurrences"])),
         seconds=_number(row["total_duration_us"]) / 1e6,
         eligible=_truth(row.get(_ELIGIBLE)) or is_product(str(row["op_name"] or "")),
         tensor_core=_truth(row.get(_TENSOR_CORE)) or uses_tensor_cores(str(row["kernel_name"])),

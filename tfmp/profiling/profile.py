@@ -12,9 +12,17 @@ from pathlib import Path
 import keras
 
 from tfmp.machine import Device, GpuWatch, Mark, Memory, bytes_text, devices, nvtx_marks
-from tfmp.precision import Pattern, check_policy, policy
+from tfmp.precision import Pattern, as_patterns, check_policy, policy
 from tfmp.profiling.batches import MOST_SAMPLES, check_memory_limit, search
-from tfmp.profiling.bench import OUT_OF_MEMORY, Bench, Job, measured, needed, reason_of
+from tfmp.profiling.bench import (
+    OUT_OF_MEMORY,
+    Bench,
+    Job,
+    circumstances,
+    measured,
+    needed,
+    reason_of,
+)
 from tfmp.profiling.copies import ModelOrBuilder
 from tfmp.profiling.kernels import kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
@@ -24,15 +32,11 @@ from tfmp.profiling.runs import TrainingRun, Variant, variants_of
 from tfmp.roofline import Roofline
 from tfmp.shared.arguments import OF_KERAS_2, check_compiled, check_count, is_keras2
 from tfmp.shared.atomic_file import temporary_folder
-from tfmp.shared.backend import check_backend, current_backend, without_retracing_advice
+from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
-from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import Progress, listening
 from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import shown
-
-# Versions that a report names.
-PACKAGES = ("tfmp", "keras", "tensorflow", "jax", "torch", "numpy")
 
 _TRACED_STEPS = 5
 
@@ -109,7 +113,7 @@ def profile_training(
     device = devices.visible_devices()[0]
     variants = variants_of([policy.resolve_policy(name).policy for name in policies], device)
     job = Job(model, batches, batches[0].samples, variants, rounds=rounds, steps=steps)
-    job = replace(job, keep_float32=tuple(as_list(keep_float32)))
+    job = replace(job, keep_float32=tuple(as_patterns(keep_float32)))
     with listening(progress) as told, without_retracing_advice():
         bench = ProfilingBench(job, device, told, mark)
         for variant in variants:
@@ -272,11 +276,7 @@ class ProfilingBench(Bench[TrainingRun]):
     def report(self, log_dir: str | Path | None) -> ProfileReport:
         """The results so far."""
         return ProfileReport(
-            model=self.name or name_of(self.job.model),
-            device=self._device,
-            backend=current_backend().name,
-            environment={**installed_versions(PACKAGES), "processor": processor_name()},
-            rounds=self.job.rounds,
+            **circumstances(self.name, self.job, self._device),
             steps_per_round=self.steps,
             variants=tuple(self.rows.values()),
             layers=self.layers,
@@ -285,18 +285,6 @@ class ProfilingBench(Bench[TrainingRun]):
             gpu_note=self.gpu_note,
             roofline=self.roofline,
         )
-
-
-def as_list(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
-    """One pattern, or several, as a list."""
-    if isinstance(patterns, str | type) or not isinstance(patterns, Iterable):
-        return [patterns]
-    return list(patterns)
-
-
-def name_of(model: object) -> str:
-    """The name of a model, or of the function that builds it."""
-    return getattr(model, "name", "") or getattr(model, "__name__", "model")
 
 
 def check_policies(policies: Sequence[str]) -> None:

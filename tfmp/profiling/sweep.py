@@ -24,17 +24,16 @@ from tfmp.machine import (
     free_host_memory,
     variables_set,
 )
-from tfmp.precision import Pattern
+from tfmp.precision import Pattern, as_patterns
 from tfmp.profiling.batches import MOST_SAMPLES, search
-from tfmp.profiling.bench import OUT_OF_MEMORY, Job, ModelSource, measured, needed
-from tfmp.profiling.profile import PACKAGES, as_list, check_policies, name_of
+from tfmp.profiling.bench import OUT_OF_MEMORY, Job, ModelSource, circumstances, measured, needed
+from tfmp.profiling.profile import check_policies
 from tfmp.profiling.runs import Variant, variants_of
 from tfmp.profiling.sizes import Largest, SweepReport
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
 from tfmp.shared.backend import check_backend, current_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
-from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import listening
 from tfmp.shared.wording import shown
 
@@ -134,7 +133,7 @@ def profile_sweep(
         model_size=models[0] if models else None,
         rounds=check_count("rounds", rounds),
         steps=None if steps is None else check_count("steps", steps),
-        keep_float32=tuple(as_list(keep_float32)),
+        keep_float32=tuple(as_patterns(keep_float32)),
     )
     asked = {"batch": largest_batch, "model": largest_model}
     with listening(progress) as told:
@@ -214,11 +213,7 @@ class Sweep:
     def report(self, rows: Sequence[StepProfile], largest: Sequence[Largest]) -> SweepReport:
         """The report of these results."""
         return SweepReport(
-            model=self.model_name or name_of(self._job.model),
-            device=self.device,
-            backend=current_backend().name,
-            environment={**installed_versions(PACKAGES), "processor": processor_name()},
-            rounds=self._job.rounds,
+            **circumstances(self.model_name, self._job, self.device),
             rows=tuple(rows),
             largest=tuple(largest),
             limit=self.limit_text,

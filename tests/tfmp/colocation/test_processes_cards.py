@@ -9,7 +9,8 @@ from nvidia_machines import A100_MIG, NONE
 from tfmp.colocation import processes
 from tfmp.colocation.job import Job
 from tfmp.colocation.processes import Settings, check_job_devices
-from tfmp.colocation.run import colocate
+from tfmp.colocation.run import _of_mode, colocate
+from tfmp.machine import Device
 
 GIB = 2**30
 
@@ -76,3 +77,18 @@ def test_under_mps_the_service_holds_a_process_to_its_limit(monkeypatch, mps, li
     FakeNvml().install(monkeypatch)
     found = variables(Settings({}, memory_limit=limit), "", monkeypatch, mps)
     assert found.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT") == expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "mps", "cards", "told"),
+    [
+        ("processes", False, ("", ""), True),
+        ("processes", True, ("", ""), False),
+        ("processes", False, ("0", "MIG-1"), False),
+        ("threads", False, ("", ""), False),
+    ],
+)
+def test_processes_that_take_turns_on_a_card_are_told_of_mps(mode, mps, cards, told, monkeypatch):
+    monkeypatch.setattr("tfmp.colocation.run.mps_runs", lambda: mps)
+    notes = list(_of_mode(mode, tuple(map(job, cards)), Device("gpu", "Tesla T4", (7, 5))))
+    assert [note.endswith("nvidia-cuda-mps-control -d") for note in notes] == [True] * told

@@ -41,7 +41,7 @@ def test_one_json_document(two_jobs):
     )
     assert result.stderr == ""
     document = json.loads(result.stdout)
-    assert (document["schema"], document["mode"]) == ("tfmp.colocate/1", "threads")
+    assert (document["schema"], document["mode"]) == ("tfmp.colocate/2", "threads")
     assert [job["steps"] for job in document["run"]["jobs"]] == [8, 6]
     assert document["measured"] == []
 

@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 
-from tfmp.shared.backend.interface import Backend, OperationCost, Stream, Tensor, TensorTree
+from tfmp.shared.backend.interface import Backend, OperationCost, Tensor, TensorTree
 
 __all__ = [
     "BACKENDS",
     "Backend",
     "OperationCost",
-    "Stream",
     "Tensor",
     "TensorTree",
     "check_64_bits",

@@ -38,9 +38,6 @@ OnTensors: TypeAlias = Callable[[list[Tensor]], list[Tensor]]
 # code; True ends the search.
 Look: TypeAlias = Callable[[str, TensorTree, TensorTree, Callable[[], str | None]], bool]
 
-# A place on a device for one of several jobs: see `Backend.streams`.
-Stream: TypeAlias = Any
-
 # The kind of a device ("cpu", "gpu", "tpu" or "other"), its name, and CUDA's compute capability.
 DeviceFacts: TypeAlias = tuple[str, str, tuple[int, int] | None]
 
@@ -77,8 +74,6 @@ class Backend(ABC):
         always_jits: every step is a program of XLA.
         merges_jobs: the steps of several models can be one program.
         makes_files: models are converted from its graphs.
-        has_streams: kernels of several jobs of a process can run at the same time.
-        streams_share_memory: a card's memory is not divided among its streams.
         threads_share_randomness: threads draw from one generator, where a layer has no seed.
         softmax_is_narrow: a softmax inside a layer of 16 bits computes in 16 bits.
     """
@@ -91,7 +86,7 @@ class Backend(ABC):
     traces_loops = False
     always_jits = False
     has_xla = merges_jobs = True
-    makes_files = has_streams = streams_share_memory = softmax_is_narrow = False
+    makes_files = softmax_is_narrow = False
     threads_share_randomness = False
 
     # --- tracing and branches ---
@@ -449,23 +444,3 @@ class Backend(ABC):
         except ImportError:
             return {}
         return tf.sysconfig.get_build_info()
-
-    def streams(self, count: int, share: Callable[[], int]) -> list[Stream]:
-        """So many streams of the first card; of the CPU where there is none, if a CPU has streams.
-
-        Args:
-            count: number of streams.
-            share: gives the bytes of the card for each, where the backend divides its memory.
-
-        Raises:
-            ValueError: there cannot be so many. The text is the rest of a sentence that begins with
-                the name of what needs them.
-        """
-        raise ValueError(
-            f"expects a backend with several streams; {self.title} has one stream for all jobs of "
-            "a process. Choose mode 'processes'"
-        )
-
-    def on_stream(self, stream: Stream) -> AbstractContextManager[object]:
-        """A block whose operations run on a stream; on the usual one if it is None."""
-        return nullcontext()

@@ -19,7 +19,6 @@ from tfmp.shared.backend.interface import (
     Look,
     OnTensors,
     Optimizer,
-    Stream,
     Tensor,
     TensorTree,
     Variable,
@@ -34,7 +33,7 @@ class TensorFlow(Backend):
     """Keras on TensorFlow."""
 
     name, title = "tensorflow", "TensorFlow"
-    rewrites_graphs = makes_files = has_streams = softmax_is_narrow = True
+    rewrites_graphs = makes_files = softmax_is_narrow = True
 
     def without_autograph(self, function: Function) -> Function:
         return tf.autograph.experimental.do_not_convert(function)
@@ -371,27 +370,6 @@ class TensorFlow(Backend):
             yield
         finally:
             tf.profiler.experimental.stop()
-
-    def streams(self, count: int, share: Callable[[], int]) -> list[Stream]:
-        # Each logical device has a stream. TensorFlow must be told before it first uses the card.
-        kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
-        card = tf.config.list_physical_devices(kind)[0]
-        there = tf.config.get_logical_device_configuration(card) or []
-        if len(there) < count:
-            mebibytes = share() // 2**20 if kind == "GPU" else None
-            part = tf.config.LogicalDeviceConfiguration(memory_limit=mebibytes)
-            try:
-                tf.config.set_logical_device_configuration(card, [part] * count)
-            except RuntimeError as error:
-                raise ValueError(
-                    f"expects {count} logical devices, but TensorFlow has begun with "
-                    f"{max(1, len(there))}: begin with this mode in a new process, before any "
-                    "other use of TensorFlow"
-                ) from error
-        return [device.name for device in tf.config.list_logical_devices(kind)[:count]]
-
-    def on_stream(self, stream: Stream) -> AbstractContextManager[object]:
-        return nullcontext() if stream is None else tf.device(stream)
 
 
 def facts_of(device_type: str, details: Mapping[str, Any]) -> DeviceFacts:

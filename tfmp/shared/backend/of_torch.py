@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +19,6 @@ from tfmp.shared.backend.interface import (
     OnTensors,
     OperationCost,
     Result,
-    Stream,
     Tensor,
     TensorTree,
     Variable,
@@ -47,7 +46,7 @@ class Torch(Backend):
     name, title = "torch", "PyTorch"
     picks_in_python = True
     has_xla = merges_jobs = False
-    has_streams = streams_share_memory = threads_share_randomness = True
+    threads_share_randomness = True
 
     def branch(
         self, predicate: Tensor, if_true: Callable[[], Result], if_false: Callable[[], Result]
@@ -278,14 +277,6 @@ class Torch(Backend):
             "cudnn_version": str(major) if cudnn else "",
             "cuda_compute_capabilities": torch.cuda.get_arch_list(),
         }
-
-    def streams(self, count: int, share: Callable[[], int]) -> list[Stream]:
-        if not torch.cuda.is_available():
-            raise ValueError("expects a card with CUDA; PyTorch sees none. Choose mode 'processes'")
-        return [torch.cuda.Stream() for _ in range(count)]
-
-    def on_stream(self, stream: Stream) -> AbstractContextManager[object]:
-        return nullcontext() if stream is None else torch.cuda.stream(stream)
 
     def profiler(self, folder: Path) -> AbstractContextManager[object]:
         return torch.profiler.profile(
