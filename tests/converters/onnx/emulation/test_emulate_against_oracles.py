@@ -23,7 +23,7 @@ from quick import quick
 
 from tfmp.converters.shared.tensors import Batch
 
-# Emulated over measured drift lies between them on every sound model.
+# As in benchmarks/emulator_truth.py.
 BOUNDS = (0.6, 1.5)
 # A smaller drift is the rounding of float32 itself.
 LEAST = 1e-5
