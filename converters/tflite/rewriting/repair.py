@@ -103,24 +103,20 @@ class _Model:
 
     source: Source
     batches: Batches
-    repaired: bool
 
     @cached_property
     def graph(self) -> Graph:
         return Graph(self.source.graph, len(self.source.inputs))
 
     @cached_property
-    def converted(self) -> Graph:
-        """The graph as it will be converted; a repair looks at what comes before."""
-        return self.graph if self.repaired else Graph(self._measured.graph, len(self.source.inputs))
-
-    @cached_property
     def seen(self) -> Magnitudes:
-        return measure(self._measured, self.batches())
+        return measure(self.source, self.batches())
 
     @cached_property
-    def _measured(self) -> Source:
-        return self.source if self.repaired else without_gaps(self.source)[0]
+    def filled(self) -> "_Model":
+        """The model as it is exported: its tensors are others than those of a model with gaps."""
+        source, _ = without_gaps(self.source)
+        return self if source is self.source else _Model(source, self.batches)
 
     @cached_property
     def ends(self) -> dict[str, str]:
@@ -128,8 +124,8 @@ class _Model:
         return {
             name: f"{kind} {spec.name}"
             for kind, names, specs in (
-                ("output", self.converted.outputs, self.source.outputs),
-                ("input", self.converted.inputs, self.source.inputs),
+                ("output", self.graph.outputs, self.source.outputs),
+                ("input", self.graph.inputs, self.source.inputs),
             )
             for name, spec in zip(names, specs, strict=True)
         }
@@ -138,7 +134,7 @@ class _Model:
     def peaks(self) -> dict[str, Overflow]:
         """The largest value of each layer, input and output, whether FP16 holds it or not."""
         worst: dict[str, Overflow] = {}
-        for node in _computed(self.converted):
+        for node in _computed(self.graph):
             peak = worst_of(node, self.seen)
             ends = (self.ends[name] for name in node.outputs if name in self.ends)
             where = next(ends, _layer(node.name))
@@ -176,14 +172,13 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
         A model with the same float32 outputs: to the accuracy of FP16 where a limit, an angle or an
         origin was changed, else to that of float32.
     """
-    model, changes = _Model(source, batches, overflow), list[Change]()
+    model, changes = _Model(source, batches), list[Change]()
     for step in (_limits, *(_STEPS if overflow else ())):
         model, made = step(model)
         changes += made
     lost = *_lost_limits(model), *_lost_angles(model), *_lost_values(model)
-    left = sorted(
-        (one for one in model.peaks.values() if one.peak >= _END), key=lambda one: -one.peak
-    )
+    peaks = model.filled.peaks.values()
+    left = sorted((one for one in peaks if one.peak >= _END), key=lambda one: -one.peak)
     mendable = any(one.fits for one in angles(model.graph, model.seen)) or any(
         origins(model.graph, model.seen)
     )
@@ -308,7 +303,7 @@ def _lost_angles(model: _Model) -> Iterator[str]:
 
 def _lost_values(model: _Model) -> Iterator[str]:
     """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
-    for name in model.converted.inputs:
+    for name in model.graph.inputs:
         one = model.seen.get(name)
         if one is not None and one.vanished > _VANISHING * one.nonzero:
             yield (
