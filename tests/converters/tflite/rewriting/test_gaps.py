@@ -127,6 +127,7 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     "residual of one feature": lambda: model(
         lambda x: x + layers.MultiHeadAttention(2, 3)(x, x), 6, 1
     ),
+    "one feature": lambda: model(lambda x: layers.Dense(16)(layers.Dense(16)(x)), 6, 1),
     **{
         name: lambda name=name: model(
             lambda x: getattr(keras.ops, name)(
@@ -191,6 +192,7 @@ QUICK = (
     "in a loop",
     "list without a loop",
     "marks",
+    "one feature",
     "patches, same",
     "residual of one feature",
     "saturation",
