@@ -233,27 +233,29 @@ def litert_runner(
     try:
         runner = LiteRTRunner(path, force_fp16=True, signature=entry)
         runner.run(_zeros(file, entry))  # LiteRT prepares its kernels in the first run
-        return runner if runner.info.fp16 == "native" else _with_sums(runner, path)
+        return runner if runner.info.fp16 == "native" else _emulated(runner, path)
     except WorkerError as error:
-        # XNNPACK lacks FP16 kernels for products of two weights or of two computed operands, which
-        # says nothing of the file. One that is at fault fails again.
+        # XNNPACK lacks FP16 kernels for some products. A file that is at fault fails again.
         runner = LiteRTRunner(path, force_fp16=False, signature=entry)
-        runner.info.details["fallback"] = (
-            f"LiteRT's CPU cannot prepare the file for FP16 ({_last_reason(error)})"
-        )
-        return runner
+        reason = f"LiteRT's CPU cannot prepare the file for FP16 ({_last_reason(error)})"
+        return _emulated(runner, path, reason)
 
 
-def _with_sums(runner: LiteRTRunner, path: Path) -> "LiteRTRunner | TFLiteSumsRunner":
-    """The emulation of a file that allows sums in FP16, which this CPU does not make."""
+def _emulated(
+    runner: LiteRTRunner, path: Path, reason: str = ""
+) -> "LiteRTRunner | TFLiteSumsRunner":
+    """The emulation of a file whose arithmetic this CPU lacks; the runner if there is none."""
     from tfmp.converters.runners.tflite_sums import TFLiteSumsRunner
 
     try:
         emulated = TFLiteSumsRunner(path)
     except RunnerError as error:
-        details = {**runner.info.details, "fallback": f"sums in FP16 are not emulated: {error}"}
+        reason = "; ".join(filter(None, (reason, f"FP16 is not emulated: {error}")))
+        details = {**runner.info.details, "fallback": reason}
         runner.info = replace(runner.info, fp16="weights-only", details=details)
         return runner
+    if reason:
+        emulated.info.details["fallback"] = reason
     runner.__exit__()
     return emulated
 

@@ -1,7 +1,4 @@
-"""A .tflite file that allows sums in FP16, as CPUs with FP16 arithmetic compute it.
-
-Few machines have such a CPU. The file becomes an ONNX graph in FP16, which the emulator runs.
-"""
+"""A .tflite file as an ONNX graph in the emulator, where LiteRT's CPU does not compute in FP16."""
 
 import logging
 import warnings
@@ -10,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfmp.converters.onnx.emulation import LITERT_CPU, Profile, emulated
+from tfmp.converters.onnx.emulation import GPU, LITERT_CPU, Profile, emulated
 from tfmp.converters.onnx.fp16 import prepare, to_fp16
 from tfmp.converters.runners.base import HOLDS_FOR, RunnerInfo
 from tfmp.converters.runners.onnx import OnnxRunner
@@ -28,7 +25,7 @@ _OPSET = 18
 
 
 class TFLiteSumsRunner(OnnxRunner):
-    """A file of one signature, which adds in FP16 one term at a time."""
+    """A file of one signature; one that allows sums in FP16 adds so, one term at a time."""
 
     def __init__(self, path: Path) -> None:
         """Emulates the file.
@@ -39,9 +36,10 @@ class TFLiteSumsRunner(OnnxRunner):
         Raises:
             RunnerError: tf2onnx does not read the file, or ONNX Runtime does not load the graph.
         """
-        from tfmp.converters.tflite.file import TFLiteModel, host_scaling
+        from tfmp.converters.tflite.file import TFLiteModel, accumulation, host_scaling
 
-        file, profile = TFLiteModel(path), Profile.parse(LITERT_CPU)
+        file = TFLiteModel(path)
+        profile = Profile.parse(LITERT_CPU) if accumulation(file) == "fp16" else GPU
         details = {"profile": profile.describe(), HOLDS_FOR: profile.runtime}
         info = RunnerInfo("emulated", "CPU", "emulated", details)
         super().__init__(emulated(_as_onnx(file), profile), info)

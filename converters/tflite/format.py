@@ -304,7 +304,7 @@ def _looked_at(
         changes = (_UNREPAIRABLE if found.left or found.lost else _NOTHING_TO_REPAIR,)
     left = _told("not repaired: {}" if options.repair else "overflows in FP16: {}", found.left)
     remedy = _remedy(found, options, lambda: batches, progress)
-    return found.source, FileNotes(changes, left, *remedy)
+    return found.source, FileNotes((*changes, *found.notes), left, *remedy)
 
 
 def _remedy(

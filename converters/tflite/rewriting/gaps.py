@@ -365,6 +365,17 @@ def _one_bias(node: Node, graph: Graph) -> Filling | None:
     return lambda x, bias: x + tf.reshape(bias, ())
 
 
+def _outer(node: Node, graph: Graph) -> Filling | None:
+    """Rows of one number times a kernel: the converter makes a product of wrong sizes of it.
+
+    It merges the kernel with that of the next product, if nothing but a bias lies between.
+    """
+    kernel = node.inputs[1]
+    turned = node.attributes["transpose_a"].b or node.attributes["transpose_b"].b
+    alone = graph.specs[kernel].shape[:1] == (1,) and kernel in graph.constants & graph.floats
+    return None if turned or not alone else lambda x, kernel: x * kernel
+
+
 def _absolute_values(node: Node, graph: Graph) -> Filling | None:
     """Those of a transform that LiteRT has are its own operator's, too."""
     maker = graph.makers[node.inputs[0]]
@@ -387,6 +398,7 @@ GAPS: dict[str, Gap] = {
     "Conv2DBackpropInput": _dilated_transpose,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
+    "MatMul": _outer,
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
     **{
         f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)

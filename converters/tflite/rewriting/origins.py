@@ -38,15 +38,13 @@ def origins(graph: Graph, seen: Magnitudes) -> Iterator[tuple[str, Origin]]:
     """Tensors that may have another origin, and the origins to try, the first tensors first."""
     tensors = {  # with a summand that becomes another one
         name
-        for node in graph.nodes
-        if node.op in _DIFFERENCES
-        for name in node.outputs
-        if name in seen and seen[name].offset > _FAR
+        for name, one in seen.items()
+        if one.offset > _FAR and graph.makers[name].op in _DIFFERENCES
     }
     for node, _ in cancelling(graph, seen):
         tensors |= _meet(node, graph)
     for node in graph.nodes:
-        for name in tensors.intersection(node.outputs, seen) - graph.constants:
+        for name in tensors.intersection(node.outputs) - graph.constants:
             one = seen[name]
             if one.offset > 1:
                 yield name, float(one.low + one.high) / 2

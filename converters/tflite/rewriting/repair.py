@@ -18,7 +18,6 @@ from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
 from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
-from tfmp.converters.tflite.rewriting.masks import finite_masks
 from tfmp.converters.tflite.rewriting.origins import cancelling, move_origin, moved_name, origins
 from tfmp.converters.tflite.rewriting.ranges import Magnitudes, fetching, measure, worst_of
 from tfmp.converters.tflite.rewriting.rescale import rescale
@@ -46,7 +45,7 @@ class Change:
 
     Attributes:
         layer: the layer, or an operation that belongs to no layer, in words.
-        what: the change, such as "scaled by powers of two" or "mask kept finite".
+        what: the change, such as "scaled by powers of two".
         before: largest magnitude of a value, or of a sum on the way to one; or the limit.
         after: the same magnitude or limit in the changed model.
     """
@@ -83,11 +82,12 @@ class Repaired:
     """A model after a repair.
 
     Attributes:
-        source: the model to convert; the original if nothing had to be repaired.
+        source: the model to convert, without gaps; the original if nothing had to be changed.
         changes: the changes, layer by layer.
         left: layers that still overflow, the worst first.
         lost: what FP16 loses and no rewrite keeps, with the way out, in words.
         mendable: whether a repair of overflow has angles or offsets to work on.
+        notes: what `without_gaps` changed before, in words.
     """
 
     source: Source
@@ -95,6 +95,7 @@ class Repaired:
     left: tuple[Overflow, ...]
     lost: tuple[str, ...] = ()
     mendable: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,24 +104,14 @@ class _Model:
 
     source: Source
     batches: Batches
-    repaired: bool
 
     @cached_property
     def graph(self) -> Graph:
         return Graph(self.source.graph, len(self.source.inputs))
 
     @cached_property
-    def converted(self) -> Graph:
-        """The graph as it will be converted; a repair looks at what comes before."""
-        return self.graph if self.repaired else Graph(self._measured.graph, len(self.source.inputs))
-
-    @cached_property
     def seen(self) -> Magnitudes:
-        return measure(self._measured, self.batches())
-
-    @cached_property
-    def _measured(self) -> Source:
-        return self.source if self.repaired else without_gaps(self.source)[0]
+        return measure(self.source, self.batches())
 
     @cached_property
     def ends(self) -> dict[str, str]:
@@ -128,8 +119,8 @@ class _Model:
         return {
             name: f"{kind} {spec.name}"
             for kind, names, specs in (
-                ("output", self.converted.outputs, self.source.outputs),
-                ("input", self.converted.inputs, self.source.inputs),
+                ("output", self.graph.outputs, self.source.outputs),
+                ("input", self.graph.inputs, self.source.inputs),
             )
             for name, spec in zip(names, specs, strict=True)
         }
@@ -138,7 +129,7 @@ class _Model:
     def peaks(self) -> dict[str, Overflow]:
         """The largest value of each layer, input and output, whether FP16 holds it or not."""
         worst: dict[str, Overflow] = {}
-        for node in _computed(self.converted):
+        for node in _computed(self.graph):
             peak = worst_of(node, self.seen)
             ends = (self.ends[name] for name in node.outputs if name in self.ends)
             where = next(ends, _layer(node.name))
@@ -176,18 +167,19 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
         A model with the same float32 outputs: to the accuracy of FP16 where a limit, an angle or an
         origin was changed, else to that of float32.
     """
-    model, changes = _Model(source, batches, overflow), list[Change]()
+    filled, notes = without_gaps(source)
+    model, changes = _Model(filled, batches), list[Change]()
     for step in (_limits, *(_STEPS if overflow else ())):
         model, made = step(model)
         changes += made
     lost = *_lost_limits(model), *_lost_angles(model), *_lost_values(model)
-    left = sorted(
-        (one for one in model.peaks.values() if one.peak >= _END), key=lambda one: -one.peak
-    )
+    peaks = model.peaks.values()
+    left = sorted((one for one in peaks if one.peak >= _END), key=lambda one: -one.peak)
     mendable = any(one.fits for one in angles(model.graph, model.seen)) or any(
         origins(model.graph, model.seen)
     )
-    return Repaired(model.source, tuple(changes), tuple(left), tuple(dict.fromkeys(lost)), mendable)
+    lost = tuple(dict.fromkeys(lost))
+    return Repaired(model.source, tuple(changes), tuple(left), lost, mendable, notes)
 
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:
@@ -276,7 +268,6 @@ def _scaled(
 _STEPS: tuple[_Step, ...] = (
     _turns,
     _around,
-    partial(_scaled, what="mask kept finite", rewrite=lambda seen: finite_masks),
     partial(_scaled, what="largest exponent taken out", rewrite=lambda seen: tame_exponentials),
     partial(
         _scaled, what="scaled by powers of two", rewrite=lambda seen: partial(rescale, seen=seen)
@@ -308,7 +299,7 @@ def _lost_angles(model: _Model) -> Iterator[str]:
 
 def _lost_values(model: _Model) -> Iterator[str]:
     """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
-    for name in model.converted.inputs:
+    for name in model.graph.inputs:
         one = model.seen.get(name)
         if one is not None and one.vanished > _VANISHING * one.nonzero:
             yield (

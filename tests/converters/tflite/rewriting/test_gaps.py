@@ -124,9 +124,8 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     "argmax": lambda: model(lambda x: keras.ops.argmax(x, axis=-1), 7),
     "argmin": lambda: model(lambda x: keras.ops.argmin(x, axis=-1), 7),
     "erf": lambda: model(keras.ops.erf, 9),
-    "residual of one feature": lambda: model(
-        lambda x: x + layers.MultiHeadAttention(2, 3)(x, x), 6, 1
-    ),
+    "one feature": lambda: model(lambda x: x + layers.MultiHeadAttention(2, 3)(x, x), 6, 1),
+    "one feature, two products": lambda: model(lambda x: layers.Dense(4)(layers.Dense(4)(x)), 6, 1),
     **{
         name: lambda name=name: model(
             lambda x: getattr(keras.ops, name)(
@@ -192,7 +191,8 @@ QUICK = (
     "list without a loop",
     "marks",
     "patches, same",
-    "residual of one feature",
+    "one feature",
+    "one feature, two products",
     "saturation",
 )
 
