@@ -193,18 +193,24 @@ class _Seams:
         return copy
 
 
-def single_node(model: ir.Model, name: str) -> tuple[ir.Model, dict[str, str], dict[str, str]]:
+def single_node(
+    model: ir.Model, name: str, profile: Profile
+) -> tuple[ir.Model, dict[str, str], dict[str, str]]:
     """A model of one node of the main graph, which takes x0, x1, ... and gives y0, y1, ...
+
+    It computes the numbers of `OnnxTaps`: exact inputs, and the node's own rounding emulated.
 
     Args:
         model: a prepared model with nodes named by `switches.name_nodes`; it is not changed.
         name: name of the node.
+        profile: the FP16 hardware that is emulated.
 
     Returns:
         The model, and the names of its inputs and outputs in the whole model.
     """
     seams = _Seams(model, {str(node.name): name * (node.name == name) for node in model.graph})
     alone = seams.cut()
+    _keep_wide(emulated(alone, profile, fusions_of(model, profile)))
     inputs, outputs = {}, {}
     for index, value in enumerate(alone.graph.inputs):
         inputs[f"x{index}"] = str(value.name).removesuffix(GIVEN)

@@ -130,7 +130,7 @@ def test_the_saved_node_shows_the_error_by_itself(overflow, format: str) -> None
     if format == "onnx":
         model = onnx.load(Path(culprit.folder, "node.onnx"))
         onnx.checker.check_model(model, full_check=True)
-        assert [node.op_type for node in model.graph.node] == ["Mul"]
+        assert {node.op_type for node in model.graph.node} == {"Mul", "Cast"}, "and its rounding"
         assert [value.name for value in model.graph.input] == ["x0"]
 
 
@@ -209,7 +209,7 @@ def test_a_loop_is_saved_with_what_its_body_reads_and_nothing_else(tmp_path: Pat
     batch = {"steps": samples(1, 5, 3)}
     candidate.save_node(loop, batch, candidate.nodes("loop").run(batch), tmp_path)
     saved = onnx.load(tmp_path / "node.onnx")
-    assert [node.op_type for node in saved.graph.node] == ["Loop"]
+    assert {node.op_type for node in saved.graph.node} <= {"Loop", "Cast"}
     result = reproduce(tmp_path)
     assert all(float(error) < 2e-3 for error in re.findall(r"error (\S+),", result))
 
@@ -226,7 +226,8 @@ def test_a_layer_behind_an_output_is_taken_apart_alone(tmp_path: Path, format: s
     assert found.culprit.layer == "end"
     # LiteRT rounds what an operation reads, so that there the difference is off as well.
     assert found.culprit.op in ("Add", "SUB")
-    assert "y0: relative L2 error" in reproduce(found.culprit.folder)
+    error = f"y0: relative L2 error {found.culprit.local:.3g}"
+    assert error in reproduce(found.culprit.folder), "the script prints what the report printed"
 
 
 @pytest.mark.parametrize("build", quick([keras_models.lstm, keras_models.transformer]))
