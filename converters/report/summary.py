@@ -16,7 +16,7 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.onnx.emulation import runtimes
-from tfmp.converters.report.explanation import Explanation
+from tfmp.converters.report.explanation import Explanation, LayerError
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE
@@ -37,7 +37,11 @@ _NAMES = {
     "reference_nan": "NaN in the reference",
     "rel_l2": "Relative L2 error",
     "max_abs": "Largest error",
-    "sample_rel_l2": "Worst sample",
+    "sample_rel_l2": "Error of the worst sample",
+    "between_samples": "Error in standard deviations",
+    "between_columns": "Error of column differences",
+    "between_places": "Error of steps between positions",
+    "between_outputs": "Error of output differences",
     "sample_share": "Samples over the limit",
     "wrong_samples": "Samples with a wrong value",
     "near_end": "Samples with a wrong distance from the end",
@@ -66,30 +70,36 @@ def worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
     return max(values, key=lambda value: (math.isnan(value), value), default=None)
 
 
-def culprit_facts(explanation: Explanation | None, short: bool = False) -> list[tuple[str, str]]:
-    """The place to look at first, and the command that shows it; empty unless one was found.
-
-    Args:
-        explanation: of a candidate.
-        short: leaves out whose rounding it is.
-    """
+def culprit_facts(explanation: Explanation | None) -> list[tuple[str, str]]:
+    """The place to look at first, and the command that shows it; empty unless one was found."""
     if explanation is None or (culprit := explanation.culprit) is None:
         return []
     facts = [("where", f"layer {culprit.layer!r}: {culprit.why}")]
-    layer = next((one for one in explanation.layers if one.layer == culprit.layer), None)
+    layer = _of_culprit(explanation)
     if layer and 0 < layer.jump < math.inf and not (layer.nonfinite or layer.local_nonfinite):
         grown = f"from {number(layer.cumulative - layer.jump)} to {number(layer.cumulative)}"
-        text = f"layer {culprit.layer!r} adds most drift: the error jumps {grown}"
-        if layer.local < layer.jump / 2 and not short:
-            text += ", mostly by amplifying the error of its inputs, not by its own rounding"
-        facts = [("where", text)]
-    if culprit.node and not short:
-        lost = culprit.local_nonfinite
-        what = f"{lost:,} values not finite" if lost else f"rel. L2 {number(culprit.local)}"
-        facts.append(("alone", f"{what} with only {culprit.op} {culprit.node!r} in FP16"))
+        facts = [("where", f"layer {culprit.layer!r} adds most drift: the error grows {grown}")]
     if culprit.folder is not None:
         facts.append(("see", Command(shlex.join(["python", f"{culprit.folder}/reproduce.py"]))))
     return facts
+
+
+def alone(explanation: Explanation | None) -> list[tuple[str, str]]:
+    """The error of the node to look at first, if nothing else computes in FP16."""
+    if explanation is None or (culprit := explanation.culprit) is None or not culprit.node:
+        return []
+    lost = culprit.local_nonfinite
+    text = f"{lost:,} values not finite" if lost else f"rel. L2 {number(culprit.local)}"
+    text += f" with only {culprit.op} {culprit.node!r} in FP16"
+    layer = _of_culprit(explanation)
+    if layer and layer.local < layer.jump / 2 < math.inf:
+        text += "; most of its error is the amplified error of its inputs"
+    return [("alone", text)]
+
+
+def _of_culprit(explanation: Explanation) -> LayerError | None:
+    named = explanation.culprit.layer if explanation.culprit else None
+    return next((one for one in explanation.layers if one.layer == named), None)
 
 
 def asked_for(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
@@ -327,15 +337,13 @@ def value_of(check: Check) -> str:
     return f"{side} {percent(bound)} {limit}"
 
 
-def findings(
-    report: DriftReport, candidate: CandidateReport, short: bool = False
-) -> list[tuple[str, str]]:
+def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
     """What is wrong, where, what to do and what would change it: a line each, with its name.
 
     A candidate that passes has at most its place. Checks that fail because of the first one are not
     named.
     """
-    check, place = cause(candidate), culprit_facts(candidate.explanation, short)
+    check, place = cause(candidate), culprit_facts(candidate.explanation)
     if candidate.verdict is Verdict.PASS or check is None:
         return place
     fact, advice = check.text.removeprefix(f"output {check.output!r}: "), ""
@@ -343,11 +351,15 @@ def findings(
         fact, _, advice = fact.partition(". ")
     if len(candidate.outputs) > 1 and check.output:
         fact = f"{check.output}: {fact}"
-    step, meaning = advice, ""
+    step, other, meaning = advice, "", ""
     if candidate.verdict is Verdict.FAIL:
         place = place or [("where", _overflow(report, candidate))]
         step, meaning = _step(report, candidate) or advice, _meaning(candidate, check)
-    lines = [("what", fact), *place[:1], ("do", step), ("meaning", meaning), *place[1:]]
+    elif candidate.remedy_flags and check.limit and check.output:
+        # At a rate over its limit, more samples are a FAIL.
+        other = _step(report, candidate) if (check.measured or 0.0) > check.limit else ""
+    lines = [("what", fact), *place[:1], ("do", step), ("or", other), ("meaning", meaning)]
+    lines += place[1:]
     return [
         (name, text if isinstance(text, Command) else text.rstrip("."))
         for name, text in lines

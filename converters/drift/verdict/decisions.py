@@ -112,10 +112,9 @@ def _rate(
         verdict, upper = (Verdict.PASS, without) if rate <= limit else (verdict, upper)
     text += f", budget {limit:.2%}"
     if verdict is Verdict.INCONCLUSIVE and firm.rate <= limit < rate:
-        text += ". Only ties take it over the budget, which no rounding could keep"
+        text += ". Without ties, which any rounding changes, it is within the budget"
         text += _allowed(output, upper)
     elif verdict is Verdict.INCONCLUSIVE:
-        text += "" if single else f". The {noun} of a sample count together"
         text += _advice(counted, repeated, budget, limit)
     p = firm.p_over(limit, repeated)
     return Check(name, output.name, rate, lower, upper, limit, verdict, text, p)

@@ -126,8 +126,8 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
         if nan:
             compared += f" ({nan:,} values are NaN on both sides; samples of NaN do not count)"
         text = (
-            f"{compared}; fewer than {budget.min_samples:,} (min_samples) certify nothing. Pass "
-            "more data"
+            f"{compared}; fewer than {budget.min_samples:,} (min_samples) certify nothing. Give "
+            f"at least {budget.min_samples:,} distinct samples"
         )
         limit = float(budget.min_samples)
         checks.append(replace(doubt("min_samples", "", text, float(distinct)), limit=limit))

@@ -325,7 +325,7 @@ def test_shards_keep_their_explanations_to_themselves(overflow, dense) -> None:
     parts = [validate(*dense, samples(8, 6, seed=s), explain=s == 1) for s in (1, 2)]
     (merged,) = merge_reports(parts).candidates
     assert merged.explanation is None
-    assert "each explanation is of a single shard: see the reports of the shards" in merged.notes
+    assert "explanations are not merged: see the report of each shard" in merged.notes
 
 
 @pytest.mark.parametrize(
