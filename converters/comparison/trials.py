@@ -29,6 +29,12 @@ from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
 
+# What a file of float32 that is over its budget needs.
+_NOT_FP16 = (
+    "FP16 is not the cause, as this file computes in FP32: declare a larger limit, or report the "
+    "model if its answers differ"
+)
+
 
 @dataclass(frozen=True)
 class CandidateFile:
@@ -381,7 +387,9 @@ class Trial:
                 if self._passes(profile, *self._first):
                     first = len(self._first[2])
                     return f"{way}: emulated so, the first {first} samples pass", None
-        if self._file.known is not None or self._info.fp16 is None or self._error is not None:
+        if self._info.fp16 is None and self._error is None:
+            return _NOT_FP16, None
+        if self._file.known is not None or self._error is not None:
             return self._known.remedy, self._known.remedy_flags
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)
         return self._file.format.remedy(self._file.path, lost)

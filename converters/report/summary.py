@@ -53,6 +53,9 @@ _NAMES = {
     "arithmetic": "FP16 arithmetic not run",
 }
 
+# Checks of numbers, whatever they mean.
+_DISTANCES = ("rel_l2", "max_abs")
+
 # Words of metrics that are not written in small letters.
 _SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}
 
@@ -349,6 +352,8 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
     fact, advice = check.text.removeprefix(f"output {check.output!r}: "), ""
     if candidate.error is None:
         fact, _, advice = fact.partition(". ")
+    if check.name == "arithmetic" and (reason := candidate.runner.details.get("fallback")):
+        fact = f"{reason}, so the effect of FP16 arithmetic is unknown"
     if len(candidate.outputs) > 1 and check.output:
         fact = f"{check.output}: {fact}"
     step, other, meaning = advice, "", ""
@@ -373,8 +378,8 @@ def _overflow(report: DriftReport, candidate: CandidateReport) -> str:
         return ""
     # The same model overflows in the same layer, whatever the format.
     overflows = [found for one in (candidate, *report.candidates) for found in one.overflows]
-    unknown = "--explain finds the layer" if candidate.explanation is None else ""
-    return overflows[0] if overflows else unknown
+    hidden = candidate.explanation is None and candidate.runner.fp16 is not None
+    return overflows[0] if overflows else "--explain finds the layer" * hidden
 
 
 def _step(report: DriftReport, candidate: CandidateReport) -> str:
@@ -393,6 +398,8 @@ def _step(report: DriftReport, candidate: CandidateReport) -> str:
 def _meaning(candidate: CandidateReport, check: Check) -> str:
     """The declaration that would change a decision that rests on what an output means."""
     output = next((one for one in candidate.outputs if one.name == check.output), None)
-    if output is None or check.limit is None or output.task.why == DECLARED:
+    if output is None or check.limit is None or check.name in _DISTANCES:
+        return ""
+    if output.task.why == DECLARED:
         return ""
     return f"{meaning_text(output)}; declare another with --task {shlex.quote(output.name)}=KIND"

@@ -123,4 +123,5 @@ def _reason(images: Sequence[Path], error: Exception) -> str:
 
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:5]))
-    return shown + (f" ... {len(names) - 1} {names[-1]}" if len(names) > 5 else "")
+    more = len(names) - 5
+    return shown + (f"{', ...' * (more > 1)}, {len(names) - 1} {names[-1]}" if more > 0 else "")

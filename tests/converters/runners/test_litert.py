@@ -14,6 +14,7 @@ from quick import quick
 from tfmp.converters import convert as convert_file, open_source, validate
 from tfmp.converters.formats import format_named
 from tfmp.converters.intake.source import Source
+from tfmp.converters.report.summary import findings
 from tfmp.converters.runners import vulkan
 from tfmp.converters.runners.cpu import fp16_instructions
 from tfmp.converters.runners.litert import (
@@ -257,7 +258,9 @@ def test_a_file_that_xnnpack_cannot_prepare_for_fp16_says_nothing_of_fp16(tmp_pa
     (candidate,) = artifact.report.candidates
     assert candidate.verdict.value == "INCONCLUSIVE"
     assert candidate.runner.fp16 == "weights-only"
-    assert "failed to prepare" in candidate.runner.details["fallback"]
+    told = candidate.runner.details["fallback"]
+    assert told.endswith("for FP16 (Node number 1 (TfLiteXNNPackDelegate) failed to prepare)")
+    assert dict(findings(artifact.report, candidate))["what"].startswith(told)
 
 
 def test_files_that_need_flex_are_refused_with_the_ops(
