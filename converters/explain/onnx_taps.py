@@ -119,14 +119,6 @@ class OnnxTaps:
         return Values(exact, self._received.run(inputs), self._alone.run(fed))
 
 
-def _precision(node: ir.Node) -> str:
-    if any(map(is_float, node.outputs)):
-        return "FP32"
-    if any(is_float(value, BF16) for value in node.outputs):
-        return "BF16"
-    return "FP16" if any(is_float(value, FP16) for value in node.outputs) else ""
-
-
 class _Seams:
     """The values that pass from one part to another."""
 
@@ -165,7 +157,7 @@ class _Seams:
                 self._groups[str(node.name)],
                 node.op_type,
                 str(node.name),
-                _precision(node),
+                any(is_float(value) or is_half(value) for value in node.outputs),
             )
             for node in self._model.graph
         )

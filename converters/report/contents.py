@@ -19,7 +19,7 @@ from tfmp.converters.report.summary import (
     findings,
     headline,
     limits,
-    meaning_texts,
+    meaning_text,
     number,
     number_of_ms,
     percent,
@@ -153,7 +153,10 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
     tables = [*_outputs_tables(candidate), _labels_table(candidate)]
     return Section(
         f"{candidate.name} {SIGNS[candidate.verdict]} {candidate.verdict}",
-        lines=(*candidate.reasons, *meaning_texts(candidate)),
+        lines=(
+            *candidate.reasons,
+            *(meaning_text(one) for one in candidate.outputs if one.samples),
+        ),
         facts=(*alone(found), *(() if told else scope(report, candidate))),
         pictures=() if found is None else (layer_picture(found, failed),),
         tables=tuple(tables if found is None else [*tables, layer_table(found)]),

@@ -141,11 +141,6 @@ def scope(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, st
     return [*found, ("sizes", ", ".join(seen))] if seen else found
 
 
-def meaning_texts(candidate: CandidateReport) -> list[str]:
-    """A sentence on each output: what it means and how that is known."""
-    return [meaning_text(output) for output in candidate.outputs if output.samples]
-
-
 def meaning_text(output: OutputDrift) -> str:
     """What an output means and how that is known, in a sentence."""
     task = output.task
