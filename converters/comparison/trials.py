@@ -29,12 +29,6 @@ from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
 
-# What a file of float32 that is over its budget needs.
-_NOT_FP16 = (
-    "FP16 is not the cause, as this file computes in FP32: declare a larger limit, or report the "
-    "model if its answers differ"
-)
-
 
 @dataclass(frozen=True)
 class CandidateFile:
@@ -388,7 +382,7 @@ class Trial:
                     first = len(self._first[2])
                     return f"{way}: emulated so, the first {first} samples pass", None
         if self._info.fp16 is None and self._error is None:
-            return _NOT_FP16, None
+            return "This file computes in FP32: declare a larger limit, or report the model", None
         if self._file.known is not None or self._error is not None:
             return self._known.remedy, self._known.remedy_flags
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)

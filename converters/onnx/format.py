@@ -56,10 +56,7 @@ _RUNS_ON = (
     "the file is judged by emulation"
 )
 
-_KEEP_FP32 = (
-    "No set of FP32 nodes that was tried keeps the limit: keep this model in float32 (--precision "
-    "fp32), or declare a larger limit"
-)
+_KEEP_FP32 = "No set of FP32 nodes keeps the limit: use --precision fp32, or declare a larger one"
 
 _ROUNDED_IO = (
     "fp16_io (--fp16-io) rounds inputs and outputs to FP16, next to nodes that are FP32 for their "

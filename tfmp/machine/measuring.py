@@ -298,18 +298,13 @@ def seconds_text(seconds: float) -> str:
     """Seconds as people read them: 2.5 h, 3.2 min, 1.23 s, 45.6 ms, 789 µs."""
     for unit, size, least in (("h", 3600, 3600), ("min", 60, 120), ("s", 1, 1), ("ms", 1e-3, 1e-3)):
         if seconds >= least:
-            return f"{_three_digits(seconds / size)} {unit}"
-    return f"{_three_digits(seconds / 1e-6)} µs"
+            return f"{float(f'{seconds / size:.3g}'):g} {unit}"
+    return f"{float(f'{seconds / 1e-6:.3g}'):g} µs"
 
 
 def bytes_text(count: float) -> str:
     """Bytes as people read them: 1.5 GiB."""
     for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
-            return f"{_three_digits(count / size)} {unit}"
+            return f"{float(f'{count / size:.3g}'):g} {unit}"
     return f"{count:.0f} B"
-
-
-def _three_digits(value: float) -> str:
-    """A number without an exponent: 1.5, 45.6, 1013."""
-    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"

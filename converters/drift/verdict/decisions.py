@@ -204,7 +204,7 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
     where = f"output {output.name!r}: "
     if not bad:
         text = (
-            f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
+            f"{where}no class is proven to change in more than {limit:.0%} of its decisions "
             f"({len(counted.classes.rows)} seen)"
         )
         highest = max(test.rate for test in tests)

@@ -81,12 +81,18 @@ def test_doubts_on_the_whole_run_come_before_those_that_samples_settle(report) -
 
 
 def test_a_rate_over_its_limit_needs_a_remedy_before_samples(report) -> None:
-    """More samples at this rate prove a FAIL; at one within its limit they prove a PASS."""
-    opened = replace(report.candidates[2], remedy="Convert", remedy_flags="--precision mixed")
+    """More samples at this rate prove a FAIL; the search for nodes in FP32 ends at the limit."""
     rate = replace(check("flip_rate", 0.05, 0.01, 0.0, 0.2, "INCONCLUSIVE"), text="bad. Give more")
-    for measured, names in ((0.05, ["what", "do", "or"]), (0.005, ["what", "do"])):
-        one = replace(opened, checks=(replace(rate, measured=measured),))
-        assert list(dict(findings(report, one))) == names
+    for flags, measured, told in (
+        ("--precision mixed", 0.05, True),
+        ("--precision mixed", 0.005, False),
+        ("--repair", 0.005, True),
+        ("--repair", 0.0, False),
+        (None, 0.05, False),
+    ):
+        one = replace(report.candidates[2], remedy="Convert", remedy_flags=flags)
+        one = replace(one, checks=(replace(rate, measured=measured),))
+        assert ("or" in dict(findings(report, one))) is told
 
 
 def test_a_decision_names_the_declaration_that_would_change_it(report) -> None:
