@@ -46,10 +46,15 @@ def inner() -> Callable:
 
 # The model, the options that its FAIL names, and what is said beside or instead of them.
 REMEDIES = {
-    "overflow": (lambda: model(inner(), dense(2)), X, "--repair", "layer own then compute"),
+    "overflow": (
+        lambda: model(inner(), dense(2)),
+        X,
+        "--repair",
+        "FP16 then holds the numbers of layer own",
+    ),
     "angle": (
         lambda: model(own(lambda t: ops.sin(t * RATES)), dense(4), columns=1),
-        *(STEPS, "--repair", "layer own then compute"),
+        *(STEPS, "--repair", "FP16 then holds the numbers of layer own"),
     ),
     "offset": (
         lambda: model(dense(1, 5, 20003.7)),
