@@ -381,7 +381,9 @@ class Trial:
                 if self._passes(profile, *self._first):
                     first = len(self._first[2])
                     return f"{way}: emulated so, the first {first} samples pass", None
-        if self._file.known is not None or self._info.fp16 is None or self._error is not None:
+        if self._info.fp16 is None and self._error is None:
+            return "This file computes in FP32: declare a larger limit, or report the model", None
+        if self._file.known is not None or self._error is not None:
             return self._known.remedy, self._known.remedy_flags
         lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)
         return self._file.format.remedy(self._file.path, lost)

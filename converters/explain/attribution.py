@@ -20,13 +20,13 @@ class Operation:
         part: the part that it belongs to; "" for a node that is not looked at.
         op: its type.
         name: its name in viewers of graphs.
-        precision: "FP16" or "FP32", the precision of its results; "" if these are no such numbers.
+        floating: whether its results are floating-point numbers.
     """
 
     part: str
     op: str
     name: str
-    precision: str
+    floating: bool
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,7 @@ class Attribution:
             nonfinite=sum(found.nonfinite for found in received),
             local_nonfinite=sum(found.nonfinite for found in alone),
             peak=max(found.peak for found in received),
-            nodes=tuple(node.name for node in part.operations if node.precision),
-            float32=tuple(node.name for node in part.operations if node.precision == "FP32"),
+            nodes=tuple(node.name for node in part.operations if node.floating),
         )
 
 

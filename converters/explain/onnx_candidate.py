@@ -9,7 +9,7 @@ from tfmp.converters.explain.onnx_taps import OnnxTaps, by_layer, by_node, singl
 from tfmp.converters.explain.reproduction import ONNX_SCRIPT, save_reproduction
 from tfmp.converters.explain.weights import Weights
 from tfmp.converters.intake import AnySource
-from tfmp.converters.onnx.emulation import Profile, emulated, name_nodes, profile_of
+from tfmp.converters.onnx.emulation import Profile, name_nodes, profile_of
 from tfmp.converters.onnx.export import export_onnx, without_marks
 from tfmp.converters.onnx.fp16 import TARGET, computes_in_half, prepare
 from tfmp.converters.onnx.graph import BF16, FP16, HALVES, save_checked
@@ -39,7 +39,6 @@ class OnnxCandidate:
         self._profile = profile or profile_of(self._model.metadata_props.get(TARGET))
         self._groups = by_layer(self._model)
         half = BF16 if computes_in_half(self._model, BF16) else FP16
-        self._half = half
         self._weights, self._unknown = _weights(source, half)
         graph = self._model.graph
         first = graph.inputs[0].shape if graph.inputs else None
@@ -72,14 +71,9 @@ class OnnxCandidate:
         return next(item.op_type for item in self._model.graph if item.name == node)
 
     def save_node(self, node: str, inputs: Batch, values: Values, folder: Path) -> None:
-        model, given, made = single_node(self._model, node)
-        if self._half == BF16:  # no CPU runs it, and NumPy has no bfloat16
-            emulated(model, self._profile)
+        model, given, made = single_node(self._model, node, self._profile)
         known = {**inputs, **values.exact}
-        types = {str(value.name): value.dtype for value in model.graph.inputs}
-        arrays = {
-            name: known[original].astype(types[name].numpy()) for name, original in given.items()
-        }
+        arrays = {name: known[original] for name, original in given.items()}
         expected = {name: values.exact[original] for name, original in made.items()}
         save_checked(model, folder / "node.onnx")
         save_reproduction(folder, arrays, expected, ONNX_SCRIPT, f"{self.op(node)} {node!r}")

@@ -119,14 +119,6 @@ class OnnxTaps:
         return Values(exact, self._received.run(inputs), self._alone.run(fed))
 
 
-def _precision(node: ir.Node) -> str:
-    if any(map(is_float, node.outputs)):
-        return "FP32"
-    if any(is_float(value, BF16) for value in node.outputs):
-        return "BF16"
-    return "FP16" if any(is_float(value, FP16) for value in node.outputs) else ""
-
-
 class _Seams:
     """The values that pass from one part to another."""
 
@@ -165,7 +157,7 @@ class _Seams:
                 self._groups[str(node.name)],
                 node.op_type,
                 str(node.name),
-                _precision(node),
+                any(is_float(value) or is_half(value) for value in node.outputs),
             )
             for node in self._model.graph
         )
@@ -193,18 +185,24 @@ class _Seams:
         return copy
 
 
-def single_node(model: ir.Model, name: str) -> tuple[ir.Model, dict[str, str], dict[str, str]]:
+def single_node(
+    model: ir.Model, name: str, profile: Profile
+) -> tuple[ir.Model, dict[str, str], dict[str, str]]:
     """A model of one node of the main graph, which takes x0, x1, ... and gives y0, y1, ...
+
+    It computes the numbers of `OnnxTaps`: exact inputs, and the node's own rounding emulated.
 
     Args:
         model: a prepared model with nodes named by `switches.name_nodes`; it is not changed.
         name: name of the node.
+        profile: the FP16 hardware that is emulated.
 
     Returns:
         The model, and the names of its inputs and outputs in the whole model.
     """
     seams = _Seams(model, {str(node.name): name * (node.name == name) for node in model.graph})
     alone = seams.cut()
+    _keep_wide(emulated(alone, profile, fusions_of(model, profile)))
     inputs, outputs = {}, {}
     for index, value in enumerate(alone.graph.inputs):
         inputs[f"x{index}"] = str(value.name).removesuffix(GIVEN)

@@ -29,12 +29,17 @@ TFLITE_SCRIPT = '''\
 python reproduce.py    (needs numpy and ai-edge-litert)
 """
 
+import os
+import sys
 from pathlib import Path
+
+here = Path(__file__).parent
+sys.stderr = sys.stdout  # Python's messages; LiteRT's own go to log.txt
+os.dup2(os.open(here / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
 
 import numpy as np
 from ai_edge_litert.compiled_model import CompiledModel, CpuOptions, HardwareAccelerator, Options
 
-here = Path(__file__).parent
 inputs, expected = dict(np.load(here / "inputs.npz")), dict(np.load(here / "expected.npz"))
 forced = CpuOptions(num_threads=0, xnnpack_flags=4)  # 4: XNNPACK computes in FP16
 options = Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=forced)

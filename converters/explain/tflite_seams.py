@@ -195,8 +195,7 @@ class Seams:
                 self._groups[op.index],
                 op.name,
                 self._file.name(op.outputs[0]),
-                # LiteRT is forced to FP16, in a file whose tensors are float32.
-                "FP16" if tensors[op.outputs[0]].spec.dtype in _FLOATING else "",
+                tensors[op.outputs[0]].spec.dtype in _FLOATING,
             )
             for op in self._file.operators
         ]

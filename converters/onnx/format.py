@@ -56,6 +56,8 @@ _RUNS_ON = (
     "the file is judged by emulation"
 )
 
+_KEEP_FP32 = "No set of FP32 nodes keeps the limit: use --precision fp32, or declare a larger one"
+
 _ROUNDED_IO = (
     "fp16_io (--fp16-io) rounds inputs and outputs to FP16, next to nodes that are FP32 for their "
     "digits: leave it out to keep these"
@@ -251,7 +253,11 @@ class OnnxFormat(Format):
 
 def _remedy(precision: str) -> tuple[str, str | None]:
     """A way to convert a file of a precision again that may mend its drift, and its options."""
-    ways = {"fp16": (_REMEDY, "--precision mixed"), "bf16": (_MORE_DIGITS, "--precision fp16")}
+    ways = {
+        "fp16": (_REMEDY, "--precision mixed"),
+        "bf16": (_MORE_DIGITS, "--precision fp16"),
+        "mixed": (_KEEP_FP32, None),
+    }
     return ways.get(precision, ("", None))
 
 

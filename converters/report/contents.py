@@ -12,13 +12,14 @@ from tfmp.converters.report.figures import (
 )
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
+    alone,
     asked_for,
     data_notes,
     decided_by,
     findings,
     headline,
     limits,
-    meaning_texts,
+    meaning_text,
     number,
     number_of_ms,
     percent,
@@ -35,15 +36,15 @@ from tfmp.shared.wording import alike_once
 
 _READING = (
     "PASS: every limit is kept; a limit on a rate also by the exact upper bound. FAIL: a limit is "
-    "broken, or a value is not finite where the reference's is. INCONCLUSIVE: nothing is proven to "
-    "be broken, and nothing to be sound; the reason says what is missing.",
+    "exceeded, or a value is not finite where the reference's is. INCONCLUSIVE: neither is proven; "
+    "the reason says what is missing.",
     "Drift, rel. L2: length of the error over length of the reference, over all values. SQNR: that "
-    "ratio in decibels. 95 % of samples: error, relative to a sample's own size, that 95 of 100 "
-    "samples stay under.",
+    "ratio in decibels. 95th percentile, worst sample: of the errors of single samples, each "
+    "relative to the sample's own length.",
     "Decision: an answer that follows from an output, such as the class of a token or pixel, a "
-    "label or an id. Tie: a decision that the reference itself hardly made. Flip: a sample of "
-    "which the candidate decides anything differently. Lost, gained: labelled samples that only "
-    "the reference, or only the candidate, has right.",
+    "label or an id. Tie: the reference's two best answers are nearly equal. Flip: a sample with a "
+    "changed decision. Lost, gained: labelled samples that only the reference, or only the "
+    "candidate, has right.",
     "Bounds: a PASS needs all of them, each at the budget's confidence. A FAIL by a bound is "
     "corrected for their number (Holm).",
     "FP16 spacing: distance between neighbouring FP16 numbers; correct rounding is off by half of "
@@ -84,14 +85,15 @@ def latency_table(report: DriftReport) -> Table:
             policy = f", Keras {latency.policy}" if latency.policy else ""
             found.append((f"{one.name}{policy}", latency))
     return table_of(
-        "Median time of a call, without emulation; memory is the highest rise of a process of its "
-        "own, loading included",
+        "Median latency without emulation; memory: peak of a separate process, loading included",
         sorted(found, key=lambda row: row[1].batch),
         {
             "Samples": lambda row: f"{row[1].batch:,}",
             "Model": lambda row: row[0],
             "Call": lambda row: number_of_ms(row[1]),
-            "5 to 95 of 100": lambda row: f"{number(row[1].low_ms)} to {number(row[1].high_ms)} ms",
+            "5th to 95th percentile": lambda row: (
+                f"{number(row[1].low_ms)} to {number(row[1].high_ms)} ms"
+            ),
             "Samples/s": lambda row: (
                 f"{row[1].batch / row[1].median_ms * 1e3:,.0f}" if row[1].median_ms else NONE
             ),
@@ -107,7 +109,7 @@ def sections(report: DriftReport) -> list[Section]:
     floor = (_FLOOR,) if report.reference.noise_floor else ()
     return [
         conclusion(report),
-        *map(candidate_section, report.candidates),
+        *(candidate_section(report, one) for one in report.candidates),
         Section("Latency", tables=(latency_table(report),)),
         Section("How to read this", quiet=(*_READING, *floor)),
         *_evidence(report),
@@ -119,12 +121,12 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
 
     Args:
         report: of a comparison.
-        short: leaves out whose rounding it is, what the verdicts hold for, samples and limits.
+        short: leaves out what a PASS holds for, samples and limits.
     """
     parts: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for one in report.candidates:
-        facts = [*findings(report, one, short), *asked_for(report, one)]
-        facts += [] if short else scope(report, one)
+        facts = [*findings(report, one), *asked_for(report, one)]
+        facts += scope(report, one) if one.verdict is Verdict.PASS and not short else []
         parts.setdefault(tuple(facts), []).append(one.name)
     caption = (
         "Budget used (bar: measured; thin line: upper bound at "
@@ -143,14 +145,19 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
     )
 
 
-def candidate_section(candidate: CandidateReport) -> Section:
+def candidate_section(report: DriftReport, candidate: CandidateReport) -> Section:
     """Every check of a candidate, and its distances."""
     found = candidate.explanation
     failed = candidate.verdict is Verdict.FAIL
+    told = candidate.verdict is Verdict.PASS  # by the conclusion
     tables = [*_outputs_tables(candidate), _labels_table(candidate)]
     return Section(
         f"{candidate.name} {SIGNS[candidate.verdict]} {candidate.verdict}",
-        lines=(*candidate.reasons, *meaning_texts(candidate)),
+        lines=(
+            *candidate.reasons,
+            *(meaning_text(one) for one in candidate.outputs if one.samples),
+        ),
+        facts=(*alone(found), *(() if told else scope(report, candidate))),
         pictures=() if found is None else (layer_picture(found, failed),),
         tables=tuple(tables if found is None else [*tables, layer_table(found)]),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),
@@ -185,7 +192,7 @@ def _outputs_tables(candidate: CandidateReport) -> tuple[Table, ...]:
         {
             "Output": lambda one: f"{one.name} {one.dtype}",
             "Rel. L2": lambda one: number(one.rel_l2),
-            "95 % of samples": lambda one: number(one.sample_rel_l2),
+            "95th percentile": lambda one: number(one.sample_rel_l2),
             "Worst sample": lambda one: number(one.worst_rel_l2),
             "Max abs.": lambda one: number(one.max_abs),
             "SQNR dB": lambda one: number(one.sqnr_db, 1),
@@ -202,7 +209,7 @@ def _outputs_tables(candidate: CandidateReport) -> tuple[Table, ...]:
             "Decided by": lambda one: one.decision,
             "Decisions": lambda one: _count(one.decided),
             "Changed": lambda one: _count(one.changed),
-            "Of these ties": lambda one: _count(_ties(one)),
+            "Ties among them": lambda one: _count(_ties(one)),
             "Samples flipped": _flips,
             "Top 5 kept": lambda one: percent(one.top_k_agreement),
         },

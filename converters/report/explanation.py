@@ -23,7 +23,6 @@ class LayerError:
         peak: the largest magnitude of its results in FP32.
         nodes: names that viewers of graphs have for those of its operations whose results are FP16
             or FP32: of nodes in ONNX files, of first results in TFLite files.
-        float32: those of `nodes` whose results are FP32.
     """
 
     layer: str
@@ -35,7 +34,6 @@ class LayerError:
     local_nonfinite: Count = 0
     peak: float = 0.0
     nodes: tuple[str, ...] = ()
-    float32: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,9 @@ def error_share(error: float, largest: float) -> float:
 
 
 def largest_error(layers: Iterable[LayerError]) -> float:
-    """The largest error that is finite."""
-    return max((one.cumulative for one in layers if math.isfinite(one.cumulative)), default=0.0)
+    """The largest error, where the scale ends: a value that is not finite is past 1."""
+    errors = [one.cumulative for one in layers]
+    return max((error if math.isfinite(error) else 1.0 for error in errors), default=0.0)
 
 
 def layer_picture(explanation: Explanation, failed: bool) -> Picture:

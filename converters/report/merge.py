@@ -158,7 +158,7 @@ def _merge_candidates(shards: Sequence[CandidateEvidence]) -> CandidateEvidence:
     notes = dict.fromkeys(note for shard in shards for note in shard.notes)
     if len(shards) > 1 and any(shard.explanation is not None for shard in shards):
         # Layers were measured on a few samples of each shard, chosen there.
-        notes["each explanation is of a single shard: see the reports of the shards"] = None
+        notes["explanations are not merged: see the report of each shard"] = None
     told = next((shard for shard in shards if shard.remedy), shards[0])
     labels = () if errors else _merge_labels([shard.labels for shard in shards])
     return replace(

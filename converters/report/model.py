@@ -305,8 +305,8 @@ class DriftReport:
     def save(self, path: str | Path) -> Path:
         """Writes the report in the form that the suffix names.
 
-        .json, .html, .md, .xml (JUnit), .card.md (a section of a model card), or .nodes.json,
-        .peak.nodes.json or .precision.nodes.json (node data for Model Explorer).
+        .json, .html, .md, .xml (JUnit), .card.md (a section of a model card), or .nodes.json
+        or .peak.nodes.json (node data for Model Explorer).
 
         Raises:
             InputError: the suffix is another one, the folder cannot be written, or node data is
@@ -355,7 +355,6 @@ _RENDERERS = {
     ".card.md": "tfmp.converters.report.markdown:to_card",
     ".nodes.json": "tfmp.converters.report.node_data:errors",
     ".peak.nodes.json": "tfmp.converters.report.node_data:peaks",
-    ".precision.nodes.json": "tfmp.converters.report.node_data:precisions",
 }
 SUFFIXES = tuple(_RENDERERS)
 

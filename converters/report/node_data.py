@@ -20,8 +20,6 @@ from tfmp.shared.report_files import JsonObject
 _SMALL, _LARGE = (255, 255, 255), (245, 158, 66)
 _CULPRIT = {"bgColor": "#b3261e", "textColor": "#ffffff"}
 _NEAR = {"bgColor": "#f9d27d"}
-_NARROW = {"value": "FP16", "bgColor": "#ceead6"}
-_WIDE = {"value": "FP32", "bgColor": "#aecbfa"}
 
 # The sum of the errors or peaks in a group says nothing.
 _NO_SUMS = {"hideAggregatedStats": ["sum", "avg"], "hideInChildrenStatsTable": True}
@@ -38,11 +36,6 @@ def errors(report: DriftReport) -> str:
 def peaks(report: DriftReport) -> str:
     """The largest magnitude at each node in FP32."""
     return _of_graphs(report, _peaks)
-
-
-def precisions(report: DriftReport) -> str:
-    """The precision of each node."""
-    return _of_graphs(report, _precisions)
 
 
 def _of_graphs(report: DriftReport, data_of: Callable[[Explanation], JsonObject]) -> str:
@@ -107,15 +100,6 @@ def _peaks(found: Explanation) -> JsonObject:
         colour = _CULPRIT if row.peak > FLOAT16.max else _NEAR if high else {}
         results[name] = {"value": _short(row.peak), **colour}
     return {"name": "peak", "results": results, **_NO_SUMS}
-
-
-def _precisions(found: Explanation) -> JsonObject:
-    results = {
-        name: _WIDE if name in layer.float32 else _NARROW
-        for layer in found.layers
-        for name in layer.nodes
-    }
-    return {"name": "precision", "results": results, "showExpandedSummaryOnGroupNode": True}
 
 
 def _short(number: float) -> float:

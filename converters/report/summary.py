@@ -16,7 +16,7 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.onnx.emulation import runtimes
-from tfmp.converters.report.explanation import Explanation
+from tfmp.converters.report.explanation import Explanation, LayerError
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE
@@ -37,7 +37,11 @@ _NAMES = {
     "reference_nan": "NaN in the reference",
     "rel_l2": "Relative L2 error",
     "max_abs": "Largest error",
-    "sample_rel_l2": "Worst sample",
+    "sample_rel_l2": "Error of the worst sample",
+    "between_samples": "Error in standard deviations",
+    "between_columns": "Error of column differences",
+    "between_places": "Error of steps between positions",
+    "between_outputs": "Error of output differences",
     "sample_share": "Samples over the limit",
     "wrong_samples": "Samples with a wrong value",
     "near_end": "Samples with a wrong distance from the end",
@@ -48,6 +52,9 @@ _NAMES = {
     "synthetic": "Synthetic inputs",
     "arithmetic": "FP16 arithmetic not run",
 }
+
+# Checks of numbers, whatever they mean.
+_DISTANCES = ("rel_l2", "max_abs")
 
 # Words of metrics that are not written in small letters.
 _SPELLED = {"iou": "IoU", "f1": "F1", "roc": "ROC", "auc": "AUC"}
@@ -66,30 +73,36 @@ def worst_rel_l2(outputs: Sequence[OutputDrift]) -> float | None:
     return max(values, key=lambda value: (math.isnan(value), value), default=None)
 
 
-def culprit_facts(explanation: Explanation | None, short: bool = False) -> list[tuple[str, str]]:
-    """The place to look at first, and the command that shows it; empty unless one was found.
-
-    Args:
-        explanation: of a candidate.
-        short: leaves out whose rounding it is.
-    """
+def culprit_facts(explanation: Explanation | None) -> list[tuple[str, str]]:
+    """The place to look at first, and the command that shows it; empty unless one was found."""
     if explanation is None or (culprit := explanation.culprit) is None:
         return []
     facts = [("where", f"layer {culprit.layer!r}: {culprit.why}")]
-    layer = next((one for one in explanation.layers if one.layer == culprit.layer), None)
+    layer = _of_culprit(explanation)
     if layer and 0 < layer.jump < math.inf and not (layer.nonfinite or layer.local_nonfinite):
         grown = f"from {number(layer.cumulative - layer.jump)} to {number(layer.cumulative)}"
-        text = f"layer {culprit.layer!r} adds most drift: the error jumps {grown}"
-        if layer.local < layer.jump / 2 and not short:
-            text += ", mostly by amplifying the error of its inputs, not by its own rounding"
-        facts = [("where", text)]
-    if culprit.node and not short:
-        lost = culprit.local_nonfinite
-        what = f"{lost:,} values not finite" if lost else f"rel. L2 {number(culprit.local)}"
-        facts.append(("alone", f"{what} with only {culprit.op} {culprit.node!r} in FP16"))
+        facts = [("where", f"layer {culprit.layer!r} adds most drift: the error grows {grown}")]
     if culprit.folder is not None:
         facts.append(("see", Command(shlex.join(["python", f"{culprit.folder}/reproduce.py"]))))
     return facts
+
+
+def alone(explanation: Explanation | None) -> list[tuple[str, str]]:
+    """The error of the node to look at first, if nothing else computes in FP16."""
+    if explanation is None or (culprit := explanation.culprit) is None or not culprit.node:
+        return []
+    lost = culprit.local_nonfinite
+    text = f"{lost:,} values not finite" if lost else f"rel. L2 {number(culprit.local)}"
+    text += f" with only {culprit.op} {culprit.node!r} in FP16"
+    layer = _of_culprit(explanation)
+    if layer and layer.local < layer.jump / 2 < math.inf:
+        text += "; most of its error is the amplified error of its inputs"
+    return [("alone", text)]
+
+
+def _of_culprit(explanation: Explanation) -> LayerError | None:
+    named = explanation.culprit.layer if explanation.culprit else None
+    return next((one for one in explanation.layers if one.layer == named), None)
 
 
 def asked_for(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
@@ -126,11 +139,6 @@ def scope(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, st
         for axis, (low, high) in sorted(report.data.sizes.items())
     ]
     return [*found, ("sizes", ", ".join(seen))] if seen else found
-
-
-def meaning_texts(candidate: CandidateReport) -> list[str]:
-    """A sentence on each output: what it means and how that is known."""
-    return [meaning_text(output) for output in candidate.outputs if output.samples]
 
 
 def meaning_text(output: OutputDrift) -> str:
@@ -327,27 +335,32 @@ def value_of(check: Check) -> str:
     return f"{side} {percent(bound)} {limit}"
 
 
-def findings(
-    report: DriftReport, candidate: CandidateReport, short: bool = False
-) -> list[tuple[str, str]]:
+def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
     """What is wrong, where, what to do and what would change it: a line each, with its name.
 
     A candidate that passes has at most its place. Checks that fail because of the first one are not
     named.
     """
-    check, place = cause(candidate), culprit_facts(candidate.explanation, short)
+    check, place = cause(candidate), culprit_facts(candidate.explanation)
     if candidate.verdict is Verdict.PASS or check is None:
         return place
     fact, advice = check.text.removeprefix(f"output {check.output!r}: "), ""
     if candidate.error is None:
         fact, _, advice = fact.partition(". ")
+    if check.name == "arithmetic" and (reason := candidate.runner.details.get("fallback")):
+        fact = f"{reason}, so the effect of FP16 arithmetic is unknown"
     if len(candidate.outputs) > 1 and check.output:
         fact = f"{check.output}: {fact}"
-    step, meaning = advice, ""
+    step, other, meaning = advice, "", ""
     if candidate.verdict is Verdict.FAIL:
         place = place or [("where", _overflow(report, candidate))]
         step, meaning = _step(report, candidate) or advice, _meaning(candidate, check)
-    lines = [("what", fact), *place[:1], ("do", step), ("meaning", meaning), *place[1:]]
+    elif candidate.remedy_flags and check.limit and check.output:
+        # The search for nodes in FP32 ends at the limit; the other ways lessen any drift.
+        least = check.limit if "--precision mixed" in candidate.remedy_flags else 0.0
+        other = _step(report, candidate) if (check.measured or 0.0) > least else ""
+    lines = [("what", fact), *place[:1], ("do", step), ("or", other), ("meaning", meaning)]
+    lines += place[1:]
     return [
         (name, text if isinstance(text, Command) else text.rstrip("."))
         for name, text in lines
@@ -361,8 +374,8 @@ def _overflow(report: DriftReport, candidate: CandidateReport) -> str:
         return ""
     # The same model overflows in the same layer, whatever the format.
     overflows = [found for one in (candidate, *report.candidates) for found in one.overflows]
-    unknown = "--explain finds the layer" if candidate.explanation is None else ""
-    return overflows[0] if overflows else unknown
+    hidden = candidate.explanation is None and candidate.runner.fp16 is not None
+    return overflows[0] if overflows else "--explain finds the layer" * hidden
 
 
 def _step(report: DriftReport, candidate: CandidateReport) -> str:
@@ -381,6 +394,8 @@ def _step(report: DriftReport, candidate: CandidateReport) -> str:
 def _meaning(candidate: CandidateReport, check: Check) -> str:
     """The declaration that would change a decision that rests on what an output means."""
     output = next((one for one in candidate.outputs if one.name == check.output), None)
-    if output is None or check.limit is None or output.task.why == DECLARED:
+    if output is None or check.limit is None or check.name in _DISTANCES:
+        return ""
+    if output.task.why == DECLARED:
         return ""
     return f"{meaning_text(output)}; declare another with --task {shlex.quote(output.name)}=KIND"

@@ -32,7 +32,7 @@ def print_report(report: DriftReport, console: Console, verbose: bool = False) -
     """
     print_section(conclusion(report, short=not verbose), console, _DISPENSABLE, titled=False)
     for candidate in report.candidates if verbose else ():
-        print_section(replace(candidate_section(candidate), tables=()), console)
+        print_section(replace(candidate_section(report, candidate), tables=()), console)
     print_table(latency_table(report), console)
     print_verdict(report, console)
 

@@ -328,8 +328,8 @@ def _check_vulkan(vulkan: "Vulkan") -> None:
 
 def _last_reason(error: RunnerError) -> str:
     """The innermost of LiteRT's nested errors."""
-    lines = str(error).strip().splitlines()
-    return re.sub(r"^.*(ERROR: )?\[[\w./]+:\d+\] ", "", lines[-1]).rstrip(".)")
+    last = str(error).strip().splitlines()[-1].lstrip("└ ").rpartition("(ERROR: ")[2]
+    return re.sub(r"^.*\[[\w./]+:\d+\] ", "", last).rstrip(".)")
 
 
 def weights_only_runner(path: Path, signature: str | None = None) -> LiteRTRunner:

@@ -68,7 +68,7 @@ class Header:
         except Exception as error:  # NumPy evaluates it as Python's text
             raise ValueError("the header of an array is damaged") from error
         if any(type(size) is not int or size < 0 for size in shape):
-            raise ValueError(f"its shape {shape} is none")
+            raise ValueError(f"its shape {shape} is no shape of an array")
         if dtype.hasobject:
             raise ValueError("it holds pickled objects, which could run code when loaded")
         row = math.prod(shape[1:]) * dtype.itemsize

@@ -62,17 +62,14 @@ def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
 
 
 def check_class_folders(
-    stream: Stream, outputs: Sequence[TensorSpec], tasks: Mapping[str, Task | None]
+    stream: Stream,
+    outputs: Sequence[TensorSpec],
+    tasks: Mapping[str, Task | None],
+    model: Path | None = None,
 ) -> None:
-    """Refuses folders that number other classes than the model has.
+    """Refuses folders of other classes, or in another order, than the model's only output has.
 
-    Args:
-        stream: the samples.
-        outputs: of the model.
-        tasks: what is known of the outputs, by name.
-
-    Raises:
-        InputError: the model's only output is scores of more or fewer classes.
+    The names of its classes are the lines of a file labels.txt beside it, if there is one.
     """
     classes = stream.classes
     task = tasks[outputs[0].name] if len(outputs) == 1 else None
@@ -81,6 +78,16 @@ def check_class_folders(
     shape = outputs[0].shape
     scores = shape[-1] if len(shape) == 2 else None
     if scores is None or scores == len(classes):
+        file = model.parent / "labels.txt" if model else None
+        lines = file.read_text("utf-8", "replace").splitlines() if file and file.is_file() else []
+        # Some tools write numbers before the names.
+        names = [line.strip().removeprefix(f"{index} ") for index, line in enumerate(lines)]
+        if len(names) == len(classes) and names != list(classes):
+            raise InputError(
+                f"folder {stream.name!r} numbers its classes {_some(classes)}, and {str(file)!r} "
+                f"beside the model {_some(names)}",
+                "Rename the folders so that their order is the model's, or pass --labels FILE.npy",
+            )
         return
     raise InputError(
         f"folder {stream.name!r} has {len(classes)} class folders ({_some(classes)}), but "
@@ -123,4 +130,5 @@ def _reason(images: Sequence[Path], error: Exception) -> str:
 
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:5]))
-    return shown + (f" ... {len(names) - 1} {names[-1]}" if len(names) > 5 else "")
+    more = len(names) - 5
+    return shown + (f"{', ...' * (more > 1)}, {len(names) - 1} {names[-1]}" if more > 0 else "")

@@ -39,7 +39,7 @@ _ON_SAMPLES = {
     "repair": "the values that overflow",
     "host_output_scaling": "the offsets of outputs",
 }
-_REPAIR = "{} then compute with numbers that FP16 holds"
+_REPAIR = "FP16 then holds the numbers of {}"
 _LOOK = "Convert the model again with --data: the report then names what FP16 loses, and the remedy"
 _NO_WAY = (
     "No rewrite helps on these samples: keep this model in float32, or convert "

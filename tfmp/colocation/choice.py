@@ -54,12 +54,12 @@ def recommend(measured: Sequence[ModeResult], in_rounds: bool = False) -> tuple[
     gain = alone.predicted_s / best.predicted_s if best.predicted_s else 1.0
     if best is alone or gain < _WORTHWHILE:
         others = [row for row in usable if row is not alone]
-        near = f" (the next, {best.mode}, by {gain:.2f} times)" if best is not alone else ""
+        near = f" ({best.mode}: {gain:.2f})" if best is not alone else ""
         if len(alone.jobs) == 1:
             return alone.mode, "there is only one job"
         if not others:
             return alone.mode, "no other mode could run all jobs"
-        return alone.mode, f"no mode is faster by {_WORTHWHILE:.2f} times or more{near}"
+        return alone.mode, f"no other mode is {_WORTHWHILE:.2f} times as fast{near}"
     reason = (
         f"{gain:.2f} times as fast as one job after another: all steps take "
         f"{seconds_text(best.predicted_s)} instead of {seconds_text(alone.predicted_s)}"

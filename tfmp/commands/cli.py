@@ -65,14 +65,14 @@ class LazyGroup(click.Group):
 )
 @click.version_option(package_name="tfmp")
 def main() -> None:
-    """Train Keras models in mixed precision without losing them.
+    """Train Keras models in mixed precision safely, and measure the gain.
 
     \b
     tfmp doctor
     tfmp calibrate model.keras --data train.npz
     tfmp profile model.keras --data train.npz
     tfmp sweep model.keras --data train.npz --batch-sizes 8,32,128
-    tfmp colocate my_jobs:jobs
+    tfmp colocate my_jobs.py:jobs
     tfmp compare digits --report compare.html
 
     Exit status: 2 on bad usage, 130 after Ctrl-C, 143 after SIGTERM; the help of each command lists

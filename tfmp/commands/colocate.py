@@ -16,7 +16,7 @@ _FORM = "FILE.py:function, which returns a list of tfmp.Job"
 
 
 @click.command("colocate")
-@click.argument("jobs", metavar="MODULE:FUNCTION")
+@click.argument("jobs", metavar="JOBS")
 @click.option(
     "--mode",
     type=click.Choice(MODES),
@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Train several models on one device, each in its own precision.
 
-    MODULE:FUNCTION is a function that returns a list of tfmp.Job. Save the models with callbacks
+    JOBS is FILE.py:function, which returns a list of tfmp.Job. Save the models with callbacks
     of the jobs.
 
     Exit status: 0 if all jobs finished, 1 if a job ended early, 2 if the jobs cannot be used.
@@ -79,5 +79,5 @@ def load_jobs(text: str) -> "list[Job]":
 
     named = function_name(text)
     if named is None:
-        raise click.UsageError(f"MODULE:FUNCTION expects {_FORM}; received {text!r}.")
-    return call_function("MODULE:FUNCTION", named, _FORM)
+        raise click.UsageError(f"JOBS expects {_FORM}; received {text!r}.")
+    return call_function("JOBS", named, _FORM)

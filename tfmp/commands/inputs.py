@@ -37,9 +37,8 @@ _ALIASES = ("mse", "MSE", "mae", "MAE", "mape", "MAPE", "msle", "MSLE", "bce", "
 _MODEL_FORMS = f"{_KERAS_FILE}, or FILE.py:function, which builds and compiles a model"
 
 _FORMS = (
-    "an .npz file with 'x' and 'y' (or 'x_train' and 'y_train' beside those of tests), or with one "
-    "array per model input, named like the input, and "
-    f"{LABELS!r} (for several outputs '{LABELS}.OUTPUT' each); or FILE.py:function, which "
+    "an .npz file with 'x' and 'y', or with an array for each model input and "
+    f"{LABELS!r} (of several outputs '{LABELS}.OUTPUT' each); or FILE.py:function, which "
     "returns an iterable of (x, y) batches"
 )
 
@@ -63,7 +62,7 @@ def load_model(path: str) -> "keras.Model":
             return keras.models.load_model(path, custom_objects=losses)
     except Exception as error:
         raise click.UsageError(
-            f"MODEL expects {_KERAS_FILE}, received {path!r}: {_why_unreadable(path, error)} "
+            f"MODEL {path!r}: {_why_unreadable(path, error)} Expected {_KERAS_FILE}. "
             + _what_to_do(error)
         ) from None
 
@@ -77,8 +76,8 @@ def check_model_file(path: str) -> None:
     if path.endswith(_KERAS_SUFFIXES) and Path(path).is_file():
         return
     raise click.UsageError(
-        f"MODEL expects {_KERAS_FILE}, received {path!r}: {_why_no_file(path)}. "
-        "Save one with model.save('model.keras')."
+        f"MODEL {path!r}: {_why_no_file(path)}. Expected {_KERAS_FILE}; save one with "
+        "model.save('model.keras')."
     )
 
 
@@ -177,7 +176,7 @@ def load_training_data(text: str) -> "TrainingData":
     if named is not None:
         return call_function("--data", named, _FORMS)
     if path.suffix.lower() != ".npz" or not path.is_file():
-        raise click.UsageError(f"--data expects {_FORMS}; received {text!r}: {_why_no_file(text)}.")
+        raise click.UsageError(f"--data {text!r}: {_why_no_file(text)}. Expected {_FORMS}.")
     try:
         with np.load(path, allow_pickle=False) as loaded:
             arrays = {name: loaded[name] for name in loaded.files}
@@ -197,14 +196,15 @@ def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
     labels, weight = (_taken(text, inputs, name) for name in (LABELS, SAMPLE_WEIGHT))
     if labels is None or not inputs:
         raise click.UsageError(
-            f"--data expects {_FORMS}; {text!r} has {', '.join(map(repr, arrays)) or 'no arrays'}. "
-            "Gradients need both inputs and labels."
+            f"--data {text!r} has {', '.join(map(repr, arrays)) or 'no arrays'}; gradients need "
+            f"inputs and labels. Expected {_FORMS}."
         )
     sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(sizes.values())) != 1 or 0 in sizes.values():
         found = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
         raise click.UsageError(
-            f"--data expects arrays with the same number of rows, 1 or more; {text!r} has {found}."
+            f"--data {text!r}: its arrays have different numbers of rows, or none: {found}. Pass a "
+            "row of each for each sample."
         )
     x = next(iter(inputs.values())) if len(inputs) == 1 else inputs
     return (x, labels) if weight is None else (x, labels, weight)

@@ -12,7 +12,7 @@ from tfmp.shared.findings import Finding
 from tfmp.shared.html_page import SIGNS, Bar
 from tfmp.shared.report_files import JsonObject, json_number
 from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
-from tfmp.shared.wording import listed
+from tfmp.shared.wording import counted, listed
 
 SCHEMA = "tfmp.training/1"
 
@@ -178,9 +178,9 @@ class TrainingReport(Report):
         if not self.layers or any(row.compute_dtype == "float16" for row in self.layers):
             parts.append(f"underflow {health.underflow:.1%}")
         if math.isfinite(health.headroom_bits):
-            parts.append(f"largest a factor 2^{round(health.headroom_bits)} below 65504")
+            parts.append(f"headroom 2^{round(health.headroom_bits)} to 65504")
         if health.update_ratio is not None:
-            parts.append(f"a step moves weights by {health.update_ratio:.1e} of their norm")
+            parts.append(f"update {health.update_ratio:.1e} of the weights' norm")
         if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:
             parts.append(f"one norm stands out, by {health.norm_jump:.0f} deviations")
         return ", ".join(parts) + f" (step {health.step + 1})"
@@ -318,17 +318,15 @@ class TrainingReport(Report):
     def __str__(self) -> str:
         lines = [f"tfmp: {self.policy} ({self.reason})"]
         if self.loss_scales:
-            first = () if self.first_loss_scale is None else (self.first_loss_scale,)
-            scales = [*first, *(reading.loss_scale for reading in self.loss_scales)]
-            lines.append(
-                f"  loss scale {scales[0]:g} to {scales[-1]:g} "
-                f"(lowest {min(scales):g}, highest {max(scales):g})"
-            )
+            last = self.loss_scales[-1].loss_scale
+            first = last if self.first_loss_scale is None else self.first_loss_scale
+            ends = dict.fromkeys((first, last))
+            lines.append("  loss scale " + " to ".join(f"{scale:.9g}" for scale in ends))
         if self.steps:
             share = self.skipped_steps / self.steps
             lines.append(f"  skipped {self.skipped_steps} of {self.steps} steps ({share:.1%})")
         lines += [
-            f"  first non-finite in {offender.first_steps} steps: {offender.variable}"
+            f"  first non-finite in {counted(offender.first_steps, 'step')}: {offender.variable}"
             for offender in self.offenders[:3]
             if offender.first_steps
         ]

@@ -295,16 +295,16 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def seconds_text(seconds: float) -> str:
-    """Seconds as people read them: 1.23 s, 45.6 ms, 789 µs."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
+    """Seconds as people read them: 2.5 h, 3.2 min, 1.23 s, 45.6 ms, 789 µs."""
+    for unit, size, least in (("h", 3600, 3600), ("min", 60, 120), ("s", 1, 1), ("ms", 1e-3, 1e-3)):
+        if seconds >= least:
+            return f"{float(f'{seconds / size:.3g}'):g} {unit}"
+    return f"{float(f'{seconds / 1e-6:.3g}'):g} µs"
 
 
 def bytes_text(count: float) -> str:
     """Bytes as people read them: 1.5 GiB."""
     for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
-            return f"{count / size:.3g} {unit}"
+            return f"{float(f'{count / size:.3g}'):g} {unit}"
     return f"{count:.0f} B"

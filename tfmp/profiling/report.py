@@ -121,7 +121,7 @@ class ProfileReport(StepReport):
             return f"No 16-bit policy ran, so there is nothing to compare {base.variant} with"
         held = self.held_back_by
         found = self._gain(best, base)
-        return f"{found}; held back by {', '.join(held)}" if held else found
+        return f"{found}. Held back by {', '.join(held)}" if held else found
 
     def _gain(self, best: StepProfile, base: StepProfile) -> str:
         speedup, memory = self.speedup(best) or 0.0, self.memory_ratio(best)

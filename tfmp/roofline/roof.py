@@ -35,10 +35,10 @@ class Roofline:
         """The limits that another precision does not move, for the answer."""
         found = []
         if self.pipeline is not None and self.pipeline.input_bound:
-            found.append(self.pipeline.text)
+            found.append(f"the input pipeline ({self.pipeline.text})")
         step = self.steps.get(variant)
         if step is not None and step.verdict == LAUNCH_BOUND:
-            found.append(f"{LAUNCH_BOUND}: try {step.advice}")
+            found.append(f"the launch of kernels (try {step.advice})")
         return found
 
     def sections(self, variant: str, most: int, drawn: bool) -> list[Section]:

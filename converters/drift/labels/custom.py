@@ -129,7 +129,7 @@ class CustomMetric:
             raise InputError(
                 f"metric {self.name!r} is a Keras metric that needs arguments: {error}. Name an "
                 "object in place of the class: in a module of yours, write metric = "
-                f"{self.title}(...), and pass package.module:metric."
+                f"{self.title}(...), and pass FILE.py:metric."
             ) from error
 
     def _value(self, predictions: Predictions, labels: Any) -> Any:

@@ -89,8 +89,8 @@ def corrected(checks: Sequence[Check], confidence: float) -> list[Check]:
         for j in open_ones[done:]:
             if checks[j].verdict is Verdict.FAIL:
                 text = (
-                    f"{checks[j].text}. It is one of {len(stated)} such checks, of which one may "
-                    "fail by chance"
+                    f"{checks[j].text}, which chance may explain among {len(stated)} checks. Give "
+                    "more samples"
                 )
                 found[j] = replace(checks[j], verdict=Verdict.INCONCLUSIVE, text=text)
         break
@@ -107,7 +107,7 @@ def advice(samples: int | None, what: str) -> str:
     """The number of samples that would decide, as the last sentence of a text."""
     if samples is None:
         return f". This {what} is so near the budget that more samples will not decide"
-    return f". About {samples:,} samples at this {what} would decide"
+    return f". Give about {samples:,} samples: at this {what} they decide"
 
 
 def number_beside(measured: float, limit: float) -> str:

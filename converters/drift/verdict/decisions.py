@@ -112,10 +112,9 @@ def _rate(
         verdict, upper = (Verdict.PASS, without) if rate <= limit else (verdict, upper)
     text += f", budget {limit:.2%}"
     if verdict is Verdict.INCONCLUSIVE and firm.rate <= limit < rate:
-        text += ". Only ties take it over the budget, which no rounding could keep"
+        text += ". Without ties, which any rounding changes, it is within the budget"
         text += _allowed(output, upper)
     elif verdict is Verdict.INCONCLUSIVE:
-        text += "" if single else f". The {noun} of a sample count together"
         text += _advice(counted, repeated, budget, limit)
     p = firm.p_over(limit, repeated)
     return Check(name, output.name, rate, lower, upper, limit, verdict, text, p)
@@ -205,7 +204,7 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
     where = f"output {output.name!r}: "
     if not bad:
         text = (
-            f"{where}no class changes beyond doubt in more than {limit:.0%} of its decisions "
+            f"{where}no class is proven to change in more than {limit:.0%} of its decisions "
             f"({len(counted.classes.rows)} seen)"
         )
         highest = max(test.rate for test in tests)

@@ -126,8 +126,8 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
         if nan:
             compared += f" ({nan:,} values are NaN on both sides; samples of NaN do not count)"
         text = (
-            f"{compared}; fewer than {budget.min_samples:,} (min_samples) certify nothing. Pass "
-            "more data"
+            f"{compared}; fewer than {budget.min_samples:,} (min_samples) certify nothing. Give "
+            f"at least {budget.min_samples:,} distinct samples"
         )
         limit = float(budget.min_samples)
         checks.append(replace(doubt("min_samples", "", text, float(distinct)), limit=limit))
@@ -143,7 +143,7 @@ def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bo
 def _no_arithmetic() -> Check:
     text = (
         "the file was run in FP32 arithmetic with its FP16 weights, so the effect of FP16 "
-        "arithmetic is unknown. Run it on the device that computes FP16: --device cpu where it "
-        "ran on a GPU, --device gpu where it ran on a CPU"
+        "arithmetic is unknown. Run it with --device cpu or, where a CPU cannot compute it in "
+        "FP16, on a machine with a GPU with --device gpu"
     )
     return doubt("arithmetic", "", text)

@@ -55,7 +55,7 @@ def with_batches(plain: DriftReport) -> DriftReport:
 def test_models_stand_beside_each_other_by_batch_size(timed):
     table = latency_table(with_batches(timed))
     heading, rows = table.heading, table.rows
-    assert heading[2:] == ("Call", "5 to 95 of 100", "Samples/s", "Memory", "Runs on")
+    assert heading[2:] == ("Call", "5th to 95th percentile", "Samples/s", "Memory", "Runs on")
     assert [row[:2] for row in rows] == [
         ("1", "dense, Keras float32"),
         ("1", "dense, Keras half"),

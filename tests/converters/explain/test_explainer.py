@@ -96,14 +96,11 @@ def test_nodes_and_graph_have_the_names_that_the_file_gives_them(overflow, forma
         numbers |= {info.name: info.type.tensor_type.elem_type for info in graph.output}
         kinds = {node.name: numbers[node.output[0]] for node in graph.node}
         names = {name for name, kind in kinds.items() if kind in (1, 10)}
-        wide = {name for name, kind in kinds.items() if kind == 1}
     else:
         graph = TFLiteModel(path).content.subgraphs[0]
         names = {graph.tensors[one.outputs[0]].name.decode() for one in graph.operators}
         names = {name for name in names if name in {n for x in found.layers for n in x.nodes}}
-        wide = set()
     assert {name for layer in found.layers for name in layer.nodes} == names
-    assert {name for layer in found.layers for name in layer.float32} == wide
     assert found.culprit.node in names
     assert found.graph == (graph.name if format == "onnx" else graph.name.decode())
 
@@ -130,7 +127,7 @@ def test_the_saved_node_shows_the_error_by_itself(overflow, format: str) -> None
     if format == "onnx":
         model = onnx.load(Path(culprit.folder, "node.onnx"))
         onnx.checker.check_model(model, full_check=True)
-        assert [node.op_type for node in model.graph.node] == ["Mul"]
+        assert {node.op_type for node in model.graph.node} == {"Mul", "Cast"}, "and its rounding"
         assert [value.name for value in model.graph.input] == ["x0"]
 
 
@@ -209,7 +206,7 @@ def test_a_loop_is_saved_with_what_its_body_reads_and_nothing_else(tmp_path: Pat
     batch = {"steps": samples(1, 5, 3)}
     candidate.save_node(loop, batch, candidate.nodes("loop").run(batch), tmp_path)
     saved = onnx.load(tmp_path / "node.onnx")
-    assert [node.op_type for node in saved.graph.node] == ["Loop"]
+    assert {node.op_type for node in saved.graph.node} <= {"Loop", "Cast"}
     result = reproduce(tmp_path)
     assert all(float(error) < 2e-3 for error in re.findall(r"error (\S+),", result))
 
@@ -226,7 +223,8 @@ def test_a_layer_behind_an_output_is_taken_apart_alone(tmp_path: Path, format: s
     assert found.culprit.layer == "end"
     # LiteRT rounds what an operation reads, so that there the difference is off as well.
     assert found.culprit.op in ("Add", "SUB")
-    assert "y0: relative L2 error" in reproduce(found.culprit.folder)
+    error = f"y0: relative L2 error {found.culprit.local:.3g}"
+    assert error in reproduce(found.culprit.folder), "the script prints what the report printed"
 
 
 @pytest.mark.parametrize("build", quick([keras_models.lstm, keras_models.transformer]))
@@ -324,7 +322,7 @@ def test_shards_keep_their_explanations_to_themselves(overflow, dense) -> None:
     parts = [validate(*dense, samples(8, 6, seed=s), explain=s == 1) for s in (1, 2)]
     (merged,) = merge_reports(parts).candidates
     assert merged.explanation is None
-    assert "each explanation is of a single shard: see the reports of the shards" in merged.notes
+    assert "explanations are not merged: see the report of each shard" in merged.notes
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def explanation(layer: str) -> Explanation:
             *(layer, ("Mul", "Neg"), math.inf, math.inf, math.inf, 7, 7, 9e4),
             nodes=(f"{layer}/Mul", f"{layer}/Neg"),
         ),
-        LayerError("head", ("MatMul",), 3e-4, 0.5, 0.0, peak=1.0, nodes=("h",), float32=("h",)),
+        LayerError("head", ("MatMul",), 3e-4, 0.5, 0.0, peak=1.0, nodes=("h",)),
     )
     culprit = Culprit(
         *(layer, "first value that is not finite", f"{layer}/Mul", "Mul", math.inf, 7),

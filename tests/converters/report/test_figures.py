@@ -82,7 +82,7 @@ def test_layers_that_change_most_are_drawn_in_the_order_of_execution() -> None:
     assert picture.bars[0].label == "l0"
     assert "on a logarithmic scale; 10 layers that change less" in picture.caption
     picture = layer_picture(layers(3, cumulative=math.inf, nonfinite=2), failed=True)
-    assert 0 < picture.bars[1].length < picture.bars[2].length == 1.0
+    assert 0 < picture.bars[1].length < picture.bars[2].length < 0.6, "a lost value is past them"
     assert (picture.bars[0].length, picture.bars[0].text) == (
         1.0,
         "2 not finite (0.0001 with only this layer in FP16)",

@@ -14,7 +14,7 @@ PARTS = (slice(0, 100), slice(100, 107), slice(107, 450))
 
 def unexplained(report):
     """What merged shards can say: which layers a shard's drift is from was seen there alone."""
-    note = "each explanation is of a single shard: see the reports of the shards"
+    note = "explanations are not merged: see the report of each shard"
     return replace(
         report,
         candidates=tuple(

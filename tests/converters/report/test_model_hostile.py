@@ -147,5 +147,5 @@ def test_every_form_keeps_its_parts(hostile: DriftReport, full: DriftReport) -> 
     print_report(hostile, Console(file=stream, width=100))
     assert all(char.isprintable() or char == "\n" for char in stream.getvalue())
     alone = replace(hostile, candidates=hostile.candidates[1:2])
-    for suffix in (".nodes.json", ".peak.nodes.json", ".precision.nodes.json"):
+    for suffix in (".nodes.json", ".peak.nodes.json"):
         render(alone, suffix).encode(errors="surrogatepass")

@@ -35,16 +35,6 @@ FIELDS = {
             ".peak.nodes.json",
             {"n/Conv": 3.0, "n/Add": 3.0, "probs/Mul": 9e4, "probs/Neg": 12300.0, "h": 1.0},
         ),
-        (
-            ".precision.nodes.json",
-            {
-                "n/Conv": "FP16",
-                "n/Add": "FP16",
-                "probs/Mul": "FP16",
-                "probs/Neg": "FP16",
-                "h": "FP32",
-            },
-        ),
     ],
 )
 def test_a_node_has_its_layers_number_and_in_the_culprit_its_own(report, suffix, values) -> None:

@@ -15,6 +15,7 @@ from tfmp.converters.onnx.emulation import runtimes
 from tfmp.converters.report.explanation import Culprit, Explanation, LayerError
 from tfmp.converters.report.model import render
 from tfmp.converters.report.summary import (
+    alone,
     culprit_facts,
     data_notes,
     headline,
@@ -86,25 +87,28 @@ def test_headline_and_notes(report) -> None:
     assert data_notes(report) == ["input 'image' holds 1 values that are NaN or infinite"]
 
 
-def culprit(local: float, jump: float, cumulative: float, short=False, **more) -> str:
-    report = Explanation(
+def explained(local: float, jump: float, cumulative: float, **more) -> Explanation:
+    return Explanation(
         (),
         layers=(LayerError("relu", ("Relu",), local, cumulative, jump, **more),),
-        culprit=Culprit("relu", "largest jump of the error"),
+        culprit=Culprit("relu", "largest jump of the error", "relu/Relu", "Relu", local),
     )
-    ((name, text),) = culprit_facts(report, short)
+
+
+def culprit(*errors: float, **more) -> str:
+    ((name, text),) = culprit_facts(explained(*errors, **more))
     assert name == "where"
     return text
 
 
 def test_a_jump_is_told_from_where_to_where_and_whose_doing_it_is() -> None:
-    jump = "layer 'relu' adds most drift: the error jumps from 0.001 to 0.004"
-    assert culprit(local=0.002, jump=0.003, cumulative=0.004) == jump
-    assert culprit(local=0.0, jump=0.003, cumulative=0.004) == (
-        f"{jump}, mostly by amplifying the error of its inputs, not by its own rounding"
-    )
-    assert culprit(local=0.0, jump=0.003, cumulative=0.004, short=True) == jump
-    assert culprit(local=0.0, jump=math.inf, cumulative=math.inf).endswith("jump of the error")
+    jump = "layer 'relu' adds most drift: the error grows from 0.001 to 0.004"
+    assert culprit(0.002, 0.003, 0.004) == jump
+    own = ("alone", "rel. L2 0.002 with only Relu 'relu/Relu' in FP16")
+    assert alone(explained(0.002, 0.003, 0.004)) == [own]
+    ((_, text),) = alone(explained(0.001, 0.003, 0.004))
+    assert text.endswith("in FP16; most of its error is the amplified error of its inputs")
+    assert culprit(0.0, math.inf, math.inf).endswith("jump of the error")
     assert culprit(1.0, 1.0, 1.0, local_nonfinite=3).endswith("largest jump of the error")
 
 

@@ -46,7 +46,6 @@ def test_the_cause_is_told_once_with_its_place_and_remedy(report) -> None:
     _, broken, opened, crashed = (dict(findings(report, one)) for one in report.candidates)
     assert broken["what"].startswith("1 of 4,500 values are NaN or infinite where the reference")
     assert broken["where"] == "layer 'probs': first value that is not finite"
-    assert broken["alone"] == "7 values not finite with only Mul 'probs/Mul' in FP16"
     assert broken["see"] == Command("python out/probs/reproduce.py")
     assert list(opened) == ["what", "do"]
     assert crashed == {"what": "ONNX Runtime cannot load the model: bad node"}
@@ -58,7 +57,7 @@ def test_a_remedy_is_a_command_that_can_be_pasted(report) -> None:
     filed = replace(report, data=replace(report.data, source="held out.npz"))
     command = dict(findings(filed, broken))["do"]
     assert isinstance(command, Command)
-    assert list(dict(findings(filed, broken))) == ["what", "where", "do", "alone", "see"]
+    assert list(dict(findings(filed, broken))) == ["what", "where", "do", "see"]
     assert shlex.split(command) == [
         *("tfmp-convert", "onnx", "digits.keras", "--precision", "mixed"),
         *("--data", "held out.npz", "-o", "out dir/broken.onnx", "--force"),
@@ -79,6 +78,21 @@ def test_doubts_on_the_whole_run_come_before_those_that_samples_settle(report) -
     opened = replace(report.candidates[2], checks=(rate, few, made_up))
     assert cause(opened) is made_up
     assert cause(replace(opened, checks=(rate, few))) is rate
+
+
+def test_a_rate_over_its_limit_needs_a_remedy_before_samples(report) -> None:
+    """More samples at this rate prove a FAIL; the search for nodes in FP32 ends at the limit."""
+    rate = replace(check("flip_rate", 0.05, 0.01, 0.0, 0.2, "INCONCLUSIVE"), text="bad. Give more")
+    for flags, measured, told in (
+        ("--precision mixed", 0.05, True),
+        ("--precision mixed", 0.005, False),
+        ("--repair", 0.005, True),
+        ("--repair", 0.0, False),
+        (None, 0.05, False),
+    ):
+        one = replace(report.candidates[2], remedy="Convert", remedy_flags=flags)
+        one = replace(one, checks=(replace(rate, measured=measured),))
+        assert ("or" in dict(findings(report, one))) is told
 
 
 def test_a_decision_names_the_declaration_that_would_change_it(report) -> None:

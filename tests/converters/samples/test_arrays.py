@@ -54,8 +54,8 @@ def read(path: Path) -> int:
 
 
 HEADERS = {
-    "negative": (described("(8, -3)"), "its shape (8, -3) is none"),
-    "a flag": (described("(True, 3)"), "its shape (True, 3) is none"),
+    "negative": (described("(8, -3)"), "its shape (8, -3) is no shape of an array"),
+    "a flag": (described("(True, 3)"), "its shape (True, 3) is no shape of an array"),
     "endless rows of nothing": (described(f"({10**18}, 0)"), "leave no value for a sample"),
     "past 64 bits": (described(f"(8, {10**30})"), "is larger than any file"),
     "code": (described("(8, 3)", "'|O'"), "pickled objects, which could run code"),

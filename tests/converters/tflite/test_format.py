@@ -46,10 +46,15 @@ def inner() -> Callable:
 
 # The model, the options that its FAIL names, and what is said beside or instead of them.
 REMEDIES = {
-    "overflow": (lambda: model(inner(), dense(2)), X, "--repair", "layer own then compute"),
+    "overflow": (
+        lambda: model(inner(), dense(2)),
+        X,
+        "--repair",
+        "FP16 then holds the numbers of layer own",
+    ),
     "angle": (
         lambda: model(own(lambda t: ops.sin(t * RATES)), dense(4), columns=1),
-        *(STEPS, "--repair", "layer own then compute"),
+        *(STEPS, "--repair", "FP16 then holds the numbers of layer own"),
     ),
     "offset": (
         lambda: model(dense(1, 5, 20003.7)),
@@ -58,11 +63,11 @@ REMEDIES = {
     "large output": (lambda: model(dense(2, 1e5)), X, "--host-output-scaling", "the offset of"),
     "large positive output": (
         lambda: model(dense(2, 1e5), layers.ReLU()),
-        *(X, "--host-output-scaling --repair", "then compute with numbers"),
+        *(X, "--host-output-scaling --repair", "FP16 then holds the numbers of "),
     ),
     "both": (
         lambda: model(inner(), dense(2, 1e-3, 290)),
-        *(X, "--host-output-scaling --repair", "then compute with numbers"),
+        *(X, "--host-output-scaling --repair", "FP16 then holds the numbers of "),
     ),
     "floor": (
         lambda: model(own(lambda x: ops.log(ops.where(x < 1e-9, 1e-9, x)))),
@@ -81,7 +86,7 @@ REMEDIES = {
             own(lambda x: ops.mean(x * x, -1, keepdims=True) - ops.mean(x, -1, keepdims=True) ** 2),
             dense(2),
         ),
-        *(X + 30, "--repair", "input x then compute with numbers"),
+        *(X + 30, "--repair", "FP16 then holds the numbers of input x"),
     ),
     "distance": (
         lambda: model(own(lambda x: ops.exp(-distances(x) / 16)), dense(2)),

@@ -100,9 +100,9 @@ def test_arrays_have_the_names_that_keras_gives_them(model):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": X}, "'d.npz' has 'x'. Gradients need both inputs and labels."),
-        ({"labels": Y}, "'d.npz' has 'labels'. Gradients need"),
-        ({"x": X, "labels": Y[:3]}, "the same number of rows, 1 or more; 'd.npz' has 'x' 20"),
+        ({"x": X}, "--data 'd.npz' has 'x'; gradients need inputs and labels. Expected"),
+        ({"labels": Y}, "--data 'd.npz' has 'labels'; gradients need"),
+        ({"x": X, "labels": Y[:3]}, "its arrays have different numbers of rows, or none: 'x' 20"),
     ],
 )
 def test_arrays_that_do_not_fit(model, arrays, message):
@@ -115,14 +115,17 @@ def test_arrays_that_do_not_fit(model, arrays, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("m.keras", "--data", "no.npz"), "received 'no.npz': no such file."),
-        (("m.keras", "--data", "m.keras"), "received 'm.keras': an unknown suffix."),
+        (("m.keras", "--data", "no.npz"), "--data 'no.npz': no such file. Expected"),
+        (("m.keras", "--data", "m.keras"), "--data 'm.keras': an unknown suffix."),
         (
             ("m.keras", "--data", "nothing:here"),
             "'nothing:here' cannot be imported: ModuleNotFound",
         ),
-        (("no.keras", "--data", "d.npz"), "MODEL expects a Keras model file"),
-        (("d.npz", "--data", "d.npz"), "received 'd.npz': an unknown suffix. Save one"),
+        (
+            ("no.keras", "--data", "d.npz"),
+            "MODEL 'no.keras': no such file. Expected a Keras model file",
+        ),
+        (("d.npz", "--data", "d.npz"), "MODEL 'd.npz': an unknown suffix. Expected"),
         (("own_code:leaves", "--data", "d.npz"), "cannot be called: SystemExit: 3. Expected"),
         (("own_code:build", "--data", "own_code:ends"), "reading one raised OSError: gone"),
         (("own_code:build", "--data", "words.npz"), "cannot train on this batch: "),

@@ -101,11 +101,14 @@ def test_numbers_as_people_read_them():
     assert seconds_text(1.234) == "1.23 s"
     assert seconds_text(0.0456) == "45.6 ms"
     assert seconds_text(7.89e-4) == "789 µs"
-    assert [bytes_text(n) for n in (12, 2048, 3 * 2**20, 1.5 * 2**30, 2**41)] == [
+    assert [seconds_text(s) for s in (100.2, 300, 9000)] == ["100 s", "5 min", "2.5 h"]
+    assert [bytes_text(n) for n in (12, 2048, 1e6, 3 * 2**20, 1.5 * 2**30, 2**41)] == [
         "12 B",
         "2 KiB",
+        "977 KiB",
         "3 MiB",
         "1.5 GiB",
         "2 TiB",
     ]
     assert str(Memory(2**20, measuring.DEVICE_MEMORY)) == "1 MiB of device memory"
+    assert (bytes_text(1023 * 1024), seconds_text(0.9999)) == ("1020 KiB", "1000 ms")

@@ -399,7 +399,7 @@ def pair(
         (pair(A100, 2.0, 0.6), True, "is worth it on NVIDIA A100-SXM4-40GB: 2.00 times the"),
         (pair(A100, 1.02, 0.6), True, "1.02 times the speed (1.02 to 1.02) and 0.6 times the mem"),
         (pair(A100, 1.02, 0.95), False, "mixed_float16 is not worth it"),
-        (pair(CPU, 0.5, 0.6), False, "held back by this CPU, which has no Tensor Cores"),
+        (pair(CPU, 0.5, 0.6), False, "Held back by this CPU, which has no Tensor Cores"),
         (
             pair(A100, 1.1, costs=[("act", 0.5, NO_PRODUCT), ("fc", 0.5, CORES)]),
             True,

@@ -72,7 +72,7 @@ def test_a_primary_metric_that_is_open_says_what_would_decide() -> None:
     for each in (accuracy(3, 1), score(0.9, 0.895, 0.01)):
         found = check(each)
         assert found.verdict == "INCONCLUSIVE"
-        assert " samples at this drop would decide" in found.text
+        assert " samples: at this drop they decide" in found.text
     found = check(score(0.9, 0.9, None))
     assert found.verdict == "INCONCLUSIVE"
     assert "; these samples do not bound the true drop, budget 1.00%" in found.text

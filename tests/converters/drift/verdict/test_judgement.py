@@ -57,7 +57,7 @@ class TestFlips:
     def test_298_equal_answers_prove_too_little_and_one_more_would_do(self) -> None:
         found = judge([classifier(298)], budget=LOOSE)
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert reason(found).endswith("About 299 samples at this rate would decide")
+        assert reason(found).endswith("Give about 299 samples: at this rate they decide")
 
     def test_a_rate_at_the_budget_is_never_decided(self) -> None:
         found = judge([classifier(400, flips=4)], budget=LOOSE)
@@ -231,7 +231,8 @@ class TestEvidence:
         found = judge([regression(samples=58)])
         assert found.verdict is Verdict.INCONCLUSIVE
         assert reason(found) == (
-            "58 samples were compared; fewer than 59 (min_samples) certify nothing. Pass more data"
+            "58 samples were compared; fewer than 59 (min_samples) certify nothing. Give at "
+            "least 59 distinct samples"
         )
         assert judge([regression(samples=59)]).verdict is Verdict.PASS
         assert judge([regression(samples=1)]).reasons[-1].startswith("1 sample was compared; fewer")
