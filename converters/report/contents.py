@@ -21,7 +21,6 @@ from tfmp.converters.report.summary import (
     meaning_texts,
     number,
     number_of_ms,
-    percent,
     runtime_text,
     scope,
     size_text,
@@ -204,7 +203,6 @@ def _outputs_tables(candidate: CandidateReport) -> tuple[Table, ...]:
             "Changed": lambda one: _count(one.changed),
             "Of these ties": lambda one: _count(_ties(one)),
             "Samples flipped": _flips,
-            "Top 5 kept": lambda one: percent(one.top_k_agreement),
         },
         ("Output", "Meaning", "Decided by"),
     )

@@ -6,9 +6,11 @@ from .tables import (
 )
 from .view import (
     BETWEEN_SAMPLES as BETWEEN_SAMPLES,
+    FLAT as FLAT,
     HALF as HALF,
     View as View,
     near_end as near_end,
     place_view as place_view,
     views_of as views_of,
+    without_ends as without_ends,
 )
