@@ -6,7 +6,6 @@ from .tables import (
 )
 from .view import (
     BETWEEN_SAMPLES as BETWEEN_SAMPLES,
-    FLAT as FLAT,
     HALF as HALF,
     View as View,
     near_end as near_end,
