@@ -43,7 +43,6 @@ from .metrics import (
     sample_errors as sample_errors,
     set_aside as set_aside,
 )
-from .scores import TOP_K as TOP_K
 from .sketch import (
     Sketch as Sketch,
     Written as Written,
@@ -79,6 +78,7 @@ from .views.tables import (
 from .views.view import (
     BETWEEN_OUTPUTS as BETWEEN_OUTPUTS,
     BETWEEN_SAMPLES as BETWEEN_SAMPLES,
+    FLAT as FLAT,
     NEAR as NEAR,
     NEAR_END as NEAR_END,
     WRONG as WRONG,

@@ -22,6 +22,7 @@ from tfmp.converters.drift.views import (
     place_view,
     tables_of,
     views_of,
+    without_ends,
 )
 from tfmp.shared.numerics import ulp
 
@@ -63,9 +64,7 @@ class OutputDrift:
         rel_l2: sqrt(sum (c - r)**2 / sum r**2). None for values that are compared by equality.
         worst_rel_l2: the largest rel_l2 of a single sample.
         max_abs: max |c - r|.
-        mean_abs: mean |c - r|.
         sqnr_db: 10 log10(sum r**2 / sum (c - r)**2), signal to quantization noise; inf if equal.
-        cosine: sum r c / sqrt(sum r**2 * sum c**2).
         nonfinite: values of c that are NaN or infinite where r is not, or NaN where r is infinite.
         reference_nan: values of r that are NaN, which nothing can be compared with.
         infinite_lost: values of r that are infinite where c is finite or has the other sign.
@@ -75,7 +74,6 @@ class OutputDrift:
             (probabilities), "threshold 0" (logits of labels), "equality" (integers, booleans,
             strings, ids) or "boxes" (detections); None if the output decides nothing.
         flips: samples of which c decides anything differently from r; None without a decision.
-        top_k_agreement: share of r's 5 best classes that are among c's; None up to 5 classes.
         totals: sums that the metrics follow from; shards are merged through them.
         task: what the output means, and how that is known.
         known: the task as far as it was known before the values and labels were; None if it follows
@@ -95,9 +93,7 @@ class OutputDrift:
     rel_l2: float | None
     worst_rel_l2: float | None
     max_abs: float | None
-    mean_abs: float | None
     sqnr_db: float | None
-    cosine: float | None
     nonfinite: int
     reference_nan: int
     infinite_lost: int
@@ -105,7 +101,6 @@ class OutputDrift:
     collapsed: bool
     decision: str | None
     flips: int | None
-    top_k_agreement: float | None
     totals: Totals
     task: Task = OTHER
     known: Task | None = None
@@ -217,11 +212,6 @@ def drift_of(
         collapsed=_collapsed(totals),
         decision=decision,
         flips=counted.changed_samples if counted else None,
-        top_k_agreement=(
-            totals.top_k_hits / totals.top_k_slots
-            if decision == ARGMAX and totals.top_k_slots
-            else None
-        ),
         totals=totals,
         task=task,
         known=known,
@@ -277,7 +267,8 @@ def output_views(tables: Sequence[Table], task: Task) -> tuple[View, ...]:
         found += [view for view in ranks if not (view.unit and view.is_rounding)]
     elif task.kind in (Kind.OTHER, Kind.REGRESSION, Kind.RECONSTRUCTION, *_TURNING):
         own = task.kind in (Kind.REGRESSION, Kind.RECONSTRUCTION)
-        found += [*views_of(tables, own), place_view(tables)]
+        certain = without_ends(tables)
+        found += [*views_of(certain, own), place_view(certain)]
     if task.kind not in (*_TURNING, Kind.DETECTION):
         found.append(near_end(tables, task.kind in (Kind.OTHER, Kind.REGRESSION)))
     return tuple(view for view in found if view is not None)
@@ -285,23 +276,19 @@ def output_views(tables: Sequence[Table], task: Task) -> tuple[View, ...]:
 
 _TURNING = (Kind.ANGLE, Kind.QUATERNION)
 
-_DISTANCES = ("rel_l2", "worst_rel_l2", "max_abs", "mean_abs", "sqnr_db", "cosine")
+_DISTANCES = ("rel_l2", "worst_rel_l2", "max_abs", "sqnr_db")
 _FAULTS = ("nonfinite", "reference_nan", "infinite_lost", "saturated")
 
 
 def _distances(totals: Totals) -> dict[str, float]:
     if totals.nonfinite or totals.infinite_lost:
-        unknown = {"sqnr_db": -math.inf, "cosine": math.nan}
-        return dict.fromkeys(_DISTANCES, math.inf) | unknown
+        return dict.fromkeys(_DISTANCES, math.inf) | {"sqnr_db": -math.inf}
     error_sq, reference_sq = total(totals.error_sq), total(totals.reference_sq)
-    compared = totals.measured
     return {
         "rel_l2": math.sqrt(_ratio(error_sq, reference_sq)),
         "worst_rel_l2": totals.worst_rel_l2,
         "max_abs": totals.max_abs,
-        "mean_abs": total(totals.error_abs) / compared if compared else 0.0,
         "sqnr_db": _decibels(reference_sq, error_sq),
-        "cosine": _cosine(error_sq, reference_sq, total(totals.candidate_sq)),
     }
 
 
@@ -316,17 +303,6 @@ def _decibels(signal: float, noise: float) -> float:
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal > 0 and math.isfinite(noise) else -math.inf
-
-
-def _cosine(error_sq: float, reference_sq: float, candidate_sq: float) -> float:
-    if reference_sq == candidate_sq == 0:
-        return 1.0
-    dot = (reference_sq + candidate_sq - error_sq) / 2  # as (c - r)**2 = r**2 + c**2 - 2rc
-    # Two square roots: the product of the squares could leave float64.
-    length = math.sqrt(reference_sq) * math.sqrt(candidate_sq)
-    if length == 0 or not math.isfinite(length):
-        return 0.0 if length == 0 else math.nan
-    return min(1.0, max(-1.0, dot / length))
 
 
 def _collapsed(totals: Totals) -> bool:

@@ -1,14 +1,10 @@
-"""Class scores: what a softmax and a mask take no notice of, and the best classes."""
+"""Class scores: what a softmax and a mask take no notice of."""
 
 import numpy as np
 
 from tfmp.converters.drift.decisions import ROW_SUM_TOLERANCE
-from tfmp.converters.drift.distances import TotalsFields
 from tfmp.converters.drift.statistics import less_mean
 from tfmp.shared.numerics import FLOAT16
-
-TOP_K = 5
-
 
 # Vectors of more scores have no offset to speak of, and take too long.
 _MOST_CENTRED = 2**16
@@ -68,20 +64,3 @@ def without_masks(
     floor = np.broadcast_to(bounds, reference.shape)
     one, other = (np.where(impossible, floor, values) for values in (reference, candidate))
     return one, other, impossible
-
-
-def top_k(reference: np.ndarray, candidate: np.ndarray) -> TotalsFields:
-    """How many of the reference's best classes the candidate has, too, of (samples, classes)."""
-    if reference.ndim != 2 or reference.shape[1] <= TOP_K:
-        return {}
-    best = _best(reference)
-    # A tie at the candidate's k-th place counts as inside: which of them is cut is arbitrary.
-    last = np.take_along_axis(candidate, _best(candidate), axis=1)
-    bar = np.fmin.reduce(last, axis=1, keepdims=True)
-    hits = np.take_along_axis(candidate, best, axis=1) >= bar
-    return {"top_k_hits": int(np.count_nonzero(hits)), "top_k_slots": best.size}
-
-
-def _best(values: np.ndarray) -> np.ndarray:
-    """Columns of the largest values of each row."""
-    return np.argpartition(values, -TOP_K, axis=1)[:, -TOP_K:]

@@ -19,11 +19,7 @@ from tfmp.converters.drift.decisions import (
 from tfmp.converters.drift.detection import are_boxes, by_boxes, in_pairs
 from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
-from tfmp.converters.drift.scores import (
-    centred,
-    top_k,
-    without_masks,
-)
+from tfmp.converters.drift.scores import centred, without_masks
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.tasks import AMOUNTS, IDS, YES_OR_NO, Kind, Task
 from tfmp.converters.drift.views import Evidence
@@ -42,7 +38,6 @@ class Totals:
         samples: number of samples: rows of the batch axis.
         values: number of elements.
         error_sq: sum of (candidate - reference)**2.
-        error_abs: sum of |candidate - reference|.
         reference_sq: sum of reference**2.
         candidate_sq: sum of candidate**2.
         max_abs: largest |candidate - reference|.
@@ -57,8 +52,6 @@ class Totals:
             reference.
         measured: values that are finite on both sides.
         unit: whether every reference value lay in [0, 1].
-        top_k_hits: the reference's top-k classes that are in the candidate's top k.
-        top_k_slots: the reference's top-k classes in all.
         both_nan: values that are NaN on both sides, which are left aside. A sample that has no
             others is left aside as a whole: `samples` and `values` do not count it.
         nan_columns: how many of those of other samples each column holds; () for none.
@@ -81,7 +74,6 @@ class Totals:
     samples: int = 0
     values: int = 0
     error_sq: Expansion = ()
-    error_abs: Expansion = ()
     reference_sq: Expansion = ()
     candidate_sq: Expansion = ()
     max_abs: float = 0.0
@@ -93,8 +85,6 @@ class Totals:
     saturated: int = 0
     measured: int = 0
     unit: bool = True
-    top_k_hits: int = 0
-    top_k_slots: int = 0
     both_nan: int = 0
     nan_columns: Histogram = ()
     argmax: Decisions = field(default_factory=Decisions)
@@ -209,7 +199,6 @@ def _measure_numbers(
         found["nan_columns"] = _nan_columns(both, axis)
         one, other = (np.where(both, -np.inf, values) for values in (reference, candidate))
     if kind is Kind.CLASSIFICATION:
-        found |= top_k(one, other)
         error_sq, reference_sq = centred(reference, candidate, axis, error_sq, reference_sq, masked)
     whole = task is None and _are_whole(reference) and _are_whole(candidate)
     if reference.size:

@@ -22,7 +22,6 @@ from tfmp.converters.report.summary import (
     meaning_text,
     number,
     number_of_ms,
-    percent,
     runtime_text,
     scope,
     size_text,
@@ -211,7 +210,6 @@ def _outputs_tables(candidate: CandidateReport) -> tuple[Table, ...]:
             "Changed": lambda one: _count(one.changed),
             "Ties among them": lambda one: _count(_ties(one)),
             "Samples flipped": _flips,
-            "Top 5 kept": lambda one: percent(one.top_k_agreement),
         },
         ("Output", "Meaning", "Decided by"),
     )

@@ -119,6 +119,13 @@ def _corner(product: type, rest: type) -> Outputs:
     return {"y": _scores(product, 20, 20, 1).astype(rest) + offset.astype(rest)}
 
 
+def _vague(product: type, rest: type) -> Outputs:
+    """Scores of 50 documents; those of three queries of ten lie closer together than steps."""
+    level = np.float32(24) + np.float32(3) * _scores(np.float32, 1).clip(-2, 2)
+    spread = np.where(np.arange(SAMPLES) % 10 < 3, 0.005, 2.5)[:, None].astype(rest)
+    return {"y": level.astype(rest) + _scores(product, 50, seed=1).astype(rest) * spread}
+
+
 def _channels_of_waves(product: type, rest: type) -> Outputs:
     """Waves of three channels, channels first, each beside a level of its sample."""
     level = np.float32(1500) + np.float32(300) * _scores(np.float32, 3, 1)
@@ -291,6 +298,7 @@ PAIRS = (
     Pair("a forecast beside an offset", "between_places", _beside(0.5, 1500, 48)),
     Pair("waves beside a level of their own", "between_places", _levels, _NUMBERS),
     Pair("ramps of small steps", "between_places", _slopes, _NUMBERS),
+    Pair("documents that tie for vague queries", "wrong_samples", _vague, _NUMBERS),
     Pair("channels of waves beside levels", "between_places", _channels_of_waves),
     Pair("frames that differ by little", "between_places", _frames, _NUMBERS),
     Pair("rare events in one column", "between_samples", _rare_events),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfmp.converters.drift import MOST_CLASSES, TOP_K, ClassTable, Sketch, fold
+from tfmp.converters.drift import MOST_CLASSES, ClassTable, Sketch, fold
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import Arrays, Kept, keep
 from tfmp.converters.drift.labels.reading import (
@@ -25,6 +25,9 @@ from tfmp.converters.shared.errors import InputError
 # Up to this many columns may be different quantities, such as price, rooms and yield; more are
 # taken for one, such as the hours of a forecast or the pixels of an image.
 MOST_COLUMNS = 16
+
+# The best classes that a top-5 accuracy looks for the true one among.
+TOP_K = 5
 
 # Labels of yes and no, and of classes, lie between these: hinge losses have -1 for no.
 _NO, _YES = -1, 1

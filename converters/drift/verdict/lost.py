@@ -8,6 +8,7 @@ from itertools import combinations
 from tfmp.converters.drift import (
     BETWEEN_OUTPUTS,
     BETWEEN_SAMPLES,
+    FLAT,
     NEAR,
     NEAR_END,
     WRONG,
@@ -106,6 +107,7 @@ def _share(output: OutputDrift, view: View, limit: float, confidence: float) -> 
         f"({confidence:.0%} confidence), limit {limit:.2%}"
     )
     read = view.view == WRONG_SAMPLES or (output.task.kind in _NUMBERS and not output.is_unknown)
+    read &= view.unit != FLAT
     failed = lower > limit and read
     if not failed:
         text += _question(output, view)
@@ -128,6 +130,8 @@ def _told(view: View) -> str:
             f"all values are within {NEAR:.10g} of {view.unit}, and in {count} samples a distance "
             f"from it is off by more than {WRONG:.10g} of itself"
         )
+    if view.unit == FLAT:
+        return f"in {count} samples rounding is more than {WRONG:.10g} of what their places vary by"
     return (
         f"in {count} samples {view.unit} is off by more than {WRONG:.10g} of its standard "
         "deviation, and the others are not"
@@ -136,12 +140,10 @@ def _told(view: View) -> str:
 
 def _question(output: OutputDrift, view: View) -> str:
     """For whom it matters, and how to say that it does not."""
-    if view.view not in _READERS:
+    reader = _READERS.get("between_places" if view.unit == FLAT else view.view)
+    if reader is None:
         return ""
-    return (
-        f". This matters if {_READERS[view.view]}; if not, add --budget "
-        f"{output.name}.{view.view}=none"
-    )
+    return f". This matters if {reader}; if not, add --budget {output.name}.{view.view}=none"
 
 
 def outputs_checks(outputs: Sequence[OutputDrift], budget: DriftBudget) -> list[Check]:

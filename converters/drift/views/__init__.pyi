@@ -11,4 +11,5 @@ from .view import (
     near_end as near_end,
     place_view as place_view,
     views_of as views_of,
+    without_ends as without_ends,
 )

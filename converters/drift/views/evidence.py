@@ -52,6 +52,12 @@ class Part:
         """Number of values that are kept of each sample."""
         return int(self.values.shape[2])
 
+    @property
+    def whole(self) -> int:
+        """Number of values in rows that are kept whole, or of all where columns are too many."""
+        row = self.shape[-1]
+        return self.kept - self.kept % row if 2 * row <= _LEAST else self.kept
+
 
 class Evidence(Written):
     """Values of both sides; empty without arguments."""

@@ -68,7 +68,7 @@ def tables_of(evidence: Evidence, without: np.ndarray | None = None) -> list[Tab
 
 
 def _table(part: Part, values: np.ndarray, alone: bool) -> Table:
-    places = places_of(part.shape)[: part.kept]
+    places = places_of(part.shape)[: part.whole]
     order = np.argsort(places)
     few = alone and math.prod(part.shape) <= FEW_COLUMNS  # each is a number of its own
     shape = (len(places),) if few else part.shape

@@ -28,9 +28,15 @@ NEAR_END = "near_end"
 # The unit that half of the columns are better than.
 HALF = "half of the columns"
 
+# The unit that is a sample's own places, where rounding takes what they vary by.
+FLAT = "flat samples"
+
 # What varies by less of its size is float32's own rounding: eight of its spacings, of which the
 # rounding of a result takes a thirtieth.
 CONSTANT = 2.0**-20
+
+# Half of FP16's smallest number: a place that is off by less is faint beside others of its column.
+_FAINT = 2.0**-25
 
 # Fewer samples or places have no variation to speak of.
 _FEWEST = 10
@@ -176,13 +182,33 @@ def views_of(tables: Sequence[Table], own: bool = False) -> list[View]:
     found += _wrong_samples(tables, samples, own)
     signals = [as_signal(table) for table in tables]
     if all(table.reference.shape[1] >= _FEWEST for table in signals):
-        found += _wrong_samples([_within(table) for table in signals], samples, own)
+        within = [_within(table) for table in signals]
+        found += [*_wrong_samples(within, samples, own), *_flat_samples(within, samples)]
     return found
+
+
+def without_ends(tables: Sequence[Table]) -> Sequence[Table]:
+    """Shares in maps without the errors of those near 1, as long as these are not all.
+
+    They lose their distance from 1, which is read where all are near: see `near_end`.
+    """
+    sure = [table.reference >= 1 - NEAR for table in tables]
+    shares = all(
+        table.reference.shape[1] > 1 and table.reference.min() >= 0 and table.reference.max() <= 1
+        for table in tables
+    )
+    if not shares or all(each.mean() >= _ALL for each in sure):
+        return tables
+    pairs = zip(tables, sure, strict=True)
+    return [replace(table, error=np.where(at, 0.0, table.error)) for table, at in pairs]
 
 
 def place_view(tables: Sequence[Table]) -> View | None:
     """What the worst place of an output of several axes loses between samples."""
-    places = by_place(tables)
+    places = [
+        replace(table, error=np.where(np.abs(table.error) > _FAINT, table.error, 0.0))
+        for table in by_place(tables)
+    ]
     samples = sum(len(table.reference) for table in places)
     found = _between_samples(places, samples, own=False) if samples >= _FEWEST else ()
     return next((view for view in found if view.unit), None)
@@ -322,6 +348,23 @@ def _wrong_samples(tables: Sequence[Table], samples: int, own: bool) -> Iterator
     if lost[worst]:
         numbers = sums.view(WRONG_SAMPLES, _named(tables, columns, worst), worst, samples)
         yield replace(numbers, wrong=int(lost[worst]))
+
+
+def _flat_samples(tables: Sequence[Table], samples: int) -> Iterator[View]:
+    """Samples whose places vary by so little that the rounding of their numbers takes it."""
+    columns, sums = _by_column(tables, centred=False)
+    lost = np.zeros(len(columns), int)
+    for table in tables:
+        error, varies, step, size = (
+            np.square(each).sum(axis=1)
+            for each in (table.error, table.reference, table.step, table.size)
+        )
+        flat = (error > WRONG**2 * varies) & (varies > CONSTANT**2 * size)
+        flat &= (error <= _ROUNDINGS**2 * step) & (step < CONSTANT * size)  # no subnormal numbers
+        np.add.at(lost, np.searchsorted(columns, table.columns), np.count_nonzero(flat, axis=0))
+    worst = int(lost.argmax())
+    if lost[worst]:
+        yield replace(sums.view(WRONG_SAMPLES, FLAT, worst, samples), wrong=int(lost[worst]))
 
 
 def _wrong(table: Table, varies: np.ndarray) -> np.ndarray:

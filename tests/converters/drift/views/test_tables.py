@@ -47,6 +47,8 @@ def test_values_of_a_large_sample_are_where_they_belong():
     assert (np.diff(table.rows) > 0).all()
     places = 2 * table.rows[:, None] + table.columns
     assert (table.reference[3] == counted(20_000, 2)[3].reshape(-1)[places]).all()
+    (table,) = tables_of(evidence(counted(20_000, 3)))  # a row that was cut is left out
+    assert table.reference.shape == (12, 2**14 // 3, 3)
     (table,) = tables_of(evidence(counted(30_000)))
     assert table.reference.shape == (12, 1, 2**14)
     assert (table.reference[3, 0] == counted(30_000)[3][table.columns]).all()
