@@ -42,24 +42,3 @@ def test_what_the_page_says_of_tfmp_is_so(case: FieldCase, script: ModuleType, t
     found = [str(one.verdict or "no") for one in (plain, mended) if one is not None]
     assert outcomes(rows_by_thread(TABLE)[case.thread][4]) == tuple(found)
     assert plain.fault == plain.check == ""
-
-
-def test_a_page_of_made_up_results_has_the_form_of_the_page(script: ModuleType):
-    case = next(iter(CASES.values()))
-    bad = script.Outcome(verdict="FAIL", drift=float("inf"))
-    good = script.Outcome(verdict="PASS", drift=4e-4)
-    invalid = script.Outcome(check="nodes are out of order", verdict="FAIL", drift=0.5)
-    gone = script.Outcome(fault="KeyError: 'a|b'")
-    text = script.page(
-        [
-            script.Row(case, invalid, None, bad, good),
-            script.Row(case, gone, None, good, None),
-            script.Row(case, None, bad, good, None),
-        ]
-    )
-    assert text.startswith("# Field cases\n\nWritten by `python benchmarks/field_cases.py` with ")
-    assert "| not valid ONNX (nodes are out of order); FAIL, drift 5.0e-01 | FAIL, NaN" in text
-    assert "; with `--precision mixed`: PASS, drift 4.0e-04 |" in text
-    assert "| no: KeyError: 'a\\|b' | PASS, drift 4.0e-04 |" in text
-    assert "; plain FP16: FAIL, NaN or infinite |" in text
-    assert "tfmp wrote a valid file for 3 of 3; 3 PASS" in text

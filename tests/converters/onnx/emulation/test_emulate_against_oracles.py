@@ -21,7 +21,7 @@ from fp16_oracles import (
 from onnx_graphs import half, parse, run, run_emulated
 from quick import quick
 
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, relative_l2
 
 # As in benchmarks/emulator_truth.py.
 BOUNDS = (0.6, 1.5)
@@ -33,18 +33,13 @@ SOUND = {adversary.name: adversary for adversary in ADVERSARIES if not adversary
 FEW = ("dense_sound", "large_logits_sound", "counting_lstm_sound", "residual_sound")
 
 
-def drift(expected: np.ndarray, received: np.ndarray) -> float:
-    wide = expected.astype(np.float64)
-    return float(np.linalg.norm(received - wide) / np.linalg.norm(wide))
-
-
 def drifts(adversary: Adversary, oracle, profile: str) -> tuple[float, float]:
     """Drift emulated, and drift of an oracle, from the same FP16 file."""
     model, batch = adversary.make(), adversary.batch(64)
     converted, _ = half(model)
     expected = run(model, batch)["y"]
     emulated = run_emulated(converted, batch, profile)["y"]
-    return drift(expected, emulated), drift(expected, oracle(converted, batch)["y"])
+    return tuple(relative_l2(expected, y) for y in (emulated, oracle(converted, batch)["y"]))
 
 
 def check_ratio(
