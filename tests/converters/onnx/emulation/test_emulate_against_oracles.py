@@ -10,8 +10,6 @@ import onnx
 import pytest
 from adversarial import ADVERSARIES, Adversary
 from fp16_oracles import (
-    iree_oracle,
-    iree_python,
     jax_oracle,
     kernel_oracle,
     tensorflow_oracle,
@@ -68,13 +66,6 @@ def test_frameworks_round_more_inside_and_never_less(name: str, oracle):
 @pytest.mark.parametrize("name", quick(SOUND, *FEW))
 def test_webgpus_own_kernels_drift_as_its_profile_foretells(name: str):
     check_ratio(SOUND[name], webgpu_oracle, profile="webgpu")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(iree_python() is None, reason="TFMP_IREE names no Python that has IREE")
-@pytest.mark.parametrize("name", FEW)
-def test_compiled_code_drifts_alike(name: str):
-    check_ratio(SOUND[name], iree_oracle, (0.4, 1.6))
 
 
 def test_an_oracle_that_keeps_float32_is_told_apart():
