@@ -54,17 +54,6 @@ def test_false_verdicts_are_counted_named_and_bounded(script: ModuleType) -> Non
     assert "1 get a FAIL (strict)" in text
 
 
-def test_ratios_are_of_sound_models_and_of_a_runtimes_own_profile(script: ModuleType) -> None:
-    assert made(script, "s", "PASS", 2e-3, "PASS", 1e-3).ratio("NumPy") == pytest.approx(2)
-    assert made(script, "lost", "PASS", 2e-3, "FAIL", 1.0).ratio("NumPy") is None
-    assert made(script, "exact", "PASS", 0.0, "PASS", 1e-8).ratio("NumPy") is None
-    assert made(script, "s", "PASS", 2e-3, "PASS", 1e-3).ratio("CUDA") is None
-    drifts = {"NumPy": 1e-3, "WebGPU": 4e-3}
-    passed = dict.fromkeys(drifts, "PASS")
-    row = script.Row("s", "keras", "PASS", 1e-3, {"WebGPU": 3e-3}, drifts, passed)
-    assert [row.ratio(oracle) for oracle in drifts] == pytest.approx([1, 0.75])
-
-
 def test_the_page_has_forty_models_and_no_false_verdict() -> None:
     text = PAGE.read_text()
     assert len(rows()) >= 40

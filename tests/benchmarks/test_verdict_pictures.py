@@ -32,13 +32,3 @@ def test_a_picture_is_the_same_each_time(tmp_path, monkeypatch):
         PICTURES.save(picture)
         drawn.append((tmp_path / f"{picture.name}.png").read_bytes())
     assert drawn[0] == drawn[1]
-
-
-@pytest.mark.parametrize("below", ["", "\n> FAIL: old.\n"], ids=["none", "an older one"])
-def test_a_picture_has_the_sentence_of_today_below_it(below: str):
-    other = "\n![B](pictures/b.png)\n\n> not a quotation\n"
-    page = f"text\n\n![A](pictures/near-end.png)\n{below}{other}"
-    assert PICTURES.quoted(page) == {"near-end": below[3:-1], "b": ""}
-    assert PICTURES.updated(page, {"near-end": "FAIL: new."}) == (
-        f"text\n\n![A](pictures/near-end.png)\n\n> FAIL: new.\n{other}"
-    )

@@ -43,17 +43,20 @@ def namer(path: Path, words: list[str]) -> Path:
     return onnx_file(path, graph, words=np.array(words, object))
 
 
-def test_a_task_that_is_declared_is_the_one_that_is_judged(tmp_path: Path) -> None:
+def test_a_task_is_the_declared_one_or_the_one_of_the_compiled_loss(tmp_path: Path) -> None:
     x = keras.Input((4,), name="x")
     model = keras.Model(x, keras.layers.Dense(3, name="y")(x))
     artifact = convert(
         model, output=tmp_path / "m.onnx", data=SAMPLES, tasks={"y": "classification"}
     )
     again = validate(model, artifact, SAMPLES, tasks={"y": "embedding"})
-    declared = [report.candidates[0].outputs[0].task for report in (artifact.report, again)]
-    assert [(task.kind, task.why) for task in declared] == [
-        ("classification", "declared"),
-        ("embedding", "declared"),
+    model.compile(loss="binary_crossentropy")
+    read = validate(model, artifact, SAMPLES)
+    judged = [each.candidates[0].outputs[0].task for each in (artifact.report, again, read)]
+    assert [(task.kind, "binary_crossentropy" in task.why) for task in judged] == [
+        ("classification", False),
+        ("embedding", False),
+        ("multilabel", True),
     ]
 
 

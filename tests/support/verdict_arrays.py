@@ -1,8 +1,4 @@
-"""Verdict cases on their arrays: compared and judged as `validate` does it, without any model.
-
-What runs of models add to a verdict is shown by the cases of `test_validation_cases.py` that run
-both ways.
-"""
+"""Verdict cases on their arrays: compared and judged as `validate` does it, without any model."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -70,18 +66,14 @@ def judged_on_arrays(case: Case) -> CandidateReport:
 
 
 def in_batches(outputs: Outputs) -> Any:
-    """The samples in larger batches than by default: a run of these models costs more than they."""
-    samples = samples_of(outputs)
+    """The input of each sample, its row in the tables; in larger batches than by default."""
+    rows = outputs.rows
+    if rows is None:
+        rows = np.arange(len(next(iter(outputs.reference.values()))))
+    samples = rows.astype(np.int32)
     if of_any_length(outputs.reference):
         return samples
     return [samples[start : start + BATCH] for start in range(0, len(samples), BATCH)]
-
-
-def samples_of(outputs: Outputs) -> np.ndarray:
-    """The input of each sample: its row in the tables."""
-    if outputs.rows is not None:
-        return outputs.rows.astype(np.int32)
-    return np.arange(len(next(iter(outputs.reference.values()))), dtype=np.int32)
 
 
 def of_any_length(tables: Mapping[str, Table]) -> bool:

@@ -10,8 +10,6 @@ import onnx
 import pytest
 from adversarial import ADVERSARIES, Adversary
 from fp16_oracles import (
-    iree_oracle,
-    iree_python,
     jax_oracle,
     kernel_oracle,
     tensorflow_oracle,
@@ -21,7 +19,7 @@ from fp16_oracles import (
 from onnx_graphs import half, parse, run, run_emulated
 from quick import quick
 
-from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.shared.tensors import Batch, relative_l2
 
 # As in benchmarks/emulator_truth.py.
 BOUNDS = (0.6, 1.5)
@@ -33,18 +31,13 @@ SOUND = {adversary.name: adversary for adversary in ADVERSARIES if not adversary
 FEW = ("dense_sound", "large_logits_sound", "counting_lstm_sound", "residual_sound")
 
 
-def drift(expected: np.ndarray, received: np.ndarray) -> float:
-    wide = expected.astype(np.float64)
-    return float(np.linalg.norm(received - wide) / np.linalg.norm(wide))
-
-
 def drifts(adversary: Adversary, oracle, profile: str) -> tuple[float, float]:
     """Drift emulated, and drift of an oracle, from the same FP16 file."""
     model, batch = adversary.make(), adversary.batch(64)
     converted, _ = half(model)
     expected = run(model, batch)["y"]
     emulated = run_emulated(converted, batch, profile)["y"]
-    return drift(expected, emulated), drift(expected, oracle(converted, batch)["y"])
+    return tuple(relative_l2(expected, y) for y in (emulated, oracle(converted, batch)["y"]))
 
 
 def check_ratio(
@@ -73,13 +66,6 @@ def test_frameworks_round_more_inside_and_never_less(name: str, oracle):
 @pytest.mark.parametrize("name", quick(SOUND, *FEW))
 def test_webgpus_own_kernels_drift_as_its_profile_foretells(name: str):
     check_ratio(SOUND[name], webgpu_oracle, profile="webgpu")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(iree_python() is None, reason="TFMP_IREE names no Python that has IREE")
-@pytest.mark.parametrize("name", FEW)
-def test_compiled_code_drifts_alike(name: str):
-    check_ratio(SOUND[name], iree_oracle, (0.4, 1.6))
 
 
 def test_an_oracle_that_keeps_float32_is_told_apart():

@@ -285,15 +285,6 @@ def test_average_pools(attributes: str, pads: int):
     )
 
 
-def test_global_average_pooling():
-    x = sixteenths(2, 3, 8, 7) + 4
-    assert_sums(
-        "agraph (float[N, 3, 8, 7] x) => (float[N, 3, 1, 1] y) { y = GlobalAveragePool (x) }",
-        {"x": x},
-        lambda block: REDUCTIONS["ReduceMean"](x.reshape(2, 3, -1), block).reshape(2, 3, 1, 1),
-    )
-
-
 def halves_apart(received: np.ndarray, expected: np.ndarray) -> int:
     """The largest distance, counted in float16 numbers."""
     received, expected = (
@@ -372,19 +363,6 @@ def test_normalizations_hold_their_sums_in_fp16(op: str):
 
 def mean_one_by_one(terms: np.ndarray) -> np.ndarray:
     return held_in_fp16(blocks(terms, 1))[..., None] / np.float32(terms.shape[-1])
-
-
-def test_products_inside_loops():
-    text = """
-    agraph (float[N, 64] x, int64 trips) => (float[N, 64] y) <bool go = {1}> {
-        y = Loop (trips, go, x) <body = body (int64 i, bool c, float[N, 64] s)
-            => (bool again, float[N, 64] t) { again = Identity(c) t = MatMul(s, w) }>
-    }"""
-    w, x = sixteenths(64, 64) / 16, sixteenths(2, 64)
-    batch = {"x": x, "trips": np.array(2, np.int64)}
-    converted, _ = half(parse(text, w=w))
-    received = run_emulated(converted, batch, "pessimistic:16")["y"]
-    np.testing.assert_array_equal(received, product(product(x, w, 16), w, 16))
 
 
 def wide(model: onnx.ModelProto, profile: str) -> tuple[onnx.ModelProto, str]:

@@ -64,15 +64,6 @@ def test_a_dense_layer_has_one_cast_in_and_one_out():
     assert_close_in_fp16(parse(DENSE), X)
 
 
-def test_fp16_io_needs_no_cast_at_all():
-    model, report = half(parse(DENSE), fp16_io=True)
-    assert op_types(model) == ["MatMul", "Relu"]
-    assert report.casts == 0
-    received = run(model, {"x": X["x"].astype(np.float16)})["y"]
-    assert received.dtype == np.float16
-    np.testing.assert_allclose(received, run(parse(DENSE), X)["y"], rtol=1e-2)
-
-
 def test_a_converted_model_is_left_as_it_is():
     once, _ = half(parse(DENSE))
     twice, report = half(once)
@@ -93,33 +84,6 @@ def test_one_constant_read_in_two_precisions_exists_in_both():
     kinds = {t.name: t.data_type for t in converted.graph.initializer}
     assert kinds == {"c": onnx.TensorProto.FLOAT, "c_fp16": onnx.TensorProto.FLOAT16}
     np.testing.assert_array_equal(run(converted, X)["z"], run(model, X)["z"])
-
-
-def test_several_readers_share_one_cast():
-    model = parse("""
-    agraph (float[N, 4] x) => (float[N, 4] y) {
-        a = Exp(x)
-        b = Tanh(x)
-        c = Sigmoid(x)
-        d = Add(a, b)
-        y = Add(c, d)
-    }
-    """)
-    assert op_types(half(model)[0]).count("Cast") == 2
-    assert_close_in_fp16(model, X)
-
-
-def test_data_movement_on_a_float32_path_stays_there():
-    model = parse("""
-    agraph (float[N, 4] x) => (float[4, N] y) {
-        [island] a = Exp(x)
-        b = Transpose <perm = [1, 0]> (a)
-        [island2] y = Log(b)
-    }
-    """)
-    converted, report = half(model, keep_fp32=("island",))
-    assert report.casts == 0
-    assert "Cast" not in op_types(converted)
 
 
 @pytest.mark.parametrize(
