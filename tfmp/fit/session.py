@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
 import keras
 
@@ -22,6 +23,7 @@ from tfmp.fit.scale_watch import ScaleWatch
 from tfmp.loss_scaling import (
     DynamicLossScale,
     StaticLossScale,
+    StepCounters,
     TelemetryLog,
     attach_loss_scale,
     check_losses_arrived,
@@ -30,6 +32,9 @@ from tfmp.loss_scaling import (
 from tfmp.precision import PrecisionPlan, reverting
 from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
+
+# Halving takes the usual scale to its lowest in so many steps.
+_MOST_REPEATS = 16
 
 _FAILURE = (
     "tfmp: the first step failed under the plan {policy}; no weight has changed. If it does not "
@@ -63,6 +68,8 @@ class FitSession:
         self._had_data = False
         self._last_read_batch = 0
         self._next_look = EARLY_STEPS[0]
+        self._first_batches: list[TensorTree] = []
+        self._tried: list[float] = []
         self.recorder = FitRecorder(model, plan, self.say)
         self._watch = NonFiniteWatch(model, self.recorder, options)
         self._scale_watch = None
@@ -74,7 +81,7 @@ class FitSession:
         self.say(f"tfmp: {plan.policy} ({plan.reason})")
         if plan.narrow_dtypes:
             note = _FAILURE.format(policy=plan.policy)
-            tap_next_execution(model, self._look_at_inputs, note)
+            tap_next_execution(model, self._look_at_inputs, note, self._is_first_step_repeated)
 
     def report(self) -> TrainingReport:
         """The report up to the latest reading."""
@@ -169,6 +176,7 @@ class FitSession:
 
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
         """Looks at the batches of the first execution, before it trains on them."""
+        self._first_batches = batches
         self._trace_own_step(batches[0])
         self._fix_unscaled_step()
         watch = self._scale_watch
@@ -183,6 +191,41 @@ class FitSession:
             self._model.make_train_function(force=True)
         for note in notes:
             self.recorder.note(note)
+
+    def _is_first_step_repeated(self) -> bool:
+        """Whether `fit` takes the first step again: it was skipped, and the loss scale fell.
+
+        So the gradients of the first batch choose the scale, and no batch is lost. Where no scale
+        makes them finite, the layers that get too large ones from float32 code go to float32;
+        without such layers, it is the batch, and the next one is to find the scale that it left.
+        """
+        recorder, tried = self.recorder, self._tried
+        now = recorder.peek()
+        taken = recorder.since("start", now=now)
+        if not taken.skipped_steps or taken.skipped_steps < taken.steps:
+            if tried and taken.steps:
+                recorder.note(_found_scale(now.loss_scale, len(tried)), taken.steps)
+            return self._repeat(now, False)
+        if taken.backoffs and len(tried) < _MOST_REPEATS:
+            tried.append(now.loss_scale)
+            return self._repeat(now, True)
+        if self._watch.widen_steep(self._first_batches, now):
+            tried.clear()
+            return self._repeat(recorder.peek(), True)
+        for optimizer in scaled_optimizers(self._model) if tried else ():
+            optimizer.scale_variable.assign(max(tried[0], optimizer.loss_scale.floor))
+        if tried:
+            recorder.start_counting(replace(recorder.latest().counters, loss_scale=tried[0]))
+        return self._repeat(now, False)
+
+    def _repeat(self, now: StepCounters, is_repeated: bool) -> bool:
+        """Forgets the step that is repeated, or lets the batches go."""
+        if is_repeated:
+            self.recorder.start_counting(now)
+            self._model.reset_metrics()
+        else:
+            self._first_batches = []
+        return is_repeated
 
     def _trace_own_step(self, batch: TensorTree) -> None:
         """Traces a train_step of the user's own: its optimizers note whether it scales its losses.
@@ -237,6 +280,14 @@ class FitSession:
             self._scale_watch.look(health)
         if recorder.is_scaled:
             self._watch.look()
+
+
+def _found_scale(scale: float, tries: int) -> str:
+    many = "once" if tries == 1 else f"{tries} times"
+    return (
+        f"Loss scale {scale:g} to begin with: the gradients of the first batch were infinite in "
+        f"float16 at a higher one. Its step was repeated {many}"
+    )
 
 
 def _idle(model: keras.Model) -> Finding:
