@@ -208,7 +208,8 @@ class NonFiniteWatch:
             raise NonFiniteStepError(now, self._reason, cause)
 
     def _check_limit(self, now: StepCounters) -> None:
-        if now.consecutive_skips > self._options.max_consecutive_skips:
+        run = self._recorder.since(now=now).consecutive_skips
+        if run > self._options.max_consecutive_skips:
             head = _overflowing(self._model, self.found) if self.found is not None else None
             layer = head.path if head is not None and head.path != layer_tree.ROOT else None
             raise NonFiniteGradientsError(

@@ -23,7 +23,6 @@ from tfmp.fit.scale_watch import ScaleWatch
 from tfmp.loss_scaling import (
     DynamicLossScale,
     StaticLossScale,
-    StepCounters,
     TelemetryLog,
     attach_loss_scale,
     check_losses_arrived,
@@ -196,32 +195,27 @@ class FitSession:
         """Whether `fit` takes the first step again: it was skipped, and the loss scale fell.
 
         So the gradients of the first batch choose the scale, and no batch is lost. Where no scale
-        makes them finite, the layers that get too large ones from float32 code go to float32;
-        without such layers, it is the batch, and the next one is to find the scale that it left.
+        makes them finite, layers that get too large ones from float32 code go to float32. Without
+        such layers it is the batch, and the others need no scale as low as it left.
         """
         recorder, tried = self.recorder, self._tried
         now = recorder.peek()
         taken = recorder.since("start", now=now)
-        if not taken.skipped_steps or taken.skipped_steps < taken.steps:
-            if tried and taken.steps:
-                recorder.note(_found_scale(now.loss_scale, len(tried)), taken.steps)
-            return self._repeat(now, False)
-        if taken.backoffs and len(tried) < _MOST_REPEATS:
+        is_repeated = 0 < taken.skipped_steps == taken.steps
+        if is_repeated and taken.backoffs and len(tried) < _MOST_REPEATS:
             tried.append(now.loss_scale)
-            return self._repeat(now, True)
-        if self._watch.widen_steep(self._first_batches, now):
+        elif is_repeated and self._watch.widen_steep(self._first_batches, now):
             tried.clear()
-            return self._repeat(recorder.peek(), True)
-        for optimizer in scaled_optimizers(self._model) if tried else ():
-            optimizer.scale_variable.assign(max(tried[0], optimizer.loss_scale.floor))
-        if tried:
+            now = recorder.peek()
+        elif is_repeated and tried:
+            is_repeated = False
+            for optimizer in scaled_optimizers(self._model):
+                optimizer.scale_variable.assign(max(tried[0], optimizer.loss_scale.floor))
             recorder.start_counting(replace(recorder.latest().counters, loss_scale=tried[0]))
-        return self._repeat(now, False)
-
-    def _repeat(self, now: StepCounters, is_repeated: bool) -> bool:
-        """Forgets the step that is repeated, or lets the batches go."""
+        else:
+            is_repeated = False
         if is_repeated:
-            self.recorder.start_counting(now)
+            recorder.start_counting(now)
             self._model.reset_metrics()
         else:
             self._first_batches = []
@@ -280,14 +274,6 @@ class FitSession:
             self._scale_watch.look(health)
         if recorder.is_scaled:
             self._watch.look()
-
-
-def _found_scale(scale: float, tries: int) -> str:
-    many = "once" if tries == 1 else f"{tries} times"
-    return (
-        f"Loss scale {scale:g} to begin with: the gradients of the first batch were infinite in "
-        f"float16 at a higher one. Its step was repeated {many}"
-    )
 
 
 def _idle(model: keras.Model) -> Finding:
