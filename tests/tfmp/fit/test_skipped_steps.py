@@ -110,17 +110,12 @@ def test_it_leaves_none_in_the_states_of_recurrent_layers():
     assert np.isfinite(ops.convert_to_numpy(recurrent.states[0].value)).all()
 
 
-@pytest.mark.parametrize(
-    ("size", "scales"),
-    [(1e4, (2.0**3, 2.0**8)), (np.nan, (2.0**14, 2.0**14))],
-    ids=["a large loss", "a loss that no scale makes finite"],
-)
-def test_the_first_batch_chooses_the_loss_scale(size, scales):
-    keras.utils.set_random_seed(0)
+@pytest.mark.parametrize("size", [1e4, np.nan])
+def test_the_first_batch_chooses_the_loss_scale(size):
     model = keras.Sequential([keras.Input((8,)), layers.Dense(16), layers.Dense(1)])
     model.compile("sgd", "mse", jit_compile=False)
-    x = np.random.default_rng(0).standard_normal((8, 8)).astype("float32")
     callback = MixedPrecision("mixed_float16")
-    fitted = model.fit(x, np.full((8, 1), size), epochs=1, verbose=0, callbacks=[callback])
-    assert (callback.report.steps, callback.report.skipped_steps) == (1, int(np.isnan(size)))
-    assert scales[0] <= fitted.history["loss_scale"][0] <= scales[1]
+    model.fit(np.ones((8, 8)), np.full((8, 1), size), verbose=0, callbacks=[callback])
+    report, is_bad = callback.report, np.isnan(size)  # then no scale makes it finite
+    assert (report.steps, report.skipped_steps) == (1, int(is_bad))
+    assert (report.loss_scales[-1].loss_scale == 2.0**14) == is_bad
