@@ -30,7 +30,9 @@ _JAX_STATE = (
 Look = Callable[[list[TensorTree]], None]
 
 
-def tap_next_execution(model: keras.Model, look: Look, note: str = "") -> bool:
+def tap_next_execution(
+    model: keras.Model, look: Look, note: str = "", again: Callable[[], bool] | None = None
+) -> bool:
     """Calls `look` with the batches of the next execution before `fit` trains on them.
 
     On JAX, the model also has its weights again after any error of that execution: Keras takes them
@@ -41,6 +43,7 @@ def tap_next_execution(model: keras.Model, look: Look, note: str = "") -> bool:
         look: called once, with the batches as `fit` has them: (x, y), (x, y, sample_weight) or x.
             It is not called for data that cannot be handed on unchanged, such as optional inputs.
         note: for the error that the execution may raise.
+        again: called after the execution, whether the model is to train on the batches again.
 
     Returns:
         False if replicas are on several machines: each has other data and would see other values.
@@ -52,6 +55,7 @@ def tap_next_execution(model: keras.Model, look: Look, note: str = "") -> bool:
 
     def tapped(*arguments: TensorTree) -> TensorTree:
         *state, iterator = arguments
+        batches: list[TensorTree] = []
         if model.train_function is tapped:
             model.train_function = function
         if own.can_be_fed_again(iterator):
@@ -64,7 +68,16 @@ def tap_next_execution(model: keras.Model, look: Look, note: str = "") -> bool:
             iterator = own.feed(batches, like=iterator)
         try:
             # `look` may have put another one there: a function traced anew, or another tap.
-            return model.train_function(*state, iterator)
+            made = model.train_function(*state, iterator)
+            while batches and again is not None:
+                state = [made[1]] if state else []
+                with _state_in_variables(model, state):
+                    is_over = not again()
+                state = _state_again(model, state)
+                if is_over:
+                    return (made[0], *state) if state else made
+                made = model.train_function(*state, own.feed(batches, like=iterator))
+            return made
         except Exception as error:
             _hand_state_back(model, state)
             if note and not isinstance(error, StopIteration):

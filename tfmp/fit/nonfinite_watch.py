@@ -194,11 +194,11 @@ class NonFiniteWatch:
         self._tell(now, cause)
         self._check_limit(now)
 
-    def _repaired(self, now: StepCounters, text: str = "") -> None:
+    def _repaired(self, now: StepCounters, text: str = "", step: int | None = None) -> None:
         self._state = _State.WATCHING
         self._recorder.repaired(now)
         if text:
-            self._recorder.note(f"{self._reason}. {text}", now.steps)
+            self._recorder.note(f"{self._reason}. {text}", step or now.steps)
 
     def _tell(self, now: StepCounters, cause: str) -> None:
         """Ends the search: the cause goes into the report, or is raised."""
@@ -208,7 +208,8 @@ class NonFiniteWatch:
             raise NonFiniteStepError(now, self._reason, cause)
 
     def _check_limit(self, now: StepCounters) -> None:
-        if now.consecutive_skips > self._options.max_consecutive_skips:
+        run = self._recorder.since(now=now).consecutive_skips
+        if run > self._options.max_consecutive_skips:
             head = _overflowing(self._model, self.found) if self.found is not None else None
             layer = head.path if head is not None and head.path != layer_tree.ROOT else None
             raise NonFiniteGradientsError(
@@ -250,6 +251,23 @@ class NonFiniteWatch:
     def _strategy(self) -> LossScale:
         """The strategy of all optimizers of the model."""
         return scaled_optimizers(self._model)[0].loss_scale
+
+    def widen_steep(self, batches: list[TensorTree], now: StepCounters) -> bool:
+        """Moves layers to float32 that get too large gradients from code in float32.
+
+        Args:
+            batches: their step was skipped at every loss scale.
+            now: the counters.
+        """
+        try:
+            found, batch = locate_in(self._model, batches, now.loss_scale)
+        except Exception:  # a step of the user's own may not be replayed
+            return False
+        moved = self._move_to_float32(found, batch) if found and found.is_steep else ()
+        if moved:
+            self._reason = "The first step was not finite"
+            self._repaired(now, f"{found} Moved to float32: {', '.join(moved)}.", step=1)
+        return bool(moved)
 
     def _move_to_float32(self, found: NonFinite | None, batch: TensorTree) -> tuple[str, ...]:
         """Makes the layers that overflow on a batch compute in float32 from the next step on."""

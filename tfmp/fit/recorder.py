@@ -67,10 +67,16 @@ class FitRecorder:
 
     # --- what happens ---
 
-    def start_counting(self) -> None:
-        """Counts from now on: the `fit` begins, or the optimizer has another wrapper or scale."""
-        now = self.peek()
-        if self._first_epoch is not None:  # steps that an earlier wrapper counted are steps, too
+    def start_counting(self, now: StepCounters | None = None) -> None:
+        """Counts from now on: the `fit` begins, or the optimizer has another wrapper or scale.
+
+        Args:
+            now: the counters, if all steps before them do not count.
+        """
+        is_known, now = now is not None, now or self.peek()
+        if (
+            self._first_epoch is not None and not is_known
+        ):  # steps that an earlier wrapper counted are steps, too
             now = replace(now, steps=min(now.steps, self.latest().counters.steps))
         self._add("start", now)
 

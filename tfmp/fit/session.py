@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 
 import keras
 
@@ -30,6 +31,9 @@ from tfmp.loss_scaling import (
 from tfmp.precision import PrecisionPlan, reverting
 from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
+
+# Halving takes the usual scale to its lowest in so many steps.
+_MOST_REPEATS = 16
 
 _FAILURE = (
     "tfmp: the first step failed under the plan {policy}; no weight has changed. If it does not "
@@ -63,6 +67,8 @@ class FitSession:
         self._had_data = False
         self._last_read_batch = 0
         self._next_look = EARLY_STEPS[0]
+        self._first_batches: list[TensorTree] = []
+        self._tried: list[float] = []
         self.recorder = FitRecorder(model, plan, self.say)
         self._watch = NonFiniteWatch(model, self.recorder, options)
         self._scale_watch = None
@@ -74,7 +80,7 @@ class FitSession:
         self.say(f"tfmp: {plan.policy} ({plan.reason})")
         if plan.narrow_dtypes:
             note = _FAILURE.format(policy=plan.policy)
-            tap_next_execution(model, self._look_at_inputs, note)
+            tap_next_execution(model, self._look_at_inputs, note, self._is_first_step_repeated)
 
     def report(self) -> TrainingReport:
         """The report up to the latest reading."""
@@ -169,6 +175,7 @@ class FitSession:
 
     def _look_at_inputs(self, batches: list[TensorTree]) -> None:
         """Looks at the batches of the first execution, before it trains on them."""
+        self._first_batches = batches
         self._trace_own_step(batches[0])
         self._fix_unscaled_step()
         watch = self._scale_watch
@@ -183,6 +190,36 @@ class FitSession:
             self._model.make_train_function(force=True)
         for note in notes:
             self.recorder.note(note)
+
+    def _is_first_step_repeated(self) -> bool:
+        """Whether `fit` takes the first step again: it was skipped, and the loss scale fell.
+
+        So the gradients of the first batch choose the scale, and no batch is lost. Where no scale
+        makes them finite, layers that get too large ones from float32 code go to float32. Without
+        such layers it is the batch, and the others need no scale as low as it left.
+        """
+        recorder, tried = self.recorder, self._tried
+        now = recorder.peek()
+        taken = recorder.since("start", now=now)
+        is_repeated = 0 < taken.skipped_steps == taken.steps
+        if is_repeated and taken.backoffs and len(tried) < _MOST_REPEATS:
+            tried.append(now.loss_scale)
+        elif is_repeated and self._watch.widen_steep(self._first_batches, now):
+            tried.clear()
+            now = recorder.peek()
+        elif is_repeated and tried:
+            is_repeated = False
+            for optimizer in scaled_optimizers(self._model):
+                optimizer.scale_variable.assign(max(tried[0], optimizer.loss_scale.floor))
+            recorder.start_counting(replace(recorder.latest().counters, loss_scale=tried[0]))
+        else:
+            is_repeated = False
+        if is_repeated:
+            recorder.start_counting(now)
+            self._model.reset_metrics()
+        else:
+            self._first_batches = []
+        return is_repeated
 
     def _trace_own_step(self, batch: TensorTree) -> None:
         """Traces a train_step of the user's own: its optimizers note whether it scales its losses.

@@ -68,7 +68,7 @@ def test_the_device_is_read_once_per_epoch(monkeypatch):
         recorder, "read_model_counters", lambda *given: reads.append(1) or original(*given)
     )
     fit(model(), MixedPrecision("mixed_float16"), *data(), epochs=3)
-    assert len(reads) == 1 + 3 + 1  # the state at the beginning, one reading an epoch, and the end
+    assert len(reads) == 2 + 3 + 1  # before and after the first step, once an epoch, and the end
 
 
 def test_keras_may_dispatch_batch_ends_asynchronously():

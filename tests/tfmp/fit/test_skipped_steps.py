@@ -108,3 +108,14 @@ def test_it_leaves_none_in_the_states_of_recurrent_layers():
     model = keras.Sequential([layers.Input(batch_shape=(4, 3, 2)), recurrent, layers.Dense(1)])
     states_after(model, [GOOD, OVERFLOWING, OVERFLOWING, GOOD], output=(1,))
     assert np.isfinite(ops.convert_to_numpy(recurrent.states[0].value)).all()
+
+
+@pytest.mark.parametrize("size", [1e4, np.nan])
+def test_the_first_batch_chooses_the_loss_scale(size):
+    model = keras.Sequential([keras.Input((8,)), layers.Dense(16), layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+    callback = MixedPrecision("mixed_float16")
+    model.fit(np.ones((8, 8)), np.full((8, 1), size), verbose=0, callbacks=[callback])
+    report, is_bad = callback.report, np.isnan(size)  # then no scale makes it finite
+    assert (report.steps, report.skipped_steps) == (1, int(is_bad))
+    assert (report.loss_scales[-1].loss_scale == 2.0**14) == is_bad

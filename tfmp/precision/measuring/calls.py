@@ -210,6 +210,7 @@ def recorded(
     entry: LayerNode,
     arguments: Arguments,
     ended: Callable[[TensorTree], TensorTree] | None = None,
+    weights: Sequence[tuple[keras.Variable, Tensor]] = (),
 ) -> Call:
     """Calls a model in training mode, and notes every call of a layer; no variable changes.
 
@@ -218,6 +219,7 @@ def recorded(
         arguments: what it is called with.
         ended: gets the result of each call, in the order in which they end, and replaces it; with
             it, gradients can be taken.
+        weights: those that have another value.
     """
     top: list[Call] = []
     running: list[Call] = []
@@ -243,7 +245,8 @@ def recorded(
     positional, keywords = arguments
     training = {"training": True} if entry.layer._call_has_training_arg else {}
     noted = current_backend().without_gradients() if ended is None else nullcontext()
-    with keras.StatelessScope(collect_losses=True), watched_calls(entry.within(), note), noted:
+    scope = keras.StatelessScope(state_mapping=list(weights), collect_losses=True)
+    with scope, watched_calls(entry.within(), note), noted:
         entry.layer(*positional, **keywords, **training)
     return top[0]
 

@@ -42,6 +42,7 @@ class Need:
         parts: the piece itself (`OWN`), the layers that it calls, by index of the call, and the
             layers before it (None).
         readers: the calls that get numbers past the range; None for the readers of its result.
+        flat: those of the parts that only rows of one number harm.
         steep: whether gradients leave the range in rows of zeros.
         bounded: whether its result stays where it was as its arguments grow.
         dtypes: those of its result.
@@ -51,6 +52,7 @@ class Need:
 
     parts: dict[int | None, str] = field(default_factory=dict)
     readers: dict[int | None, str] = field(default_factory=dict)
+    flat: set[int | None] = field(default_factory=set)
     steep: bool = False
     bounded: bool = False
     dtypes: list[str] = field(default_factory=list)
@@ -250,8 +252,11 @@ class Measurement:
         if not self._first.results:
             return
         for name, values in altered(self.given):
+            before = set(self.need.parts)
             baseline = self._baseline(name, values)
             self._widen(partial(self._harm, on=baseline), baseline)
+            if name in FLAT:
+                self.need.flat |= self.need.parts.keys() - before
             if name == LARGEST:
                 now, first = (_largest(one) for one in (baseline.exact, self._first.results))
                 self.need.bounded = now <= 2 * first

@@ -247,6 +247,8 @@ class _Needs:
             keys = own
             if part != OWN:
                 keys = model.feeders(call) if part is None else model.ends(call.inner[part])
+                if part in need.flat and not any(map(self._may_be_flat, keys)):
+                    continue
             is_whole = part == OWN or reason.startswith(FAILED_DRY_RUN)
             self._keep(keys, reason if is_whole else f"feeds {where}, which {reason}")
         for place, reason in need.readers.items():
@@ -257,6 +259,17 @@ class _Needs:
         if need.lookups:
             called = {id(inner.node.layer) for inner in call.inner}
             self.found.lookups_in_16_bits |= called & self._lookups
+
+    def _may_be_flat(self, key: int) -> bool:
+        """Whether a layer's result may have rows of one number after the first step."""
+        layer = self.model.nodes[key].layer
+        if only_moves_values(layer):
+            return False
+        activation = getattr(layer, "activation", None)
+        is_cut = callable(activation) and not np.any(
+            ops.convert_to_numpy(activation(ops.convert_to_tensor([[-1e4, -2e4]])))
+        )
+        return is_cut or is_custom(layer) or key in self.model.flat
 
     def _keep(self, keys: Iterable[int], reason: str) -> None:
         for key in keys:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from functools import cache
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import keras
@@ -31,6 +31,9 @@ from tfmp.precision.measuring.calls import (
 from tfmp.precision.measuring.first_op import failure
 from tfmp.precision.measuring.made_inputs import possible_arguments
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
+
+# About the size of offsets after some steps.
+_OFFSET = 1e-2
 
 # Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
@@ -92,6 +95,11 @@ class Recording:
             made = (id(value) for value in call.results() if id(value) not in given)
             self.makers.update(dict.fromkeys(made, call))
         self._flow, self._made_by = cache(self._compute_flow), cache(self._compute_made_by)
+        self._moved = [
+            (one, _OFFSET * np.random.default_rng(0).standard_normal(one.shape))
+            for one in root.layer.trainable_variables
+            if keras.backend.is_float_dtype(one.dtype) and not np.any(ops.convert_to_numpy(one))
+        ]
 
     def _recorded(self, data: TensorTree) -> tuple[Arguments, Call]:
         last: Exception | None = None
@@ -131,7 +139,11 @@ class Recording:
                 yield from (call for call in both if call.is_concrete)
 
     def slopes_at_zeros(self) -> Iterator[tuple[Call, float]]:
-        """The largest gradients of results, where every second row of a model's floats is zeros."""
+        """The largest gradients of results, where every second row of a model's floats is zeros.
+
+        Offsets, which are zeros before the first step alone, are not: rows of zeros do not come
+        through a layer that has some.
+        """
         ended = list(_ended(self.call))
         known = [call for call in ended if call.is_concrete for _ in call.results()]
 
@@ -143,7 +155,7 @@ class Recording:
                     return result
                 return tree.map_structure(lambda v: v + next(left) if is_float(v) else v, result)
 
-            return recorded(self.root, arguments, tapped).results()
+            return recorded(self.root, arguments, tapped, self._moved).results()
 
         with self.in_float32():
             arguments = tree.map_structure(_half_zeros, self.arguments)
@@ -153,6 +165,18 @@ class Recording:
             )
         for call, slope in zip(known, slopes, strict=True):
             yield call, float(np.abs(slope[np.isfinite(slope)]).max(initial=0.0))
+
+    @cached_property
+    def flat(self) -> set[int]:
+        """Ids of the layers whose results have rows of one number, if the model gets zeros."""
+        with self.in_float32():
+            arguments = tree.map_structure(_half_zeros, self.arguments)
+            call = recorded(self.root, arguments, weights=self._moved)
+        return {
+            id(one.node.layer)
+            for one in call.within()
+            if not one.is_concrete or any(map(_has_flat_row, one.results()))
+        }
 
     def outputs(self) -> set[int]:
         """Ids of the layers that compute the model's results, and a loss in a layer at its end."""
@@ -236,6 +260,13 @@ def _half_zeros(value: Tensor) -> Tensor:
         return value
     odd = np.arange(value.shape[0]).reshape(-1, *[1] * (len(value.shape) - 1)) % 2
     return value * ops.cast(odd, value.dtype)
+
+
+def _has_flat_row(value: Tensor) -> bool:
+    array = ops.convert_to_numpy(value)
+    if not array.size or array.shape[-1:] in ((), (1,)):
+        return not array.all()
+    return bool((np.ptp(array, -1) == 0).any())
 
 
 def _symbolic(value: Tensor) -> keras.KerasTensor | None:
