@@ -21,7 +21,7 @@ from tfmp.converters.intake.keras2 import (
 )
 from tfmp.converters.intake.keras_model import from_keras, from_keras2, require_tensorflow_backend
 from tfmp.converters.intake.sizes import Sizes
-from tfmp.converters.intake.source import Source
+from tfmp.converters.intake.source import Source, reason_of, shortened
 from tfmp.converters.intake.trust import (
     LAMBDA,
     REBUILT,
@@ -100,7 +100,7 @@ def _read(
     except Exception as error:  # Keras raises every kind of exception here
         if archive.from_keras_3 or isinstance(error, InputError) or _on_code(error):
             raise
-        raise _misread(archive, f"It fails there ({_reason(error)})") from error
+        raise _misread(archive, f"It fails there ({reason_of(error)})") from error
     loaded = len(model.variables)
     source = from_keras(model, sizes, path, notes, archive.loss)
     if len(model.variables) > loaded:
@@ -242,7 +242,7 @@ def _refusal(error: Exception) -> Refusal:
     unknown = re.search(r"Unrecognized keyword arguments passed to (\w+): \{([^}]*)\}", text)
     if unknown:
         return Refusal(
-            f"layer class {unknown[1]!r} does not take {_cut(unknown[2])}, which the file says",
+            f"layer class {unknown[1]!r} does not take what the file says: {shortened(unknown[2])}",
             why=f"A newer Keras than {keras.__version__} may have written it",
             remedy="Upgrade Keras, or take the argument out of its config",
         )
@@ -250,24 +250,18 @@ def _refusal(error: Exception) -> Refusal:
     if owners and not owners[-1].startswith("keras."):
         return Refusal(
             f"class {owners[-1].rpartition('.')[2]!r} cannot be made from this file",
-            why=_reason(error),
+            why=reason_of(error),
             remedy="Let its __init__ take **kwargs for super().__init__, and give its own "
             "arguments in get_config",
         )
     damaged = isinstance(error, _DAMAGES) or "open object" in text  # an array that HDF5 lacks
     return Refusal(
-        f"Keras cannot load this model ({type(error).__name__}: {_reason(error)})",
+        f"Keras cannot load this model ({type(error).__name__}: {reason_of(error)})",
         remedy="It is damaged: copy or save the model again"
         if damaged
         else "Name the modules of its own classes with --custom-objects, or load it in Python and "
         "pass the model to tfmp.converters.convert",
     )
-
-
-def _reason(error: Exception) -> str:
-    """The innermost error in the text of Keras's."""
-    text = one_line(error)
-    return _cut(re.split(r"(?:Exception|Error) encountered(?: during \w+)?: ", text)[-1])
 
 
 def _unsafe(text: str) -> Refusal:
@@ -281,10 +275,6 @@ def _unsafe(text: str) -> Refusal:
         return LAMBDA
     refused = re.sub(r" and thus it is disallowed.*", "", text)
     return Refusal(
-        f"Keras does not load this model from a file: {_cut(refused)}", remedy="Rebuild that layer"
+        f"Keras does not load this model from a file: {shortened(refused)}",
+        remedy="Rebuild that layer",
     )
-
-
-def _cut(text: str, characters: int = 300) -> str:
-    """The beginning of a long text, up to the end of a word."""
-    return text if len(text) <= characters else text[:characters].rpartition(" ")[0] + " …"

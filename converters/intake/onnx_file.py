@@ -86,7 +86,8 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     layout = sizes.layout(told, inputs, outputs)
-    return OnnxSource(origin, inputs, outputs, model, forward, layout)
+    resized = list(inputs) != declared
+    return OnnxSource(origin, inputs, outputs, model, forward, layout, resized)
 
 
 # Operators of ONNX Runtime's own, which `onnx` has no list of.
@@ -192,7 +193,8 @@ def _check_places(path: Path, model: ir.Model) -> None:
 def _check_links(path: Path, weights: Path) -> None:
     """Raises `InputError` for weights that ONNX and ONNX Runtime refuse because of links."""
     if not weights.exists():
-        return
+        way = f"Put {weights.name} beside it: an export writes both files"
+        raise InputError(f"its weights are in {weights.name!r}, which is missing", way, where=path)
     if weights.resolve().parent.is_relative_to(path.parent.resolve()):
         if weights.stat().st_nlink == 1:
             return

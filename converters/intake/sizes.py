@@ -48,6 +48,10 @@ class Sizes:
             InputError: a name that is no input, or a shape that contradicts the model's or is too
                 large.
         """
+        if any(spec.alias in self.shapes for spec in specs):
+            names = {spec.alias: spec.name for spec in specs}
+            shapes = {names.get(name, name): shape for name, shape in self.shapes.items()}
+            return replace(self, input_shapes=shapes).of(specs, told)
         names = {spec.name for spec in specs}
         unknown = sorted(set(self.shapes) - names)
         if unknown:
@@ -59,13 +63,20 @@ class Sizes:
         layout = Layout({**told.axes, **declared_axes(own, specs)})
         return tuple(self._fixed(spec, layout) for spec in specs)
 
-    def typed(self, specs: Specs) -> Specs:
-        """Inputs with the dtypes of the data, for a model that declares none."""
+    def untold(self, specs: Specs) -> Specs:
+        """Inputs with the dtypes of the data, for a model that recorded the sizes of one call."""
         found: Mapping[str, str] = {}
         if self.whole_numbers is not None:
             with suppress(InputError):  # data that do not fit are refused when they are opened
                 found = self.whole_numbers(specs)
-        return tuple(replace(spec, dtype=found.get(spec.name, spec.dtype)) for spec in specs)
+        return tuple(
+            replace(
+                spec,
+                dtype=found.get(spec.name, spec.dtype),
+                shape=(None,) * len(spec.shape) if spec.name in self.shapes else spec.shape,
+            )
+            for spec in specs
+        )
 
     def layout(
         self, told: Layout, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]

@@ -67,6 +67,19 @@ def test_sums_of_integers_are_never_fp16(tmp_path: Path):
     assert {one.data_type for one in onnx.load(path).graph.initializer} >= {HALF}
 
 
+def test_a_file_that_has_nothing_for_fp16_stays_as_it_is(tmp_path: Path):
+    text = "agraph (int64[N, 4] x) => (int64[N, 4] y) { y = Add(x, x) }"
+    onnx.save(parse(text), tmp_path / "ids.onnx")
+    artifact = convert(tmp_path / "ids.onnx", "onnx", tmp_path / "same.onnx")
+    assert (artifact.precision, *artifact.notes) == (
+        "fp32",
+        "nothing in this file computes in FP16",
+    )
+    assert artifact.path.read_bytes() == (tmp_path / "ids.onnx").read_bytes()
+    fixed = convert(tmp_path / "ids.onnx", "onnx", tmp_path / "two.onnx", batch_size=2)
+    assert onnx.load(fixed.path).graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
+
+
 def test_fp16_io_says_what_it_takes_away(tmp_path: Path):
     text = "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w)  y = Add(h, b) }"
     eye = np.eye(8, dtype=np.float32)
