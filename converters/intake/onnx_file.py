@@ -86,8 +86,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     layout = sizes.layout(told, inputs, outputs)
-    resized = list(inputs) != declared
-    return OnnxSource(origin, inputs, outputs, model, forward, layout, resized)
+    return OnnxSource(origin, inputs, outputs, model, forward, layout)
 
 
 # Operators of ONNX Runtime's own, which `onnx` has no list of.

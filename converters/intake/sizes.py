@@ -48,11 +48,11 @@ class Sizes:
             InputError: a name that is no input, or a shape that contradicts the model's or is too
                 large.
         """
-        if any(spec.alias in self.shapes for spec in specs):
-            names = {spec.alias: spec.name for spec in specs}
-            shapes = {names.get(name, name): shape for name, shape in self.shapes.items()}
-            return replace(self, input_shapes=shapes).of(specs, told)
         names = {spec.name for spec in specs}
+        aliases = {spec.alias: spec.name for spec in specs if spec.alias not in names}
+        if not aliases.keys().isdisjoint(self.shapes):
+            shapes = {aliases.get(name, name): shape for name, shape in self.shapes.items()}
+            return replace(self, input_shapes=shapes).of(specs, told)
         unknown = sorted(set(self.shapes) - names)
         if unknown:
             raise InputError(

@@ -1,7 +1,6 @@
 """ONNX files as a format: how they are written, run and looked into."""
 
 import ctypes
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -20,7 +19,6 @@ from tfmp.converters.shared.errors import (
     running_on_samples,
 )
 from tfmp.converters.shared.options import given_options
-from tfmp.shared.atomic_file import replacing
 from tfmp.shared.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
     from tfmp.converters.drift import DriftBudget
     from tfmp.converters.explain import Candidate
-    from tfmp.converters.intake import AnySource, OnnxSource
+    from tfmp.converters.intake import AnySource
     from tfmp.converters.onnx.emulation import Profile
     from tfmp.converters.onnx.mixed import MixedSearch
     from tfmp.converters.report import FileNotes
@@ -146,8 +144,6 @@ class OnnxFormat(Format):
         describe_origin(model, precision, source.origin.sha256, report, options.kernels)
         progress("checking and writing the result")
         notes += save_checked(model, target.path, options.external_data)
-        if nothing and not isinstance(source, Source) and not options.external_data:
-            _keep_bytes(source, options.opset, target.path)
         remedy, flags = (_FROM_FP32, None) if already else _remedy(target.precision)
         return FileNotes(tuple(notes), remedy=remedy, remedy_flags=flags, float32=nothing)
 
@@ -363,16 +359,6 @@ def _already_fp16(model: "ir.Model", precision: str) -> list[str]:
     return [
         f"{title} parts of the file compute in FP32; its numbers keep what {title} has left of them"
     ]
-
-
-def _keep_bytes(source: "OnnxSource", opset: int | None, path: Path) -> None:
-    """Writes a file that the conversion has nothing to change in as it is."""
-    from tfmp.converters.onnx.graph import external_files
-
-    own = source.origin.path
-    if own is not None and opset is None and not source.resized and not external_files(own):
-        with replacing(path) as place:
-            shutil.copyfile(own, place)
 
 
 def _call(samples: "Samples | None") -> "Batch":

@@ -57,8 +57,10 @@ def _running_product(node: Node, graph: Graph) -> Filling | None:
     import tensorflow as tf
 
     axis, shape = graph.static(node.inputs[1]), graph.specs[node.inputs[0]].shape
-    place = None if axis is None else int(axis.item()) % shape.rank
-    size = None if place is None else shape[place]
+    if axis is None:
+        return None
+    place = int(axis.item()) % shape.rank
+    size = shape[place]
     if size is None:
         return None
     exclusive, backward = node.attributes["exclusive"].b, node.attributes["reverse"].b
