@@ -52,13 +52,6 @@ def test_a_file_is_opened_as_what_it_is(content: str, name: str, tmp_path: Path)
     np.testing.assert_allclose(forward(source), model(X), rtol=1e-5)
 
 
-def test_files_of_keras_3_under_the_other_name(tmp_path: Path):
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    model.save(tmp_path / "a.keras")
-    (tmp_path / "a.keras").rename(tmp_path / "a.h5")
-    np.testing.assert_allclose(forward(open_source(tmp_path / "a.h5")), model(X), rtol=1e-5)
-
-
 def test_without_tf_keras_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch):
     path, _ = saved(tmp_path)
     real = builtins.__import__
@@ -294,13 +287,3 @@ def test_bytecode_of_another_python_is_said_to_be_that(tmp_path: Path):
         file.attrs["model_config"] = json.dumps(config)
     with pytest.raises(InputError, match=r"bytecode of another Python.*--architecture FILE.py"):
         open_source(path, unsafe_load=True)
-
-
-def test_weights_of_another_size_than_the_architecture_say_so(tmp_path: Path):
-    path, _ = saved(tmp_path)
-
-    def wider() -> object:
-        return tf_keras.Sequential([tf_keras.layers.Dense(5, input_shape=(3,), name="out")])
-
-    with pytest.raises(InputError, match="do not fit the model that --architecture builds"):
-        open_source(path, architecture=wider)

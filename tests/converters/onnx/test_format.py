@@ -67,17 +67,6 @@ def test_sums_of_integers_are_never_fp16(tmp_path: Path):
     assert {one.data_type for one in onnx.load(path).graph.initializer} >= {HALF}
 
 
-def test_a_file_that_has_nothing_for_fp16_is_called_fp32(tmp_path: Path):
-    text = "agraph (int64[N, 4] x) => (int64[N, 4] y) { y = Add(x, x) }"
-    onnx.save(parse(text), tmp_path / "ids.onnx")
-    artifact = convert(tmp_path / "ids.onnx", "onnx", tmp_path / "same.onnx")
-    assert (artifact.precision, *artifact.notes) == (
-        "fp32",
-        "nothing in this file computes in FP16",
-    )
-    assert [node.op_type for node in onnx.load(artifact.path).graph.node] == ["Add"]
-
-
 def test_fp16_io_says_what_it_takes_away(tmp_path: Path):
     text = "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w)  y = Add(h, b) }"
     eye = np.eye(8, dtype=np.float32)
