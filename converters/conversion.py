@@ -335,7 +335,7 @@ def write_file(
     return Artifact(
         path=target.path,
         format=target.format.name,
-        precision=target.precision,
+        precision="fp32" if known.float32 else target.precision,
         size_bytes=target.path.stat().st_size,
         sha256=file_sha256(target.path),
         known=replace(known, notes=(*source.origin.notes, *diverged, *known.notes)),

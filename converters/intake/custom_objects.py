@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tfmp.converters.intake.keras2 import gallery
 from tfmp.converters.shared.errors import InputError
 
 # Classes and functions by the names that a Keras file uses for them.
@@ -37,20 +36,6 @@ def objects_in(modules: Sequence[str]) -> CustomObjects:
             ) from error
         found |= {key: value for key, value in vars(module).items() if key[0] != "_"}
     return found
-
-
-def own_classes() -> CustomObjects:
-    """Classes of Keras 3 for its own files and for those of Keras 2, which it does not find."""
-    import keras
-
-    class DepthwiseConv2D(keras.layers.DepthwiseConv2D):
-        def __init__(self, *args: object, groups: int = 1, **kwargs: object) -> None:
-            # Keras 2 inherited `groups` from Conv2D and wrote it, always 1.
-            if groups != 1:
-                raise ValueError(f"DepthwiseConv2D with groups={groups} is not a Keras layer")
-            super().__init__(*args, **kwargs)
-
-    return {**gallery("keras"), "DepthwiseConv2D": DepthwiseConv2D}
 
 
 def operations() -> CustomObjects:

@@ -5,13 +5,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from traceback import extract_tb
 from zipfile import BadZipFile
 
 from tfmp.converters.intake.architecture import Architecture, with_architecture
-from tfmp.converters.intake.custom_objects import CustomObjects, operations, own_classes
+from tfmp.converters.intake.custom_objects import CustomObjects, operations
 from tfmp.converters.intake.keras2 import (
     Archive,
     Config,
+    gallery,
     hints_hidden,
     load_weights,
     named_by_content,
@@ -21,7 +23,7 @@ from tfmp.converters.intake.keras2 import (
 )
 from tfmp.converters.intake.keras_model import from_keras, from_keras2, require_tensorflow_backend
 from tfmp.converters.intake.sizes import Sizes
-from tfmp.converters.intake.source import Source
+from tfmp.converters.intake.source import Source, reason_of, shortened
 from tfmp.converters.intake.trust import (
     LAMBDA,
     REBUILT,
@@ -85,7 +87,6 @@ def _read(
     architecture: Architecture | None,
 ) -> Source:
     archive = read_archive(path)
-    notes = _misnamed(archive)
     if archive.config is None or architecture is not None:
         found = with_architecture(archive, architecture)
         if not isinstance(found, Archive):
@@ -94,20 +95,20 @@ def _read(
     used = _used(archive.config, custom)
     if not archive.from_keras_3 and not _of_keras_3(used):
         model, told = read_model(archive, used, unsafe_load)
-        return from_keras2(model, sizes, path, (*notes, *told), archive.loss)
+        return from_keras2(model, sizes, path, told, archive.loss)
     try:
         model = _keras_3_model(archive, {**custom, **used}, unsafe_load)
     except Exception as error:  # Keras raises every kind of exception here
         if archive.from_keras_3 or isinstance(error, InputError) or _on_code(error):
             raise
-        raise _misread(archive, f"It fails there ({_reason(error)})") from error
+        raise _misread(archive, f"It fails there ({reason_of(error)})") from error
     loaded = len(model.variables)
-    source = from_keras(model, sizes, path, notes, archive.loss)
+    source = from_keras(model, sizes, path, loss=archive.loss)
     if len(model.variables) > loaded:
         # Keras could not build these layers when it loaded the file, and left their weights out
         # without a word: it builds with floats, and an input may hold ids.
         _load(archive, model)
-        source = from_keras(model, sizes, path, notes, archive.loss)
+        source = from_keras(model, sizes, path, loss=archive.loss)
     return source
 
 
@@ -115,11 +116,16 @@ def _with_weights(model: KerasModel, archive: Archive, sizes: Sizes) -> Source:
     """A model that the user built, with the weights of a file."""
     import keras
 
-    if not isinstance(model, keras.Model):
-        load_weights(archive, model)
-        return from_keras2(model, sizes, archive.path, notes_on(archive, model))
-    _load(archive, model)
-    return from_keras(model, sizes, archive.path)
+    new = isinstance(model, keras.Model)
+    try:
+        (_load if new else load_weights)(archive, model)
+    except ValueError as error:
+        way = "Let --architecture build the layers that were saved, in their sizes"
+        found = f"its weights do not fit the model that --architecture builds ({reason_of(error)})"
+        raise InputError(found, way) from error
+    if new:
+        return from_keras(model, sizes, archive.path)
+    return from_keras2(model, sizes, archive.path, notes_on(archive, model))
 
 
 def _load(archive: Archive, model: KerasModel) -> None:
@@ -133,7 +139,7 @@ def _keras_3_model(
     import keras
 
     spelled = archive.from_keras_3 and not archive.zipped and not archive.alone
-    known = {**own_classes(), **(operations() if spelled else {}), **custom_objects}
+    known = {**gallery("keras"), **(operations() if spelled else {}), **custom_objects}
     with named_by_content(archive) as path, hints_hidden():
         if archive.alone:
             model = keras.saving.deserialize_keras_object(
@@ -179,14 +185,6 @@ def _declared_shapes(config: Config) -> Iterator[list[int | None]]:
             yield list(shape)
 
 
-def _misnamed(archive: Archive) -> tuple[str, ...]:
-    """A note for the report on a file whose name tells of another format than it has."""
-    if archive.zipped == (archive.path.suffix.lower() == ".keras"):
-        return ()
-    kind = "a .keras archive" if archive.zipped else "an HDF5 file"
-    return (f"{archive.path.name} is {kind} by its content, and was read as one",)
-
-
 def _used(config: Config, custom_objects: CustomObjects) -> CustomObjects:
     """The objects that an architecture names; those that modules imported from Keras are not."""
     names = set(texts_in(config))
@@ -216,13 +214,22 @@ def _on_code(error: Exception) -> Refusal | None:
     text = one_line(error)
     if "safe_mode=False" in text:
         return _unsafe(text)
-    if "marshal" in text:
+    if _read_code(error):
         found = "its Lambda layer is bytecode of another Python, which only that one runs"
         return Refusal(found, remedy=f"{REBUILT[0].upper()}{REBUILT[1:]}")
     if "allow_pickle" in text:
         found = "its arrays are pickled objects, which can run code when they are loaded"
         return Refusal(found, remedy="Save the model with `model.save`, which writes none")
     return None
+
+
+def _read_code(error: BaseException | None) -> bool:
+    """Whether Keras failed at reading bytecode: that of another Python fails in many ways."""
+    while error is not None:
+        if any(frame.name == "func_load" for frame in extract_tb(error.__traceback__)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _refusal(error: Exception) -> Refusal:
@@ -242,7 +249,7 @@ def _refusal(error: Exception) -> Refusal:
     unknown = re.search(r"Unrecognized keyword arguments passed to (\w+): \{([^}]*)\}", text)
     if unknown:
         return Refusal(
-            f"layer class {unknown[1]!r} does not take {_cut(unknown[2])}, which the file says",
+            f"layer class {unknown[1]!r} does not take {shortened(unknown[2])}, as the file says",
             why=f"A newer Keras than {keras.__version__} may have written it",
             remedy="Upgrade Keras, or take the argument out of its config",
         )
@@ -250,24 +257,18 @@ def _refusal(error: Exception) -> Refusal:
     if owners and not owners[-1].startswith("keras."):
         return Refusal(
             f"class {owners[-1].rpartition('.')[2]!r} cannot be made from this file",
-            why=_reason(error),
+            why=reason_of(error),
             remedy="Let its __init__ take **kwargs for super().__init__, and give its own "
             "arguments in get_config",
         )
     damaged = isinstance(error, _DAMAGES) or "open object" in text  # an array that HDF5 lacks
     return Refusal(
-        f"Keras cannot load this model ({type(error).__name__}: {_reason(error)})",
+        f"Keras cannot load this model ({type(error).__name__}: {reason_of(error)})",
         remedy="It is damaged: copy or save the model again"
         if damaged
         else "Name the modules of its own classes with --custom-objects, or load it in Python and "
         "pass the model to tfmp.converters.convert",
     )
-
-
-def _reason(error: Exception) -> str:
-    """The innermost error in the text of Keras's."""
-    text = one_line(error)
-    return _cut(re.split(r"(?:Exception|Error) encountered(?: during \w+)?: ", text)[-1])
 
 
 def _unsafe(text: str) -> Refusal:
@@ -281,10 +282,6 @@ def _unsafe(text: str) -> Refusal:
         return LAMBDA
     refused = re.sub(r" and thus it is disallowed.*", "", text)
     return Refusal(
-        f"Keras does not load this model from a file: {_cut(refused)}", remedy="Rebuild that layer"
+        f"Keras does not load this model from a file: {shortened(refused)}",
+        remedy="Rebuild that layer",
     )
-
-
-def _cut(text: str, characters: int = 300) -> str:
-    """The beginning of a long text, up to the end of a word."""
-    return text if len(text) <= characters else text[:characters].rpartition(" ")[0] + " …"

@@ -69,7 +69,7 @@ def from_keras(
     # A functional model declares its dtypes, a SavedModel and a function as well.
     declares = isinstance(model, keras.Function | keras.Sequential)
     takes_many = any(spec.shape[:1] == (None,) for spec in inputs)
-    inputs = sizes.of(inputs if declares else sizes.typed(inputs))
+    inputs = sizes.of(inputs if declares else sizes.untold(inputs))
     widened = float32_weights(model)
     variables = [*model.variables, *(wide for _, wide in widened)]
     declared = _declared_output_names(model)
@@ -87,7 +87,12 @@ def from_keras(
 
     origin = Origin.of_keras(model, path, (*notes, *precision_note(model)))
     source = Source.traced(
-        origin, inputs, call, variables, lambda: _marked(_layers_and_operations(model))
+        origin,
+        inputs,
+        call,
+        variables,
+        lambda: _marked(_layers_and_operations(model)),
+        typed=declares or sizes.whole_numbers is not None,
     )
     if not declares:
         source = with_integers(source)

@@ -192,7 +192,8 @@ def _check_places(path: Path, model: ir.Model) -> None:
 def _check_links(path: Path, weights: Path) -> None:
     """Raises `InputError` for weights that ONNX and ONNX Runtime refuse because of links."""
     if not weights.exists():
-        return
+        way = f"Put {weights.name} beside it: an export writes both files"
+        raise InputError(f"its weights are in {weights.name!r}, which is missing", way, where=path)
     if weights.resolve().parent.is_relative_to(path.parent.resolve()):
         if weights.stat().st_nlink == 1:
             return

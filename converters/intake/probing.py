@@ -26,20 +26,24 @@ def probe(source: Source, samples: int, seed: int) -> Batch:
 
     Returns:
         The data's first rows. Without data the smallest inputs for which no tensor of the model is
-        empty; where no size helps, the smallest of all.
+        empty; where no size helps, the smallest of all. The first axis of a function may be one of
+        time, and grows as well.
     """
     if source.sampled is not None:
         return {spec.name: _rows(source.sampled, spec, samples) for spec in source.inputs}
     ids = _cast_at_once(source)
     sized = all(None not in spec.shape[1:] for spec in source.inputs)
     signals = all(spec.shape[1:].count(None) < 2 for spec in source.inputs)
+    sizes = (*_OPEN_SIZES, *(_SIGNAL_SIZES if signals else ()))
+    batches = source.origin.format == "keras"
+    rounds = [(samples, size) for size in (sizes[:1] if sized else sizes)]
     tried = []
-    for size in (*_OPEN_SIZES, *(_SIGNAL_SIZES if signals else ())):
-        batch = synthetic_batch(source.inputs, samples, seed, open_size=size)
+    for first, size in (*rounds, *(() if batches else zip(sizes, sizes, strict=True))):
+        batch = synthetic_batch(source.inputs, first, seed, open_size=size)
         for name in ids:
             batch[name] = (batch[name] > 0).astype(batch[name].dtype)
         tried.append(batch)
-        if sized or _accepts(source, batch):
+        if (sized and batches) or _accepts(source, batch):
             return batch
     return tried[0]
 

@@ -49,6 +49,10 @@ class Sizes:
                 large.
         """
         names = {spec.name for spec in specs}
+        aliases = {spec.alias: spec.name for spec in specs if spec.alias not in names}
+        if not aliases.keys().isdisjoint(self.shapes):
+            shapes = {aliases.get(name, name): shape for name, shape in self.shapes.items()}
+            return replace(self, input_shapes=shapes).of(specs, told)
         unknown = sorted(set(self.shapes) - names)
         if unknown:
             raise InputError(
@@ -59,13 +63,20 @@ class Sizes:
         layout = Layout({**told.axes, **declared_axes(own, specs)})
         return tuple(self._fixed(spec, layout) for spec in specs)
 
-    def typed(self, specs: Specs) -> Specs:
-        """Inputs with the dtypes of the data, for a model that declares none."""
+    def untold(self, specs: Specs) -> Specs:
+        """Inputs with the dtypes of the data, for a model that recorded the sizes of one call."""
         found: Mapping[str, str] = {}
         if self.whole_numbers is not None:
             with suppress(InputError):  # data that do not fit are refused when they are opened
                 found = self.whole_numbers(specs)
-        return tuple(replace(spec, dtype=found.get(spec.name, spec.dtype)) for spec in specs)
+        return tuple(
+            replace(
+                spec,
+                dtype=found.get(spec.name, spec.dtype),
+                shape=(None,) * len(spec.shape) if spec.name in self.shapes else spec.shape,
+            )
+            for spec in specs
+        )
 
     def layout(
         self, told: Layout, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]

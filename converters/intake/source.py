@@ -135,8 +135,17 @@ class Source:
         call: Call,
         variables: Sequence[Variable],
         marked_layers: MarkedLayers = lambda: nullcontext({}),
+        typed: bool = True,
     ) -> Self:
         """Traces `call` and reads the outputs off the trace.
+
+        Args:
+            origin: of the model.
+            inputs: its inputs.
+            call: the forward pass.
+            variables: the weights.
+            marked_layers: see the attributes.
+            typed: whether the model or the data tell the dtypes of the inputs.
 
         Raises:
             ConversionError: the model's own code fails while it is traced, or an output has no
@@ -147,12 +156,10 @@ class Source:
                 marked, names = trace_call(call, inputs)
         except Exception as error:
             # Whatever a custom layer raises while it is traced is the user's to read.
-            told, _, _ = one_line(error).partition("Arguments received by")
             raise ConversionError(
                 f"model {origin.name!r} cannot be traced with inputs {describe(inputs)} "
-                f"({type(error).__name__}: {told[:500].strip()})",
-                "Give it one input structure (a tensor, list or dict) and make its call work for "
-                "these shapes",
+                f"({type(error).__name__}: {reason_of(error)})",
+                way_to_trace(inputs, typed),
             ) from error
         outputs = tuple(
             TensorSpec(name, _static_shape(name, value), value.dtype.name)
@@ -362,6 +369,37 @@ def trace_call(call: Call, inputs: Sequence[TensorSpec]) -> tuple[TracedFunction
         return tf.compat.v1.wrap_function(flat, signature), tuple(output_names)
     finally:
         tf.config.run_functions_eagerly(eager_before)
+
+
+# A longer reason is cut behind a sentence, or behind a word.
+_REASON_CHARACTERS = 300
+
+
+def reason_of(error: BaseException) -> str:
+    """The innermost error in a text of Keras or AutoGraph, in whole sentences."""
+    text, _, _ = one_line(error).partition("Arguments received by")
+    kinds = r"\b\w*(?:Error|Exception)(?: encountered(?: during \w+)?)?: "
+    return shortened(re.split(kinds, text)[-1].strip())
+
+
+def shortened(text: str) -> str:
+    """The first sentences of a long text; a sentence that is too long ends behind a word."""
+    if len(text) <= _REASON_CHARACTERS:
+        return text
+    cut = text[:_REASON_CHARACTERS]
+    return cut.rpartition(". ")[0] or f"{cut.rpartition(' ')[0]} …"
+
+
+def way_to_trace(inputs: Sequence[TensorSpec], typed: bool = True) -> str:
+    """What to do where code fails while it is traced with these inputs; see `Source.traced`."""
+    ways = ["make its call work for these inputs, in one structure (a tensor, list or dict)"]
+    if any(None in spec.shape for spec in inputs):
+        ways.insert(0, "fix sizes that vary with --batch or --input-shape (input_shapes={...})")
+    if not typed:
+        names = ", ".join(spec.name for spec in inputs)
+        ways.insert(0, f"give data that have the dtypes of {names} (--data FILE or data=...)")
+    told = ", or ".join(ways)
+    return f"{told[0].upper()}{told[1:]}"
 
 
 def _dense(value: TensorTree) -> Tensor:

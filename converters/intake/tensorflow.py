@@ -1,5 +1,6 @@
 """SavedModel folders and `tf.function`s as a `Source`; Keras is not needed."""
 
+import inspect
 import logging
 import os
 import re
@@ -24,6 +25,8 @@ from tfmp.converters.intake.source import (
     name_of,
     path_sha256,
     path_size,
+    reason_of,
+    way_to_trace,
     weights_sha256,
 )
 from tfmp.converters.intake.trust import code_in_saved_model, without_prints
@@ -248,13 +251,15 @@ def from_function(function: TfFunction, sizes: Sizes) -> Source:
     """
     name = name_of(function)
     try:
-        concrete = function.get_concrete_function() if _is_polymorphic(function) else function
+        concrete = _at_sizes(function, sizes) if _is_polymorphic(function) else function
+    except InputError:
+        raise
     except Exception as error:
         if getattr(function, "input_signature", None) is not None:
             raise ConversionError(
                 f"tf.function {name!r} cannot be traced with its input signature "
-                f"({type(error).__name__}: {one_line(error)[-300:]})",
-                "Make it work for these shapes",
+                f"({type(error).__name__}: {reason_of(error)})",
+                way_to_trace(_declared(function, sizes)),
             ) from error
         raise InputError(
             f"tf.function {name!r} has no known input shapes",
@@ -264,6 +269,36 @@ def from_function(function: TfFunction, sizes: Sizes) -> Source:
     _require_tensors(name, concrete)
     origin = Origin(name, "tf.function", None, weights_sha256(concrete.variables))
     return _in_line(origin, concrete, concrete, sizes)
+
+
+def _declared(function: TfFunction, sizes: Sizes) -> list[TensorSpec]:
+    """The dense inputs that a `tf.function` names in its input signature."""
+    import tensorflow as tf
+
+    parameters = inspect.signature(function.python_function).parameters
+    leaves = [
+        spec if spec.name or spec is not argument else tf.TensorSpec(spec.shape, spec.dtype, name)
+        for name, argument in zip(parameters, function.input_signature, strict=False)
+        for spec in tf.nest.flatten(argument)
+        if isinstance(spec, tf.TensorSpec)
+    ]
+    named = zip(_names_of(leaves), leaves, strict=True)
+    return [_spec(name, leaf, sizes) for name, leaf in named]
+
+
+def _at_sizes(function: TfFunction, sizes: Sizes) -> TfFunction:
+    """The concrete function; its code is traced with the sizes that are given, if there are any."""
+    import tensorflow as tf
+
+    signature = function.input_signature
+    leaves = tf.nest.flatten(signature)
+    dense = all(isinstance(leaf, tf.TensorSpec) for leaf in leaves)
+    if signature is None or not dense or not (sizes.shapes or sizes.batch_size):
+        return function.get_concrete_function()
+    fixed = sizes.of(_declared(function, sizes))
+    specs = [tf.TensorSpec(spec.shape, spec.dtype, spec.name) for spec in fixed]
+    packed = tf.nest.pack_sequence_as(signature, specs)
+    return tf.function(function.python_function, input_signature=packed).get_concrete_function()
 
 
 def _in_line(

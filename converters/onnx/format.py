@@ -141,11 +141,13 @@ class OnnxFormat(Format):
             notes += [*(found.notes() if found else ()), *report.notes(), *filter(None, [fault])]
             notes += [_ROUNDED_IO] if options.fp16_io and report.at_edges() else []
             notes += [_RUNS_ON] if low == BF16 and report.half_nodes else []
-        describe_origin(model, target.precision, source.origin.sha256, report, options.kernels)
+        nothing = report is not None and not report.half_nodes and not already
+        precision = "fp32" if nothing else target.precision
+        describe_origin(model, precision, source.origin.sha256, report, options.kernels)
         progress("checking and writing the result")
         notes += save_checked(model, target.path, options.external_data)
         remedy, flags = (_FROM_FP32, None) if already else _remedy(target.precision)
-        return FileNotes(tuple(notes), remedy=remedy, remedy_flags=flags)
+        return FileNotes(tuple(notes), remedy=remedy, remedy_flags=flags, float32=nothing)
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.onnx.export import export_onnx

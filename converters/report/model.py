@@ -102,12 +102,14 @@ class FileNotes:
         overflows: layers of an FP16 file with values past FP16, if the conversion looked for them.
         remedy: a way to convert that a drift over budget calls for, if there is another one.
         remedy_flags: the options of `tfmp-convert` that it takes; None if it is none of its own.
+        float32: whether nothing in it computes in 16 bits, although that was asked for.
     """
 
     notes: tuple[str, ...] = ()
     overflows: tuple[str, ...] = ()
     remedy: str = ""
     remedy_flags: str | None = None
+    float32: bool = False
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def test_ids_are_what_the_data_says(form: str, saved: bool, tmp_path: Path):
     assert artifact.report.verdict == "PASS"
     # Keras leaves the weights out of layers that it could not build when it loaded the file.
     assert validate(live, artifact, data).verdict == "PASS"
-    with pytest.raises(ConversionError, match="float32"):
+    with pytest.raises(ConversionError, match="Give data that have the dtypes of"):
         convert(model, "onnx", tmp_path / "blind.onnx")
 
 
@@ -72,6 +72,24 @@ def test_input_shapes_hold_from_the_first_trace_on():
     model(np.ones((2, 7, 3), np.float32))
     source = open_source(model, input_shapes={"input": (None, 5, 3)})
     assert source.inputs[0].shape == (None, 5, 3)
+    once = OverTime()
+    once(np.ones((2, 5, 3), np.float32))  # the sizes of one call are no declaration
+    assert open_source(once, input_shapes={"input": (None, 4, 3)}).inputs[0].shape == (None, 4, 3)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 3))])
+    def over_time(steps):
+        return sum(steps[:, step] for step in range(steps.shape[1]))
+
+    with pytest.raises(ConversionError, match="Fix sizes that vary with --batch or --input-shape"):
+        open_source(over_time)
+    assert open_source(over_time, input_shapes={"steps": (None, 5, 3)}).outputs[0].shape == (
+        None,
+        3,
+    )
+    # Keras numbers the tensors of inputs without names.
+    model = keras.Sequential([keras.Input((None, 3)), keras.layers.Conv1D(2, 3)])
+    shapes = {model.inputs[0].name: (None, 9, 3)}
+    assert open_source(model, input_shapes=shapes).outputs[0].shape == (None, 7, 2)
 
 
 def test_convert_and_validate_take_what_says_how_a_model_is_loaded(tmp_path: Path):

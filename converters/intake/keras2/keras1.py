@@ -93,12 +93,6 @@ def _merges(layers: list[Config]) -> bool:
 def _layer(kind: str, inner: _Inner) -> tuple[str, _Inner]:
     if kind == "Merge":
         return _merge(inner)
-    if kind == "TimeDistributedDense":
-        name = inner.get("name")
-        _, dense = _layer("Dense", {**inner, "name": f"{name}_dense"})
-        shape = {key: dense.pop(key) for key in ("batch_input_shape",) if key in dense}
-        inside = {"class_name": "Dense", "config": dense}
-        return "TimeDistributed", {"name": name, "layer": inside, **shape}
     if kind == "BatchNormalization" and inner.get("mode") == 1:
         raise InputError(
             f"layer {inner.get('name')!r} normalizes each sample (mode=1), which only Keras 1 "

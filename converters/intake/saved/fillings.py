@@ -1,6 +1,6 @@
 """Operations that neither ONNX nor TFLite has, expressed in operations that both have."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -21,9 +21,6 @@ from tfmp.converters.intake.saved.pictures import PICTURES
 from tfmp.converters.intake.saved.retracing import CONTROL
 from tfmp.converters.shared.frameworks import TracedFunction
 from tfmp.shared.backend import Tensor
-
-# Stands for minus infinity, which times zero would be no number; FP16's least.
-_LEAST = -65504.0
 
 
 def lacks(traced: TracedFunction, inputs: int) -> bool:
@@ -52,103 +49,38 @@ def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | None
     return by_parts(node, graph) or own
 
 
-def running(
-    node: Node, graph: Graph, combine: Callable[[Tensor, Tensor], Tensor], neutral: float
-) -> Filling | None:
-    """What an operation makes of all elements up to each one: steps of 1, 2, 4, ... elements.
+def _running_product(node: Node, graph: Graph) -> Filling | None:
+    """The product of all elements up to each one: steps of 1, 2, 4, ... elements.
 
     Hillis and Steele, "Data parallel algorithms" (1986).
     """
     import tensorflow as tf
 
     axis, shape = graph.static(node.inputs[1]), graph.specs[node.inputs[0]].shape
-    if axis is None or shape.rank is None:
+    if axis is None:
         return None
     place = int(axis.item()) % shape.rank
     size = shape[place]
-    exclusive, backward = node.attributes["exclusive"].b, node.attributes["reverse"].b
     if size is None:
         return None
+    exclusive, backward = node.attributes["exclusive"].b, node.attributes["reverse"].b
 
     def behind(x: Tensor, step: int) -> Tensor:
         """The elements that stand some steps before each."""
         pads = [[step * (index == place), 0] for index in range(shape.rank)]
         kept = [slice(None)] * place + [slice(0, size)]
-        return tf.pad(x, pads, constant_values=tf.cast(neutral, x.dtype))[tuple(kept)]
+        return tf.pad(x, pads, constant_values=tf.cast(1.0, x.dtype))[tuple(kept)]
 
     def combined(x: Tensor, _: Tensor) -> Tensor:
         x = tf.reverse(x, [place]) if backward else x
         x = behind(x, 1) if exclusive else x
         step = 1
         while step < size:
-            x = combine(x, behind(x, step))
+            x = x * behind(x, step)
             step *= 2
         return tf.reverse(x, [place]) if backward else x
 
     return combined
-
-
-def _running_logsumexp(node: Node, graph: Graph) -> Filling | None:
-    import tensorflow as tf
-
-    def added(one: Tensor, other: Tensor) -> Tensor:
-        return tf.maximum(one, other) + tf.nn.softplus(-tf.abs(one - other))
-
-    if node.attributes["exclusive"].b:  # begins with minus infinity
-        return None
-    return running(node, graph, added, _LEAST)
-
-
-def _dilation(node: Node, graph: Graph) -> Filling | None:
-    """The largest of all shifted pictures, each with its number of the kernel added."""
-    import tensorflow as tf
-
-    shape, kernel = (graph.specs[name].shape for name in node.inputs)
-    steps, rates = (list(node.attributes[name].list.i)[1:3] for name in ("strides", "rates"))
-    if None in shape[1:] or not kernel.is_fully_defined():
-        return None
-    pads, sizes = [[0, 0]], []
-    for axis, (step, rate) in enumerate(zip(steps, rates, strict=True)):
-        reach = (kernel[axis] - 1) * rate + 1
-        if node.attributes["padding"].s == b"SAME":
-            count = -(-shape[1 + axis] // step)
-            more = max((count - 1) * step + reach - shape[1 + axis], 0)
-        else:
-            count, more = (shape[1 + axis] - reach) // step + 1, 0
-        pads.append([more // 2, more - more // 2])
-        sizes.append((count - 1) * step + 1)
-
-    def dilated(images: Tensor, kernel: Tensor) -> Tensor:
-        padded = tf.pad(images, [*pads, [0, 0]], constant_values=_LEAST)
-        found = []
-        for row in range(kernel.shape[0]):
-            for column in range(kernel.shape[1]):
-                top, left = row * rates[0], column * rates[1]
-                rows = slice(top, top + sizes[0], steps[0])
-                columns = slice(left, left + sizes[1], steps[1])
-                found.append(padded[:, rows, columns] + kernel[row, column])
-        return tf.reduce_max(tf.stack(found), 0)
-
-    return dilated
-
-
-def _fixed_histogram(node: Node, graph: Graph) -> Filling | None:
-    """Counts the numbers in bins of one width; those beyond the ends are in the outer bins."""
-    import tensorflow as tf
-
-    count = graph.static(node.inputs[2])
-    if count is None or graph.specs[node.inputs[0]].dtype != tf.float32:
-        return None
-    bins, dtype = int(count.item()), graph.specs[node.outputs[0]].dtype
-
-    def counted(values: Tensor, limits: Tensor, _: Tensor) -> Tensor:
-        least, most = limits[0], limits[1]
-        inside = tf.maximum(tf.minimum(tf.reshape(values, (-1,)), most), least)
-        index = tf.cast((inside - least) / (most - least) * float(bins), tf.int32)
-        marks = tf.one_hot(tf.minimum(index, bins - 1), bins, dtype=tf.float32)
-        return tf.cast(tf.reduce_sum(marks, 0), dtype)
-
-    return counted
 
 
 # Longer lists of segments would make too many nodes.
@@ -250,11 +182,8 @@ FILLINGS: dict[str, Gap] = {
     **PAIRS,
     **PICTURES,
     "Cross": _cross,
-    "Cumprod": partial(running, combine=lambda one, other: one * other, neutral=1.0),
-    "CumulativeLogsumexp": _running_logsumexp,
+    "Cumprod": _running_product,
     "DenseBincount": _dense_bincount,
-    "Dilation2D": _dilation,
-    "HistogramFixedWidth": _fixed_histogram,
     "LowerBound": partial(_sorted_search, upper=False),
     "ShapeN": _shapes,
     "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),

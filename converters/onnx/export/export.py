@@ -23,6 +23,7 @@ from tfmp.converters.intake import (
     Float64Model,
     OnnxSource,
     Source,
+    cut_behind,
     probe,
 )
 from tfmp.converters.onnx.export.declared import without_false_sizes
@@ -142,7 +143,7 @@ def export_onnx(
     fold_weights(model)
     _restore_signature(model, source)
     name_layers(model, traced.layers)
-    _require_onnx_ops(model)
+    _require_onnx_ops(model, source)
     return to_opset(model, opset)
 
 
@@ -456,7 +457,7 @@ def _rel_l2(expected: np.ndarray, received: np.ndarray) -> float:
 _RANDOM = re.compile("(Stateless)?(Parameterized)?(Random|TruncatedNormal|Multinomial)")
 
 
-def _require_onnx_ops(model: ir.Model) -> None:
+def _require_onnx_ops(model: ir.Model, source: Source) -> None:
     opsets = model.opset_imports
     foreign = [
         node
@@ -477,7 +478,9 @@ def _require_onnx_ops(model: ir.Model) -> None:
             )
         sized = any(op in FILLINGS for op, _ in places)
         fix = "Fix the sizes of the inputs with --input-shape, or replace" if sized else "Replace"
+        behind = cut_behind(source, places[0][1])
         raise ConversionError(
-            f"no ONNX form for: {listed}. {fix} the layer by one made of standard ops"
-            f"{_or_tflite(op for op, _ in places)}."
+            f"no ONNX form for: {listed}",
+            f"{fix} the layer by one made of standard ops{_or_tflite(op for op, _ in places)}"
+            f"{behind and f', or do its step before the model{behind}'}",
         )

@@ -130,6 +130,9 @@ def test_a_function_is_found_by_its_name(tmp_path: Path, monkeypatch):
         "    return tf_keras.Sequential(stack)\n"
         "def broken():\n"
         "    raise RuntimeError('no data')\n"
+        "def wider():\n"
+        "    stack = [tf_keras.layers.Dense(9, input_shape=(3,)), tf_keras.layers.Dense(2)]\n"
+        "    return tf_keras.Sequential(stack)\n"
         "def nothing():\n"
         "    return 3\n"
     )
@@ -140,6 +143,7 @@ def test_a_function_is_found_by_its_name(tmp_path: Path, monkeypatch):
     for name, message in {
         "broken": r"failed \(RuntimeError: no data\)",
         "nothing": "returned int, expected a built model",
+        "wider": "do not fit the model that --architecture builds",
         "absent": "has no 'absent'",
     }.items():
         with pytest.raises(InputError, match=message):

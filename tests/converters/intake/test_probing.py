@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tfmp.converters.intake import open_source, probe
 from tfmp.converters.onnx.export.export import check_export, export_onnx
@@ -32,6 +33,14 @@ def test_the_smallest_size_where_it_does():
     steps = keras.Input((None, 2), name="steps")
     source = open_source(keras.Model(steps, layers.Reshape((3, 7))(steps)))
     assert probe(source, samples=1, seed=0)["steps"].shape == (1, 8, 2)
+
+
+def test_the_first_axis_of_a_function_may_be_one_of_time():
+    @tf.function(input_signature=[tf.TensorSpec((None,), name="wave")])
+    def spectra(wave):
+        return tf.abs(tf.signal.stft(wave, 40, 20))
+
+    assert probe(open_source(spectra), samples=2, seed=0)["wave"].shape == (64,)
 
 
 def test_floats_that_are_ids_are_ids_and_others_are_not():

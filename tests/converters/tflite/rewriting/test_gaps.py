@@ -81,11 +81,6 @@ def turned_thrice(x):
     return tf.math.imag(tf.signal.ifft(z))
 
 
-def dilated_grey(x):
-    kernel = np.linspace(-1.0, 1.0, 18, dtype=np.float32).reshape(3, 2, 3)
-    return tf.nn.dilation2d(x, kernel, [1, 2, 1, 1], "SAME", "NHWC", [1, 1, 2, 1])
-
-
 def in_segments(x):
     rows = tf.transpose(x, (2, 0, 1, 3))
     owners = [0, 0, 1, 3, 3, 3]
@@ -105,10 +100,8 @@ FUNCTIONS: dict[str, Callable] = {
     "in a loop": twice,
     "hue": lambda x: tf.image.adjust_hue(tf.abs(x), 0.2),
     "running product": lambda x: tf.math.cumprod(x, 2, exclusive=True, reverse=True),
-    "running logsumexp": lambda x: tf.math.cumulative_logsumexp(x, 1, reverse=True),
     "inverse spectrum": there_and_back,
     "three axes": turned_thrice,
-    "grey dilation": dilated_grey,
     "segments": in_segments,
     "places": lambda x: tf.searchsorted(tf.sort(x, -1), x[..., :2] + 0.1, side="right"),
     "cross": lambda x: tf.linalg.cross(x, tf.reverse(x, [1])),

@@ -66,10 +66,16 @@ def test_a_table_of_strings_is_refused_by_the_name_of_its_layer():
         export_onnx(open_source(keras.Model(ids, words(ids))))
 
 
-def test_a_model_of_texts_is_cut_as_its_refusal_says():
-    texts = keras.layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=4)
+@pytest.mark.parametrize(
+    ("shape", "layer"),
+    [
+        ((), keras.layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=4)),
+        ((4,), keras.layers.Hashing(5)),
+    ],
+)
+def test_a_model_of_texts_is_cut_as_its_refusal_says(shape, layer):
     words = keras.layers.Embedding(5, 3, name="words")
-    model = keras.Sequential([keras.Input((), dtype="string"), texts, words])
+    model = keras.Sequential([keras.Input(shape, dtype="string"), layer, words])
     with pytest.raises(ConversionError) as caught:
         export_onnx(open_source(model))
     way = caught.value.refusal.remedy.partition(": ")[2]
