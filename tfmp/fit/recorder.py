@@ -74,9 +74,8 @@ class FitRecorder:
             now: the counters, if all steps before them do not count.
         """
         is_known, now = now is not None, now or self.peek()
-        if (
-            self._first_epoch is not None and not is_known
-        ):  # steps that an earlier wrapper counted are steps, too
+        # Steps that an earlier wrapper counted are steps, too.
+        if self._first_epoch is not None and not is_known:
             now = replace(now, steps=min(now.steps, self.latest().counters.steps))
         self._add("start", now)
 
