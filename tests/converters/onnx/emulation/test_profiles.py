@@ -127,5 +127,5 @@ def test_the_verdict_says_which_runtime_it_holds_for(tmp_path):
     arguments = ["onnx", *map(str, (tmp_path / "mean.onnx", *made, *asked))]
     told = click.testing.CliRunner().invoke(main, arguments).output
     assert "ort-cuda, FP16 emulated" in told
-    holds = "**holds for** ONNX Runtime 1.26 on CUDA; not judged: tensorrt"
+    holds = "**half.onnx holds for** ONNX Runtime 1.26 on CUDA; not judged: tensorrt"
     assert holds in (tmp_path / "r.md").read_text()
