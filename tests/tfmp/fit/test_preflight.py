@@ -102,7 +102,7 @@ def test_every_optimizer_of_a_step_that_scales_nothing_is_named():
     model = chain(layers.Dense(8))
     model.first, model.second = keras.optimizers.SGD(), keras.optimizers.SGD()
     finding = unscaled_step(model)
-    assert finding.message.startswith("Sequential.train_step never calls scale_loss, so that")
+    assert finding.message.startswith("Sequential.train_step never calls scale_loss: its")
     assert "self.first.scale_loss(loss) and self.second.scale_loss(loss)" in finding.fix
     assert "_self_" not in finding.fix  # TensorFlow's own notes of a model's attributes
 
