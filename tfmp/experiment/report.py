@@ -126,7 +126,7 @@ class ExperimentReport(Report):
 
     @property
     def conclusion(self) -> str:
-        """A paragraph that names the arm to ship, and says why, and what the others lose."""
+        """The arm to ship and why, the trainings as good as float32, and the others' losses."""
         if self.base.metric is None:
             return f"Nothing can be concluded: {self._base_failed()}."
         losses = [
@@ -135,7 +135,8 @@ class ExperimentReport(Report):
         ]
         if self.base.failed:
             losses.insert(0, f"Note that {self._base_failed()}.")
-        return " ".join([self._advice(), *self._as_good(), *losses, *self._open()])
+        lines = [self._advice(), *self._as_good(), *losses, *self._open()]
+        return "\n".join(line.rstrip(".") for line in lines)
 
     def _base_failed(self) -> str:
         if not (runs := self.base.runs):

@@ -165,7 +165,7 @@ def test_a_step_that_clips_scaled_gradients_is_told(changed, size):
     assert ("clipping of scaled gradients" in found) is (size is not None)
     if size:
         message = found["clipping of scaled gradients"].message
-        assert message.startswith(f"Own.train_step clips gradients to {size:g} that are still")
+        assert message.startswith(f"Own.train_step clips gradients to {size:g} before it")
 
 
 def test_a_note_of_the_plan_is_a_finding():

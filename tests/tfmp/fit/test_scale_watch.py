@@ -81,7 +81,7 @@ def test_gradients_that_no_scale_keeps_are_found_with_the_layer():
     (text,) = scale_findings(callback.report)
     assert "/first/kernel, " in text
     assert "are 0 in FP16 at every loss scale, but not in float32" in text
-    assert "the result of out is wrong in FP16" in text
+    assert "The result of out is wrong in FP16" in text
 
 
 def test_a_loss_that_fp16_loses_is_found_and_the_advice_helps(tmp_path):
