@@ -1,5 +1,7 @@
 """What a report shows, in the order in which it is read: verdict, cause and remedy, then data."""
 
+from itertools import chain
+
 from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Explanation, WorstSample
@@ -22,6 +24,7 @@ from tfmp.converters.report.summary import (
     meaning_text,
     number,
     number_of_ms,
+    place_of,
     runtime_text,
     scope,
     size_text,
@@ -30,7 +33,7 @@ from tfmp.converters.report.summary import (
     worst_rel_l2,
 )
 from tfmp.shared.html_page import NONE, SIGNS, framed
-from tfmp.shared.reporting import Picture, Sample, Section, Table, page, table_of
+from tfmp.shared.reporting import Command, Picture, Sample, Section, Table, page, table_of
 from tfmp.shared.wording import alike_once
 
 _READING = (
@@ -120,22 +123,30 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
 
     Args:
         report: of a comparison.
-        short: leaves out what a PASS holds for, samples and limits.
+        short: leaves out what a PASS holds for, samples and limits; has the details of `place_of`.
     """
-    parts: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    parts: dict[tuple[tuple[str, str], ...], dict[str, list[tuple[str, str]]]] = {}
     for one in report.candidates:
-        facts = [*findings(report, one), *asked_for(report, one)]
+        later = [] if short else place_of(one)
+        facts = [fact for fact in findings(report, one) if fact not in later]
+        facts += asked_for(report, one)
         facts += scope(report, one) if one.verdict is Verdict.PASS and not short else []
-        parts.setdefault(tuple(facts), []).append(one.name)
+        # Commands name their file: candidates with the same cause stand together.
+        same = tuple((name, "" if isinstance(text, Command) else text) for name, text in facts)
+        parts.setdefault(same, {})[one.name] = facts
     caption = (
-        "Budget used (bar: measured; thin line: upper bound at "
-        f"{report.budget.confidence:.0%} confidence; dashed line: limit)"
+        f"Budget used, upper bound (line, {report.budget.confidence:.0%} confidence) and limit "
+        "(dashed)"
     )
     notes = [f"Note: {note}" for note in data_notes(report)]
     return Section(
         "Verdict",
         tables=(verdict_table(report),),
-        parts=tuple(Section(", ".join(names), facts=facts) for facts, names in parts.items()),
+        parts=tuple(
+            Section(", ".join(each), facts=tuple(dict.fromkeys(chain(*lines))))
+            for each in parts.values()
+            for lines in [zip(*each.values(), strict=True)]
+        ),
         pictures=(
             Picture("Share of values that FP16 lost", lost_bars(report.candidates)),
             Picture(caption, budget_bars(report.candidates), BUDGET_LINE),
@@ -156,7 +167,7 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
             *candidate.reasons,
             *(meaning_text(one) for one in candidate.outputs if one.samples),
         ),
-        facts=(*alone(found), *(() if told else scope(report, candidate))),
+        facts=(*place_of(candidate), *alone(found), *(() if told else scope(report, candidate))),
         pictures=() if found is None else (layer_picture(found, failed),),
         tables=tuple(tables if found is None else [*tables, layer_table(found)]),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),

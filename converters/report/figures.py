@@ -29,7 +29,7 @@ _TRACK_END = 1.5
 # Where the line of the budget stands, share of the track.
 BUDGET_LINE = 1 / _TRACK_END
 
-# Bars of all candidates together that are read at a glance.
+# Bars of one candidate that are read at a glance.
 _MOST_BARS = 6
 
 # Errors below this are float32's own; the scale begins here.
@@ -44,7 +44,8 @@ _MOST_NAMED = 4
 
 
 def budget_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
-    """The share of its limits that each candidate uses, the check that decides first.
+    """The share of its limits that a candidate uses, the check that decides first; of several
+    candidates, the deciding check alone.
 
     Several checks under one limit, such as columns and places of an output, are one bar. Where
     values are not finite, what follows from it is not shown: see `lost_bars`.
@@ -57,7 +58,7 @@ def budget_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
             worst[first.name, first.output] = first
         order = sorted(worst.values(), key=share_of_limit, reverse=True)
         order.sort(key=lambda check: check != first)
-        most = max(1, _MOST_BARS // len(shown))
+        most = _MOST_BARS if len(shown) == 1 else 1
         bars += [_budget_bar(check, _label(candidates, candidate, check)) for check in order[:most]]
     return tuple(bars)
 

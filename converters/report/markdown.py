@@ -7,7 +7,7 @@ from tfmp.converters.drift import Kind
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.contents import conclusion, latency_table
 from tfmp.converters.report.model import DriftReport
-from tfmp.converters.report.summary import headline, scope
+from tfmp.converters.report.summary import headline, place_of, scope
 from tfmp.shared.html_page import SIGNS, printable
 from tfmp.shared.reporting import Section, Table, to_markdown as written
 from tfmp.shared.wording import alike_once
@@ -19,7 +19,8 @@ _HUB_TASKS = {Kind.DETECTION: "object-detection"}
 def to_markdown(report: DriftReport, *more: Section) -> str:
     """A heading with the verdict, the table of candidates, the reasons, data, budget and `more`."""
     heading = f"{SIGNS[report.verdict]} Drift report: {report.verdict}"
-    told = [(one.name, note) for one in report.candidates for note in alike_once(one.notes)]
+    told = [(one.name, text) for one in report.candidates for _, text in place_of(one)]
+    told += [(one.name, note) for one in report.candidates for note in alike_once(one.notes)]
     told += [
         (f"{one.name} {name}", text)
         for one in report.candidates

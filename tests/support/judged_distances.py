@@ -37,3 +37,16 @@ def judged(found: OutputDrift, budget: DriftBudget | None = None) -> Verdict:
     """The verdict on an output's numbers."""
     checks = checks_of(found, budget)
     return overall([check.verdict for check in checks]) if checks else Verdict.PASS
+
+
+def directions(turn: float) -> tuple[np.ndarray, np.ndarray]:
+    """The angle of two components, of which FP16 gives some the other sign near half a turn."""
+    generator = np.random.default_rng(1)
+    angle = generator.uniform(-np.pi, np.pi, 800)
+    angle[:40] = np.pi - 1e-4 * generator.standard_normal(40)
+    components = np.stack([np.sin(angle), np.cos(angle)]).astype(np.float32)
+    noisy = half(components) + np.float32(2e-4) * generator.standard_normal(components.shape)
+    exact, received = (
+        np.arctan2(*each)[:, None] * turn / (2 * np.pi) for each in (components, noisy)
+    )
+    return exact, received

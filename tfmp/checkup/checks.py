@@ -219,7 +219,7 @@ PRECISION_VARIABLES: Mapping[str, Effect] = {
     "ONEDNN_DEFAULT_FPMATH_MODE": _FPMATH,
     "DNNL_DEFAULT_FPMATH_MODE": _FPMATH,
     "JAX_DEFAULT_MATMUL_PRECISION": Effect("the precision of JAX's float32 products is set"),
-    "JAX_ENABLE_X64": Effect("JAX computes in 64 bits if it is asked to", "note", _ON),
+    "JAX_ENABLE_X64": Effect("JAX computes in 64 bits where code asks for them", "note", _ON),
     "XLA_FLAGS": Effect("XLA runs with flags, some of which change precision"),
 }
 

@@ -54,7 +54,7 @@ _FRAMEWORKS = {
     ),
     "torch": Framework(
         "PyTorch",
-        "PyTorch runs operation by operation, without XLA; jit_compile=True compiles with its own",
+        "PyTorch runs operation by operation, without XLA; jit_compile=True takes its own compiler",
         "Install its build for CUDA {}: pytorch.org/get-started/locally has the command",
         built="torch",
         brings_cuda=True,

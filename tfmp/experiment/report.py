@@ -126,7 +126,7 @@ class ExperimentReport(Report):
 
     @property
     def conclusion(self) -> str:
-        """A paragraph that names the arm to ship, and says why, and what the others lose."""
+        """The arm to ship and why, the trainings as good as float32, and the others' losses."""
         if self.base.metric is None:
             return f"Nothing can be concluded: {self._base_failed()}."
         losses = [
@@ -135,7 +135,8 @@ class ExperimentReport(Report):
         ]
         if self.base.failed:
             losses.insert(0, f"Note that {self._base_failed()}.")
-        return " ".join([self._advice(), *self._as_good(), *losses, *self._open()])
+        lines = [self._advice(), *self._as_good(), *losses, *self._open()]
+        return "\n".join(line.rstrip(".") for line in lines)
 
     def _base_failed(self) -> str:
         if not (runs := self.base.runs):
@@ -324,17 +325,16 @@ class ExperimentReport(Report):
         return (
             "All numbers are means or medians over seeds. “difference” is against "
             f"{BASE} with the same seed: the same initial weights and the same batches in the same "
-            f"order. “as good” means that, with {CONFIDENCE:.0%} confidence, the true mean "
-            f"difference is not worse than {self.number(self.task['margin'])}, the margin that was "
-            "declared before the run; “better” and “worse”, that it is better or worse by more "
-            "than the margin; “open”, that the seeds prove neither. An arm that fails with a seed "
-            f"counts as worse. “step” is the time of a training step as a multiple of {BASE}'s; "
-            "“skipped”, the steps that loss scaling left out because gradients were not finite; "
-            f"“vanish”, the share of gradients that FP16 rounds to zero (for {BASE}: would round, "
-            f"without loss scaling); “memory”, the rise of {source or 'memory'} in training. "
-            "“size” and “latency” are of a file and of one call of it for one sample; “drift” is "
-            "its relative L2 error against the float32 model that it was made from, and “verdict” "
-            "whether it passed its own comparison with that model."
+            f"order. “as good” means, with {CONFIDENCE:.0%} confidence, that the mean is worse by "
+            f"at most {self.number(self.task['margin'])}, the margin declared before the run. "
+            "“better” and “worse” mean a difference of more than the margin; “open”, that the "
+            "seeds prove neither. An arm that fails with a seed counts as worse. “step” is the "
+            f"time of a training step as a multiple of {BASE}'s. “skipped” counts the steps that "
+            "loss scaling left out because gradients were not finite. “vanish” is the share of "
+            f"gradients that FP16 rounds to zero at the loss scale (for {BASE}: without one). "
+            f"“memory” is the rise of {source or 'memory'} in training. “size” is a file's, "
+            "“latency” the time of one call with one sample. “drift” is the file's relative L2 "
+            "error against its float32 model, and “verdict” the result of that comparison."
         )
 
     def table(self) -> Table:

@@ -83,12 +83,12 @@ def widen_readers(model: keras.Model, plan: PrecisionPlan, batch: TensorTree) ->
         past = [one for one in large if one.overflows]
         worst, moved = (past or large)[0], [one.name for one in past]
         behind, found = _widen_behind(model, batch)
-        limit = "past 65504" if moved else "and sums of such numbers are past 65504"
+        limit = "past 65504" if moved else "and sums of such numbers exceed 65504"
         if moved or behind:
             reason = f"{_capital(worst.source)} reaches {worst.largest:g}, {limit}"
             notes.append(_note(reason, moved + behind, _SCALE_DATA if moved else ""))
         if moved and found and found.stage in ("forward", "loss"):
-            notes.append(f"The first step is not finite all the same. {found}")
+            notes.append(f"The first step still is not finite. {found}")
     if coarse := [one for one in readers if one.lost and not one.overflows]:
         notes.append(_lost_differences(coarse))
     return notes

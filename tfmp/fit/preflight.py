@@ -109,8 +109,8 @@ def unscaled_step(model: keras.Model) -> Finding:
     return Finding(
         UNSCALED_STEP,
         "warning",
-        f"{type(model).__name__}.train_step never calls scale_loss, so that a loss scale other "
-        "than 1 would only shrink its gradients; without one, small gradients are lost in FP16",
+        f"{type(model).__name__}.train_step never calls scale_loss: its loss scale stays 1, "
+        "and small gradients are lost in FP16",
         f"In train_step, take the gradients of{each and ' a loss scaled by'}{each} "
         + joined([f"{name}.scale_loss(loss)" for name in names])
         + scope,
@@ -180,8 +180,8 @@ def kernels_in_float32(planned: PlannedModel) -> Iterable[Finding]:
     fix = f"print(tfmp.plan(model, {planned.plan.policy!r})) tells the reason for each layer"
     if failed:
         fix = (
-            "Where it joins 16-bit and float32 tensors, cast one, keras.ops.cast(c, x.dtype), or "
-            "call keras.ops.multiply and the like, which take both: tf functions and a * b do not"
+            "Where it joins 16-bit and float32 tensors, cast one: keras.ops.cast(c, x.dtype). Or "
+            "call keras.ops.multiply and the like, which take both; tf functions and a * b do not"
         )
     yield Finding(
         "kernels in float32",
@@ -253,7 +253,7 @@ def not_finite_data(batch: TensorTree) -> list[Finding]:
     if found is None:
         return []
     message = (
-        f"{found.what} of the first batch, {found.why}: unless the model or its loss replaces "
-        "them, the step is skipped, and in float32 it would ruin the weights"
+        f"{found.what} of the first batch, {found.why}. Unless the model or its loss replaces "
+        "them, the step is skipped; in float32 it would ruin the weights"
     )
     return [Finding("data not finite", "warning", message, found.advice.rstrip("."))]

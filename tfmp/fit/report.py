@@ -182,7 +182,7 @@ class TrainingReport(Report):
         if health.update_ratio is not None:
             parts.append(f"update {health.update_ratio:.1e} of the weights' norm")
         if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:
-            parts.append(f"one norm stands out, by {health.norm_jump:.0f} deviations")
+            parts.append(f"one norm stands out, by {health.norm_jump:.0f} standard deviations")
         return ", ".join(parts) + f" (step {health.step + 1})"
 
     def to_dict(self) -> JsonObject:
@@ -257,8 +257,8 @@ class TrainingReport(Report):
                 self._offender_bars(),
             ),
             Picture(
-                "Values that FP16 makes 0 though float32 does not, as a share of the variable's "
-                "gradient in the latest measured step",
+                "Share of each variable's gradient that is 0 in FP16 but not in float32, in the "
+                "latest measured step",
                 self._underflow_bars(),
             ),
         )

@@ -100,8 +100,7 @@ class ScaleWatch:
             CLIPPING,
             "problem",
             f"{type(self._model).__name__}.train_step clips gradients to {health.clipped_at:.3g} "
-            "that are still multiplied by the loss scale, and divides them afterwards: next to "
-            "nothing is left",
+            "before it divides them by the loss scale: almost nothing of them is left",
             "Call gradients = self.optimizer.unscale(gradients) before it, or give the optimizer "
             "global_clipnorm or clipvalue",
         )
@@ -165,8 +164,8 @@ def underflow(
     return Finding(
         UNDERFLOW,
         "problem" if gone else "warning",
-        f"At loss scale {scale:g} {share:.0%} of the gradient values of {source} are 0 in FP16 but "
-        f"not in float32{where}",
+        f"At loss scale {scale:g}, {share:.0%} of the gradient values of {source} are 0 in FP16 "
+        f"but not in float32{where}",
         f"Raise the scale to 2^{math.log2(better):.0f}: {_argument(better, strategy)}",
     )
 
@@ -179,8 +178,8 @@ def unscalable(names: Sequence[str]) -> Finding:
         f"The gradients of {listed(names, 3)} do not grow with the loss scale: a custom gradient "
         "clips or changes them by fixed amounts. The loss scale is 1 from here on, so small "
         "gradients may be lost in FP16",
-        "Pass policy='mixed_bfloat16', which needs no loss scale, or let that gradient do without "
-        "fixed amounts",
+        "Pass policy='mixed_bfloat16', which needs no loss scale, or remove the fixed amounts from "
+        "that gradient",
     )
 
 
@@ -192,9 +191,9 @@ def vanishing(variables: Sequence[str], layer: str) -> Finding:
     return Finding(
         VANISHING,
         "problem",
-        f"The gradients of {listed(variables, 3)} are 0 in FP16 but not in float32, whatever the "
-        f"loss scale is: the result of {layer_tree.describe(layer)} is wrong in FP16, such as a "
-        "quotient by a norm that is infinite there",
+        f"The gradients of {listed(variables, 3)} are 0 in FP16 at every loss scale, but not in "
+        f"float32. The result of {layer_tree.describe(layer)} is wrong in FP16, such as a quotient "
+        "by a norm that overflows",
         fix,
     )
 

@@ -37,9 +37,9 @@ _MOST_REPEATS = 16
 
 _FAILURE = (
     "tfmp: the first step failed under the plan {policy}; no weight has changed. If it does not "
-    "fail after tfmp.revert(model), code of the model mixes 16-bit and float32 tensors: keep the "
-    "layer that the error names in float32, tfmp.MixedPrecision(keep_float32=['name']), or cast in "
-    "that code, keras.ops.cast(x, y.dtype)."
+    "fail after tfmp.revert(model), code of the model mixes 16-bit and float32 tensors. Keep the "
+    "layer that the error names in float32: tfmp.MixedPrecision(keep_float32=['name']). Or cast in "
+    "that code: keras.ops.cast(x, y.dtype)."
 )
 
 

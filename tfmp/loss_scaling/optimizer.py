@@ -349,9 +349,9 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
                 self.scale_variable.assign(1.0)
                 return
             warnings.warn(
-                "LossScaleOptimizer received gradients, but scale_loss() was never called: they "
-                "will be divided by a loss scale that nothing multiplied in, so training all but "
-                "stops. In train_step or the training loop, take the gradients of "
+                "LossScaleOptimizer received gradients, but scale_loss() was never called. They "
+                "will be divided by a loss scale that never multiplied the loss, and training "
+                "almost stops. In train_step or the training loop, take the gradients of "
                 "optimizer.scale_loss(loss) instead of loss.",
                 UnscaledLossWarning,
                 stacklevel=4,

@@ -164,6 +164,6 @@ def check_losses_arrived(optimizers: list[LossScaleOptimizer]) -> None:
             raise ValueError(
                 f"{optimizer.held_as} scaled a loss, but its gradients were applied by another "
                 "optimizer, which does not divide them by the scale. Apply them with "
-                f"{optimizer.held_as}, or keep the optimizer that applies them in an attribute of "
-                "the model and take the gradients of its own scale_loss(loss)."
+                f"{optimizer.held_as}. Or keep the other optimizer in an attribute of the model, "
+                "and take the gradients of its own scale_loss(loss)."
             )

@@ -229,8 +229,8 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             if self.scale_variable._value is not None:
                 raise
             raise ValueError(
-                "scale_loss and unscale expect the values of the optimizer's variables, which "
-                "fit keeps out of them on JAX. In train_step, call them within\n"
+                "scale_loss and unscale expect the values of the optimizer's variables; on JAX, "
+                "fit does not keep them there. In train_step, call both in this block:\n"
                 "    with keras.StatelessScope("
                 "state_mapping=zip(optimizer.variables, optimizer_variables)):"
             ) from None

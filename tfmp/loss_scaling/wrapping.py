@@ -82,7 +82,7 @@ def check_known(inner: Optimizer, var_list: list[keras.Variable]) -> None:
     if new:
         raise ValueError(
             "LossScaleOptimizer expects an inner optimizer that was built for these variables, "
-            f"received one built for {len(known)} others: it does not know {len(new)} of the "
+            f"received one built for {len(known)} others. It does not know {len(new)} of the "
             f"{len(var_list)} given, such as {new[0]!r}. After adding layers, unfreezing them or "
             "enabling LoRA, compile the model with a new optimizer; tfmp.revert(model) before that "
             "gives the float32 model back."
@@ -104,11 +104,11 @@ def check_not_moved(moved: list[str], held_as: str) -> None:
     """
     if moved:
         raise ValueError(
-            f"The training step assigns {listed(moved, 3)} by gradients of the scaled loss before "
-            f"{held_as}.apply. A dynamic loss scale grows until gradients overflow, and such a "
-            "step, which apply skips, would make these weights NaN. Leave the step out there, too: "
-            "tf.where(tf.math.is_finite(norm), change, 0.0) with the norm of the gradients; or "
-            "take a scale that stays, such as loss_scale=1."
+            f"The training step changes {listed(moved, 3)} by gradients of the scaled loss before "
+            f"{held_as}.apply. A dynamic loss scale grows until gradients overflow: apply skips "
+            "such a step, but these weights would be NaN. Skip the change, too: "
+            "tf.where(tf.math.is_finite(norm), change, 0.0), with the norm of the gradients. Or "
+            "take a constant scale, such as loss_scale=1."
         )
 
 

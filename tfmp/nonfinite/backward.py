@@ -30,7 +30,7 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         cause="invalid",
         what=what,
         why="in float32 without a loss scale it is not finite either, like the derivative of a "
-        "root or a norm at 0, or of a branch of ops.where that was not taken",
+        "root at 0 or of an untaken branch of ops.where",
         advice="Keep the function's argument away from the point where its derivative is not "
         "finite, for example with ops.maximum(x, 1e-6) inside the root.",
         layer=path_of(node),
@@ -44,7 +44,7 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         return replace(
             finding,
             cause="overflow",
-            why="code in float32 makes it, past float16's range at a loss scale of 1",
+            why="code in float32 computes it, and it exceeds 65504 even at a loss scale of 1",
             advice=keep_advice(first.receiver),
             layer=path_of(first.receiver),
             is_steep=True,

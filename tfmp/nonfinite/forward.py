@@ -176,7 +176,7 @@ def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
         finding,
         cause="invalid",
         why="it is not finite in float32 either, so no precision helps: "
-        "a division by zero, the logarithm or root of a number out of range, or an exponential",
+        "a division by zero, for example, or the root of a negative number",
         advice="Keep the operation in its domain: clip its input, or add an epsilon that the "
         "dtype can hold (1e-3 rather than 1e-8 in float16).",
     )

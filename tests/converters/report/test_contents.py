@@ -67,7 +67,7 @@ def test_page_is_inert_and_small(hostile_report, report) -> None:
 
 def test_the_conclusion_comes_first_and_versions_last(report) -> None:
     words = Page(to_html(report)).words
-    order = ("crashed.onnx", "reproduce.py", "Share of values", "McNemar", "SHA-256", "tensorflow")
+    order = ("crashed.onnx", "Share of values", "McNemar", "reproduce.py", "SHA-256", "tensorflow")
     places = [words.index(text) for text in order]
     assert places == sorted(places)
 
@@ -167,7 +167,11 @@ class TestBrowser:
         found = measured(to_html(report), where, tmp_path, width=390)
         assert 0 < found["bottom"] < 200
         assert found["page"] <= found["width"]  # nothing makes the page itself scroll sideways
-        first, *others = report.candidates
+        first, broken, *_ = report.candidates
+        others = [broken, replace(broken, name="broken.tflite")]
+        two = replace(report, candidates=others)
+        picture = "document.querySelector('.bars').getBoundingClientRect().bottom"
+        assert 0 < measured(to_html(two), picture, tmp_path, width=390) < 844  # the first screen
         report = replace(report, candidates=[replace(first, name="long_name" * 20), *others])
         where = "{page:document.documentElement.scrollWidth,width:innerWidth}"
         found = measured(to_html(report), where, tmp_path, width=390)

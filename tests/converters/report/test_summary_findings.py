@@ -69,6 +69,14 @@ def test_candidates_with_one_finding_stand_together(report) -> None:
     opened = report.candidates[2]
     both = replace(report, candidates=(opened, replace(opened, name="other.tflite")))
     assert [part.title for part in conclusion(both).parts] == ["open.tflite, other.tflite"]
+    broken = report.candidates[1]
+    folder = replace(broken.explanation.culprit, folder="other")
+    other = replace(broken, explanation=replace(broken.explanation, culprit=folder))
+    both = replace(report, candidates=(broken, replace(other, name="other.onnx")))
+    (part,) = conclusion(both, short=True).parts  # each command names its own file
+    assert [name for name, _ in part.facts] == ["what", "where", "see", "see"]
+    (part,) = conclusion(both).parts  # the page has the command beside the layers
+    assert [name for name, _ in part.facts] == ["what", "where"]
 
 
 def test_doubts_on_the_whole_run_come_before_those_that_samples_settle(report) -> None:

@@ -102,7 +102,7 @@ def test_every_optimizer_of_a_step_that_scales_nothing_is_named():
     model = chain(layers.Dense(8))
     model.first, model.second = keras.optimizers.SGD(), keras.optimizers.SGD()
     finding = unscaled_step(model)
-    assert finding.message.startswith("Sequential.train_step never calls scale_loss, so that")
+    assert finding.message.startswith("Sequential.train_step never calls scale_loss: its")
     assert "self.first.scale_loss(loss) and self.second.scale_loss(loss)" in finding.fix
     assert "_self_" not in finding.fix  # TensorFlow's own notes of a model's attributes
 
@@ -165,7 +165,7 @@ def test_a_step_that_clips_scaled_gradients_is_told(changed, size):
     assert ("clipping of scaled gradients" in found) is (size is not None)
     if size:
         message = found["clipping of scaled gradients"].message
-        assert message.startswith(f"Own.train_step clips gradients to {size:g} that are still")
+        assert message.startswith(f"Own.train_step clips gradients to {size:g} before it")
 
 
 def test_a_note_of_the_plan_is_a_finding():

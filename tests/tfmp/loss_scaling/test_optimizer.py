@@ -326,7 +326,7 @@ def finite_unit(gradient):
 
 
 def test_weights_that_a_step_moves_by_gradients_that_may_overflow_stop_it():
-    with pytest.raises(ValueError, match=r"assigns weight by gradients .* before self.optimizer"):
+    with pytest.raises(ValueError, match=r"changes weight by gradients .* before self.optimizer"):
         towards_sharper(unit)
 
 

@@ -34,13 +34,6 @@ class TestRounding:
         assert "FP16 has steps of 0.5 there" in found.text
         assert "Keep the end of the model in FP32" in found.text
 
-    def test_unknown_ones_are_asked_for(self):
-        found = drift(PRESSURE, half(PRESSURE))
-        (doubt,) = checks_of(found)
-        assert doubt.verdict is Verdict.INCONCLUSIVE
-        assert "This matters if samples are compared or ranked" in doubt.text
-        assert judged(found, answered(doubt.text)) is Verdict.PASS
-
     def test_whatever_is_worse_than_rounding_fails(self):
         noisy = PRESSURE + 0.5 * GENERATOR.standard_normal(PRESSURE.shape)
         assert judged(drift(PRESSURE, noisy)) is Verdict.FAIL

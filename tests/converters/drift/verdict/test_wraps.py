@@ -4,26 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from judged_distances import checks_of, drift, half, judged
+from judged_distances import checks_of, directions, drift, half, judged
 
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.tasks import COMPILED, Task
 from tfmp.converters.drift.verdict.check import Verdict
 
 GENERATOR = np.random.default_rng(0)
-
-
-def directions(turn: float) -> tuple[np.ndarray, np.ndarray]:
-    """The angle of two components, of which FP16 gives some the other sign near half a turn."""
-    generator = np.random.default_rng(1)
-    angle = generator.uniform(-np.pi, np.pi, 800)
-    angle[:40] = np.pi - 1e-4 * generator.standard_normal(40)
-    components = np.stack([np.sin(angle), np.cos(angle)]).astype(np.float32)
-    noisy = half(components) + np.float32(2e-4) * generator.standard_normal(components.shape)
-    exact, received = (
-        np.arctan2(*each)[:, None] * turn / (2 * np.pi) for each in (components, noisy)
-    )
-    return exact, received
 
 
 @pytest.mark.parametrize("turn", [360.0, 2 * np.pi, 24.0])
