@@ -67,13 +67,20 @@ def lost_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
         if limit is None:
             continue
         if view.wrong is None:
-            checks.append(_pooled(output, view, limit, told))
+            checks.append(_pooled(output, view, limit, budget.rel_l2, told))
         elif (check := _share(output, view, limit, budget.confidence)) is not None:
             checks.append(check)
     return checks
 
 
-def _pooled(output: OutputDrift, view: View, limit: float, told: bool = False) -> Check:
+def _is_right(view: View, limit: float | None) -> bool:
+    """Whether a unit's numbers are right as such, and hardly vary: only some users compare them."""
+    return bool(view.unit) and limit is not None and view.error <= limit * view.size
+
+
+def _pooled(
+    output: OutputDrift, view: View, limit: float, numbers: float | None, told: bool = False
+) -> Check:
     """A loss of all samples together; `told` if the output's remedy was said already."""
     loss = view.loss
     unit = f" {view.unit}:" if view.unit else ""
@@ -86,7 +93,7 @@ def _pooled(output: OutputDrift, view: View, limit: float, told: bool = False) -
     if view.is_rounding:
         text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
         text += "" if told else f". {_REMEDY}"
-    asked = output.is_unknown and (view.is_rounding or view.is_place)
+    asked = output.is_unknown and (view.is_rounding or view.is_place or _is_right(view, numbers))
     asked |= view.is_rounding and view.view in _DIFFERENCES
     verdict = Verdict.FAIL
     if asked or output.task.kind in YES_OR_NO:
@@ -167,4 +174,5 @@ def outputs_checks(outputs: Sequence[OutputDrift], budget: DriftBudget) -> list[
     if not found:
         return []
     worst = max(found, key=lambda each: each[1].loss)
-    return [_pooled(*worst, budget.for_output(worst[0].name).between_outputs or 0.0)]
+    limits = budget.for_output(worst[0].name)
+    return [_pooled(*worst, limits.between_outputs or 0.0, limits.rel_l2)]
