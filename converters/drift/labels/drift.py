@@ -14,7 +14,7 @@ from tfmp.converters.drift.labels.errors import (
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.labels.own import of_all_samples
 from tfmp.converters.drift.labels.reading import BINARY, CUSTOM, MULTI_LABEL, REGRESSION
-from tfmp.converters.drift.labels.scores import accuracy, auc, by_class, top_5
+from tfmp.converters.drift.labels.scores import accuracy, auc, by_class
 from tfmp.converters.drift.labels.totals import Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
 
@@ -121,8 +121,7 @@ def _metrics(label: LabelDrift) -> Iterator[Any]:
         yield root_mean_square(totals)
     else:
         yield accuracy(answers, totals.samples)
-        more = [top_5(answers), *by_class(answers)] if label.kind != BINARY else []
-        yield from more or [auc(totals.scores)]
+        yield from [auc(totals.scores)] if label.kind == BINARY else by_class(answers)
 
 
 def _own(label: LabelDrift) -> Metric:
