@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tfmp.converters.drift import mcnemar, total
+from tfmp.converters.drift import total
 from tfmp.converters.drift.labels.errors import (
     MEAN_ABSOLUTE_ERROR,
     mean_of_samples,
@@ -32,7 +32,6 @@ class LabelDrift:
         candidate: the primary metric of the candidate.
         lost: samples that only the reference has right; None unless each sample has one answer.
         gained: samples that only the candidate has right, in the same way.
-        mcnemar_p: exact two-sided p-value that lost and gained are equally likely, in the same way.
         totals: sums that the metrics follow from; shards are merged through them.
         metrics: all metrics, the primary one first; empty until the report is judged.
     """
@@ -45,7 +44,6 @@ class LabelDrift:
     candidate: float
     lost: int | None
     gained: int | None
-    mcnemar_p: float | None
     totals: LabelTotals
     metrics: tuple[Metric, ...] = ()
 
@@ -88,16 +86,13 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
         for part in (totals.reference_error, totals.candidate_error)
     )
     plain = LabelDrift(
-        *(output, kind, name, totals.samples, reference, candidate, None, None, None, totals)
+        *(output, kind, name, totals.samples, reference, candidate, None, None, totals)
     )
     answers = plain.answers
     if answers is None:
         return plain
-    p = mcnemar(answers.lost, answers.gained) if answers.single else None
     first = next(_metrics(plain))
-    return replace(
-        _with(plain, [first]), lost=first.lost, gained=first.gained, mcnemar_p=p, metrics=()
-    )
+    return replace(_with(plain, [first]), lost=first.lost, gained=first.gained, metrics=())
 
 
 def with_metrics(label: LabelDrift) -> LabelDrift:
