@@ -9,7 +9,7 @@ round, of time and of processor time; only the second one means something beside
 goal is at most 1.15.
 
 `classifier` and `encoder` are models, to which the goal applies. `one_block` is the worst case: it
-puts out as much as it computes with. What is compared grows with the output, and took 7 to 32 %.
+puts out as much as it computes with. What is compared grows with the output.
 
 `segmenter` puts out 512 x 512 pixels of 21 classes for each of 32 samples. It runs in ONNX Runtime
 without emulation on both sides, of FP32 and of FP16 weights, with 4 samples at a time. Its peak is

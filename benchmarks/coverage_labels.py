@@ -84,8 +84,6 @@ def label_scenes() -> Iterator[Scene]:
         yield scene("macro F1", name, other, drawn)
     lost = cache(lambda: lost_classes(np.random.default_rng(1), even))
     yield scene("accuracy", "classes, 1 % of samples lost", primary, lost)
-    noisy = cache(lambda: classes(np.random.default_rng(2), even, 0.5))
-    yield scene("top-5 accuracy", "classes, even", other, noisy)
     for name, broken, noise in (
         ("all a bit worse", 0.0, 0.3),
         ("1 % of samples lost", 0.01, 0.0),

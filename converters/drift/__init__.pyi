@@ -55,7 +55,6 @@ from .statistics import (
     binomial_p as binomial_p,
     fewest_samples as fewest_samples,
     less_mean as less_mean,
-    mcnemar as mcnemar,
     tail_of as tail_of,
 )
 from .tasks import (

@@ -40,8 +40,7 @@ class DriftBudget:
             are needed to prove 1 % at 95 % confidence.
         class_flip_rate: share of the decisions for a single class that may change; it fails a
             candidate only beyond doubt, and needs no number of samples to pass.
-        accuracy_drop: largest drop of accuracy, top-5 accuracy, F1, IoU, ROC AUC or a metric of
-            your own against labels.
+        accuracy_drop: largest drop of accuracy, F1, IoU, ROC AUC or a metric of your own.
         accuracy_ratio: smallest ratio of the candidate's to the reference's value of these, such
             as MLPerf's 0.999; where given, it takes the place of `accuracy_drop`.
         error_increase: largest relative growth of an error, such as the mean absolute error

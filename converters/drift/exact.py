@@ -16,9 +16,6 @@ from typing import Any, TypeVar
 # The exact total as nearest float, nearest float of the rest, and so on: 0 is the empty tuple.
 Expansion = tuple[float, ...]
 
-# Counts by bin.
-Histogram = tuple[int, ...]
-
 # What all samples have in common; None before the first, "" once two differ.
 Common = str | None
 
@@ -51,10 +48,6 @@ def total(expansion: Expansion) -> float:
     return expansion[0] if expansion else 0.0
 
 
-def _add_each(counts: Sequence[Histogram]) -> Histogram:
-    return tuple(map(sum, zip(*filter(None, counts), strict=False)))
-
-
 def _in_common(one: Common, other: Common) -> Common:
     if one is None or other is None:
         return other if one is None else one
@@ -67,7 +60,6 @@ _RULES: dict[object, Callable[[Sequence[Any]], object]] = {
     float: max,
     bool: all,
     Expansion: lambda parts: fold(chain.from_iterable(parts)),
-    Histogram: _add_each,
     Common: lambda parts: reduce(_in_common, parts),
 }
 
@@ -78,7 +70,7 @@ def merge(*parts: Mergeable) -> Mergeable:
     """Dataclasses merged field by field, so that the result holds for the samples of all.
 
     Integers are counts and add up, floats are maxima, and booleans hold for all samples.
-    `Expansion`, `Histogram` and `Common` merge as their comments say, dataclasses field by field,
+    `Expansion` and `Common` merge as their comments say, dataclasses field by field,
     and anything else by its method `merged`.
     """
     kind = type(parts[0])

@@ -35,17 +35,6 @@ def binomial_bounds(events: float, trials: float, confidence: float) -> tuple[fl
     return lower, float(betaincinv(events + 1, trials - events, confidence))
 
 
-def mcnemar(lost: int, gained: int) -> float:
-    """Two-sided exact p-value that lost and gained answers are equally likely (McNemar 1947).
-
-    Under that hypothesis each of the discordant samples is a fair coin: the p-value is twice the
-    smaller tail. (`scipy.stats` has this test, too, and takes half a second to import.)
-    """
-    from scipy.special import bdtr
-
-    return min(1.0, 2 * float(bdtr(min(lost, gained), lost + gained, 0.5)))
-
-
 def fewest_samples(decides: Callable[[int], bool], at_least: int) -> int | None:
     """The smallest number of samples for which `decides` holds, assuming it then goes on holding.
 

@@ -18,7 +18,7 @@ from tfmp.converters.drift.decisions import (
 )
 from tfmp.converters.drift.detection import are_boxes, by_boxes, in_pairs
 from tfmp.converters.drift.distances import TotalsFields, measure_distances
-from tfmp.converters.drift.exact import Common, Expansion, Histogram, merge
+from tfmp.converters.drift.exact import Common, Expansion, merge
 from tfmp.converters.drift.scores import centred, without_masks
 from tfmp.converters.drift.sketch import Sketch
 from tfmp.converters.drift.tasks import AMOUNTS, IDS, YES_OR_NO, Kind, Task
@@ -54,7 +54,6 @@ class Totals:
         unit: whether every reference value lay in [0, 1].
         both_nan: values that are NaN on both sides, which are left aside. A sample that has no
             others is left aside as a whole: `samples` and `values` do not count it.
-        nan_columns: how many of those of other samples each column holds; () for none.
         argmax: decisions for the largest score, where they were counted.
         half: decisions of probabilities at 0.5, valid if `unit` holds.
         zero: decisions of logits at 0.
@@ -86,7 +85,6 @@ class Totals:
     measured: int = 0
     unit: bool = True
     both_nan: int = 0
-    nan_columns: Histogram = ()
     argmax: Decisions = field(default_factory=Decisions)
     half: Decisions = field(default_factory=Decisions)
     zero: Decisions = field(default_factory=Decisions)
@@ -196,7 +194,6 @@ def _measure_numbers(
     one, other = reference, candidate
     if distances.fields["both_nan"]:  # what no side has is never the best
         both = np.isnan(reference) & np.isnan(candidate)
-        found["nan_columns"] = _nan_columns(both, axis)
         one, other = (np.where(both, -np.inf, values) for values in (reference, candidate))
     if kind is Kind.CLASSIFICATION:
         error_sq, reference_sq = centred(reference, candidate, axis, error_sq, reference_sq, masked)
@@ -255,14 +252,6 @@ def _without_numbers(reference: np.ndarray, candidate: np.ndarray) -> np.ndarray
     for at in np.flatnonzero(empty):  # only these can be
         empty[at] = all(np.isnan(values[at]).all() for values in sides)
     return empty
-
-
-def _nan_columns(both: np.ndarray, axis: int) -> Histogram:
-    """How many values of each column are NaN on both sides, from flags of these."""
-    if both.ndim < 2:
-        return ()
-    both = np.moveaxis(both, axis, 0)
-    return tuple(np.count_nonzero(both.reshape(len(both), -1), axis=1).tolist())
 
 
 def _blank(unread: np.ndarray, values: np.ndarray) -> np.ndarray:

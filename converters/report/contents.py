@@ -242,7 +242,7 @@ def _flips(output: OutputDrift) -> str:
 
 def _labels_table(candidate: CandidateReport) -> Table:
     """How much worse a candidate's answers are, measured against labels."""
-    paired = any(label.mcnemar_p is not None for label in candidate.labels)
+    paired = any(label.lost is not None for label in candidate.labels)
     return table_of(
         "Answers against the labels; bounds at 95 % confidence, from distinct samples",
         [(label, metric) for label in candidate.labels for metric in label.metrics],
@@ -256,7 +256,6 @@ def _labels_table(candidate: CandidateReport) -> Table:
             "Worse by at most": lambda row: value_text(row[1], row[1].upper),
             "Lost": lambda row: _count(row[1].lost if paired else None),
             "Gained": lambda row: _count(row[1].gained if paired else None),
-            "McNemar p": lambda row: number(row[0].mcnemar_p if row[1].primary else None),
             "Samples": lambda row: _count(row[1].samples),
         },
         ("Output", "Labels", "Metric"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tfmp.converters.drift import mcnemar, total
+from tfmp.converters.drift import total
 from tfmp.converters.drift.labels.errors import (
     MEAN_ABSOLUTE_ERROR,
     mean_of_samples,
@@ -14,7 +14,7 @@ from tfmp.converters.drift.labels.errors import (
 from tfmp.converters.drift.labels.metric import Metric
 from tfmp.converters.drift.labels.own import of_all_samples
 from tfmp.converters.drift.labels.reading import BINARY, CUSTOM, MULTI_LABEL, REGRESSION
-from tfmp.converters.drift.labels.scores import accuracy, auc, by_class, top_5
+from tfmp.converters.drift.labels.scores import accuracy, auc, by_class
 from tfmp.converters.drift.labels.totals import Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
 
@@ -32,7 +32,6 @@ class LabelDrift:
         candidate: the primary metric of the candidate.
         lost: samples that only the reference has right; None unless each sample has one answer.
         gained: samples that only the candidate has right, in the same way.
-        mcnemar_p: exact two-sided p-value that lost and gained are equally likely, in the same way.
         totals: sums that the metrics follow from; shards are merged through them.
         metrics: all metrics, the primary one first; empty until the report is judged.
     """
@@ -45,7 +44,6 @@ class LabelDrift:
     candidate: float
     lost: int | None
     gained: int | None
-    mcnemar_p: float | None
     totals: LabelTotals
     metrics: tuple[Metric, ...] = ()
 
@@ -88,16 +86,13 @@ def label_drift(output: str, kind: str, totals: LabelTotals) -> LabelDrift:
         for part in (totals.reference_error, totals.candidate_error)
     )
     plain = LabelDrift(
-        *(output, kind, name, totals.samples, reference, candidate, None, None, None, totals)
+        *(output, kind, name, totals.samples, reference, candidate, None, None, totals)
     )
     answers = plain.answers
     if answers is None:
         return plain
-    p = mcnemar(answers.lost, answers.gained) if answers.single else None
     first = next(_metrics(plain))
-    return replace(
-        _with(plain, [first]), lost=first.lost, gained=first.gained, mcnemar_p=p, metrics=()
-    )
+    return replace(_with(plain, [first]), lost=first.lost, gained=first.gained, metrics=())
 
 
 def with_metrics(label: LabelDrift) -> LabelDrift:
@@ -121,8 +116,7 @@ def _metrics(label: LabelDrift) -> Iterator[Any]:
         yield root_mean_square(totals)
     else:
         yield accuracy(answers, totals.samples)
-        more = [top_5(answers), *by_class(answers)] if label.kind != BINARY else []
-        yield from more or [auc(totals.scores)]
+        yield from [auc(totals.scores)] if label.kind == BINARY else by_class(answers)
 
 
 def _own(label: LabelDrift) -> Metric:

@@ -26,9 +26,6 @@ from tfmp.converters.shared.errors import InputError
 # taken for one, such as the hours of a forecast or the pixels of an image.
 MOST_COLUMNS = 16
 
-# The best classes that a top-5 accuracy looks for the true one among.
-TOP_K = 5
-
 # Labels of yes and no, and of classes, lie between these: hinge losses have -1 for no.
 _NO, _YES = -1, 1
 
@@ -133,10 +130,7 @@ def _by_score(
     truth: np.ndarray, reference: np.ndarray, candidate: np.ndarray, keys: np.ndarray
 ) -> Answers:
     """Answers by the largest score of the last axis; a truth of -1 is no label."""
-    top = None
-    if truth.ndim == 1 and reference.shape[-1] > TOP_K:
-        top = [_among_best(truth, scores) for scores in (reference, candidate)]
-    return _answers(truth, _largest(reference), _largest(candidate), keys, top)
+    return _answers(truth, _largest(reference), _largest(candidate), keys)
 
 
 def _largest(scores: np.ndarray) -> np.ndarray:
@@ -144,20 +138,11 @@ def _largest(scores: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(scores).any(axis=-1), -1, scores.argmax(axis=-1))
 
 
-def _among_best(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Whether the true class is among the best; of equal scores the first one is the better."""
-    own = np.take_along_axis(scores, truth[:, None], axis=1)
-    before = np.arange(scores.shape[1]) < truth[:, None]
-    ahead = np.count_nonzero((scores > own) | ((scores == own) & before), axis=1)
-    return (ahead < TOP_K) & ~np.isnan(scores).any(axis=1)
-
-
 def _answers(
     truth: np.ndarray,
     reference: np.ndarray,
     candidate: np.ndarray,
     keys: np.ndarray,
-    top: Sequence[np.ndarray] | None = None,
 ) -> Answers:
     """Answers of both models as class numbers; a truth of -1 is no label."""
     truth, *both = (
@@ -167,7 +152,7 @@ def _answers(
     right = [(answer == truth) & known for answer in both]
     chosen = known, *(known & (answer >= 0) for answer in both), *right
     counts = _counts((truth, *both, truth, truth), chosen, keys)
-    return _of_columns(known, right, keys, counts, top)
+    return _of_columns(known, right, keys, counts)
 
 
 def _counts(
@@ -188,22 +173,19 @@ def _of_columns(
     right: Sequence[np.ndarray],
     keys: np.ndarray,
     classes: ClassTable,
-    top: Sequence[np.ndarray] | None = None,
 ) -> Answers:
     """Answers from flags of labelled and right ones, of shape (samples, answers)."""
     columns = [each.sum(axis=1) for each in (known, *right)]
     labelled, reference, candidate = columns
-    none = np.zeros(len(known))
     single = known.shape[1] == 1
     return Answers(
         single=single,
-        ranked=top is not None,
         lost=int(np.count_nonzero(reference > candidate)) if single else 0,
         gained=int(np.count_nonzero(candidate > reference)) if single else 0,
         labelled=int(labelled.sum()),
         right_reference=int(reference.sum()),
         right_candidate=int(candidate.sum()),
-        rows=Sketch.of(keys, [*columns, *(top or (none, none))]),
+        rows=Sketch.of(keys, columns),
         classes=classes,
     )
 

@@ -1,4 +1,4 @@
-"""The metrics of answers that are right or wrong: accuracy, top 5, F1, IoU and ROC AUC."""
+"""The metrics of answers that are right or wrong: accuracy, F1, IoU and ROC AUC."""
 
 import math
 from collections.abc import Callable
@@ -19,13 +19,9 @@ from tfmp.converters.drift.labels.totals import (
 )
 
 ACCURACY = "accuracy"
-TOP_5 = "top-5 accuracy"
 MACRO_F1 = "macro F1"
 MEAN_IOU = "mean IoU"
 ROC_AUC = "ROC AUC"
-
-# Columns of `Answers.rows`: the first ones are labelled and right answers.
-_TOP_REFERENCE, _COLUMNS = 3, 5
 
 # A class in fewer groups than that is seen too seldom for the jackknife, see `by_class`.
 _SCARCE = 30
@@ -42,7 +38,7 @@ def accuracy(found: Answers, samples: int) -> Metric:
 
     Pixels and tokens of one sample succeed and fail together: the samples are drawn, not they.
     """
-    labelled, reference, candidate = _columns(found, slice(_TOP_REFERENCE)).T
+    labelled, reference, candidate = found.rows.values.T if len(found.rows) else np.empty((3, 0))
     return metric(
         ACCURACY,
         found.right_reference / max(1, found.labelled),
@@ -53,20 +49,6 @@ def accuracy(found: Answers, samples: int) -> Metric:
         lost=found.lost if found.single else None,
         gained=found.gained if found.single else None,
     )
-
-
-def _columns(found: Answers, which: slice) -> np.ndarray:
-    return found.rows.values[:, which] if len(found.rows) else np.empty((0, _COLUMNS))[:, which]
-
-
-def top_5(found: Answers) -> Metric | None:
-    """The share of samples whose class is among the five largest scores; None up to 5 classes."""
-    one, other = _columns(found, slice(_TOP_REFERENCE, _COLUMNS)).T
-    if not (found.ranked and len(one)):
-        return None
-    means = float(one.mean()), float(other.mean())
-    left_out = without_each(one - other)
-    return metric(TOP_5, *means, left_out, primary=False, samples=len(one))
 
 
 def by_class(found: Answers) -> list[Metric]:

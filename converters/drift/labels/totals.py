@@ -23,20 +23,17 @@ class Answers:
 
     Attributes:
         single: whether each sample has one answer.
-        ranked: whether there are more than five classes, so that the best five say something.
         lost: samples with one answer that only the reference has right.
         gained: samples with one answer that only the candidate has right.
         labelled: answers with a label.
         right_reference: those that the reference has right.
         right_candidate: those that the candidate has right.
-        rows: for each sample its `labelled`, `right_reference` and `right_candidate`, and whether
-            the true class is among the best five of the reference and of the candidate.
+        rows: for each sample its `labelled`, `right_reference` and `right_candidate`.
         classes: for each class and group of samples the values that have the class in the labels,
             in the answers of each model, and in both (the answers that are right).
     """
 
     single: bool = True
-    ranked: bool = True
     lost: int = 0
     gained: int = 0
     labelled: int = 0

@@ -169,10 +169,8 @@ def _values(metric: Metric) -> str:
 
 def _details(label: LabelDrift, metric: Metric) -> str:
     found = []
-    if metric.primary and metric.lost is not None and label.mcnemar_p is not None:
-        found.append(
-            f"{metric.lost:,} lost, {metric.gained:,} gained, McNemar p = {label.mcnemar_p:.2g}"
-        )
+    if metric.primary and metric.lost is not None:
+        found.append(f"{metric.lost:,} lost, {metric.gained:,} gained")
     if metric.resamples:
         found.append(f"{metric.resamples:,} resamples")
     if metric.primary and metric.samples < label.samples:

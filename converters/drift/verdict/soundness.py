@@ -3,9 +3,6 @@
 from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict.check import Check, doubt, fault
 
-# Columns that one sentence names.
-_MOST_NAMED = 5
-
 
 def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
     """The faults of one output; they are looked at before any average."""
@@ -38,9 +35,6 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
         fault(kind, name, text, float(count)) for kind, (count, text) in findings.items() if count
     ]
     both, infinite = output.totals.both_nan, output.totals.reference_infinite
-    counts = output.totals.nan_columns
-    never = [str(column) for column, count in enumerate(counts) if count * len(counts) == values]
-    few = ", ".join(never[:_MOST_NAMED]) + (", ..." if len(never) > _MOST_NAMED else "")
     nothing = f"so nothing was compared{given}. Fix the model or its input first"
     doubts = {
         "reference_nan": (
@@ -56,12 +50,6 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
             0 if checks or output.reference_nan or output.totals.measured else infinite,
             f"{where}: no value is finite on either side, {infinite:,} of {values:,} are infinite, "
             f"{nothing}",
-        ),
-        "nan_columns": (
-            len(never) if values else 0,
-            f"{where}: NaN on both sides in each sample in {len(never):,} of {len(counts):,} "
-            f"columns ({few}), {nothing}; if nobody reads such a column, let the model answer "
-            "without it",
         ),
     }
     checks += [

@@ -63,7 +63,7 @@ class View:
         error: root mean square of the error in this view, in the output's unit.
         variation: root mean square of what the reference varies by in it.
         rounding: what rounding the output itself to FP16 would give on average.
-        usual: the median of the errors of all units.
+        size: root mean square of the numbers themselves.
         samples: distinct samples that were looked at.
         wrong: samples that are lost in this view; None for a view of all samples together.
         units: number of units that were looked at.
@@ -74,7 +74,7 @@ class View:
     error: float
     variation: float
     rounding: float
-    usual: float
+    size: float
     samples: int
     wrong: int | None = None
     units: int = 1
@@ -122,12 +122,10 @@ class _Sums:
 
     def view(self, name: str, unit: str, at: int, samples: int) -> View:
         """The view of one unit."""
-        error, variation, rounding = (
-            float(np.sqrt(each[at])) for each in (self.error, self.variation, self.rounding)
-        )
-        usual = float(np.median(np.sqrt(self.error)))
+        numbers = self.error, self.variation, self.rounding, self.size
+        error, variation, rounding, size = (float(np.sqrt(each[at])) for each in numbers)
         units = len(self.error)
-        return View(name, unit, error, variation, rounding, usual, samples, units=units)
+        return View(name, unit, error, variation, rounding, size, samples, units=units)
 
 
 def _summed(

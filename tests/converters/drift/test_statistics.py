@@ -10,7 +10,6 @@ from tfmp.converters.drift.statistics import (
     binomial_p,
     clustered_bounds,
     fewest_samples,
-    mcnemar,
 )
 
 
@@ -72,21 +71,6 @@ class TestBinomialBounds:
 
 def _binomial(k: int, n: int, p: float) -> float:
     return math.comb(n, k) * p**k * (1 - p) ** (n - k)
-
-
-class TestMcnemar:
-    def test_published(self) -> None:
-        # Armitage and Berry, Statistical Methods in Medical Research (1994), p. 127: 12 and 2
-        # discordant pairs; exact P = 0.0129 (StatsDirect manual).
-        assert mcnemar(12, 2) == pytest.approx(0.0129, abs=5e-5)
-
-    def test_by_hand(self) -> None:
-        # Five against one of six coins: 2 (1 + 6) / 64.
-        assert mcnemar(5, 1) == pytest.approx(14 / 64)
-        assert mcnemar(1, 5) == mcnemar(5, 1)
-
-    def test_no_discordant_pair(self) -> None:
-        assert mcnemar(0, 0) == 1.0
 
 
 class TestFewestSamples:

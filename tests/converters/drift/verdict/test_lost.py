@@ -44,10 +44,32 @@ class TestRounding:
         for task in (None, "regression"):
             assert checks_of(drift(PRESSURE, received, task)) == []
 
+    def test_a_file_that_ends_in_fp32_is_not_advised_to(self):
+        found = drift(PRESSURE, half(PRESSURE) + 0.125)
+        assert "FP16 has steps of 0.5 there. This matters" in check("between_samples", found).text
+
     @pytest.mark.parametrize(("limit", "verdict"), [(0.2, Verdict.FAIL), (0.3, Verdict.PASS)])
     def test_a_limit_of_its_own(self, limit, verdict):
         budget = DriftBudget.parse(f"y.between_samples={limit}")
         assert judged(drift(PRESSURE, half(PRESSURE), "regression"), budget) is verdict
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "verdict"),
+    [
+        (None, 2e-3, Verdict.INCONCLUSIVE),
+        (None, 2e-2, Verdict.FAIL),
+        ("regression", 2e-3, Verdict.FAIL),
+    ],
+)
+def test_a_column_that_is_right_and_hardly_varies_is_asked_for(task, error, verdict):
+    noise, wrong = GENERATOR.standard_normal((2, 600, 1))
+    exact = np.concatenate([wrong, 0.0025 * (1 + noise / 400)], axis=1)
+    received = exact + [0, 0.0025 * error] * wrong
+    assert judged(drift(exact, received, task)) is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        asked = [found.text for found in checks_of(drift(exact, received, task))]
+        assert any("This matters if samples are compared or ranked" in text for text in asked)
 
 
 class TestDifferences:
