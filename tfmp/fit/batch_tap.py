@@ -54,18 +54,19 @@ def tap_next_execution(
     own, function = current_backend(), model.train_function
 
     def tapped(*arguments: TensorTree) -> TensorTree:
-        *state, iterator = arguments
+        *state, given = arguments
+        iterator = given
         batches: list[TensorTree] = []
         if model.train_function is tapped:
             model.train_function = function
-        if own.can_be_fed_again(iterator):
-            batches = own.fed(iterator, model.steps_per_execution)
+        if own.can_be_fed_again(given):
+            batches = own.fed(given, model.steps_per_execution)
             if not batches:
                 raise StopIteration
             with _state_in_variables(model, state):
                 look(batches if strategy is None else _of_replicas(batches, strategy))
             state = _state_again(model, state)
-            iterator = own.feed(batches, like=iterator)
+            iterator = own.feed(batches, like=given)
         try:
             # `look` may have put another one there: a function traced anew, or another tap.
             made = model.train_function(*state, iterator)
@@ -76,7 +77,7 @@ def tap_next_execution(
                 state = _state_again(model, state)
                 if is_over:
                     return (made[0], *state) if state else made
-                made = model.train_function(*state, own.feed(batches, like=iterator))
+                made = model.train_function(*state, own.feed(batches, like=given))
             return made
         except Exception as error:
             _hand_state_back(model, state)

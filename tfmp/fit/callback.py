@@ -12,7 +12,7 @@ import keras
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.options import FitOptions
-from tfmp.fit.preflight import preflight_findings
+from tfmp.fit.preflight import preflight_findings, unscaled_until_now
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.fit.skipped_steps import leave_out_skipped_steps
@@ -27,14 +27,18 @@ from tfmp.loss_scaling import (
     scaled_optimizers,
 )
 from tfmp.precision import (
+    NARROW_DTYPES,
     Pattern,
     Policy,
     PrecisionPlan,
     check_keep,
     has_call,
+    layer_tree,
     named_policy,
     policy as policies,
+    policy_named,
 )
+from tfmp.precision.layer_tree import has_own_code
 from tfmp.shared.arguments import OF_KERAS_2
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.findings import Finding
@@ -141,6 +145,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self._begun_with: keras.optimizers.Optimizer | None = None
         self._epoch = 0
         self._findings: tuple[Finding, ...] = ()
+        self._unscaled: tuple[Finding, ...] = ()
 
     @property
     def report(self) -> TrainingReport | None:
@@ -169,9 +174,16 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_start = None
 
     def _begin_early(self) -> None:
-        if not _waits_for_data(self.model):
+        self._session, self._unscaled = None, ()
+        if _waits_for_data(self.model):
+            return
+        if self._measures():
+            # The plan comes with the first batch; a callback may restore the optimizer before.
+            self._unscaled = unscaled_until_now(self.model)
+            attach_loss_scale(self.model, self._scale_for(frozenset([self._usual_dtype()])))
+        else:
             self._begin()
-            self._begun_with = self.model.optimizer
+        self._begun_with = self.model.optimizer
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Applies the plan, wraps the optimizer and has the training function traced anew.
@@ -181,13 +193,27 @@ class MixedPrecision(keras.callbacks.Callback):
         """
         self._no_early_start()
         begun_with, self._begun_with = self._begun_with, None
-        if begun_with is not None and begun_with is self.model.optimizer:
+        if begun_with is not None and begun_with is self.model.optimizer and self._session:
             return
         self._session = self._last_report = None
-        if _waits_for_data(self.model):
-            tap_next_execution(self.model, self._build_and_begin)
-        else:
+        waits = _waits_for_data(self.model)
+        is_tapped = (waits or self._measures()) and tap_next_execution(
+            self.model, self._build_and_begin
+        )
+        if not (waits or is_tapped):
             self._begin()
+
+    def _measures(self) -> bool:
+        """Whether a new plan runs code of the user's, on numbers like those of the first batch."""
+        before: _Left = getattr(self.model, _LEFT, _Left())
+        if before.plan is not None and before.state == self._state():
+            return False
+        nodes = layer_tree.walk(self.model).within()
+        return self._usual_dtype() in NARROW_DTYPES and any(map(has_own_code, nodes))
+
+    def _usual_dtype(self) -> str:
+        name, _ = named_policy(self.policy)
+        return policy_named(policies.resolve_policy(name).policy).compute_dtype
 
     def _build_and_begin(self, batches: list[TensorTree]) -> None:
         _build_from(self.model, batches[0])
@@ -233,7 +259,7 @@ class MixedPrecision(keras.callbacks.Callback):
         for optimizer in scaled_optimizers(model):
             optimizer.watch_scale_loss()
             optimizer.measure_from_now(self._steps_of_fit())
-        return findings
+        return (*self._unscaled, *findings)
 
     def _state(self) -> tuple[object, ...]:
         """All that a plan and a training function depend on, as it is now.

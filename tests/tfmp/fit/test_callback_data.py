@@ -9,7 +9,7 @@ from probe_layer import Probe
 from probed_fits import CLASSES, data, fit, model
 from quick import quick
 
-from tfmp import MixedPrecision
+from tfmp import MixedPrecision, plan
 
 
 def generator():
@@ -79,3 +79,27 @@ def test_callbacks_after_it_can_monitor_what_it_logs():
         *data(), epochs=9, verbose=0, callbacks=[MixedPrecision("mixed_float16"), stop]
     )
     assert len(history.history["loss_scale"]) == 2
+
+
+def test_own_code_is_measured_on_the_masks_of_the_first_batch():
+    """A made-up mask has rows with sums below 0, and their quotients are infinite in FP16."""
+
+    class Aggregate(layers.Layer):
+        def call(self, x, mask):
+            count = keras.ops.maximum(keras.ops.sum(mask, -1, keepdims=True), 1e-6)
+            return keras.ops.matmul(mask / count, x)
+
+    inputs = [layers.Input((6, 8)), layers.Input((6, 6))]
+    nodes = Aggregate(name="mean")(layers.Dense(8)(inputs[0]), inputs[1])
+    net = keras.Model(inputs, layers.Dense(1)(nodes))
+    net.compile("sgd", "mse")
+    draw = np.random.default_rng(0)
+    mask = np.maximum(draw.random((16, 6, 6)) < 0.3, np.eye(6)).astype("float32")
+    x = [draw.standard_normal((16, 6, 8), "float32"), mask]
+    expected = plan(net, "mixed_float16", data=x).to_dict()
+    assert plan(net, "mixed_float16").to_dict() != expected
+    callback = MixedPrecision("mixed_float16")
+    net.fit(x, x[0][:, :, :1], shuffle=False, verbose=0, callbacks=[callback])
+    assert callback.plan.to_dict() == expected
+    assert callback.report.steps == 1
+    assert net.get_layer("mean").compute_dtype == "float16"
