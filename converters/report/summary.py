@@ -359,7 +359,7 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
         fact = f"{check.output}: {fact}"
     step, other, meaning = advice, "", ""
     if candidate.verdict is Verdict.FAIL:
-        place = place or [("where", _overflow(report, candidate))]
+        place = place or [("where", _overflow(report, candidate).replace(fact, ""))]
         step, meaning = _step(report, candidate) or advice, _meaning(candidate, check)
     elif candidate.remedy_flags and check.limit and check.output:
         # The search for nodes in FP32 ends at the limit; the other ways lessen any drift.

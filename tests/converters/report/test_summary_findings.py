@@ -118,3 +118,5 @@ def test_a_decision_names_the_declaration_that_would_change_it(report) -> None:
     told = replace(failed, overflows=("overflows in FP16: layer d reaches 1e5",))
     siblings = replace(report, candidates=(failed, told))
     assert dict(findings(siblings, failed))["where"] == "overflows in FP16: layer d reaches 1e5"
+    same = replace(told, checks=(replace(failed.checks[0], text=told.overflows[0]),))
+    assert "where" not in dict(findings(siblings, same)), "it is the cause, told once"
