@@ -183,7 +183,7 @@ class MixedPrecision(keras.callbacks.Callback):
             attach_loss_scale(self.model, self._scale_for(frozenset([self._usual_dtype()])))
         else:
             self._begin()
-        self._begun_with = self.model.optimizer
+            self._begun_with = self.model.optimizer
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Applies the plan, wraps the optimizer and has the training function traced anew.
@@ -193,7 +193,7 @@ class MixedPrecision(keras.callbacks.Callback):
         """
         self._no_early_start()
         begun_with, self._begun_with = self._begun_with, None
-        if begun_with is not None and begun_with is self.model.optimizer and self._session:
+        if begun_with is not None and begun_with is self.model.optimizer:
             return
         self._session = self._last_report = None
         waits = _waits_for_data(self.model)

@@ -62,6 +62,7 @@ class FitRecorder:
         self._epoch_seconds = 0.0
         self._running_since: float | None = None
         self.is_scaled = False
+        self._repeated = 0
         # Without a reading: a model that was restored in between counts from its first epoch on.
         self._add("start", StepCounters(1.0, 0))
 
@@ -71,12 +72,16 @@ class FitRecorder:
         """Counts from now on: the `fit` begins, or the optimizer has another wrapper or scale.
 
         Args:
-            now: the counters, if all steps before them do not count.
+            now: the counters, if the steps since the latest start do not count: skipped ones.
         """
         is_known, now = now is not None, now or self.peek()
         # Steps that an earlier wrapper counted are steps, too.
         if self._first_epoch is not None and not is_known:
             now = replace(now, steps=min(now.steps, self.latest().counters.steps))
+        if is_known:
+            repeated = now.steps - self.latest().counters.steps
+            self._repeated += repeated
+            now = _without(repeated, now)
         self._add("start", now)
 
     def epoch_began(self, epoch: int) -> None:
@@ -166,7 +171,7 @@ class FitRecorder:
         counters = read_model_counters(self._model)
         self.is_scaled = counters is not None
         if counters is not None:
-            return counters
+            return _without(self._repeated, counters)
         if hasattr(self._model, "jax_state_sync"):
             self._model.jax_state_sync()  # `fit` holds the values between steps
         return StepCounters(1.0, int(keras.ops.convert_to_numpy(self._model.optimizer.iterations)))
@@ -242,3 +247,9 @@ class FitRecorder:
     def _of_plan(self, health: GradientHealth | None) -> GradientHealth | None:
         """Gauges tell what FP16 would lose; bfloat16 has the range of float32."""
         return health if "float16" in self._plan.narrow_dtypes else health and health.in_range
+
+
+def _without(repeated: int, counters: StepCounters) -> StepCounters:
+    """Counters without skipped steps that were taken again."""
+    steps, skipped = counters.steps - repeated, counters.skipped_steps - repeated
+    return replace(counters, steps=steps, skipped_steps=skipped)
