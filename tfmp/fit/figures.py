@@ -39,9 +39,9 @@ def curves_by_epoch(
         if name == "loss_scale":
             axes.set_yscale("log", base=2)
         axes.set_xlabel("epoch")
-        axes.set_title(name, loc="left", fontsize="medium", color=INK)
         # With more ticks than whole numbers in sight, matplotlib takes fractions of them.
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
-        axes.legend(frameon=False, labelcolor=INK, fontsize="small")
+        if len(axes.lines) > 1:
+            axes.legend(frameon=False, labelcolor=INK, fontsize="small")
         pictures.append((name, inline_svg(figure, f"curve{place}")))
     return pictures

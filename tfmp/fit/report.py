@@ -246,7 +246,11 @@ class TrainingReport(Report):
         from tfmp.fit import figures
 
         of_scale = () if self.loss_scales else ("loss_scale", "skipped_steps")
-        shown = {name: curve for name, curve in self.curves.items() if name not in of_scale}
+        shown = {
+            name: curve
+            for name, curve in self.curves.items()
+            if name not in of_scale and any(curve)
+        }
         pictures = figures.curves_by_epoch(shown, self.first_epoch)
         return tuple(Drawing(f"{name} by epoch", svg) for name, svg in pictures)
 
@@ -337,7 +341,7 @@ class TrainingReport(Report):
             lines.append(f"  kept in float32: {kept}")
         if self.seconds_per_step is not None:
             lines.append(f"  {self.seconds_per_step * 1e3:.3g} ms per step")
-        lines += [f"  note: {finding}" for finding in self.findings]
+        lines += [f"  {finding.status}: {finding}" for finding in self.findings]
         lines += [f"  at step {event.step}: {event.text}" for event in self.events]
         return "\n".join(lines)
 
