@@ -245,12 +245,8 @@ class TrainingReport(Report):
     def _drawings(self) -> tuple[Drawing, ...]:
         from tfmp.fit import figures
 
-        of_scale = () if self.loss_scales else ("loss_scale", "skipped_steps")
-        shown = {
-            name: curve
-            for name, curve in self.curves.items()
-            if name not in of_scale and any(curve)
-        }
+        hidden = () if self.loss_scales else ("loss_scale", "skipped_steps")
+        shown = {key: one for key, one in self.curves.items() if any(one) and key not in hidden}
         pictures = figures.curves_by_epoch(shown, self.first_epoch)
         return tuple(Drawing(f"{name} by epoch", svg) for name, svg in pictures)
 
