@@ -237,7 +237,8 @@ def _ties(output: OutputDrift) -> int | None:
 
 
 def _flips(output: OutputDrift) -> str:
-    return NONE if output.flips is None else f"{output.flips:,} of {output.samples:,}"
+    unknown = output.flips is None or output.nonfinite  # NaN is no answer
+    return NONE if unknown else f"{output.flips:,} of {output.samples:,}"
 
 
 def _labels_table(candidate: CandidateReport) -> Table:
