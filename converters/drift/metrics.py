@@ -202,7 +202,7 @@ def drift_of(
     task = known if known is not None and not by_equality else _unknown(totals, by_equality)
     decision = _decision(task, totals)
     counted = reading_of(decision, totals)
-    errors = sample_errors(totals)
+    errors, aside = sample_errors(totals), totals.rows.keys[set_aside(totals)]
     return OutputDrift(
         name=name,
         dtype=totals.dtype or "",
@@ -218,7 +218,7 @@ def drift_of(
         decided=counted.decisions if counted else None,
         changed=counted.changed if counted else None,
         sample_rel_l2=float(np.quantile(errors, 0.95, method="higher")) if len(errors) else None,
-        views=() if by_equality else _views(totals, task),
+        views=() if by_equality else output_views(tables_of(totals.evidence, aside), task),
     )
 
 
@@ -244,12 +244,6 @@ def _are_rare(totals: Totals, few: np.ndarray) -> bool:
     chosen = size[np.isin(keys, few)]
     among, of_all = ((each[:, None] >= chosen).sum(axis=0) for each in (chosen, size))
     return bool((2 * among > of_all).any())
-
-
-def _views(totals: Totals, task: Task) -> tuple[View, ...]:
-    """What an output loses in each view that its task has a use for."""
-    aside = totals.rows.keys[set_aside(totals)]
-    return output_views(tables_of(totals.evidence, aside), task)
 
 
 def output_views(tables: Sequence[Table], task: Task) -> tuple[View, ...]:

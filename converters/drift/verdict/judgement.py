@@ -87,7 +87,8 @@ def judge(
     for label in labels:
         checks += label_checks(label, budget.for_output(label.output))
     if not checks:
-        checks.append(_no_limit())
+        text = "no limit of the budget applies to these outputs, so nothing was judged. "
+        checks.append(doubt("limits", "", f"{text}Declare a limit"))
     checks = corrected(checks, budget.confidence)
     checks += _evidence(outputs, budget, synthetic)
     if fp16 == WEIGHTS_ONLY:
@@ -105,11 +106,6 @@ def check_overrides(budget: DriftBudget, names: Sequence[str]) -> None:
                 f"the budget has limits for output {name!r}, which the reference does not have; "
                 f"its outputs: {', '.join(names) or 'none'}. Name one of these."
             )
-
-
-def _no_limit() -> Check:
-    text = "no limit of the budget applies to these outputs, so nothing was judged. Declare a limit"
-    return doubt("limits", "", text)
 
 
 def _evidence(outputs: Sequence[OutputDrift], budget: DriftBudget, synthetic: bool) -> list[Check]:

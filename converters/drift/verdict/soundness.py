@@ -35,6 +35,8 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
         fault(kind, name, text, float(count)) for kind, (count, text) in findings.items() if count
     ]
     both, infinite = output.totals.both_nan, output.totals.reference_infinite
+    empty = [part.empty for part in output.totals.evidence.parts]
+    never = sorted(set.intersection(*empty)) if empty else []
     nothing = f"so nothing was compared{given}. Fix the model or its input first"
     doubts = {
         "reference_nan": (
@@ -52,6 +54,13 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
             f"{nothing}",
         ),
     }
+    if values and never:
+        few = ", ".join(map(str, never[:5]))
+        doubts["nan_columns"] = (
+            len(never),
+            f"{where}: {len(never):,} of its columns, such as {few}, are NaN on both sides in each "
+            f"sample, {nothing}; or let the model answer without them",
+        )
     checks += [
         doubt(kind, name, text, float(count)) for kind, (count, text) in doubts.items() if count
     ]

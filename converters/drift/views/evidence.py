@@ -58,6 +58,13 @@ class Part:
         row = self.shape[-1]
         return self.kept - self.kept % row if 2 * row <= _LEAST else self.kept
 
+    @property
+    def empty(self) -> set[int]:
+        """Columns that are NaN on both sides wherever values of them are kept."""
+        columns = places_of(self.shape)[: self.kept] % self.shape[-1]
+        nan = np.isnan(self.values).all(axis=(0, 1))
+        return {*columns[nan].tolist()} - {*columns[~nan].tolist()}
+
 
 class Evidence(Written):
     """Values of both sides; empty without arguments."""
