@@ -33,7 +33,7 @@ _REMEDY = "Keep the end of the model in FP32, as tfmp-convert onnx does by defau
 # A step of FP16, in root mean squares of its rounding.
 _STEP = 12**0.5
 
-# Outputs of a model that are compared with one another.
+# Outputs of a model that are compared with one another: pairs grow with the square of their number.
 _MOST_OUTPUTS = 8
 
 # What the error of each view is a share of.
