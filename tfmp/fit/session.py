@@ -201,25 +201,21 @@ class FitSession:
         recorder, tried = self.recorder, self._tried
         now = recorder.peek()
         taken = recorder.since("start", now=now)
-        is_repeated = 0 < taken.skipped_steps == taken.steps
-        if is_repeated and taken.backoffs and len(tried) < _MOST_REPEATS:
+        is_skipped = 0 < taken.skipped_steps == taken.steps
+        if is_skipped and taken.backoffs and len(tried) < _MOST_REPEATS:
             tried.append(now.loss_scale)
-        elif is_repeated and self._watch.widen_steep(self._first_batches, now):
+        elif is_skipped and self._watch.widen_steep(self._first_batches, now):
             tried.clear()
-            now = recorder.peek()
-        elif is_repeated and tried:
-            is_repeated = False
-            for optimizer in scaled_optimizers(self._model):
-                optimizer.scale_variable.assign(max(tried[0], optimizer.loss_scale.floor))
-            recorder.start_counting(replace(recorder.latest().counters, loss_scale=tried[0]))
         else:
-            is_repeated = False
-        if is_repeated:
-            recorder.start_counting(now)
-            self._model.reset_metrics()
-        else:
+            if is_skipped and tried:
+                for optimizer in scaled_optimizers(self._model):
+                    optimizer.scale_variable.assign(max(tried[0], optimizer.loss_scale.floor))
+                recorder.start_counting(replace(recorder.latest().counters, loss_scale=tried[0]))
             self._first_batches = []
-        return is_repeated
+            return False
+        recorder.start_counting(recorder.peek())
+        self._model.reset_metrics()
+        return True
 
     def _trace_own_step(self, batch: TensorTree) -> None:
         """Traces a train_step of the user's own: its optimizers note whether it scales its losses.

@@ -80,6 +80,7 @@ def check_keep(keep: object) -> None:
 
 
 def as_patterns(patterns: Pattern | Iterable[Pattern]) -> list[Pattern]:
+    """One pattern or several as a list; raises `TypeError` for anything else."""
     if isinstance(patterns, str | re.Pattern | type) or callable(patterns):
         return [patterns]
     if isinstance(patterns, Iterable):
