@@ -19,8 +19,8 @@ def cases(corpus: Path) -> dict[str, Case]:
     """JAX and PyTorch."""
     jax = {"JAX_ENABLE_X64": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     return {
-        "colocate": Case({"KERAS_BACKEND": "jax", **jax}, fresh=True),
-        "colocate/torch": Case({"KERAS_BACKEND": "torch"}, fresh=True),
+        "colocate": Case({"KERAS_BACKEND": "jax", **jax}, fresh=True, limit_s=200.0),
+        "colocate/torch": Case({"KERAS_BACKEND": "torch"}, fresh=True, limit_s=200.0),
     }
 
 

@@ -27,9 +27,9 @@ SMALL = bool(os.environ.get("TFMP_GPU_SMALL"))
 CLASSES, WORDS = 10, 512
 _LENGTH = 8 if SMALL else 128
 _SIDE = 8 if SMALL else 32
-_BATCHES = (8, 16) if SMALL else (64, 256, 1024)
-_STEPS, _EPOCH = (20, 10) if SMALL else (400, 20)
-_ROUNDS, _TIMED = (3, 3) if SMALL else (10, 10)
+_BATCHES = (8, 16) if SMALL else (64, 1024)
+_STEPS, _EPOCH = (20, 10) if SMALL else (200, 20)
+_ROUNDS, _TIMED = (3, 3) if SMALL else (10, 5)
 
 # By arm: the policy, and whether float32 products run as TF32.
 ARMS = {

@@ -145,11 +145,11 @@ def measure(
 def _of_gradients(grads: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
     """Values, nonzero, lowest, next and largest as in `Gauges`, and the norm of each."""
     groups = _alike(grads)
-    absent = [place for place, grad in enumerate(grads) if grad is None]
+    absent = sorted(set(range(len(grads))) - set(chain.from_iterable(groups)))
     parts = [ops.zeros((6, len(absent)), "float32")]
     for places in groups:
         values = _stacked([ops.cast(_dense(grads[place]), "float32") for place in places])
-        largest = ops.max(ops.abs(values), tuple(range(1, len(values.shape))), initial=0.0)
+        largest = ops.maximum(ops.max(ops.abs(values), tuple(range(1, len(values.shape)))), 0.0)
         nonzero, above_lowest, above_next, square = ops.unstack(_sums(values, largest), 4)
         totals = [ops.cast(ops.size(_dense(grads[place])), "float32") for place in places]
         counts = [ops.stack(totals), nonzero, nonzero - above_lowest, above_lowest - above_next]
@@ -180,12 +180,12 @@ def _sums(values: Tensor, largest: Tensor) -> Tensor:
 
 
 def _alike(grads: Sequence[Tensor | None]) -> list[list[int]]:
-    """The places of the gradients: small ones of one rank together, with little padding."""
+    """The places of gradients that have values: small ones of one rank, with little padding."""
     groups: list[_Group] = []
     for place, grad in enumerate(grads):
-        if grad is None:
+        shape = (0,) if grad is None else tuple(_dense(grad).shape)
+        if 0 in shape:
             continue
-        shape = tuple(_dense(grad).shape)
         if not any(is_small(shape) and group.takes(place, shape) for group in groups):
             groups.append(_Group([place], shape, math.prod(shape) if is_small(shape) else None))
     return [group.places for group in groups]
@@ -241,7 +241,7 @@ def _dense(grad: Tensor) -> Tensor:
 
 def _norm(values: Tensor) -> Tensor:
     """The norm without squares that leave float32's range."""
-    largest = ops.max(ops.abs(values), initial=0.0)
+    largest = ops.max(ops.abs(values))
     safe = ops.where(largest > 0, largest, 1.0)
     return largest * ops.sqrt(rarely_summed(ops.square(values / safe), 1))
 
