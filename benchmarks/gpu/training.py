@@ -181,6 +181,8 @@ def measure(name: str, corpus: Path) -> dict[str, Any]:
             if first:
                 found["batches"][str(size)]["kernels"] = _kernels(run)
         except Exception as error:  # out of memory ends the batch size and no more
+            if first:
+                raise
             found["batches"][str(size)] = {"error": f"{type(error).__name__}: {error}"[:200]}
     return found
 

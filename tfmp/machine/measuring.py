@@ -22,6 +22,8 @@ from tfmp.shared.watched import forget_peak, own_memory
 DEVICE_MEMORY = "device memory"  # handed out by the backend's allocator on the accelerator
 PROCESS_MEMORY = "process memory"  # resident set of this process: the CPU backends count nothing
 POOLED_MEMORY = "process memory, at least: TensorFlow's oneDNN allocator keeps freed memory"
+RISEN_MEMORY = "device memory, at least: JAX does not let the peak be reset"
+LOWER_BOUNDS = (POOLED_MEMORY, RISEN_MEMORY)
 PROCESS_LIFETIME = "process memory since its start"  # the system does not let the peak be reset
 
 # What errors say: TensorFlow's and XLA's, PyTorch's of a card, and of a processor.
@@ -171,7 +173,7 @@ class Memory:
 
     Attributes:
         bytes: the amount.
-        source: `DEVICE_MEMORY`, `PROCESS_MEMORY`, `POOLED_MEMORY` or `PROCESS_LIFETIME`.
+        source: `DEVICE_MEMORY`, `PROCESS_MEMORY`, `PROCESS_LIFETIME` or one of `LOWER_BOUNDS`.
     """
 
     bytes: int
@@ -187,12 +189,12 @@ class Memory:
 
     def comparable(self, other: "Memory") -> bool:
         """Whether both numbers were counted alike, and are no lower bounds."""
-        return self.source == other.source != POOLED_MEMORY
+        return self.source == other.source and self.source not in LOWER_BOUNDS
 
     @property
     def text(self) -> str:
         """The amount as people read it, with a sign if it is a lower bound."""
-        sign = "≥ " if self.source == POOLED_MEMORY else ""
+        sign = "≥ " if self.source in LOWER_BOUNDS else ""
         return f"{sign}{bytes_text(self.bytes)}"
 
     def __str__(self) -> str:
@@ -235,7 +237,7 @@ def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
     """(source, bytes now, highest bytes since this call)."""
     of_accelerator = current_backend().meter()
     if of_accelerator is not None:
-        return DEVICE_MEMORY, *of_accelerator
+        return RISEN_MEMORY if keeps_freed_memory() else DEVICE_MEMORY, *of_accelerator
     return _process_meter()
 
 
@@ -247,7 +249,7 @@ def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
 
 
 def keeps_freed_memory() -> bool:
-    """Whether the backend's CPU allocator is a pool, so that the system sees only its growth."""
+    """Whether the backend's allocator is a pool, or keeps its peak, so that only growth shows."""
     return current_backend().pools_memory()
 
 

@@ -105,7 +105,7 @@ def _decide(
         kept=kept,
         overflowed=reverting.overflowed_layers(root.layer),
         original=reverting.original_policies(root),
-        cpu_backend=None if devices.accelerators() else current_backend().name,
+        runs_on=(current_backend().name, devices.visible_devices()[0].kind),
     )
     if base == "float32" and not kept:
         return _apply_rules(root, facts), Evidence()

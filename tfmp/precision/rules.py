@@ -46,7 +46,7 @@ class Facts:
         evidence: what was found by running the model's code.
         overflowed: layers that were moved to float32 in training.
         original: each layer's policy before any plan was applied to the model.
-        cpu_backend: the Keras backend if it runs on a CPU; None on an accelerator.
+        runs_on: the Keras backend, and the kind of its device.
     """
 
     base: str
@@ -54,7 +54,7 @@ class Facts:
     evidence: Evidence = field(default_factory=Evidence)
     overflowed: frozenset[int] = frozenset()
     original: Mapping[int, keras.DTypePolicy] = field(default_factory=dict)
-    cpu_backend: str | None = None
+    runs_on: tuple[str, str] = ("", "")
 
 
 Rule = Callable[[LayerNode, Facts], Decision | None]
@@ -164,22 +164,27 @@ def numerically_delicate(node: LayerNode, facts: Facts) -> Decision | None:
 
 
 def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
-    """Some layers have no kernel in some dtypes, anywhere or on a CPU.
+    """Some layers have no kernel in some dtypes, anywhere or on some devices.
 
     TensorFlow 2.21 and PyTorch 2.13 pool volumes only in float32 on CPUs, TensorFlow never in
     float64. Keras 3.15 asks JAX for attention with float32 sums, which XLA refuses for float16 on
-    CPUs.
+    CPUs, and for cuDNN's LSTM, which JAX has in float32 alone: "Unknown output type float16".
     """
     dtype = policy_named(facts.base).compute_dtype
+    attention = layers.MultiHeadAttention | layers.GroupQueryAttention
     without = [
-        (_POOLS_VOLUMES, "tensorflow", "float16"),
-        (_POOLS_VOLUMES, "torch", "float16"),
-        (layers.MultiHeadAttention | layers.GroupQueryAttention, "jax", "float16"),
+        (_POOLS_VOLUMES, ("tensorflow", "cpu"), "float16"),
+        (_POOLS_VOLUMES, ("torch", "cpu"), "float16"),
+        (attention, ("jax", "cpu"), "float16"),
+        (layers.LSTM, ("jax", "gpu"), "float16 bfloat16"),
     ]
     for layer in _subjects(node):
-        for kind, backend, narrow in without:
-            if isinstance(layer, kind) and (facts.cpu_backend, dtype) == (backend, narrow):
-                return Decision(FLOAT32, f"{backend} has no {dtype} kernel for it on a CPU")
+        for kind, device, narrow in without:
+            lacks = isinstance(layer, kind) and facts.runs_on == device and dtype in narrow.split()
+            if lacks and getattr(layer, "use_cudnn", True):
+                more = "; use_cudnn=False has one" if hasattr(layer, "use_cudnn") else ""
+                on = f"on a {device[1].upper()}{more}"
+                return Decision(FLOAT32, f"{device[0]} has no {dtype} kernel for it {on}")
         if dtype == "float64" and isinstance(layer, _POOLS_VOLUMES):
             return Decision(FLOAT32, "tensorflow has no float64 kernel for it")
     return None

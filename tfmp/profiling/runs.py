@@ -7,7 +7,7 @@ its loss scale, and the user's `train_step`. Batches are on the device before th
 import itertools
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import keras
@@ -21,6 +21,7 @@ from tfmp.loss_scaling import (
     read_counters,
 )
 from tfmp.machine import Memory, PeakMemory, devices, measuring
+from tfmp.machine.measuring import DEVICE_MEMORY
 from tfmp.precision import Pattern, PrecisionPlan, is_narrow, plan, policy as policies
 from tfmp.profiling.copies import compile_arguments
 from tfmp.roofline import Work, without_cudnn, work_of
@@ -121,8 +122,20 @@ class Run:
         """The tensors that the run keeps."""
         raise NotImplementedError
 
+    def _compiled(self) -> tuple[Callable[..., TensorTree], tuple[TensorTree, ...]]:
+        """The model's step, and its arguments on a backend whose steps are stateless."""
+        raise NotImplementedError
+
     def memory(self) -> Memory:
         """The memory of the tensors that the run holds, and the highest rise during a step."""
+        if self._state is not None and self.model.jit_compile and not self.model.run_eagerly:
+            with (
+                devices.tf32_switched(self.variant.tf32),
+                policies.floatx_scope(self.variant.policy),
+            ):
+                needed = current_backend().step_bytes(*self._compiled())
+            if needed is not None:
+                return Memory(needed, DEVICE_MEMORY)
         rises = []
         for _ in range(_MEMORY_STEPS):
             meter = PeakMemory()
@@ -155,6 +168,9 @@ class PredictionRun(Run):
             return predict([(self._x,)])
         outputs, self._state = predict(self._state, iter([(self._x,)]))
         return outputs
+
+    def _compiled(self) -> tuple[Callable[..., TensorTree], tuple[TensorTree, ...]]:
+        return self.model.predict_step, (self._state, (self._x,))
 
     def _held(self) -> Sequence[Tensor]:
         return [*self.model.variables, *tree.flatten(self._x)]
@@ -225,6 +241,9 @@ class TrainingRun(Run):
         else:
             self._logs, self._state = self.model.train_function(self._state, batches)
         return None
+
+    def _compiled(self) -> tuple[Callable[..., TensorTree], tuple[TensorTree, ...]]:
+        return self.model.train_step, (self._state, self.batch())
 
     def _held(self) -> Sequence[Tensor]:
         weights, others, optimizer, _ = _groups(self.model)

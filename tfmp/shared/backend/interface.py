@@ -396,8 +396,17 @@ class Backend(ABC):
     def memory_left(self) -> int | None:
         """Bytes that the allocator of the first card may still hand out; None if it cannot say."""
 
+    def step_bytes(
+        self, step: Callable[..., TensorTree], arguments: Sequence[TensorTree]
+    ) -> int | None:
+        """Bytes that a step needs with its arguments, which it may overwrite.
+
+        None where only a meter can say.
+        """
+        return None
+
     def pools_memory(self) -> bool:
-        """Whether the CPU's allocator keeps freed memory, so that only its growth shows."""
+        """Whether the allocator keeps freed memory or its peak, so that only growth shows."""
         return False
 
     def memory_growth(self) -> bool | None:
