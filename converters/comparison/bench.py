@@ -120,7 +120,7 @@ class Bench:
             data: the samples.
             progress: told of the stages.
         """
-        if self._plan.explain is not None:
+        if self._plan.explain:
             progress("explaining")
         return Evidence(
             reference=self._reference(),

@@ -207,13 +207,14 @@ class Trial:
             if split is not None:
                 entry = source.origin.signature
                 self._stages = DriftStages(split, file.path, file.format, self._info, entry)
-            if plan.explain is not None:
+            if plan.explain:
+                folder = plan.explain if isinstance(plan.explain, Path) else None
                 self._explainer = Explainer(
                     self._unexplained
                     or (lambda: file.format.open_seams(file.path, source, file.profile, stack)),
                     inputs.names,
                     self._output_names,
-                    plan.explain.folder_of(file.name),
+                    folder and folder / file.name.replace("/", "_"),
                 )
 
     def _compared(self) -> Comparison:
