@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType
@@ -94,26 +94,6 @@ class _Saved:
     loss: Any
 
 
-@dataclass
-class _Call:
-    """A call on its way.
-
-    Attributes:
-        function: to be called there.
-        request: of the model; a live one is a `_Saved`.
-        args, kwargs: the arguments behind the model.
-        folder: the working directory.
-        search_path: for modules.
-    """
-
-    function: Callable[..., Any]
-    request: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    folder: str = field(default_factory=os.getcwd)
-    search_path: list[str] = field(default_factory=lambda: list(sys.path))
-
-
 def _called_there(function: Callable[..., Any], given: inspect.BoundArguments) -> Any:
     stage = given.arguments.pop("progress", ignore_stage)
     counted = given.arguments.pop("count", ignore_count)
@@ -130,7 +110,9 @@ def _called_there(function: Callable[..., Any], given: inspect.BoundArguments) -
         request = request_of(model)
         if request.path is None:
             request = replace(request, model=_saved(request.model, folder))
-        packed, has_own_code = _packed(_Call(function, request, tuple(args), given.kwargs))
+        packed, has_own_code = _packed(
+            (sys.path, os.getcwd(), function, request, args, given.kwargs)
+        )
         try:
             return there.call("call", packed, hear=lambda name, *news: getattr(told, name)(*news))
         finally:
@@ -147,14 +129,12 @@ class OnTensorFlow:
 
     def call(self, packed: bytes) -> Any:
         """Makes a call that `_packed` has written."""
-        call: _Call = pickle.loads(packed)
-        sys.path[:] = call.search_path
-        os.chdir(call.folder)
-        request = call.request
+        sys.path[:], folder, function, request, args, kwargs = pickle.loads(packed)
+        os.chdir(folder)
         if isinstance(request.model, _Saved):
             request = replace(request, model=_loaded(request.model))
         stage, counted = partial(tell, "__call__"), partial(tell, "count")
-        return call.function(request, *call.args, **call.kwargs, progress=stage, count=counted)
+        return function(request, *args, **kwargs, progress=stage, count=counted)
 
 
 # The model
@@ -221,7 +201,7 @@ def _array(leaf: Any) -> Any:
     return np.asarray(leaf) if hasattr(leaf, "__array__") else leaf
 
 
-def _packed(call: _Call) -> tuple[bytes, bool]:
+def _packed(call: tuple[Any, ...]) -> tuple[bytes, bool]:
     """A call as bytes, and whether it holds functions or classes of the user's own."""
     written = io.BytesIO()
     pickler = _Pickler(written, pickle.HIGHEST_PROTOCOL)

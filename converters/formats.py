@@ -1,6 +1,6 @@
 """The file formats that models are converted to, and everything that depends on which one it is.
 
-Each format is a folder with a `format.py` that defines a `Format`, and a line in `_BUILT_IN`. Other
+Each format is a folder with a `format.py` that defines a `Format`, and a line in `_KNOWN`. Other
 rooms ask the format instead of looking at suffixes.
 """
 
@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -286,31 +287,17 @@ class Format(ABC):
 
 
 # A format is one folder and one line here: its name, and where its `Format` is.
-_BUILT_IN = {
+_KNOWN = {
     "onnx": "tfmp.converters.onnx.format:OnnxFormat",
     "tflite": "tfmp.converters.tflite.format:TFLiteFormat",
 }
-_formats: dict[str, Format] = {}
 
 
-def register(format: Format) -> None:
-    """Adds a format.
-
-    Raises:
-        ValueError: there is a format of that name.
-    """
-    if format.name in _formats:
-        raise ValueError(f"there is a format {format.name!r} already: choose another name.")
-    _formats[format.name] = format
-
-
+@cache
 def all_formats() -> tuple[Format, ...]:
-    """Every format, in the order in which they were registered."""
-    for name, home in _BUILT_IN.items():
-        if name not in _formats:
-            module, _, kind = home.partition(":")
-            register(getattr(import_module(module), kind)())
-    return tuple(_formats.values())
+    """Every format."""
+    homes = (home.partition(":") for home in _KNOWN.values())
+    return tuple(getattr(import_module(module), kind)() for module, _, kind in homes)
 
 
 def format_named(name: str) -> Format:

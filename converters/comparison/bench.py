@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tfmp.converters.comparison.devices import Placing, opened_where_possible
-from tfmp.converters.comparison.drift_stages import Baselines, NoiseFloor
+from tfmp.converters.comparison.drift_stages import Split
 from tfmp.converters.comparison.latency import keras_latencies, latency_of
 from tfmp.converters.comparison.one_by_one import check_batch_axis
 from tfmp.converters.comparison.plan import Plan
@@ -44,7 +44,7 @@ class Bench:
             plan: what to measure.
             placing: what runs where.
             stack: holds what is opened, and closes it.
-            baselines: see `Baselines`.
+            baselines: see `Split`.
         """
         self._source, self._layout, self._plan, self._placing = source, layout, plan, placing
         try:
@@ -55,8 +55,7 @@ class Bench:
             raise InputError(f"reference {source.name!r}: {error}") from error
         self._alone = stack.enter_context(original)
         self._original = laid_out(original, layout)
-        self._baselines = Baselines(source, layout, stack, baselines) if plan.split else None
-        self._noise = NoiseFloor(source, layout, plan.tasks) if plan.split else None
+        self._split = Split(source, layout, plan.tasks, stack, baselines) if plan.split else None
         self._any_batch_size = all(spec.shape[:1] == (None,) for spec in self._original.inputs)
         self._latency: Latency | None = None
         self._latencies: tuple[Latency, ...] = ()
@@ -64,7 +63,7 @@ class Bench:
         self._trials = [
             Trial(
                 *(each, source, layout, plan, each.profile is None and on_gpu),
-                *(self._baselines, stack),
+                *(self._split, stack),
             )
             for file in files
             for on_gpu in [file.format.name in placing.gpu]
@@ -78,10 +77,8 @@ class Bench:
             expected = self._original.run(inputs)
         if self._any_batch_size:
             check_batch_axis(expected, len(batch))
-        if self._baselines is not None:
-            self._baselines.run(inputs)
-        if self._noise is not None:
-            self._noise.update(batch, expected)
+        if self._split is not None:
+            self._split.update(batch, expected)
         for trial in self._trials:
             trial.update(batch, expected)
 
@@ -92,8 +89,8 @@ class Bench:
             label_kinds: how labels are read, by output, as an earlier batch decided it; None to
                 let the next batch decide.
         """
-        if self._noise is not None:
-            self._noise.start_over()
+        if self._split is not None:
+            self._split.start_over()
         for trial in self._trials:
             trial.start_over(label_kinds)
 
@@ -123,7 +120,7 @@ class Bench:
             data: the samples.
             progress: told of the stages.
         """
-        if self._plan.explain is not None:
+        if self._plan.explain:
             progress("explaining")
         return Evidence(
             reference=self._reference(),
@@ -134,9 +131,7 @@ class Bench:
 
     def _reference(self) -> ReferenceReport:
         origin = self._source.origin
-        notes = (*self._notes, *origin.notes)
-        if self._noise is not None and self._noise.error is not None:
-            notes = (*notes, f"noise floor not measured: {self._noise.error}")
+        floor, unmeasured = self._split.noise_floor() if self._split else ((), ())
         return ReferenceReport(
             name=self._source.name,
             format=origin.format,
@@ -144,8 +139,8 @@ class Bench:
             sha256=origin.sha256,
             size_bytes=origin.size_bytes,
             runner=self._original.info,
-            notes=notes,
-            noise_floor=self._noise.outputs() if self._noise is not None else (),
+            notes=(*self._notes, *origin.notes, *unmeasured),
+            noise_floor=floor,
             latency=self._latency,
             latencies=self._latencies,
         )

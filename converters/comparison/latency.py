@@ -49,7 +49,7 @@ def keras_latencies(
             source.keras_model.save(path)
             for policy in _POLICIES:
                 for rows, call in calls.items():
-                    timed = time_in_worker("KerasTimer", path, call, rows, info, policy, device)
+                    timed = time_in_worker("keras", path, call, rows, info, policy, device)
                     found.append(replace(latency_of(timed), policy=policy))
         except RunnerError as error:
             return tuple(found), (f"latency of Keras not measured: {error}",)

@@ -19,22 +19,6 @@ _ASKING = "device emulate split explain latency ray workers tasks metrics sizes"
 
 
 @dataclass(frozen=True)
-class Explain:
-    """That drift is to be explained.
-
-    Attributes:
-        folder: where to save, for each candidate, the smallest model that shows its error; None
-            for nowhere.
-    """
-
-    folder: Path | None = None
-
-    def folder_of(self, name: str) -> Path | None:
-        """The folder of one candidate."""
-        return self.folder / name.replace("/", "_") if self.folder is not None else None
-
-
-@dataclass(frozen=True)
 class Plan:
     """What `validate` measures, checked before anything is loaded.
 
@@ -45,7 +29,8 @@ class Plan:
             default.
         emulate: whether a CPU is to emulate them, whatever the machine has.
         split: also measure where the drift comes from.
-        explain: also explain the drift; None for no explanation.
+        explain: also explain the drift; a folder to save there, for each candidate, the smallest
+            model that shows its error.
         latency: also time single calls.
         latency_batches: batch sizes to time calls of, too, with the memory that they take.
         ray: address of the Ray whose workers compare; None to compare here.
@@ -60,7 +45,7 @@ class Plan:
     profiles: tuple[Profile, ...] = ()
     emulate: bool = False
     split: bool = False
-    explain: Explain | None = None
+    explain: bool | Path = False
     latency: bool = False
     latency_batches: tuple[int, ...] = ()
     ray: str | None = None
@@ -132,7 +117,7 @@ class Plan:
         if self.workers is not None:
             check_count("workers", self.workers)
         for name, asked, why in (
-            ("explain", self.explain is not None, "looks into one model on the worst samples"),
+            ("explain", self.explain is not False, "looks into one model on the worst samples"),
             ("latency", self.latency, "is measured on a machine that does nothing else"),
         ):
             if asked:
@@ -156,17 +141,16 @@ def _profiles(target: str | Sequence[str], emulate: str | None) -> tuple[Profile
     return (*(profiles_of(targets) if len(targets) > 1 or not asked else ()), *asked)
 
 
-def _explain(explain: bool | str | Path) -> Explain | None:
+def _explain(explain: bool | str | Path) -> bool | Path:
     if isinstance(explain, bool):
-        return Explain() if explain else None
+        return explain
     if not isinstance(explain, str | Path):
         raise InputError(
             "explain: expected True, False or a folder, received "
             f"{explain!r} ({type(explain).__name__})."
         )
-    folder = Path(explain)
-    check_folder(folder)
-    return Explain(folder)
+    check_folder(Path(explain))
+    return Path(explain)
 
 
 def _batches(latency: bool | Sequence[int]) -> tuple[int, ...]:

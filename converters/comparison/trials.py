@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.comparison.devices import machine_failure, opened_where_possible
-from tfmp.converters.comparison.drift_stages import Baselines, DriftStages
+from tfmp.converters.comparison.drift_stages import DriftStages, Split
 from tfmp.converters.comparison.latency import latency_of
 from tfmp.converters.comparison.plan import Plan
 from tfmp.converters.drift import Comparison, Kind, OutputDrift, match
@@ -158,7 +158,7 @@ class Trial:
         layout: Layout,
         plan: Plan,
         gpu: bool,
-        baselines: Baselines | None,
+        split: Split | None,
         stack: ExitStack,
     ) -> None:
         """Opens the file.
@@ -169,7 +169,7 @@ class Trial:
             layout: of the samples.
             plan: what to measure.
             gpu: run the file on a GPU.
-            baselines: the reference as FP32 files, if the stages of the drift are measured.
+            split: what the stages of all files share, if they are measured.
             stack: holds the runner, and closes it.
         """
         self._file, self._source, self._gpu, self._layout = file, source, gpu, layout
@@ -204,18 +204,17 @@ class Trial:
             known = self._known.notes or self._runner.notes
             self._notes = (*fallen_back, *inputs.notes, *known, *self._over_open_sizes(runner))
             self._comparison = self._compared()
-            if baselines is not None:
-                self._stages = DriftStages(
-                    *(file.path, file.format, self._info, source, layout, baselines, stack),
-                    plan.tasks,
-                )
-            if plan.explain is not None:
+            if split is not None:
+                entry = source.origin.signature
+                self._stages = DriftStages(split, file.path, file.format, self._info, entry)
+            if plan.explain:
+                folder = plan.explain if isinstance(plan.explain, Path) else None
                 self._explainer = Explainer(
                     self._unexplained
                     or (lambda: file.format.open_seams(file.path, source, file.profile, stack)),
                     inputs.names,
                     self._output_names,
-                    plan.explain.folder_of(file.name),
+                    folder and folder / file.name.replace("/", "_"),
                 )
 
     def _compared(self) -> Comparison:

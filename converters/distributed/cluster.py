@@ -43,12 +43,8 @@ class Staffing:
     @property
     def text(self) -> str:
         """For the report."""
-        return f"{counted(self.workers, 'worker')} with {self.each} each"
-
-    @property
-    def each(self) -> str:
-        """The share of each worker, in words."""
-        return counted(self.cpus, "CPU") + (" and a GPU" if self.gpus else "")
+        share = counted(self.cpus, "CPU") + (" and a GPU" if self.gpus else "")
+        return f"{counted(self.workers, 'worker')} with {share} each"
 
 
 def check_address(address: str) -> None:

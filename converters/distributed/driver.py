@@ -1,8 +1,9 @@
 """The driver of a validation on Ray: reads samples once, hands them out, adds up the answers."""
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,13 @@ from tfmp.converters.distributed.cluster import (
     resources,
     staffing,
 )
-from tfmp.converters.distributed.dispatch import Dispatch, Lost
 from tfmp.converters.distributed.parcel import Files, pack_file, pack_source
-from tfmp.converters.distributed.worker import Answer, BenchWorker, Models, PackedCandidate
+from tfmp.converters.distributed.worker import BenchWorker, Models
 from tfmp.converters.formats import Format
 from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence, check_same_run, join
 from tfmp.converters.samples import Reading, Samples
-from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
+from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.layout import Layout
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.progress import Progress
@@ -33,22 +33,14 @@ _START_S = 600.0
 # A worker may be in the middle of a batch that nobody waits for any more.
 _CLOSE_S = 2.0
 
+# A batch that ends this many workers is to blame itself, and so are models.
+_ATTEMPTS = 3
+
+# Batches for each worker that are read ahead of the oldest unfinished one: this bounds memory.
+_AHEAD = 4
+
 # Answers that are added up at a time: adding goes faster so, and few are held.
 _AT_ONCE = 32
-
-
-@dataclass(frozen=True)
-class Task:
-    """A batch on its way to a worker.
-
-    Attributes:
-        batch: Ray's reference to the samples and their description, which stay with the driver
-            until an answer is in.
-        done: samples read up to its end.
-    """
-
-    batch: Any
-    done: int
 
 
 @contextmanager
@@ -77,19 +69,20 @@ def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compar
             progress: Progress,
         ) -> Evidence:
             progress("sending the models to Ray")
-            paths = {file.name: file.path for file in files}
-            crew = RayCrew(ray, staff, _pack(source, files, samples.layout, plan), paths)
+            crew = Crew(ray, staff, _pack(source, files, samples.layout, plan))
             try:
                 progress("loading the models on Ray's workers")
-                evidence, replaced = _compare(crew, samples, progress)
+                crew.open()
+                progress("comparing on Ray's workers")
+                evidence = _compare(crew, files, samples, progress)
             finally:
                 if not is_ending(str(plan.ray)):
-                    crew.dismiss_all()
+                    crew.end()
             here = str(source.origin.path) if source.origin.path else None
             return replace(
                 evidence,
                 reference=replace(evidence.reference, path=here),
-                environment={**evidence.environment, "ray": _described(ray, staff, replaced)},
+                environment={**evidence.environment, "ray": _described(ray, staff, crew)},
             )
 
         yield compare
@@ -108,8 +101,7 @@ def _pack(source: AnySource, files: Sequence[CandidateFile], layout: Layout, pla
     return Models(
         reference=pack_source(source),
         candidates=tuple(
-            PackedCandidate(file.name, pack_file(file.path, file.format), file.known)
-            for file in files
+            (replace(file, profile=None), pack_file(file.path, file.format)) for file in files
         ),
         plan=plan,
         layout=layout,
@@ -117,27 +109,27 @@ def _pack(source: AnySource, files: Sequence[CandidateFile], layout: Layout, pla
     )
 
 
-def _described(ray: Any, staff: Staffing, replaced: int) -> str:
+def _described(ray: Any, staff: Staffing, crew: "Crew") -> str:
     text = f"{ray.__version__}, {staff.text}"
-    return f"{text}, {replaced} replaced after they died" if replaced else text
+    return f"{text}, {crew.replaced} replaced after they died" if crew.replaced else text
 
 
-def _compare(crew: "RayCrew", samples: Samples, progress: Progress) -> tuple[Evidence, int]:
-    """The evidence of all samples, and how many workers were replaced."""
-    dispatch = Dispatch(crew)
+def _compare(
+    crew: "Crew", files: Sequence[CandidateFile], samples: Samples, progress: Progress
+) -> Evidence:
+    """The evidence of all samples."""
+    paths = {file.name: file.path for file in files}
     reading = samples.read()
     first: Evidence | None = None
     held: list[Evidence] = []
-    for task, answer in dispatch.run(_tasks(crew, reading)):
-        if first is None:
-            progress("comparing on Ray's workers")
-            first = answer.evidence
-        check_same_run(first, answer.evidence, f"the report of samples up to {task.done}")
-        held.append(_with_paths(answer.evidence, crew.paths))
+    for done, evidence in crew.answers(reading):
+        first = first or evidence
+        check_same_run(first, evidence, f"the report of samples up to {done}")
+        held.append(_with_paths(evidence, paths))
         if len(held) > _AT_ONCE:
             held = [join(held, reading.description)]
-        progress.count(task.done, samples.count)
-    return join(held, reading.description), dispatch.replaced
+        progress.count(done, samples.count)
+    return join(held, reading.description)
 
 
 def _with_paths(evidence: Evidence, paths: Mapping[str, Path]) -> Evidence:
@@ -156,98 +148,100 @@ def _with_paths(evidence: Evidence, paths: Mapping[str, Path]) -> Evidence:
     return replace(evidence, candidates=tuple(candidates))
 
 
-def _tasks(crew: "RayCrew", reading: Reading) -> Iterator[Task]:
-    for batch in reading:
-        described = reading.description
-        yield Task(crew.put((batch, described)), described.samples)
+class Crew:
+    """Workers on Ray, which starts one that dies again, and gives it its batches again.
 
+    A worker keeps nothing of a batch: its answer is complete, and is taken once. So no batch counts
+    twice, whoever dies.
+    """
 
-class RayCrew:
-    """Workers on Ray; see `dispatch.Crew`."""
-
-    def __init__(
-        self, ray: Any, staff: Staffing, models: Models, paths: Mapping[str, Path]
-    ) -> None:
-        """Sends the models to Ray; starts nobody yet.
+    def __init__(self, ray: Any, staff: Staffing, models: Models) -> None:
+        """Sends the models to Ray, and starts the workers.
 
         Args:
             ray: the module, connected.
             staff: the number of workers, and the share of each.
             models: for the workers to open.
-            paths: of the candidates, by name.
         """
-        self._ray = ray
-        self.paths = paths
-        self.size = staff.workers
-        self._needs = staff.each
-        self._actor = ray.remote(
-            num_cpus=staff.cpus, num_gpus=staff.gpus, max_restarts=0, max_task_retries=0
+        self._ray, self._staff = ray, staff
+        actor = ray.remote(
+            num_cpus=staff.cpus,
+            num_gpus=staff.gpus,
+            max_restarts=-1,
+            max_task_retries=_ATTEMPTS - 1,
         )(BenchWorker)
-        self._models = ray.put(models)
-        self._workers: list[Any] = []
-        self._tasks: dict[Any, Task] = {}
-        self._label_kinds: Mapping[str, str] = {}
-        self._answered = False
+        sent = ray.put(models)
+        self._workers = [actor.remote(sent) for _ in range(staff.workers)]
+        self._processes: set[int] = set()
 
-    def put(self, batch: Any) -> Any:
-        """Ray's reference to a batch."""
-        return self._ray.put(batch)
+    @property
+    def replaced(self) -> int:
+        """How many workers died and were started again."""
+        return max(0, len(self._processes) - len(self._workers))
 
-    def hire(self) -> Any:
-        worker = self._actor.remote()
-        self._workers.append(worker)
-        return worker
+    def open(self) -> None:
+        """Waits until all workers hold the models.
 
-    def opened(self, worker: Any) -> Any:
-        return worker.open.remote(self._models)
+        Raises:
+            InputError: they do not start, or cannot run the models as planned.
+        """
+        tickets = [worker.open.remote() for worker in self._workers]
+        for ticket in tickets:
+            if not self._ray.wait([ticket], timeout=_START_S, fetch_local=False)[0]:
+                free = self._ray.available_resources()
+                raise InputError(
+                    f"ray: {self._staff.text} have not started within {_START_S:g} s; free are "
+                    f"{free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} GPUs. `ray status` "
+                    "shows the other jobs on it; ask for fewer workers, or wait."
+                )
+            self._processes.add(self._answer(ticket, "loading the models"))
 
-    def give(self, worker: Any, task: Task) -> Any:
-        ticket = worker.compare.remote(task.batch, self._label_kinds)
-        self._tasks[ticket] = task
-        return ticket
+    def answers(self, reading: Reading) -> Iterator[tuple[int, Evidence]]:
+        """The evidence of each batch in order, and the samples that were read up to its end.
 
-    def next_done(self, tickets: list[Any]) -> Any:
-        patience_s = None if self._answered else _START_S
-        done, _ = self._ray.wait(tickets, num_returns=1, timeout=patience_s, fetch_local=False)
-        if not done:
-            free = self._ray.available_resources()
-            raise InputError(
-                f"ray: none of {self.size} workers with {self._needs} has started within "
-                f"{_START_S:g} s; free are {free.get('CPU', 0):g} CPUs and {free.get('GPU', 0):g} "
-                "GPUs. `ray status` shows the other jobs on it; ask for fewer workers, or wait."
-            )
-        self._answered = True
-        return done[0]
+        The first is in before the second batch is given: it decides how labels are read.
+        """
+        given: deque[tuple[int, Any]] = deque()
+        label_kinds: Mapping[str, str] = {}
 
-    def result(self, ticket: Any) -> tuple[Task, Answer] | None:
-        task = self._tasks.pop(ticket, None)
+        def oldest() -> tuple[int, Evidence]:
+            nonlocal label_kinds
+            done, ticket = given.popleft()
+            evidence, kinds, process = self._answer(ticket, f"the batch up to sample {done:,}")
+            self._processes.add(process)
+            label_kinds = label_kinds or kinds
+            return done, evidence
+
+        for count, batch in enumerate(reading):
+            worker = self._workers[count % len(self._workers)]
+            described = reading.description
+            task = self._ray.put((batch, described))
+            given.append((described.samples, worker.compare.remote(task, label_kinds)))
+            if count == 0 or len(given) == _AHEAD * len(self._workers):
+                yield oldest()
+        while given:
+            yield oldest()
+
+    def _answer(self, ticket: Any, what: str) -> Any:
         errors = self._ray.exceptions
         try:
-            answer = self._ray.get(ticket)
+            return self._ray.get(ticket)
         except errors.RayTaskError as error:
-            cause = error.cause
-            if isinstance(cause, InputError | ConversionError | RunnerError):
-                raise InputError(str(cause)) from error
-            raise Lost(_reason(cause or error)) from error
+            if isinstance(error.cause, InputError | RunnerError):
+                raise InputError(str(error.cause)) from error
+            why: BaseException = error.cause or error
         except errors.RayError as error:  # its process, its machine, or the way there
-            raise Lost(_reason(error)) from error
-        if task is None:
-            return None
-        self._label_kinds = self._label_kinds or answer.label_kinds
-        return task, answer
+            why = error
+        raise InputError(
+            f"ray: {what} failed on {_ATTEMPTS} workers in a row, the last with "
+            f"{type(why).__name__}: {first_line(why).rstrip('.')[:300]}. Install the same tfmp on "
+            "every machine; where memory is short, take fewer workers for each machine or smaller "
+            "batches."
+        ) from why
 
-    def dismiss(self, worker: Any) -> None:
-        self._ray.kill(worker)
-        self._workers.remove(worker)
-
-    def dismiss_all(self) -> None:
+    def end(self) -> None:
         """Ends all workers, so that a Ray that goes on has its room back."""
         closed = [worker.close.remote() for worker in self._workers]
-        if closed:
-            self._ray.wait(closed, num_returns=len(closed), timeout=_CLOSE_S, fetch_local=False)
-        for worker in list(self._workers):
-            self.dismiss(worker)
-
-
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {first_line(error).rstrip('.')}"[:300]
+        self._ray.wait(closed, num_returns=len(closed), timeout=_CLOSE_S, fetch_local=False)
+        for worker in self._workers:
+            self._ray.kill(worker)

@@ -224,8 +224,8 @@ class OnnxFormat(Format):
         if info.device == "CPU" and holds_bfloat16(read_onnx(path)):
             raise RunnerError("no CPU provider of ONNX Runtime has kernels for bfloat16")
         if info.device == "CPU":
-            return time_in_worker("OnnxTimer", path, call, rows, _cpu_info())
-        return time_in_worker("OnnxGpuTimer", path, call, rows, info)
+            return time_in_worker("onnx", path, call, rows, _cpu_info())
+        return time_in_worker("onnx-gpu", path, call, rows, info)
 
     def open_seams(
         self, path: Path, source: "AnySource", profile: "Profile | None", stack: ExitStack

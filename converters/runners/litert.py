@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from tfmp.converters.runners.base import HOLDS_FOR, RunnerInfo
-from tfmp.converters.runners.cpu import fp16_instructions
 from tfmp.converters.runners.probes import SUM_TERMS, tflite_probe, tflite_sum_probe
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
@@ -141,21 +140,10 @@ def _arithmetic(worker: Worker) -> tuple[bool, dict[str, str]]:
         path.write_bytes(tflite_sum_probe())
         (total,) = worker.call("answer", path, {"x": np.ones((1, SUM_TERMS), np.float32)}).values()
     exact = bool((total == SUM_TERMS).all())
-    return exact, told_arithmetic(fp16_instructions(), exact)
-
-
-def told_arithmetic(instructions: str, exact: bool) -> dict[str, str]:
-    """The arithmetic of a CPU for the report.
-
-    Args:
-        instructions: the CPU's, see `fp16_instructions`.
-        exact: whether a sum of 4,096 ones was right, as FP16 cannot hold it while it grows.
-    """
     held = "held in FP32, and results rounded" if exact else "held in FP16"
-    return {
-        "arithmetic": f"FP16 by XNNPACK on a CPU with {instructions}: sums are {held}",
-        HOLDS_FOR: f"LiteRT on CPUs that add in {'FP32' if exact else 'FP16'}, such as this one "
-        f"with {instructions}",
+    return exact, {
+        "arithmetic": f"FP16 by XNNPACK: sums are {held}",
+        HOLDS_FOR: f"LiteRT on CPUs that add in {'FP32' if exact else 'FP16'}, as this one does",
     }
 
 

@@ -1,11 +1,11 @@
 """Times calls of a file or a model, in this process or in a worker's, which tells its memory."""
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TypeAlias
 
 from tfmp.converters.runners.base import Runner, RunnerInfo
 from tfmp.converters.shared.tensors import Batch
@@ -78,7 +78,7 @@ def time_in_worker(
     """Times a file in a process of its own, without the transfer of arrays to it and back.
 
     Args:
-        timer: class in this module, such as "OnnxGpuTimer", which names its libraries.
+        timer: "onnx", "onnx-gpu", "litert" or "keras".
         path: the file.
         call: arrays of one call by the file's input names.
         rows: number of samples in it.
@@ -90,7 +90,7 @@ def time_in_worker(
         RunnerError: the file cannot be loaded or run.
     """
     with Worker(
-        "tfmp.converters.runners.timing:MeteredTimer",
+        "tfmp.converters.runners.timing:Timer",
         timer,
         path,
         *arguments,
@@ -102,101 +102,74 @@ def time_in_worker(
     return TimedCalls(seconds, rows, info, memory if info.device == "CPU" else None)
 
 
-class MeteredTimer:
-    """A timer of this module, and the memory that its file takes."""
+class Timer:
+    """A file opened for timing, and the memory that it takes; the object that a `Worker` holds."""
 
-    def __init__(self, timer: str, *arguments: object) -> None:
+    def __init__(self, kind: str, *arguments: object) -> None:
         """Loads the file, after the libraries: they are no part of its memory."""
-        kind = getattr(sys.modules[__name__], timer)
-        for name in kind.libraries:
+        libraries, opened = _KINDS[kind]
+        for name in libraries:
             import_module(name)
         self._before = own_memory("VmRSS") if forget_peak() else None
-        self._timer = kind(*arguments)
+        self._prepared = opened(*arguments)
 
     def measure(self, call: Batch, rows: int) -> tuple[list[float], int, int | None]:
         """Seconds of single calls, the samples that each took, and the rise of memory in bytes."""
-        seconds, rows = self._timer.measure(call, rows)
+        prepared, rows = self._prepared(call, rows)
+        seconds = time_calls(prepared)
         rise = None if self._before is None else max(0, own_memory("VmHWM") - self._before)
         return seconds, rows, rise
 
 
-class OnnxTimer:
-    """Times an ONNX file on ONNX Runtime's CPU provider, in the worker process."""
-
-    libraries = ("onnxruntime", "tfmp.converters.runners.onnx")
-
-    def __init__(self, path: Path) -> None:
-        """Loads the file."""
-        from tfmp.converters.runners.onnx import OnnxRunner
-
-        self._runner = OnnxRunner(path, alone=True)
-
-    def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
-        """Seconds of single calls, and the number of samples that each took."""
-        return time_calls(lambda: self._runner.run(call)), rows
+# Takes the arrays of a call and the number of samples in it; gives the call, and the number that
+# it takes: a file that fixes another one is given its own.
+_Prepare: TypeAlias = Callable[[Batch, int], tuple[Callable[[], object], int]]
 
 
-class KerasTimer:
-    """Times a Keras model under a dtype policy, compiled as by `predict`, in the worker process."""
+def _onnx(path: Path) -> _Prepare:
+    from tfmp.converters.runners.onnx import OnnxRunner
 
-    libraries = ("keras", "tensorflow")
-
-    def __init__(self, path: Path, policy: str, device: str) -> None:
-        """Loads the model.
-
-        Args:
-            path: of a file that the calling process has saved.
-            policy: "float32", or a mixed policy for all layers that compute in float32.
-            device: "CPU" or "GPU".
-        """
-        from tfmp.converters.intake import keras_forward
-
-        self._device = f"/{device}:0"
-        self._forward = keras_forward(path, policy)
-
-    def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
-        """Seconds of single calls, and the number of samples that each took."""
-        import tensorflow as tf
-
-        with tf.device(self._device):
-            return time_calls(lambda: self._forward(call)), rows
+    runner = OnnxRunner(path, alone=True)
+    return lambda call, rows: (lambda: runner.run(call), rows)
 
 
-class LiteRTTimer:
-    """Times a .tflite file on LiteRT, in the worker process."""
+def _onnx_gpu(path: Path, provider: str | None = None) -> _Prepare:
+    """Copies to and from the GPU count."""
+    from tfmp.converters.runners.gpu_session import GpuSession
+    from tfmp.converters.runners.onnx_gpu import own_provider
 
-    libraries = ("ai_edge_litert.compiled_model",)
-
-    def __init__(
-        self, path: Path, mode: str, signature: str | None, vulkan_loader: str | None = None
-    ) -> None:
-        """Loads the file; see `Interpreter`. A signature that the file lacks is ignored."""
-        from tfmp.converters.tflite.file import Interpreter, TFLiteModel
-
-        entry = TFLiteModel(path).entry_point(signature) or None
-        self._interpreter = Interpreter(path, mode, entry, vulkan_loader)
-
-    def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
-        """Seconds of single calls, and the number of samples that each took.
-
-        A file that fixes another number of samples than the call has is given its own.
-        """
-        prepared, rows = self._interpreter.prepared(call, rows)
-        return time_calls(prepared), rows
+    session = GpuSession(path, provider or own_provider())
+    return lambda call, rows: (lambda: session.run(call), rows)
 
 
-class OnnxGpuTimer:
-    """Times an ONNX file on a GPU, in the worker process; copies to and from the GPU count."""
+def _litert(
+    path: Path, mode: str, signature: str | None, vulkan_loader: str | None = None
+) -> _Prepare:
+    """See `Interpreter`. A signature that the file lacks is ignored."""
+    from tfmp.converters.tflite.file import Interpreter, TFLiteModel
 
-    libraries = ("onnxruntime",)
+    entry = TFLiteModel(path).entry_point(signature) or None
+    return Interpreter(path, mode, entry, vulkan_loader).prepared
 
-    def __init__(self, path: Path, provider: str | None = None) -> None:
-        """Loads the file; see `OnnxGpuRunner`."""
-        from tfmp.converters.runners.gpu_session import GpuSession
-        from tfmp.converters.runners.onnx_gpu import own_provider
 
-        self._session = GpuSession(path, provider or own_provider())
+def _keras(path: Path, policy: str, device: str) -> _Prepare:
+    """A model under a dtype policy, compiled as by `predict`."""
+    import tensorflow as tf
 
-    def measure(self, call: Batch, rows: int) -> tuple[list[float], int]:
-        """Seconds of single calls, and the number of samples that each took."""
-        return time_calls(lambda: self._session.run(call)), rows
+    from tfmp.converters.intake import keras_forward
+
+    forward = keras_forward(path, policy)
+
+    def run(call: Batch) -> object:
+        with tf.device(f"/{device}:0"):
+            return forward(call)
+
+    return lambda call, rows: (lambda: run(call), rows)
+
+
+_KINDS: dict[str, tuple[tuple[str, ...], Callable[..., _Prepare]]] = {
+    "onnx": (("onnxruntime", "tfmp.converters.runners.onnx"), _onnx),
+    "onnx-gpu": (("onnxruntime",), _onnx_gpu),
+    "litert": (("ai_edge_litert.compiled_model",), _litert),
+    "keras": (("keras", "tensorflow"), _keras),
+}

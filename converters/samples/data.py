@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from tfmp.converters.drift import Labels
 from tfmp.converters.samples.files import load_labels, open_path
 from tfmp.converters.samples.fit import arrays_by_name, cast, check, count_batch
-from tfmp.converters.samples.hashes import Hashes, add_hashes, hash_samples
+from tfmp.converters.samples.hashes import add_hashes, hash_samples
 from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, Stream, stream_of
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import PLAIN, Layout
@@ -73,37 +73,25 @@ class SampleBatch:
     Attributes:
         inputs: arrays by input name, in the inputs' dtypes.
         labels: labels of these samples; None without labels.
-        hashes: of these samples, and perhaps of others around them.
-        rows: the place of these samples in `hashes`.
+        digests: the hash of each sample with its labels.
+        keys: uint64 of shape (samples,); samples with the same inputs have the same key.
     """
 
     inputs: Batch
     labels: Labels | None
-    hashes: Hashes
-    rows: slice
+    digests: list[int]
+    keys: np.ndarray
 
     def __len__(self) -> int:
-        return self.rows.stop - self.rows.start
-
-    @property
-    def keys(self) -> np.ndarray:
-        """uint64 of shape (samples,); samples with the same inputs have the same key."""
-        return self.hashes.keys[self.rows]
-
-    @property
-    def digests(self) -> list[int]:
-        """The hash of each sample with its labels."""
-        return self.hashes.digests[self.rows]
+        return len(self.digests)
 
     def singly(self) -> Iterator["SampleBatch"]:
         """Batches of one sample each."""
         for row in range(len(self)):
-            yield self._part(slice(row, row + 1))
-
-    def _part(self, rows: slice) -> "SampleBatch":
-        inputs = {name: array[rows] if array.ndim else array for name, array in self.inputs.items()}
-        labels = None if self.labels is None else _each(self.labels, lambda array: array[rows])
-        return SampleBatch(inputs, labels, self.hashes, rows)
+            one = slice(row, row + 1)
+            inputs = {k: array[one] if array.ndim else array for k, array in self.inputs.items()}
+            labels = None if self.labels is None else _each(self.labels, itemgetter(one))
+            yield SampleBatch(inputs, labels, self.digests[one], self.keys[one])
 
 
 @dataclass(frozen=True)
@@ -197,7 +185,6 @@ class Reading:
         self._name, self._fixed_batch = samples.stream.name, samples.fixed_batch
         self._content = 0
         self._count = 0
-        self._passed: list[SampleBatch] = []  # that `_content` does not hold yet
         self._left_out = 0
         self._labelled = False
         self._nonfinite = dict.fromkeys((spec.name for spec in samples.inputs), 0)
@@ -212,26 +199,20 @@ class Reading:
         """
         one_by_one = self._samples.one_by_one
         batch_size = self._fixed_batch or (1 if one_by_one else self._samples.batch_size)
-        hasher = ThreadPoolExecutor(1, "hashing")  # while the models run
-        try:
-            for arrays, labels in self._samples.stream.batches(batch_size):
-                batch = self._fit(arrays)
-                rows = count_batch(batch, self._name)
-                if self._fixed_batch and rows != self._fixed_batch:
-                    self._reject_partial(rows)
-                    continue
-                labels = self._labels_for(labels, rows)
-                self._check_labelled(labels)
-                hashes = Hashes(hasher.submit(hash_samples, batch, labels))
-                whole = SampleBatch(batch, labels, hashes, slice(0, rows))
-                self._sizes = merged_sizes(self._sizes, self._open_sizes(batch))
-                for part in whole.singly() if one_by_one else (whole,):
-                    self._passed.append(part)
-                    self._count += len(part)
-                    yield part
-                self._add_hashes()  # before the stream may write to these arrays again
-        finally:  # in any thread, where the garbage collector ends a reading that an error left
-            hasher.shutdown(wait=False)
+        for arrays, labels in self._samples.stream.batches(batch_size):
+            batch = self._fit(arrays)
+            rows = count_batch(batch, self._name)
+            if self._fixed_batch and rows != self._fixed_batch:
+                self._reject_partial(rows)
+                continue
+            labels = self._labels_for(labels, rows)
+            self._check_labelled(labels)
+            whole = SampleBatch(batch, labels, *hash_samples(batch, labels))
+            self._sizes = merged_sizes(self._sizes, self._open_sizes(batch))
+            for part in whole.singly() if one_by_one else (whole,):
+                self._content = add_hashes(self._content, *part.digests)
+                self._count += len(part)
+                yield part
         self._check_end()
 
     def _open_sizes(self, batch: Batch) -> dict[str, tuple[int, ...]]:
@@ -243,15 +224,9 @@ class Reading:
             if axis and size is None and batch[spec.name].ndim > axis
         }
 
-    def _add_hashes(self) -> None:
-        for part in self._passed:
-            self._content = add_hashes(self._content, *part.digests)
-        self._passed.clear()
-
     @property
     def description(self) -> DataReport:
         """A description of the samples that have been read so far."""
-        self._add_hashes()
         notes = list(self._samples.stream.notes)
         if self._left_out:
             notes.append(

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 
 import numpy as np
 
@@ -13,43 +12,12 @@ from tfmp.converters.shared.tensors import Batch, texts
 _KEY_BYTES = 8
 
 
-# What `hash_samples` gives.
-Hashed = tuple[list[int], np.ndarray]
-
-
-class Hashes:
-    """Hashes and keys of a batch, which another thread may still be at; see `hash_samples`."""
-
-    def __init__(self, pending: "Future[Hashed]") -> None:
-        """Takes the call that computes them."""
-        self._pending = pending
-
-    @property
-    def digests(self) -> list[int]:
-        """The hash of each sample with its labels."""
-        return self._pending.result()[0]
-
-    @property
-    def keys(self) -> np.ndarray:
-        """uint64 of shape (samples,); samples with the same inputs have the same key."""
-        return self._pending.result()[1]
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _known, (self._pending.result(),)
-
-
-def _known(hashed: Hashed) -> Hashes:
-    future: Future[Hashed] = Future()
-    future.set_result(hashed)
-    return Hashes(future)
-
-
 def add_hashes(*hashes: int) -> int:
     """The hash of all samples together, from the hashes of single samples or of shards."""
     return sum(hashes) % 2**256
 
 
-def hash_samples(batch: Batch, labels: Labels | None) -> Hashed:
+def hash_samples(batch: Batch, labels: Labels | None) -> tuple[list[int], np.ndarray]:
     """The hash of each sample of a batch, and a key by which its inputs are found again.
 
     Returns:

@@ -205,11 +205,11 @@ class TFLiteFormat(Format):
 
         if info.device == "CPU":  # FP16 that a CPU emulates is not timed
             installed = replace(info, name="litert")
-            return time_in_worker("LiteRTTimer", path, call, rows, installed, "cpu", signature)
+            return time_in_worker("litert", path, call, rows, installed, "cpu", signature)
         with litert_vulkan() as vulkan:
             arguments = ("gpu", signature, vulkan.loader)
             return time_in_worker(
-                "LiteRTTimer", path, call, rows, info, *arguments, environment=vulkan.environment
+                "litert", path, call, rows, info, *arguments, environment=vulkan.environment
             )
 
     def open_seams(

@@ -16,7 +16,7 @@ from tfmp.converters.onnx.format import OnnxFormat
 from tfmp.converters.runners.gpu_session import Placement, _error, _placement
 from tfmp.converters.runners.onnx_gpu import OnnxGpuRunner, check_onnx_gpu
 from tfmp.converters.runners.reference import TensorFlowRunner
-from tfmp.converters.runners.timing import OnnxGpuTimer
+from tfmp.converters.runners.timing import Timer
 from tfmp.converters.runners.vulkan import Adapter, Vulkan
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.tflite.format import TFLiteFormat
@@ -277,7 +277,9 @@ def test_files_that_are_no_models_and_timing(tmp_path, half):
     path.write_bytes(b"no model")
     with pytest.raises(RunnerError, match="is not a usable ONNX model"):
         OnnxGpuRunner(path, CPU)
-    seconds, rows = OnnxGpuTimer(half, CPU).measure({"features": np.ones((3, 6), np.float32)}, 1)
+    seconds, rows, _ = Timer("onnx-gpu", half, CPU).measure(
+        {"features": np.ones((3, 6), np.float32)}, 1
+    )
     assert rows == 1
     assert len(seconds) >= 5
 

@@ -2,7 +2,9 @@
 
 import os
 import signal
-from types import SimpleNamespace
+import sys
+from pathlib import Path
+from unittest.mock import MagicMock
 
 import keras
 import numpy as np
@@ -13,6 +15,7 @@ from tfmp.converters import DriftBudget, convert, validate
 from tfmp.converters.commands.cli import main
 from tfmp.converters.distributed import driver
 from tfmp.converters.distributed.cluster import Staffing
+from tfmp.converters.distributed.worker import BenchWorker
 from tfmp.converters.shared.errors import InputError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'tfmp[ray]'")
@@ -98,58 +101,60 @@ def test_a_conversion_is_validated_there_too(cluster, tmp_path):
 
 def test_workers_that_never_start_are_told(monkeypatch):
     """A Ray that others keep busy; waiting is up to its `wait`, which says when time is up."""
-
-    class Busy:
-        @staticmethod
-        def remote(**_):
-            return lambda worker: SimpleNamespace(remote=lambda: object())
-
-        @staticmethod
-        def put(_):
-            return object()
-
-        @staticmethod
-        def wait(tickets, num_returns, timeout, fetch_local):
-            assert timeout == 600.0
-            return [], tickets
-
-        @staticmethod
-        def available_resources():
-            return {"CPU": 1.0}
-
-    crew = driver.RayCrew(Busy, Staffing(2, 4, 1), None, {})
+    told = MagicMock()
+    told.wait.side_effect = lambda tickets, timeout, fetch_local: ([], tickets)
+    told.available_resources.return_value = {"CPU": 1.0}
     with pytest.raises(InputError) as caught:
-        crew.next_done([object()])
+        driver.Crew(told, Staffing(2, 4, 1), None).open()
+    assert told.wait.call_args.kwargs["timeout"] == 600.0
     assert str(caught.value) == (
-        "ray: none of 2 workers with 4 CPUs and a GPU has started within 600 s; free are 1 CPUs "
+        "ray: 2 workers with 4 CPUs and a GPU each have not started within 600 s; free are 1 CPUs "
         "and 0 GPUs. `ray status` shows the other jobs on it; ask for fewer workers, or wait."
     )
 
 
+def workers() -> list[int]:
+    """Numbers of the processes of Ray's workers on this machine."""
+    titles = {path: path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")}
+    return [int(path.parent.name) for path, title in titles.items() if b"BenchWorker" in title]
+
+
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, converted, monkeypatch):
-    """Killed with a batch in its hands, which then runs elsewhere, and with answers given."""
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(cluster, converted):
+    """Killed with batches in its hands, which then run again, and with answers given."""
     model, candidates, (data, labels), _ = converted
     killed = []
 
-    class Killing(driver.RayCrew):
-        def give(self, worker, task):
-            # Methods of an actor run in order: while this one sleeps, the batch is its own.
-            process = ray.get(worker.identity.remote())
-            ticket = super().give(worker, task)
-            if task.done >= 160 and not killed:
-                os.kill(process, signal.SIGKILL)
-                killed.append(process)
-            return ticket
+    def kill(done, _total):
+        if done >= 160 and not killed:
+            killed.append(workers()[0])
+            os.kill(killed[0], signal.SIGKILL)
 
-    monkeypatch.setattr(driver, "RayCrew", Killing)
     here = validate(model, candidates[0], data, labels, split=True)
-    there = validate(model, candidates[0], data, labels, ray="local", workers=2, split=True)
+    asked = {"ray": "local", "workers": 2, "split": True, "count": kill}
+    there = validate(model, candidates[0], data, labels, **asked)
     assert len(killed) == 1
     assert evidence(there) == evidence(here)
     assert there.reference.noise_floor
     assert there.data.samples == there.candidates[0].outputs[0].samples == 330
     assert there.environment["ray"].endswith("1 replaced after they died")
+
+
+class Deadly(BenchWorker):
+    """A worker that no batch survives."""
+
+    def compare(self, batch, label_kinds):
+        os._exit(9)
+
+
+@pytest.mark.slow
+def test_a_batch_that_ends_three_workers_is_told(cluster, converted, monkeypatch):
+    model, candidates, (data, _), _ = converted
+    monkeypatch.setattr(driver, "BenchWorker", Deadly)
+    told = r"^ray: the batch up to sample 32 failed on 3 workers in a row, the last with ActorDied"
+    with pytest.raises(InputError, match=told):
+        validate(model, candidates[0], data, ray="local", workers=1)
 
 
 @pytest.mark.slow
