@@ -19,7 +19,7 @@ _COMMANDS = {
     "colocate": "Train several models on one device.",
     "doctor": "Check machine and model for mixed precision.",
     "profile": "Time training in each precision, and say whether it is worth it.",
-    "sweep": "Time batch sizes and model sizes in each precision, and find the largest.",
+    "sweep": "Time batch sizes in each precision, and find the largest that fits.",
 }
 
 

@@ -26,10 +26,10 @@ class Command(GroupedCommand):
 
     headings: ClassVar = {
         "Measuring": (
-            *("data", "arms", "policies", "batch_size", "batch_sizes", "model_sizes", "modes"),
+            *("data", "arms", "policies", "batch_size", "batch_sizes", "modes"),
             *("seeds", "epochs", "margin", "minutes", "rounds", "steps", "keep_float32", "xla"),
         ),
-        "Parts": ("layers", "roofline", "largest_batch", "largest_model", "memory_limit", "nvtx"),
+        "Parts": ("layers", "roofline", "largest_batch", "memory_limit"),
         "Against a baseline": ("save", "against", "tolerance"),
         "Reports": ("reports", "force", "as_json", "quiet", "folder", "log_dir", "init"),
     }
@@ -111,12 +111,8 @@ def parse_bytes(context: click.Context, parameter: click.Parameter, text: str | 
     return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
-def parse_sizes(
-    context: click.Context, parameter: click.Parameter, text: str | None
-) -> tuple[int, ...]:
+def parse_sizes(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
     """Reads whole numbers with commas between them: "8,32,128"."""
-    if text is None:
-        return ()
     found = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) <= _MOST_DIGITS and int(part) for part in found):
         raise click.BadParameter(

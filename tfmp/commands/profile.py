@@ -31,13 +31,9 @@ _REPEATS = 2
 @click.option(
     "--roofline/--no-roofline",
     default=True,
-    help="Compare with the device's peaks, and time the input pipeline (the default).",
+    help="Compare with the device's peaks (the default).",
 )
 @common.keep_float32_option
-@click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
-@common.memory_limit_option(
-    "Memory that a step may need in that search, such as 2GiB. On a CPU it is required."
-)
 @click.option(
     "--log-dir", metavar="FOLDER", help="Folder for the profiler's traces, for TensorBoard."
 )
@@ -57,11 +53,6 @@ _REPEATS = 2
     type=click.FloatRange(min=0),
     help="Share by which a step may take longer, or need more memory, with --against. "
     "Default: 0.1.",
-)
-@click.option(
-    "--nvtx",
-    is_flag=True,
-    help="Name some steps of each policy, and each layer's calls, for Nsight Systems.",
 )
 @common.report_options(".html or .json")
 @common.quiet_option
@@ -90,7 +81,11 @@ def command(
     from tfmp.profiling import SUFFIXES, TOLERANCE, check_run, profile_training, read_baseline
 
     with common.mistakes_end_the_command():
-        _check_pairs(options, against, tolerance)
+        if tolerance is not None and against is None:
+            raise ValueError(
+                "--tolerance widens the comparison of --against: give both options, or leave "
+                "--tolerance out."
+            )
         tolerance = TOLERANCE if tolerance is None else tolerance
         common.check_reports(reports, SUFFIXES, force)
         if save is not None:
@@ -98,7 +93,7 @@ def command(
             reports += (save,)
         baseline = read_baseline(against) if against is not None else None
         if baseline is not None:
-            check_run(baseline, len(options["policies"]), options["rounds"], tolerance)
+            check_run(baseline, tolerance)
         from tfmp.commands.inputs import load_model_or_checked_builder, load_training_data
 
         def measured(progress: Progress) -> "ProfileReport":
@@ -118,20 +113,6 @@ def command(
         raise click.exceptions.Exit(1)
     if report.baseline is None:
         raise click.exceptions.Exit(2)
-
-
-def _check_pairs(options: dict[str, Any], against: str | None, tolerance: float | None) -> None:
-    """Refuses an option that does nothing without another."""
-    if options["memory_limit"] is not None and not options["largest_batch"]:
-        raise ValueError(
-            "--memory-limit bounds the search of --largest-batch: give both options, or leave "
-            "--memory-limit out."
-        )
-    if tolerance is not None and against is None:
-        raise ValueError(
-            "--tolerance widens the comparison of --against: give both options, or leave "
-            "--tolerance out."
-        )
 
 
 def _measured_again_if_slower(measured: "Callable[[], ProfileReport]") -> "ProfileReport":

@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="Batch sizes to measure, with commas between them.",
 )
-@click.option(
-    "--model-sizes",
-    metavar="N,N",
-    callback=common.parse_sizes,
-    help="Sizes of the model to measure; MODEL is then a function that takes one.",
-)
 @common.policies_option
 @click.option(
     "--mode",
@@ -45,11 +39,6 @@ if TYPE_CHECKING:
 )
 @common.keep_float32_option
 @click.option("--largest-batch", is_flag=True, help="Search for the largest batch that fits.")
-@click.option(
-    "--largest-model",
-    is_flag=True,
-    help="Search for the largest model that fits, from the first of --model-sizes on.",
-)
 @common.memory_limit_option(
     "Memory that a process may take, such as 2GiB. Default: 80 % of the memory that is free."
 )
@@ -59,7 +48,6 @@ if TYPE_CHECKING:
 def command(
     model: str,
     data: str,
-    model_sizes: tuple[int, ...],
     modes: tuple[str, ...],
     reports: tuple[str, ...],
     force: bool,
@@ -67,11 +55,11 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Time MODEL over batch sizes and model sizes under several policies.
+    """Time MODEL over batch sizes under several policies.
 
     MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
-    builds and compiles a model, and takes a size with --model-sizes. Each size runs in a process of
-    its own: one that runs out of memory costs its own row.
+    builds and compiles a model. Each size runs in a process of its own: one that runs out of memory
+    costs its own row.
 
     Exit status: 0 if a size was measured, 2 if the model or the data cannot be used.
     """
@@ -82,13 +70,12 @@ def command(
         common.check_reports(reports, SUFFIXES, force)
         from tfmp.commands.inputs import load_training_data
 
-        builder = _builder(model, bool(model_sizes))
+        builder = _builder(model)
         training_data = load_training_data(data)
         with progress_bar(quiet) as progress:
             report = profile_sweep(
                 builder,
                 training_data,
-                model_sizes=model_sizes,
                 modes=modes or MODES,
                 progress=progress,
                 **options,  # named like its arguments
@@ -109,16 +96,11 @@ class _Loaded:
         return load_model(self._path)
 
 
-def _builder(text: str, sized: bool) -> "Callable[..., keras.Model]":
+def _builder(text: str) -> "Callable[..., keras.Model]":
     """A function for other processes: a model that is loaded here would take a card's memory."""
     from tfmp.commands.inputs import check_model_file, function_name, load_model_or_builder
 
     if function_name(text) is None:
-        if sized:
-            raise click.UsageError(
-                "--model-sizes expects MODEL to be FILE.py:function, a function that takes "
-                f"a size; received {text!r}."
-            )
         check_model_file(text)
         return _Loaded(text)
     return load_model_or_builder(text)

@@ -21,7 +21,6 @@ from .measuring import (
     bytes_text as bytes_text,
     interleaved as interleaved,
     is_out_of_memory as is_out_of_memory,
-    keeps_freed_memory as keeps_freed_memory,
     median_interval as median_interval,
     paired_ratio as paired_ratio,
     ratios as ratios,
@@ -35,4 +34,3 @@ from .memory_left import (
 )
 from .mps import mps_memory_limit as mps_memory_limit, mps_runs as mps_runs
 from .nvidia import read_nvidia as read_nvidia
-from .nvtx_ranges import Mark as Mark, nvtx_marks as nvtx_marks

@@ -1,16 +1,11 @@
-"""The largest size that fits: a search that tries a step at each size.
-
-On an accelerator a size does not fit if the device runs out of memory. On a CPU this would take the
-machine down, so a size does not fit if its step needs more than a given limit.
-"""
+"""Batches of other sizes, and a search for the largest that fits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.machine import Memory, devices, keeps_freed_memory
-from tfmp.shared.arguments import check_count
+from tfmp.machine import Memory
 from tfmp.shared.backend import Tensor
 from tfmp.shared.batches import TrainingBatch
 
@@ -30,15 +25,11 @@ class BatchLimit:
         fits: the largest size that was tried and fits; 0 if no size fits.
         fails: the smallest size that was tried and does not fit; None if all sizes fit.
         memory: memory that a step with `fits` samples needs.
-        bound: the limit, in words.
-        tried: number of sizes that were trained.
     """
 
     fits: int
     fails: int | None
     memory: Memory | None
-    bound: str
-    tried: int
 
     def __str__(self) -> str:
         if self.fails is None:
@@ -46,32 +37,7 @@ class BatchLimit:
         return f"{self.fits} ({self.fails} does not fit)" if self.fits else f"below {self.fails}"
 
 
-def check_memory_limit(memory_limit: int | None) -> None:
-    """Accepts a limit that ends the search.
-
-    Raises:
-        ValueError: the limit is not a count of bytes, or on a CPU there is no limit, or the CPU's
-            memory cannot be measured.
-    """
-    if memory_limit is not None:
-        check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
-    if memory_limit is None and not devices.accelerators():
-        raise ValueError(
-            "The search for the largest batch expects a memory_limit on a CPU, received None: "
-            "without a limit it would fill the machine's memory. Pass the bytes that a training "
-            "step may need, such as memory_limit=2 * 2**30 (--memory-limit 2GiB)."
-        )
-    if memory_limit is not None and not devices.accelerators() and keeps_freed_memory():
-        raise ValueError(
-            "The search for the largest batch expects to measure the memory of a step, but "
-            "TensorFlow's oneDNN allocator keeps memory that steps free. Set the environment "
-            "variable TF_ENABLE_ONEDNN_OPTS=0 for the search, or use the JAX backend."
-        )
-
-
-def search(
-    attempt: Callable[[int], Memory | None], start: int, most: int, bound: str
-) -> BatchLimit:
+def search(attempt: Callable[[int], Memory | None], start: int, most: int) -> BatchLimit:
     """Doubles until a size does not fit, then halves the gap.
 
     Args:
@@ -79,7 +45,6 @@ def search(
             fit; all sizes up to some limit are expected to fit.
         start: the first size to try.
         most: the largest size to try.
-        bound: the limit of the batch in words, for the result.
     """
     tried: dict[int, Memory | None] = {}
 
@@ -103,7 +68,7 @@ def search(
             low = size
         else:
             high = size
-    return BatchLimit(low, high or None, tried.get(low), bound, len(tried))
+    return BatchLimit(low, high or None, tried.get(low))
 
 
 def of_size(batch: TrainingBatch, size: int) -> TrainingBatch:

@@ -1,19 +1,17 @@
 """Bench: variants of a step, warmed up alike, that take turns, with time and memory of each.
 
-`profile_training` holds one for all its policies, `profile_sweep` one in each of its processes, and
-a search for the largest size one at each size that it tries.
+`profile_training` holds one for all its policies, `profile_sweep` one in each of its processes.
 """
 
 import gc
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import keras
 import numpy as np
 
-from tfmp.machine import Device, Memory, interleaved, is_out_of_memory
+from tfmp.machine import Device, interleaved, is_out_of_memory
 from tfmp.precision import Pattern
 from tfmp.profiling.batches import of_size
 from tfmp.profiling.copies import ModelOrBuilder, copy_of
@@ -23,9 +21,6 @@ from tfmp.shared.backend import current_backend
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.wording import first_line
-
-# A model, a function that builds one, or with a size of the model a function that takes the size.
-ModelSource: TypeAlias = ModelOrBuilder | Callable[[int], keras.Model]
 
 OUT_OF_MEMORY = "out of memory"
 
@@ -47,18 +42,16 @@ class Job:
         batch_size: samples in a batch.
         variants: the policies that take turns.
         mode: "train" or "predict".
-        model_size: argument of the function; None for a function without one.
         rounds: number of timings of each variant; 0 measures memory only.
         steps: steps in a timing; None for as many as last a quarter of a second.
         keep_float32: as in `tfmp.plan`.
     """
 
-    model: ModelSource
+    model: ModelOrBuilder
     batches: tuple[TrainingBatch, ...]
     batch_size: int
     variants: tuple[Variant, ...] = ()
     mode: str = TRAIN
-    model_size: int | None = None
     rounds: int = 0
     steps: int | None = None
     keep_float32: tuple[Pattern, ...] = ()
@@ -71,7 +64,6 @@ class Job:
             error=error,
             mode=self.mode,
             xla=variant.xla,
-            model_size=self.model_size,
         )
 
 
@@ -101,14 +93,11 @@ class Bench(Generic[AnyRun]):
     def make(self, variant: Variant) -> AnyRun:
         """A copy of the model under a variant; all copies have the weights of the first."""
         job = self.job
-        sized: Any = job.model
-        if job.model_size is not None:
-            sized = partial(cast("Any", job.model), job.model_size)
         batches = [
             batch if batch.samples == job.batch_size else of_size(batch, job.batch_size)
             for batch in job.batches
         ]
-        copy = copy_of(sized, batches[0], variant.policy)
+        copy = copy_of(job.model, batches[0], variant.policy)
         self.name = self.name or copy.name
         if self._weights is not None:
             copy.set_weights(self._weights)
@@ -165,18 +154,6 @@ def measured(job: Job) -> tuple[tuple[StepProfile, ...], str]:
     if job.rounds:
         bench.time()
     return tuple(bench.rows.values()), bench.name
-
-
-def needed(row: StepProfile, memory_limit: int | None) -> Memory | None:
-    """The memory of a size that was tried; None if it does not fit.
-
-    Raises:
-        ValueError: it did not run for another reason.
-    """
-    if row.error and row.error != OUT_OF_MEMORY:
-        raise ValueError(row.error)
-    fits = row.memory and (memory_limit is None or row.memory.bytes <= memory_limit)
-    return row.memory if fits else None
 
 
 def reason_of(error: Exception) -> str:

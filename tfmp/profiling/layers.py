@@ -9,7 +9,6 @@ the loss and the optimizer.
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -19,7 +18,7 @@ import numpy as np
 from keras import ops, tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
-from tfmp.machine import Mark, devices, interleaved, timed
+from tfmp.machine import devices, interleaved, timed
 from tfmp.nonfinite import replay
 from tfmp.precision import LayerNode, TensorCorePath, layer_tree, tensor_core_path
 from tfmp.profiling.runs import TrainingRun, Variant
@@ -90,13 +89,12 @@ class _TimedCall:
 
 
 def profile_layers(
-    runs: Mapping[str, TrainingRun], mark: Mark = nullcontext, counted: bool = False
+    runs: Mapping[str, TrainingRun], counted: bool = False
 ) -> tuple[tuple[LayerProfile, ...], list[str]]:
     """Measures every layer of the runs' models, which are copies of one model.
 
     Args:
         runs: by variant, the runs.
-        mark: the ranges around each layer's calls.
         counted: whether FLOPs and bytes are counted, too.
 
     Returns:
@@ -110,7 +108,7 @@ def profile_layers(
         by_name = dict(zip(runs, together, strict=True))
         path, key = together[0].node.path, tuple(map(_key, together))
         if key not in known:
-            known[key] = _measure(by_name, runs, mark, counted)
+            known[key] = _measure(by_name, runs, counted)
         found = known[key]
         if isinstance(found, str):
             notes.append(f"layer {path} could not be measured: {found}")
@@ -203,7 +201,7 @@ def _key(call: _TimedCall) -> str:
 
 
 def _measure(
-    calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun], mark: Mark, counted: bool
+    calls: Mapping[str, _TimedCall], runs: Mapping[str, TrainingRun], counted: bool
 ) -> dict[str, _Spent] | str:
     """The cost of one call by variant, or the reason why it could not be measured."""
     own = current_backend()
@@ -222,8 +220,7 @@ def _measure(
                     work()
                     once = timed(work)
                 count = min(_MOST_CALLS, max(1, int(_BLOCK_SECONDS / max(once, 1e-9))))
-                label = f"{call.node.path} in {name}{part}"
-                blocks[name + part] = _block(work, count, variant, mark, label)
+                blocks[name + part] = _block(work, count, variant)
                 counts[name + part] = count
         timings = interleaved(blocks, _ROUNDS)
     except Exception as error:  # a backend may raise any error for a single layer
@@ -248,16 +245,14 @@ def _counted(call: _TimedCall) -> Work:
         return Work(uncounted=(f"the whole layer: {first_line(error)[:100]}",))
 
 
-def _block(
-    work: Timed, count: int, variant: Variant, mark: Mark, label: str
-) -> Callable[[], float]:
+def _block(work: Timed, count: int, variant: Variant) -> Callable[[], float]:
     def repeated() -> TensorTree:
         for _ in range(count):
             last = work()
         return last
 
     def block() -> float:
-        with devices.tf32_switched(variant.tf32), mark(label):
+        with devices.tf32_switched(variant.tf32):
             return timed(repeated)
 
     return block

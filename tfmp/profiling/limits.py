@@ -1,24 +1,15 @@
-"""The limits of a profile's runs: roofline and input pipeline, from what the bench measured."""
+"""The roofline of a profile's runs, from what the bench measured."""
 
 from collections.abc import Mapping
 from functools import cache
 
-from tfmp.machine import Device, devices
+from tfmp.machine import Device
 from tfmp.precision import has_tensor_cores
 from tfmp.profiling.layers import LayerProfile
 from tfmp.profiling.runs import TrainingRun
 from tfmp.profiling.steps import StepProfile
-from tfmp.roofline import (
-    InputPipeline,
-    Peaks,
-    Placement,
-    Roofline,
-    Setting,
-    find_peaks,
-    measure_pipeline,
-)
+from tfmp.roofline import Peaks, Placement, Roofline, Setting, find_peaks
 from tfmp.shared.backend import current_backend
-from tfmp.shared.batches import TrainingBatch, TrainingData
 from tfmp.shared.wording import first_line, listed
 
 # Operations without a count that a note names.
@@ -34,7 +25,7 @@ def find_limits(
     """Places each run's step, and each layer, under the roof of the device.
 
     Returns:
-        The roofline without a pipeline, and notes about work that could not be counted.
+        The roofline, and notes about work that could not be counted.
     """
     notes: list[str] = []
     settings = {name: _setting(run) for name, run in runs.items()}
@@ -82,12 +73,3 @@ def _peaks(device: Device, dtypes: tuple[str, ...], jit: bool) -> Peaks:
 def _setting(run: TrainingRun) -> Setting:
     jit = current_backend().always_jits or bool(run.model.jit_compile)
     return Setting(run.variant.policy, run.variant.uses_tf32, jit)
-
-
-def time_pipeline(
-    run: TrainingRun, data: TrainingData, batch: TrainingBatch, batch_size: int
-) -> InputPipeline:
-    """Times the input pipeline with a run's step; the run is trained."""
-    run.give_back()
-    with devices.tf32_switched(run.variant.tf32):
-        return measure_pipeline(run.model, data, batch, batch_size, str(run.variant))

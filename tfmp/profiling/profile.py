@@ -11,22 +11,13 @@ from pathlib import Path
 
 import keras
 
-from tfmp.machine import Device, GpuWatch, Mark, Memory, bytes_text, devices, nvtx_marks
+from tfmp.machine import Device, GpuWatch, devices
 from tfmp.precision import Pattern, as_patterns, check_policy, policy
-from tfmp.profiling.batches import MOST_SAMPLES, check_memory_limit, search
-from tfmp.profiling.bench import (
-    OUT_OF_MEMORY,
-    Bench,
-    Job,
-    circumstances,
-    measured,
-    needed,
-    reason_of,
-)
+from tfmp.profiling.bench import OUT_OF_MEMORY, Bench, Job, circumstances, reason_of
 from tfmp.profiling.copies import ModelOrBuilder
 from tfmp.profiling.kernels import kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
-from tfmp.profiling.limits import find_limits, time_pipeline
+from tfmp.profiling.limits import find_limits
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.runs import TrainingRun, Variant, variants_of
 from tfmp.roofline import Roofline
@@ -55,10 +46,7 @@ def profile_training(
     layers: bool = True,
     roofline: bool = True,
     keep_float32: Pattern | Iterable[Pattern] = (),
-    largest_batch: bool = False,
-    memory_limit: int | None = None,
     log_dir: str | Path | None = None,
-    nvtx: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> ProfileReport:
     """Measures a model's training step under several policies, and the cost of each layer.
@@ -79,15 +67,10 @@ def profile_training(
         rounds: number of timings of each policy.
         steps: training steps in one timing; None takes as many as last a quarter of a second.
         layers: whether each layer is measured too; this compiles every layer by itself.
-        roofline: whether the step and its layers are compared with the device's peaks, and the
-            input pipeline is timed with and without the step.
+        roofline: whether the step and its layers are compared with the device's peaks.
         keep_float32: layers to keep in float32, as in `tfmp.plan`.
-        largest_batch: whether to search for the largest batch that fits.
-        memory_limit: bytes that a step may need in that search; a CPU needs a limit.
         log_dir: folder for the profiler's traces, with a folder for each policy; TensorBoard reads
             them.
-        nvtx: whether some steps of each policy, and each layer's calls, are named ranges for
-            Nsight Systems; this needs the package `nvtx`.
         progress: called with a short text when a stage begins.
 
     Returns:
@@ -103,19 +86,16 @@ def profile_training(
     batch_size = check_count("batch_size", batch_size)
     rounds = check_count("rounds", rounds)
     steps = None if steps is None else check_count("steps", steps)
-    if largest_batch:
-        check_memory_limit(memory_limit)
     if log_dir is not None:
         check_folder("log_dir", log_dir, make=False)  # before minutes of measuring, not after
     _check_trainable(model)
-    mark = nvtx_marks(nvtx)
     batches = tuple(whole_batches(data, batch_size))
     device = devices.visible_devices()[0]
     variants = variants_of([policy.resolve_policy(name).policy for name in policies], device)
     job = Job(model, batches, batches[0].samples, variants, rounds=rounds, steps=steps)
     job = replace(job, keep_float32=tuple(as_patterns(keep_float32)))
     with listening(progress) as told, without_retracing_advice():
-        bench = ProfilingBench(job, device, told, mark)
+        bench = ProfilingBench(job, device, told)
         for variant in variants:
             bench.compile(variant)
         if bench.runs:
@@ -123,13 +103,9 @@ def profile_training(
             if layers:
                 bench.time_layers(roofline)
             if roofline:
-                bench.find_limits(data, batch_size)
+                bench.find_limits()
         bench.watch_gpu()
-        if nvtx:
-            bench.mark_steps()
         bench.look_at_kernels(log_dir)
-        if largest_batch:
-            bench.search_batches(memory_limit)
     return bench.report(log_dir)
 
 
@@ -147,9 +123,9 @@ def _check_trainable(model: ModelOrBuilder) -> None:
 class ProfilingBench(Bench[TrainingRun]):
     """The runs that are compared, and their results so far."""
 
-    def __init__(self, job: Job, device: Device, progress: Progress, mark: Mark) -> None:
+    def __init__(self, job: Job, device: Device, progress: Progress) -> None:
         super().__init__(job)
-        self._device, self._tell, self._mark = device, progress, mark
+        self._device, self._tell = device, progress
         self.layers: tuple[LayerProfile, ...] = ()
         self.notes: list[str] = []
         self.gpu_note = ""
@@ -189,26 +165,16 @@ class ProfilingBench(Bench[TrainingRun]):
         """Times each layer; counts its work, too, if that is asked for."""
         self._tell("timing each layer")
         try:
-            with self._mark("layers"):
-                self.layers, notes = profile_layers(self.runs, self._mark, counted)
+            self.layers, notes = profile_layers(self.runs, counted)
         except ValueError as error:  # a loss that only the user's train_step knows
             notes = [f"the layers could not be measured: {reason_of(error)}"]
         self.notes += notes
 
-    def find_limits(self, data: TrainingData, batch_size: int) -> None:
-        """Compares steps and layers with the device's peaks, and times the input pipeline."""
+    def find_limits(self) -> None:
+        """Compares steps and layers with the device's peaks."""
         self._tell("comparing with the device's peaks")
         self.roofline, notes = find_limits(self.runs, self.rows, self.layers, self._device)
         self.notes += notes
-        steps = {name: row.step.median for name, row in self.rows.items() if row.step}
-        self._tell("timing the input pipeline")
-        try:
-            run = self.runs[min(steps, key=steps.__getitem__)]
-            found = time_pipeline(run, data, self.job.batches[0], batch_size)
-        except Exception as error:  # the user's own pipeline may raise any error
-            self.notes.append(f"the input pipeline could not be timed: {reason_of(error)}")
-        else:
-            self.roofline = replace(self.roofline, pipeline=found)
 
     def watch_gpu(self) -> None:
         """Samples the card's use during some seconds of each run, where there is a card."""
@@ -222,14 +188,6 @@ class ProfilingBench(Bench[TrainingRun]):
                 while time.perf_counter() < until:
                     run.run(self.steps)
             self.rows[name] = replace(self.rows[name], gpu=watch.use)
-
-    def mark_steps(self) -> None:
-        """Takes some steps of each run, one at a time, as ranges for Nsight Systems."""
-        with self._mark("steps"):
-            for name, run in self.runs.items():
-                for _ in range(_TRACED_STEPS):
-                    with self._mark(f"step in {name}"):
-                        run.run(1)
 
     def look_at_kernels(self, log_dir: str | Path | None) -> None:
         """Traces some steps of each run, for TensorBoard and to see the kernels on a GPU."""
@@ -256,22 +214,6 @@ class ProfilingBench(Bench[TrainingRun]):
                 "whether kernels used Tensor Cores is unknown without xprof: "
                 'pip install "tfmp[profile]"'
             )
-
-    def search_batches(self, memory_limit: int | None) -> None:
-        """Searches the largest batch of every run, after the memory of all runs is given back."""
-        found = {name: run.variant for name, run in self.runs.items()}
-        self.runs.clear()
-        bound = f"a limit of {bytes_text(memory_limit)}" if memory_limit else "the device's memory"
-        for name, variant in found.items():
-            one = replace(self.job, variants=(variant,), batches=self.job.batches[:1], rounds=0)
-
-            def attempt(size: int, one: Job = one) -> Memory | None:
-                self._tell(f"trying a batch of {size} in {one.variants[0]}")
-                (row,), _ = measured(replace(one, batch_size=size))
-                return needed(row, memory_limit)
-
-            limit = search(attempt, one.batch_size, MOST_SAMPLES, bound)
-            self.rows[name] = replace(self.rows[name], largest_batch=limit)
 
     def report(self, log_dir: str | Path | None) -> ProfileReport:
         """The results so far."""

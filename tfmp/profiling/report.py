@@ -14,9 +14,7 @@ from tfmp.precision import has_tensor_cores, is_narrow
 from tfmp.profiling.baseline import (
     SCHEMA,
     TOLERANCE,
-    Baseline,
     BaselineComparison,
-    baseline_of,
     compare,
     read_baseline,
 )
@@ -51,7 +49,7 @@ class ProfileReport(StepReport):
         log_dir: folder of the traces for TensorBoard; None if there are no traces.
         against: the comparison with an earlier profile; None if there was none.
         gpu_note: the reason why the card's use was not watched; empty if it was.
-        roofline: the limits of the device and of the input pipeline; None if not measured.
+        roofline: the limits of the device; None if not measured.
     """
 
     SCHEMA = SCHEMA
@@ -153,7 +151,7 @@ class ProfileReport(StepReport):
         return (*limits, *_obstacles(self, best))
 
     def compared_with(
-        self, baseline: str | Path | Baseline, tolerance: float = TOLERANCE
+        self, baseline: str | Path | JsonObject, tolerance: float = TOLERANCE
     ) -> "ProfileReport":
         """This report with a comparison with an earlier one, in `against`.
 
@@ -164,12 +162,10 @@ class ProfileReport(StepReport):
 
         Raises:
             ValueError: the file is no report, or of another device, backend or batch size, or has
-                none of the policies of this one, or one of the two has too few rounds.
+                none of the policies of this one.
         """
-        if not isinstance(baseline, Baseline):
-            baseline = read_baseline(baseline)
-        now = baseline_of(self.to_dict(), "this run")
-        return replace(self, against=compare(baseline, now, tolerance))
+        then = read_baseline(baseline) if isinstance(baseline, str | Path) else baseline
+        return replace(self, against=compare(then, self.to_dict(), tolerance))
 
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types."""
@@ -260,18 +256,14 @@ class ProfileReport(StepReport):
     def _memory_note(self) -> str:
         """Where the bytes come from, and how far they are noise."""
         sources = sorted({row.memory.source for row in self.variants if row.memory})
-        bounds = {row.largest_batch.bound for row in self.variants if row.largest_batch}
         told = [f"Its bytes are {' and '.join(sources)}."] if sources else []
         if set(sources) - {DEVICE_MEMORY}:
             told.append(f"Differences below {bytes_text(PROCESS_NOISE_BYTES)} may be noise.")
-        told += [f"The largest batch is bounded by {bound}." for bound in bounds]
         return " ".join(told)
 
     def step_table(self) -> Table:
         """The table of variants."""
-        searched = any(row.largest_batch for row in self.variants)
-        more = ("loss", *["largest batch"] * searched)
-        heading = ("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], *more)
+        heading = ("policy", *COLUMNS[:2], "speed", *COLUMNS[2:], "loss")
         rows = []
         for row in self.variants:
             if row.step is None:  # a note says why
@@ -280,7 +272,7 @@ class ProfileReport(StepReport):
             cells = row.cells()
             cells[2:2] = [f"{self.speedup(row) or 0:.2f}x"]
             loss = "-" if row.loss is None else f"{row.loss:.4g}"
-            rows.append((row.variant, *cells, loss, *[str(row.largest_batch or "-")] * searched))
+            rows.append((row.variant, *cells, loss))
         return Table(heading, tuple(rows), words=("policy",))
 
     def _layers(self, most: int) -> Section:

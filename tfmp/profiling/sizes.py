@@ -1,8 +1,9 @@
-"""SweepReport: a profile over sizes, with the largest sizes and the crossover points."""
+"""SweepReport: a profile over batch sizes, with the largest that fit and the crossover points."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import ClassVar
 
 from tfmp.profiling.batches import BatchLimit
@@ -13,7 +14,6 @@ from tfmp.shared.reporting import Picture, Section, Table
 FASTER, SLOWER, ALIKE = "faster", "slower", "alike"
 
 _MODES = {"train": "training", "predict": "predict"}
-_SIZES = ("batch", "model")
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class Crossover:
     Attributes:
         variant: the way that is judged.
         base: the way that it is compared with.
-        where: the mode, and the size that is fixed.
-        axis: "batch" or "model size".
+        where: the mode.
         sizes: the sizes at which both ran, the smallest first.
         found: for each size "faster", "slower" or, within noise, "alike".
         speedups: how many times faster than the base, for each size.
@@ -35,7 +34,6 @@ class Crossover:
     variant: str
     base: str
     where: str
-    axis: str
     sizes: tuple[int, ...]
     found: tuple[str, ...]
     speedups: tuple[float, ...] = ()
@@ -56,14 +54,14 @@ class Crossover:
         fast, slow = self._sizes(FASTER), self._sizes(SLOWER)
         said = []
         if fast and fast[0] == self.faster_from and len(self.sizes) > 1:
-            said = [f"faster than {self.base} from {self.axis} {fast[0]} on"]
+            said = [f"faster than {self.base} from batch {fast[0]} on"]
         elif fast:
-            said = [f"faster than {self.base} at {self.axis} {', '.join(map(str, fast))}"]
+            said = [f"faster than {self.base} at batch {', '.join(map(str, fast))}"]
         if fast and (gain := max(self.speedups, default=0.0)) > 1:
             said[0] += f" (up to {gain:.2f} times)"
         if slow:
             than = "" if fast else f" than {self.base}"
-            said.append(f"slower{than} at {self.axis} {', '.join(map(str, slow))}")
+            said.append(f"slower{than} at batch {', '.join(map(str, slow))}")
         judged = " and ".join(said) or f"neither faster nor slower than {self.base} beyond noise"
         return f"{self.where}: {self.variant} is {judged}"
 
@@ -77,45 +75,21 @@ def _judged(row: StepProfile, base: StepProfile) -> str:
 
 
 @dataclass(frozen=True)
-class Largest:
-    """The largest size that fits under a variant.
-
-    Attributes:
-        what: "batch" or "model".
-        mode: "train" or "predict".
-        variant: as in `StepProfile`.
-        limit: the size, and the search for it.
-    """
-
-    DERIVED: ClassVar[tuple[str, ...]] = ("text",)
-
-    what: str
-    mode: str
-    variant: str
-    limit: BatchLimit
-
-    @property
-    def text(self) -> str:
-        """The size, and the one that does not fit."""
-        return str(self.limit)
-
-
-@dataclass(frozen=True)
 class SweepReport(StepReport):
     """The result of `profile_sweep`; it prints as the crossover points and tables.
 
     Attributes:
-        rows: each policy at each size, by mode, model size and batch size.
-        largest: the largest sizes that fit, if they were searched.
+        rows: each policy at each size, by mode and batch size.
+        largest: by variant, the largest batch that fits, if it was searched.
         limit: the limit of memory, in words.
         notes: parts that could not be measured, with the reason.
     """
 
-    SCHEMA = "tfmp.sweep/1"
+    SCHEMA = "tfmp.sweep/2"
     DERIVED = ("crossovers",)
 
     rows: tuple[StepProfile, ...]
-    largest: tuple[Largest, ...] = ()
+    largest: Mapping[str, BatchLimit] = field(default_factory=dict)
     limit: str = ""
     notes: tuple[str, ...] = ()
 
@@ -124,31 +98,19 @@ class SweepReport(StepReport):
         """The model and its device."""
         return f"“{self.model}” over sizes, on {self.device}"
 
-    @property
-    def axis(self) -> str:
-        """The size that rivals are compared over: "batch", or "model size" for one batch."""
-        batches, models = ({getattr(row, f"{name}_size") for row in self.rows} for name in _SIZES)
-        return "model size" if len(batches) == 1 < len(models) else "batch"
-
     def groups(self) -> dict[str, list[StepProfile]]:
-        """The rows of each mode and fixed size, by their place in words."""
-        several = self.axis == "batch" and len({row.model_size for row in self.rows}) > 1
+        """The rows of each mode, by its name in words."""
         found: dict[str, list[StepProfile]] = {}
         for row in self.rows:
-            where = _MODES[row.mode] + (f", model size {row.model_size}" if several else "")
-            found.setdefault(where, []).append(row)
+            found.setdefault(_MODES[row.mode], []).append(row)
         return found
-
-    def size_of(self, row: StepProfile) -> int:
-        """The size of a row on the axis."""
-        return row.batch_size if self.axis == "batch" else row.model_size or 0
 
     @property
     def crossovers(self) -> tuple[Crossover, ...]:
         """Each policy against float32, and XLA against none, over the sizes of each group."""
         found = []
         for where, rows in self.groups().items():
-            ran = {(row.variant, self.size_of(row)): row for row in rows if row.step}
+            ran = {(row.variant, row.batch_size): row for row in rows if row.step}
             for variant, base in _pairs(rows):
                 sizes = sorted(size for name, size in ran if name == variant)
                 both = tuple(size for size in sizes if (base, size) in ran)
@@ -156,7 +118,7 @@ class SweepReport(StepReport):
                 judged = tuple(_judged(*pair) for pair in pairs)
                 gains = tuple(row.speedup(rival) or 0.0 for row, rival in pairs)
                 if both:
-                    found.append(Crossover(variant, base, where, self.axis, both, judged, gains))
+                    found.append(Crossover(variant, base, where, both, judged, gains))
         return tuple(found)
 
     def sections(self, on_page: bool = True) -> list[Section]:
@@ -185,12 +147,12 @@ class SweepReport(StepReport):
         for where, group in self.groups().items():
             bars = [
                 Bar(
-                    f"{self.axis} {self.size_of(row)}, {row.variant}",
+                    f"batch {row.batch_size}, {row.variant}",
                     f"{row.samples_per_second:,.0f}",
                     row.samples_per_second or 0.0,
                     bound=row.batch_size / row.step.low,
                 )
-                for row in sorted(group, key=self.size_of)
+                for row in sorted(group, key=attrgetter("batch_size"))
                 if row.step
             ]
             told = "the thin line goes on to the fastest tenth. Longer is better."
@@ -198,22 +160,17 @@ class SweepReport(StepReport):
             yield Picture(caption, scaled(bars))
 
     def _rows(self) -> Table:
-        sized = any(row.model_size is not None for row in self.rows)
-        where = ("mode", *("model size", "weights") * sized, "batch", "policy")
-        rows = []
-        for row in self.rows:
-            model = (f"{row.model_size}", f"{row.parameters:,}" if row.parameters else "-")
-            place = (_MODES[row.mode], *model * sized, f"{row.batch_size}", row.variant)
-            rows.append((*place, *row.cells()))
-        return Table((*where, *COLUMNS), tuple(rows), words=("mode", "policy"))
+        rows = tuple(
+            (_MODES[row.mode], f"{row.batch_size}", row.variant, *row.cells()) for row in self.rows
+        )
+        return Table(("mode", "batch", "policy", *COLUMNS), rows, words=("mode", "policy"))
 
     def _largest(self) -> Table:
-        rows = []
-        for each in self.largest:
-            memory = each.limit.memory.text if each.limit.memory else "-"
-            rows.append((each.what, _MODES[each.mode], each.variant, each.text, memory))
-        words = ("largest", "mode", "policy")
-        return Table((*words, "size", "memory"), tuple(rows), words=words)
+        rows = tuple(
+            (variant, str(limit), limit.memory.text if limit.memory else "-")
+            for variant, limit in self.largest.items()
+        )
+        return Table(("policy", "largest batch", "memory"), rows, words=("policy",))
 
 
 def _pairs(rows: Sequence[StepProfile]) -> list[tuple[str, str]]:

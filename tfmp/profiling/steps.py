@@ -14,7 +14,6 @@ from tfmp.machine import (
     ratios,
     seconds_text,
 )
-from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.kernels import KernelUse
 from tfmp.shared.reporting import Report, Section
 
@@ -41,13 +40,11 @@ class StepProfile:
         total_steps: number of all steps that were taken until then.
         skipped_steps: steps that the loss-scale optimizer did not apply.
         kept_float32: number of layers that the plan keeps in float32.
-        largest_batch: the largest batch that fits, if it was searched.
         kernels: the kernels that the profiler saw, on a GPU with xprof.
         gpu: the card's use during some seconds of these steps; None if it was not watched.
         error: the reason why no step could be run; empty if it ran.
         mode: "train", or "predict" for a call of `predict`.
         xla: whether XLA compiled the step; None if that was the model's choice.
-        model_size: argument of the function that built the model; None without one.
         parameters: number of the model's weights.
         steps: number of steps in each timing.
     """
@@ -64,13 +61,11 @@ class StepProfile:
     total_steps: int = 0
     skipped_steps: int = 0
     kept_float32: int = 0
-    largest_batch: BatchLimit | None = None
     kernels: KernelUse | None = None
     gpu: GpuUse | None = None
     error: str = ""
     mode: str = TRAIN
     xla: bool | None = None
-    model_size: int | None = None
     parameters: int = 0
     steps: int = 0
 

@@ -1,13 +1,15 @@
-"""profile_sweep: a profile over batch sizes and model sizes, each size in its own process.
+"""profile_sweep: a profile over batch sizes, each size in its own process.
 
 A process for each size keeps the sizes apart: one that runs out of memory, or is ended because it
 takes too much, costs its own row. All variants of a size take turns in one process, so that drift
 of the machine hits them alike.
 """
 
+import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,11 +27,12 @@ from tfmp.machine import (
     variables_set,
 )
 from tfmp.precision import Pattern, as_patterns
-from tfmp.profiling.batches import MOST_SAMPLES, search
-from tfmp.profiling.bench import OUT_OF_MEMORY, Job, ModelSource, circumstances, measured, needed
+from tfmp.profiling.batches import MOST_SAMPLES, BatchLimit, search
+from tfmp.profiling.bench import OUT_OF_MEMORY, Job, circumstances, measured
+from tfmp.profiling.copies import ModelOrBuilder
 from tfmp.profiling.profile import check_policies
 from tfmp.profiling.runs import Variant, variants_of
-from tfmp.profiling.sizes import Largest, SweepReport
+from tfmp.profiling.sizes import SweepReport
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_compiled, check_count
 from tfmp.shared.backend import check_backend, current_backend, without_retracing_advice
@@ -60,47 +63,40 @@ def measure(job: Job, floatx: str) -> tuple[tuple[StepProfile, ...], str]:
 
 
 def profile_sweep(
-    model: ModelSource,
+    model: ModelOrBuilder,
     data: TrainingData,
     policies: Sequence[str] = ("float32", "mixed_float16"),
     *,
     batch_sizes: Sequence[int] = (8, 32, 128),
-    model_sizes: Sequence[int] = (),
     modes: Sequence[str] = MODES,
     xla: bool = False,
     rounds: int = 10,
     steps: int | None = None,
     keep_float32: Pattern | Iterable[Pattern] = (),
     largest_batch: bool = False,
-    largest_model: bool = False,
     memory_limit: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> SweepReport:
-    """Measures steps over batch sizes and model sizes under several policies.
+    """Measures steps over batch sizes under several policies.
 
     Each size runs in a process of its own, in which the policies take turns. The model and its
     functions have to pickle, and a script that calls this needs `if __name__ == "__main__":`. On a
     GPU, pass a function: a model that is alive here keeps the memory that it has on the card.
 
     Args:
-        model: a compiled model or a function that builds and compiles one; with `model_sizes` or
-            `largest_model`, a function that takes a size, such as a width or a number of blocks.
+        model: a compiled model or a function that builds and compiles one.
         data: as in `profile_training`; batches of other sizes are made of the samples of its first
             batch, again and again.
         policies: names, as in `tfmp.plan`.
         batch_sizes: samples in a batch, at each of which every policy is measured.
-        model_sizes: arguments of the function, at each of which every batch size is measured.
         modes: "train" for a training step, "predict" for a call of `predict`.
         xla: whether each policy is measured without XLA and with it. JAX always compiles with XLA,
             PyTorch never.
         rounds: number of timings of each policy at each size.
         steps: steps in one timing; None takes as many as last a quarter of a second.
         keep_float32: layers to keep in float32, as in `tfmp.plan`.
-        largest_batch: whether to search the largest batch that fits, for each policy, at the first
-            of the model sizes.
-        largest_model: whether to search the largest model that fits, for each policy, at the first
-            of the batch sizes. Both searches double the size, then halve the gap, in the first of
-            the modes.
+        largest_batch: whether to search the largest batch that fits, for each policy, in the first
+            of the modes: the search doubles the size, then halves the gap.
         memory_limit: bytes that a process may take beside its frameworks, and that a step may need
             on a device; None takes 80 % of the computer's memory that is free now, and all of the
             device's.
@@ -116,10 +112,9 @@ def profile_sweep(
     """
     check_backend()
     check_policies(policies)
-    sizes = _sizes("batch_sizes", batch_sizes, least=1)
-    models = _sizes("model_sizes", model_sizes, least=0)
+    sizes = _sizes(batch_sizes)
     _check_modes(modes)
-    _check_model(model, models, largest_model)
+    _check_model(model)
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
     with variables_set(_SHARED_CARD):  # a tf.data.Dataset starts the card here, too
@@ -130,18 +125,14 @@ def profile_sweep(
         (batch,),
         sizes[0],
         mode=modes[0],
-        model_size=models[0] if models else None,
         rounds=check_count("rounds", rounds),
         steps=None if steps is None else check_count("steps", steps),
         keep_float32=tuple(as_patterns(keep_float32)),
     )
-    asked = {"batch": largest_batch, "model": largest_model}
     with listening(progress) as told:
         sweep = Sweep(job, policies, xla, memory_limit, host_limit, told)
-        rows = sweep.over_sizes(modes, models, sizes)
-        largest = [
-            each for what, wanted in asked.items() if wanted for each in sweep.largest(what, rows)
-        ]
+        rows = sweep.over_sizes(modes, sizes)
+        largest = sweep.largest(rows) if largest_batch else {}
     return sweep.report(rows, largest)
 
 
@@ -189,33 +180,29 @@ class Sweep:
             return found
         return tuple(replace(variant, xla=on) for on in (False, True) for variant in found)
 
-    def over_sizes(
-        self, modes: Sequence[str], models: Sequence[int], batch_sizes: Sequence[int]
-    ) -> list[StepProfile]:
+    def over_sizes(self, modes: Sequence[str], batch_sizes: Sequence[int]) -> list[StepProfile]:
         """The rows of all modes and sizes.
 
         Raises:
             ValueError: nothing could be measured.
         """
         rows: list[StepProfile] = []
-        for mode, model, batch in product(dict.fromkeys(modes), models or (None,), batch_sizes):
-            size = "" if model is None else f", model size {model}"
-            variants = ", ".join(map(str, self._variants))
-            self._tell(f"{mode}: a batch of {batch}{size} in {variants}")
-            sized = replace(self._job, mode=mode, model_size=model, batch_size=batch)
-            rows += self._together(replace(sized, variants=self._variants))
+        for mode, batch in product(dict.fromkeys(modes), batch_sizes):
+            self._tell(f"{mode}: a batch of {batch} in {', '.join(map(str, self._variants))}")
+            sized = replace(self._job, mode=mode, batch_size=batch, variants=self._variants)
+            rows += self._together(sized)
         if not any(row.step for row in rows):
             raise ValueError(
                 f"No size could be measured; the first one: {rows[0].error.rstrip('.')}."
             )
         return rows
 
-    def report(self, rows: Sequence[StepProfile], largest: Sequence[Largest]) -> SweepReport:
+    def report(self, rows: Sequence[StepProfile], largest: Mapping[str, BatchLimit]) -> SweepReport:
         """The report of these results."""
         return SweepReport(
             **circumstances(self.model_name, self._job, self.device),
             rows=tuple(rows),
-            largest=tuple(largest),
+            largest=largest,
             limit=self.limit_text,
             notes=tuple(dict.fromkeys(self.notes)),
         )
@@ -233,45 +220,35 @@ class Sweep:
                 rows[place] = self._together(replace(job, variants=(job.variants[place],)))[0]
         return rows
 
-    def largest(self, what: str, rows: Sequence[StepProfile]) -> list[Largest]:
-        """The largest batch, or the largest model, that fits under each variant.
-
-        Args:
-            what: "batch" or "model".
-            rows: the sizes that ran already; the search begins at the largest of them.
-        """
-        axis, fixed = ("batch_size", "model_size")[:: 1 if what == "batch" else -1]
-        found = []
+    def largest(self, rows: Sequence[StepProfile]) -> dict[str, BatchLimit]:
+        """The largest batch that fits under each variant; the search begins at those that ran."""
+        found = {}
+        mode, first = self._job.mode, self._job.batch_size
         for variant in self._variants:
-            ran = [
-                getattr(row, axis)
-                for row in rows
-                if row.step and (row.mode, row.variant) == (self._job.mode, str(variant))
-                if getattr(row, fixed) == getattr(self._job, fixed)
+            at = [
+                row for row in rows if row.step and (row.mode, row.variant) == (mode, str(variant))
             ]
-
-            def attempt(size: int, variant: Variant = variant) -> Memory | None:
-                self._tell(f"{self._job.mode}: trying a {what} of {size} in {variant}")
-                sized: dict[str, Any] = {axis: size}
-                return self._attempt(replace(self._job, variants=(variant,), rounds=0, **sized))
-
-            start = max(ran, default=getattr(self._job, axis))
+            start = max((row.batch_size for row in at), default=first)
+            attempt = partial(self._attempt, replace(self._job, variants=(variant,), rounds=0))
             try:
-                limit = search(attempt, start, MOST_SAMPLES, self.limit_text)
+                found[str(variant)] = search(attempt, start, MOST_SAMPLES)
             except (ApartError, ValueError) as error:
-                self.notes.append(f"the largest {what} in {variant} is unknown: {error}")
-            else:
-                found.append(Largest(what, self._job.mode, str(variant), limit))
+                self.notes.append(f"the largest batch in {variant} is unknown: {error}")
         return found
 
-    def _attempt(self, job: Job) -> Memory | None:
+    def _attempt(self, job: Job, size: int) -> Memory | None:
+        """The memory of a batch that is tried; None if it does not fit."""
+        self._tell(f"{job.mode}: trying a batch of {size} in {job.variants[0]}")
         try:
-            (row,) = self._measured(job)
+            (row,) = self._measured(replace(job, batch_size=size))
         except ApartError as error:
             if not error.out_of_memory:
                 raise
             return None
-        return needed(row, self._memory_limit)
+        if row.error and row.error != OUT_OF_MEMORY:
+            raise ValueError(row.error)
+        limit = self._memory_limit
+        return row.memory if row.memory and row.memory.bytes <= (limit or math.inf) else None
 
     def _measured(self, job: Job) -> tuple[StepProfile, ...]:
         rows, name = self._apart(measure, job, keras.config.floatx())
@@ -289,18 +266,16 @@ class Sweep:
         return call_apart(function, *arguments, memory_limit=self._host_limit, variables=variables)
 
 
-def _sizes(name: str, sizes: Sequence[int], least: int) -> tuple[int, ...]:
-    """Different sizes, the smallest first.
-
-    Raises:
-        ValueError: there are fewer than `least`.
-    """
+def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Different sizes, the smallest first."""
     if isinstance(sizes, str) or not isinstance(sizes, Iterable):
-        raise TypeError(f"{name} expects whole numbers, such as (8, 32), received {shown(sizes)}.")
-    found = tuple(sorted({check_count(name, size) for size in sizes}))
-    if len(found) < least:
+        raise TypeError(
+            f"batch_sizes expects whole numbers, such as (8, 32), received {shown(sizes)}."
+        )
+    found = tuple(sorted({check_count("batch_sizes", size) for size in sizes}))
+    if not found:
         raise ValueError(
-            f"{name} expects at least one size, such as (8, 32), received an empty list."
+            "batch_sizes expects at least one size, such as (8, 32), received an empty list."
         )
     return found
 
@@ -312,19 +287,13 @@ def _check_modes(modes: Sequence[str]) -> None:
         raise ValueError(f"modes expects one or more of {', '.join(MODES)}, received none.")
 
 
-def _check_model(model: ModelSource, sizes: Sequence[int], largest_model: bool) -> None:
-    sized = bool(sizes) or largest_model
-    if isinstance(model, keras.Model) and not sized:
+def _check_model(model: ModelOrBuilder) -> None:
+    if isinstance(model, keras.Model):
         check_compiled(model)
-    elif isinstance(model, keras.Model) or not callable(model):
-        kind = "a function that takes a size and returns a compiled model"
-        if not sized:
-            kind = "a compiled Keras model or a function that returns one"
-        raise TypeError(f"profile_sweep expects {kind}, received {shown(model)}.")
-    if largest_model and not sizes:
-        raise ValueError(
-            "largest_model expects model_sizes, whose first one is where the search begins; "
-            "received none. Pass a size, such as model_sizes=(64,)."
+    elif not callable(model):
+        raise TypeError(
+            "profile_sweep expects a compiled Keras model or a function that returns one, received "
+            f"{shown(model)}."
         )
 
 

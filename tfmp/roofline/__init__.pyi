@@ -4,7 +4,6 @@ from .lowering import (
     work_of as work_of,
 )
 from .peaks import Peaks as Peaks, find_peaks as find_peaks
-from .pipeline import InputPipeline as InputPipeline, measure_pipeline as measure_pipeline
 from .roof import Roofline as Roofline
 from .verdict import Placement as Placement, Setting as Setting
 from .work import Work as Work

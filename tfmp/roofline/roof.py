@@ -1,4 +1,4 @@
-"""Roofline: a step and its layers under the roof of the device, and their input pipeline."""
+"""Roofline: a step and its layers under the roof of the device."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.roofline.figures import roof_picture
 from tfmp.roofline.peaks import Peaks
-from tfmp.roofline.pipeline import InputPipeline
 from tfmp.roofline.verdict import LAUNCH_BOUND, Placement, share_text
 from tfmp.roofline.work import count_text
-from tfmp.shared.report_files import JsonObject, plain_fields
 from tfmp.shared.reporting import Drawing, Section, Table
 
 _VERDICT = ("verdict", "change that would help most")
@@ -23,26 +21,21 @@ class Roofline:
         peaks: the device's limits.
         steps: by variant, the whole step.
         layers: by path, each layer by variant.
-        pipeline: the input pipeline; None if it could not be timed.
     """
 
     peaks: Peaks
     steps: Mapping[str, Placement] = field(default_factory=dict)
     layers: Mapping[str, Mapping[str, Placement]] = field(default_factory=dict)
-    pipeline: InputPipeline | None = None
 
     def obstacles(self, variant: str) -> list[str]:
         """The limits that another precision does not move, for the answer."""
-        found = []
-        if self.pipeline is not None and self.pipeline.input_bound:
-            found.append(f"the input pipeline ({self.pipeline.text})")
         step = self.steps.get(variant)
         if step is not None and step.verdict == LAUNCH_BOUND:
-            found.append(f"the launch of kernels (try {step.advice})")
-        return found
+            return [f"the launch of kernels (try {step.advice})"]
+        return []
 
     def sections(self, variant: str, most: int, drawn: bool) -> list[Section]:
-        """The verdicts and the table of steps, the layers of one variant, the pipeline.
+        """The verdicts and the table of steps, and the layers of one variant.
 
         Args:
             variant: whose layers are shown.
@@ -52,7 +45,7 @@ class Roofline:
         costs = [(path, row[variant]) for path, row in self.layers.items() if variant in row]
         layers = dict(sorted(costs, key=lambda pair: -pair[1].seconds)[:most])
         verdicts = (f"{name} is {step.verdict}: {step.advice}" for name, step in self.steps.items())
-        found = [
+        return [
             Section(
                 "Roofline: what limits the step",
                 lines=tuple(verdicts),
@@ -78,13 +71,6 @@ class Roofline:
                 ),
             )
         ]
-        return [*found, _pipeline(self.pipeline)] if self.pipeline else found
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        found = plain_fields(self)
-        found["input_pipeline"] = found.pop("pipeline")
-        return found
 
 
 def _table(kind: str, places: Mapping[str, Placement], caption: str) -> Table:
@@ -104,18 +90,3 @@ def _table(kind: str, places: Mapping[str, Placement], caption: str) -> Table:
         for name, place in places.items()
     )
     return Table((*heading, *_VERDICT), rows, caption, words=(kind, *_VERDICT))
-
-
-def _pipeline(found: InputPipeline) -> Section:
-    return Section(
-        "Input pipeline",
-        lines=(
-            f"the input pipeline ({found.kind}): {found.text}",
-            *(f"advice: {text}" for text in found.advice),
-        ),
-        facts=(
-            ("Data alone", f"{seconds_text(found.data_s)} a batch"),
-            ("Step alone", f"{seconds_text(found.step_s)} with a batch on the device"),
-            ("Both", f"{seconds_text(found.together_s)} in fit, under {found.variant}"),
-        ),
-    )

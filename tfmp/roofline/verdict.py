@@ -13,7 +13,7 @@ from tfmp.roofline.work import Work
 from tfmp.shared.report_files import JsonObject
 
 COMPUTE_BOUND, MEMORY_BOUND = "compute-bound", "memory-bound"
-LAUNCH_BOUND, INPUT_BOUND = "launch-bound", "input-bound"
+LAUNCH_BOUND = "launch-bound"
 
 # The roof is the limit of a program if it explains at least this share of its time.
 _LITTLE = 0.3

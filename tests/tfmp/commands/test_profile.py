@@ -31,7 +31,6 @@ def test_a_table_and_an_answer(model):
     assert result.stdout.startswith("Too few rounds to say whether mixed_float16 is worth it on")
     assert "Tensor Cores" in result.stdout
     assert "roofline (measured by a matrix product and a copy):" in result.stdout
-    assert "the input pipeline (arrays): " in result.stdout
 
 
 def test_one_json_document_and_the_options(model):
@@ -98,9 +97,6 @@ def test_a_baseline_is_kept_compared_with_and_not_overwritten(model, tmp_path):
     [
         (("--data", "d.npz", "--policy", "fp16"), "'fp16' is not one of 'float32'"),
         (("--data", "d.npz", "--report", "p.txt"), "suffixes .json, .html; received 'p.txt'"),
-        (("--data", "d.npz", "--largest-batch"), "expects a memory_limit on a CPU"),
-        (("--data", "d.npz", "--memory-limit", "1GiB"), "give both options, or leave"),
-        (("--data", "d.npz", "--memory-limit", "much"), "such as 2GiB or 512MiB, received 'much'"),
         (("--data", "d.npz", "--keep-float32", "nowhere"), "nowhere"),
         (("--data", "d.npz", "--against", "no.json"), "received 'no.json': No such file"),
         (("--data", "d.npz", "--against", "m.keras"), "'m.keras' is no whole JSON document"),

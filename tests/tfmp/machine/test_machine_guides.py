@@ -28,8 +28,6 @@ def test_the_code_runs_from_top_to_bottom(page, printed, tmp_path, monkeypatch, 
 
 def test_every_option_named_is_one():
     text = (DOCS / "profiling.md").read_text()
-    # Options of NVIDIA's program stand before the command that it starts.
-    text = re.sub(r"^nsys ([^\n]*\\\n)*((?! tfmp )[^\n])*", "", text, flags=re.MULTILINE)
     parameters = [*profile.params, *sweep.params]
     options = {name for each in parameters for name in (*each.opts, *each.secondary_opts)}
     assert set(re.findall(r"(--[a-z][a-z-]+)", text)) <= options

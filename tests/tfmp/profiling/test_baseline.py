@@ -10,10 +10,9 @@ import pytest
 from profiles import A100, CORES, layer, step
 
 from tfmp.machine.devices import CPU
-from tfmp.machine.measuring import DEVICE_MEMORY, POOLED_MEMORY, PROCESS_MEMORY, Timing
+from tfmp.machine.measuring import DEVICE_MEMORY, POOLED_MEMORY, PROCESS_MEMORY
 from tfmp.precision.tensor_cores import TensorCorePath
-from tfmp.profiling.baseline import WRONG_ALARMS, _longer, baseline_of, check_run, read_baseline
-from tfmp.profiling.kernels import KernelUse
+from tfmp.profiling.baseline import check_run, read_baseline
 from tfmp.profiling.report import ProfileReport
 
 GIB = 2**30
@@ -29,9 +28,17 @@ def profile(seconds, memory=GIB, path=CORES, source=DEVICE_MEMORY, **changed) ->
     return replace(made, **changed)
 
 
-def alone(policy: str = "mixed_float16", rounds: int = 6, batch: int = 32) -> dict[str, Any]:
+def alone(policy: str = "mixed_float16", batch: int = 32) -> dict[str, Any]:
     """One policy, without layers."""
-    return {"variants": (step(policy, (0.1,) * rounds, batch_size=batch),), "layers": ()}
+    return {"variants": (step(policy, (0.1,) * 6, batch_size=batch),), "layers": ()}
+
+
+def document(report: ProfileReport) -> dict[str, Any]:
+    return {**report.to_dict(), "path": "base.json"}
+
+
+def compared(then: ProfileReport, now: ProfileReport, tolerance: float = 0.1):
+    return now.compared_with(document(then), tolerance).against
 
 
 def bursts(rng, median, count=10):
@@ -40,32 +47,18 @@ def bursts(rng, median, count=10):
     return [float(value) for value in median * np.maximum(noise, 0.1)]
 
 
-def compared(then: ProfileReport, now: ProfileReport, tolerance: float = 0.1):
-    return now.compared_with(baseline_of(then.to_dict(), "base.json"), tolerance).against
-
-
-def share_of_alarms(ratio: float, times: int = 400) -> float:
+def share_of_alarms(ratio: float) -> float:
     """How often a step that takes that many times longer is told to be slower."""
     rng = np.random.default_rng(7)
-    alarms = 0
-    for _ in range(times):
-        then, now = (Timing(tuple(bursts(rng, size))) for size in (0.02, 0.02 * ratio))
-        alarms += _longer(now, then, 1.1, WRONG_ALARMS)
-    return alarms / times
+    pairs = [(bursts(rng, 0.02), bursts(rng, 0.02 * ratio)) for _ in range(200)]
+    return np.mean([compared(profile(one), profile(two)).worse for one, two in pairs])
 
 
-def test_noise_raises_no_more_alarms_than_stated_and_slower_steps_do():
-    assert share_of_alarms(1.0) <= WRONG_ALARMS
-    # The tolerance itself is the worst case: there the rate is the stated one, but for chance.
-    assert share_of_alarms(1.1) <= 2 * WRONG_ALARMS
-    assert share_of_alarms(1.3, 200) >= 0.8
-
-
-def test_many_rounds_are_compared_within_seconds():
-    rng = np.random.default_rng(3)
-    then = profile(bursts(rng, 0.02, 1500))
-    assert compared(then, profile(bursts(rng, 0.02, 1500))).changes[0].verdict == "same"
-    assert compared(then, profile(bursts(rng, 0.03, 1500))).changes[0].verdict == "worse"
+def test_noise_raises_no_alarm_and_slower_steps_do():
+    assert share_of_alarms(1.0) == 0.0
+    # The tolerance itself is the worst case.
+    assert share_of_alarms(1.1) <= 0.01
+    assert share_of_alarms(1.3) >= 0.99
 
 
 def test_a_change_that_may_be_noise_is_told_and_raises_no_alarm():
@@ -85,36 +78,24 @@ def test_the_tolerance_is_the_users():
     found = compared(profile(now), profile(then))
     assert found.changes[0].verdict == "better"
     assert found.answer.endswith("step time of mixed_float16. A new baseline would hold the gain")
-    with pytest.raises(
-        ValueError,
-        match=r"a finite number of at least 0; received nan.* It is a share, such as 0\.1\.",
-    ):
+    with pytest.raises(ValueError, match=r"at least 0; received nan.* It is a share, such as 0\.1"):
         compared(profile(then), profile(now), float("nan"))
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "source", "verdict"),
+    ("then", "now", "source", "verdicts"),
     [
-        (GIB, int(1.2 * GIB), DEVICE_MEMORY, "worse"),
-        (2**20, 6 * 2**20, PROCESS_MEMORY, "same"),  # within the noise of a process
-        (GIB, 2 * GIB, PROCESS_MEMORY, "worse"),
+        (GIB, int(1.2 * GIB), DEVICE_MEMORY, ["worse"]),
+        (2**20, 6 * 2**20, PROCESS_MEMORY, ["same"]),  # within the noise of a process
+        (GIB, 2 * GIB, PROCESS_MEMORY, ["worse"]),
+        (GIB, 3 * GIB, POOLED_MEMORY, []),  # a lower bound is no evidence
     ],
 )
-def test_memory(then, now, source, verdict):
-    found = compared(
-        profile([0.01] * 6, then, source=source), profile([0.01] * 6, now, source=source)
-    )
-    assert [change.verdict for change in found.changes] == ["same", verdict]
-    assert bool(found.regressions) == (verdict == "worse")
-
-
-def test_memory_that_is_a_lower_bound_is_no_evidence():
-    then, now = (profile([0.01] * 6, size * GIB, source=POOLED_MEMORY) for size in (1, 3))
-    found = compared(then, now)
-    assert not found.regressions
-    assert (
-        "memory: 1 GiB then, 3 GiB now, not compared: process memory, at least" in found.caveats[0]
-    )
+def test_memory(then, now, source, verdicts):
+    found = compared(*(profile([0.01] * 6, size, source=source) for size in (then, now)))
+    assert [change.verdict for change in found.changes] == ["same", *verdicts]
+    told = "memory: 1 GiB then, 3 GiB now, not compared: process memory, at least"
+    assert (told in str(found.caveats)) == (not verdicts)
 
 
 @pytest.mark.parametrize(
@@ -129,18 +110,6 @@ def test_a_lost_path_to_tensor_cores(before, after, lost):
     found = compared(profile([0.01] * 6, path=before), profile([0.01] * 6, path=after))
     texts = [change.text for change in found.regressions]
     assert texts == ([f"1 layer lost their path: {lost}"] if lost else [])
-
-
-def test_kernels_that_no_longer_use_tensor_cores():
-    def report(share):
-        made = profile([0.01] * 6)
-        used = KernelUse(1.0, share, 0.0, {"block/conv": share})
-        return replace(made, variants=(replace(made.variants[0], kernels=used),))
-
-    (lost,) = compared(report(0.9), report(0.0)).regressions
-    assert "block/conv (its kernels no longer use them)" in lost.text
-    assert not compared(report(0.9), report(0.4)).regressions
-    assert not compared(report(0.9), profile([0.01] * 6)).regressions  # no profiler this time
 
 
 def test_a_policy_that_no_longer_runs():
@@ -168,54 +137,44 @@ def test_other_versions_names_and_policies_are_told():
     [
         ({"device": CPU}, r"the device of this run, 'CPU'; 'base.json' was made with 'NVIDIA A100"),
         ({"backend": "jax"}, r"the Keras backend of this run, 'jax'"),
+        ({"environment": {"processor": "slow"}}, "the processor of this run, 'slow'"),
         (alone("float64"), r"policies of this run, float64; 'base.json' has mixed_float16"),
-        (
-            alone(batch=64),
-            r"the batch size of this run, 64; 'base.json' was made with 32. Pass --batch-size 32",
-        ),
-        (alone(rounds=4), r"expects 5 rounds or more, .*'this run' has 4. Pass --rounds 5"),
+        (alone(batch=64), r"of this run, 64; 'base.json' was made with 32. Pass --batch-size 32"),
     ],
 )
 def test_profiles_that_cannot_be_compared(changed, message):
+    then = profile([0.01] * 6, environment={"processor": "fast"})
     with pytest.raises(ValueError, match=message):
-        compared(profile([0.01] * 6), profile([0.01] * 6, **changed))
+        compared(then, replace(then, **changed))
 
 
-def test_what_cannot_be_compared():
-    then = profile([0.01] * 6, device=CPU, environment={"processor": "fast"})
-    with pytest.raises(ValueError, match="the processor of this run, 'slow'"):
-        compared(then, replace(then, environment={"processor": "slow"}))
-    baseline = baseline_of(profile([0.01] * 6).to_dict(), "base.json")
+def test_another_device_is_told_before_anything_is_measured():
     with pytest.raises(ValueError, match="Make a baseline here with `tfmp profile --save`"):
-        check_run(baseline, 1, 10, 0.1)
+        check_run(document(profile([0.01] * 6)), 0.1)
 
 
-GOOD = profile([0.01] * 6).to_dict()
+GOOD = json.dumps(profile([0.01] * 6).to_dict())
+
+
+def test_profiles_of_the_first_schema_are_read(tmp_path):
+    path = tmp_path / "b.json"
+    path.write_text(GOOD.replace("tfmp.profile/2", "tfmp.profile/1"))
+    assert not profile([0.01] * 6).compared_with(path).against.worse
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", r"is no whole JSON document \(Expecting value"),
-        ('{"schema": "tfmp.colocate/1"}', r"\(schema 'tfmp.profile/1'\);.*'tfmp.colocate/1'"),
-        ('{"schema": "tfmp.profile/1"}', r"is damaged: it lacks 'model'"),
-        (json.dumps(GOOD).replace("0.01,", "-1,"), r"seconds of a step are not numbers above 0"),
-        (json.dumps(GOOD).replace("0.01,", f"1{'0' * 400},"), r"is damaged"),
-        (json.dumps(GOOD).replace(str(GIB), "-1"), r"is damaged: the bytes of a step"),
-        (json.dumps(GOOD).replace("tensor_cores", "cores"), r"is damaged: it lacks 'tensor_cores'"),
+        ('{"schema": "tfmp.colocate/1"}', r"\(schema 'tfmp.profile/2'\);.*'tfmp.colocate/1'"),
+        ('{"schema": "tfmp.profile/1"}', r"is damaged: it lacks 'device'"),
+        (GOOD.replace("0.01,", "-1,"), r"seconds of a step are not numbers above 0"),
+        (GOOD.replace("0.01,", '"nan",'), r"is damaged"),
+        (GOOD.replace("tensor_cores", "cores"), r"is damaged: it lacks 'tensor_cores'"),
     ],
 )
 def test_damaged_files(tmp_path, text, message):
     path = tmp_path / "b.json"
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(ValueError, match=message) as caught:
+    with pytest.raises(ValueError, match=message):
         read_baseline(path)
-    assert str(caught.value).endswith("Make it again with `tfmp profile --save`.")
-
-
-def test_what_save_writes_is_a_baseline(tmp_path):
-    report = profile([0.01] * 6)
-    found = report.compared_with(report.save(tmp_path / "base.json"))
-    assert found.against.answer == f"Not worse than {tmp_path / 'base.json'}, within 10%"
-    assert str(found).startswith(found.against.answer)
-    assert found.to_dict()["against"]["worse"] is False

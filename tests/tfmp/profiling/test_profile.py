@@ -125,7 +125,7 @@ def test_the_report_is_a_table_json_and_a_page(measured, tmp_path):
     assert text.splitlines()[0] == report.answer
     assert text.splitlines()[2].split()[:4] == ["policy", "step", "spread", "speed"]
     data = json.loads(report.save(tmp_path / "p.json").read_text())
-    assert data["schema"] == "tfmp.profile/1"
+    assert data["schema"] == "tfmp.profile/2"
     assert data["variants"][0]["speedup"] == 1.0
     page = report.save(tmp_path / "p.html").read_text()
     assert "<script" not in page
@@ -270,22 +270,6 @@ def test_traces_for_tensorboard_are_written(tmp_path):
     assert list((tmp_path / "float32").rglob("*.xplane.pb"))
 
 
-@pytest.mark.slow
-def test_the_largest_batch_is_found_below_a_limit(monkeypatch):
-    monkeypatch.setattr("tfmp.profiling.batches.keeps_freed_memory", lambda: False)
-    limited = {"batch_size": 2, "largest_batch": True, "memory_limit": 1}
-    report = profile_training(build(), (X, Y), ("float32",), **limited, **FAST)
-    (row,) = report.variants
-    assert (row.largest_batch.fits, row.largest_batch.fails) == (0, 1)
-    assert "below 1" in str(report)
-
-
-def test_a_search_that_cannot_see_what_a_step_needs_says_so(monkeypatch):
-    monkeypatch.setattr("tfmp.profiling.batches.keeps_freed_memory", lambda: True)
-    with pytest.raises(ValueError, match=r"TF_ENABLE_ONEDNN_OPTS=0 for the search"):
-        profile_training(build(), (X, Y), largest_batch=True, memory_limit=2**30)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -294,7 +278,6 @@ def test_a_search_that_cannot_see_what_a_step_needs_says_so(monkeypatch):
         ({"policies": ("float32", "float32")}, "each policy once"),
         ({"steps": True}, "steps expects a whole number, 1 or more; received True"),
         ({"data": (X[:0], Y[:0])}, "at least one batch with samples; received no"),
-        ({"largest_batch": True}, r"expects a memory_limit on a CPU, received None"),
     ],
 )
 def test_bad_arguments_say_what_to_do(arguments, message):

@@ -1,13 +1,10 @@
-"""profile_training on a card: its use in each variant, and ranges for Nsight Systems."""
-
-from contextlib import contextmanager
+"""profile_training on a card: its use in each variant."""
 
 import pytest
 from fake_nvml import FakeCard, FakeNvml
 
 from tfmp.machine.devices import CPU, Device
 from tfmp.machine.gpu_use import GpuUse
-from tfmp.machine.nvtx_ranges import nvtx_marks
 from tfmp.profiling import profile
 from tfmp.profiling.bench import Job
 from tfmp.profiling.profile import ProfilingBench
@@ -29,9 +26,9 @@ class Steps:
         return 0.0
 
 
-def bench(device, mark=None):
+def bench(device):
     job = Job(lambda: None, (), 1)
-    found = ProfilingBench(job, device, SILENT, mark or nvtx_marks(False))
+    found = ProfilingBench(job, device, SILENT)
     found.steps = 3
     for name in ("float32", "mixed_float16"):
         found.runs[name] = Steps()
@@ -56,20 +53,6 @@ def test_without_a_card_no_step_is_taken_and_the_report_says_so():
     assert [run.taken for run in found.runs.values()] == [[], []]
     assert found.rows["float32"].gpu is None
     assert found.gpu_note == "the use of a GPU was not watched: this device is no GPU"
-
-
-def test_steps_are_ranges_in_one_range():
-    ends = []
-
-    @contextmanager
-    def mark(name):
-        yield
-        ends.append(name)
-
-    found = bench(CPU, mark)
-    found.mark_steps()
-    assert ends == ["step in float32"] * 5 + ["step in mixed_float16"] * 5 + ["steps"]
-    assert found.runs["float32"].taken == [1] * 5
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,18 @@ import pytest
 from tfmp.machine.devices import Device
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory, Timing
 from tfmp.profiling.batches import BatchLimit
-from tfmp.profiling.sizes import ALIKE, FASTER, SLOWER, Crossover, Largest, SweepReport
+from tfmp.profiling.sizes import ALIKE, FASTER, SLOWER, Crossover, SweepReport
 from tfmp.profiling.steps import StepProfile
 
 A100 = Device("gpu", "NVIDIA A100-SXM4-40GB", (8, 0))
 GIB = 2**30
 
 
-def row(
-    mode: str, variant: str, batch: int, seconds: float, size: int | None = None
-) -> StepProfile:
+def row(mode: str, variant: str, batch: int, seconds: float) -> StepProfile:
     policy, _, how = variant.partition(", ")
     compiled = {"": None, "XLA": True, "no XLA": False}[how]
-    row = StepProfile(variant, policy.partition(" ")[0], batch_size=batch, mode=mode)
-    row = replace(row, xla=compiled, model_size=size)
+    policy = policy.partition(" ")[0]
+    row = StepProfile(variant, policy, batch_size=batch, mode=mode, xla=compiled)
     if not seconds:
         return replace(row, error="out of memory")
     step = Timing(tuple(seconds * (1 + 0.05 * (i % 4)) for i in range(8)))
@@ -45,10 +43,10 @@ def report() -> SweepReport:
                 row(mode, "mixed_float16, XLA", batch, narrow * 0.7),
             ]
     memory = Memory(38 * GIB, DEVICE_MEMORY)
-    largest = tuple(
-        Largest("batch", "train", f"{policy}, XLA", BatchLimit(fits, fits + 16, memory, "x", 9))
+    largest = {
+        f"{policy}, XLA": BatchLimit(fits, fits + 16, memory)
         for policy, fits in (("float32 (TF32)", 432), ("mixed_float16", 880))
-    )
+    }
     return SweepReport(
         *("resnet <50> & more", A100, "tensorflow", {"keras": "3.15.1"}, 8, tuple(rows), largest),
         limit="the device's memory, and 80 GiB for a process of the computer's",
@@ -63,7 +61,7 @@ def test_the_terminal_has_rows_limits_and_crossovers(report):
         r"^mode +batch +policy +step +spread +samples/s +memory +compile$",
         r"^training +8 +mixed_float16, no XLA +31 ms +28.8 ms to 33.1 ms +258 +1.12 GiB +3.5 s$",
         r"^training +512 +float32 \(TF32\), XLA +did not run: out of memory$",
-        r"^batch +training +mixed_float16, XLA +880 \(896 does not fit\) +38 GiB$",
+        r"^mixed_float16, XLA +880 \(896 does not fit\) +38 GiB$",
         r"^training: mixed_float16, no XLA is faster .* from batch 32 on \(up to \d.* slower at",
         r"^predict: mixed_float16, XLA is faster than .* from batch 8 on \(up to 3.03 times\)$",
     ):
@@ -72,10 +70,10 @@ def test_the_terminal_has_rows_limits_and_crossovers(report):
 
 def test_json_holds_every_number(report, tmp_path):
     document = json.loads(report.save(tmp_path / "sweep.json").read_text())
-    assert document["schema"] == "tfmp.sweep/1"
+    assert document["schema"] == "tfmp.sweep/2"
     assert len(document["rows"]) == 32
     assert document["rows"][0]["samples_per_second"] == pytest.approx(8 / 0.0258, rel=0.01)
-    assert document["largest"][1]["text"] == "880 (896 does not fit)"
+    assert document["largest"]["mixed_float16, XLA"]["fits"] == 880
     assert document["crossovers"][0]["faster_from"] == 32
 
 
@@ -87,16 +85,6 @@ def test_the_page_has_a_picture_for_each_mode(report, tmp_path):
     assert "“resnet &lt;50&gt; &amp; more” over sizes, on NVIDIA A100-SXM4-40GB" in html
     assert html.count("did not run: out of memory</td>") == 2
     assert report._repr_html_().count("iframe") >= 1
-
-
-def test_one_batch_size_puts_the_model_size_on_the_axis():
-    rows = tuple(row("train", "float32", 32, 0.01 * size, size) for size in (1, 2))
-    report = SweepReport("m", A100, "jax", {}, 8, rows)
-    assert report.axis == "model size"
-    assert [report.size_of(each) for each in rows] == [1, 2]
-    assert "model size" in report._repr_html_()
-    assert "limit of memory" not in str(report)
-    assert report.crossovers == ()
 
 
 SIZES = (8, 32, 128, 512)
@@ -118,7 +106,7 @@ SIZES = (8, 32, 128, 512)
     ],
 )
 def test_words_of_a_crossover(found, start, text):
-    judged = Crossover("half", "float32", "training", "batch", SIZES[: len(found)], found)
+    judged = Crossover("half", "float32", "training", SIZES[: len(found)], found)
     assert judged.faster_from == start
     assert str(judged) == f"training: half is {text}"
 

@@ -37,7 +37,7 @@ class Machine:
         return rows, "sized"
 
     def row(self, job, variant):
-        size = job.batch_size + (job.model_size or 0)
+        size = job.batch_size
         needed = Memory(size * (2 if variant.policy == "float32" else 1), DEVICE_MEMORY)
         speed = 8 if variant.policy == "float32" else max(1, 12 - job.batch_size / 4)
         step = Timing((float(speed),) * job.rounds) if job.rounds else None
@@ -59,16 +59,14 @@ def swept(model=sized_models.small, **options):
 
 
 def test_every_size_has_a_row_and_takes_turns_in_one_process(machine):
-    report = swept(sized_models.build, batch_sizes=(16, 4), model_sizes=(3, 1), rounds=6)
-    places = [(row.model_size, row.batch_size, row.variant) for row in report.rows]
-    policies = ("float32", "mixed_float16")
-    assert places == [(m, b, name) for m in (1, 3) for b in (4, 16) for name in policies]
-    assert [len(job.variants) for job in machine.jobs] == [2, 2, 2, 2]
+    report = swept(batch_sizes=(16, 4), rounds=6)
+    places = [(row.batch_size, row.variant) for row in report.rows]
+    assert places == [(b, name) for b in (4, 16) for name in ("float32", "mixed_float16")]
+    assert [len(job.variants) for job in machine.jobs] == [2, 2]
     assert report.model == "sized"
     assert "80% of the memory that was free" in report.limit
     assert [str(each) for each in report.crossovers] == [
-        "training, model size 1: mixed_float16 is slower than float32 at batch 4",
-        "training, model size 3: mixed_float16 is slower than float32 at batch 4",
+        "training: mixed_float16 is slower than float32 at batch 4",
     ]
 
 
@@ -90,12 +88,9 @@ def test_what_does_not_fit_together_is_tried_alone(machine):
 
 
 def test_the_largest_that_fit(machine):
-    report = swept(sized_models.build, model_sizes=(8,), largest_batch=True, largest_model=True)
-    sizes = {(each.what, each.variant): each.limit.fits for each in report.largest}
-    assert 42 - 3 <= sizes["batch", "float32"] <= 42
-    assert 92 - 6 <= sizes["batch", "mixed_float16"] <= 92
-    assert 46 - 3 <= sizes["model", "float32"] <= 46
-    assert 96 - 6 <= sizes["model", "mixed_float16"] <= 96
+    report = swept(largest_batch=True)
+    assert 50 - 3 <= report.largest["float32"].fits <= 50
+    assert 100 - 6 <= report.largest["mixed_float16"].fits <= 100
     assert all(not job.rounds for job in machine.jobs[1:])
     assert machine.variables["TF_ENABLE_ONEDNN_OPTS"] == "0"  # its pool would hide the memory
 
@@ -119,7 +114,7 @@ def test_a_search_that_fails_for_another_reason_is_told(machine, monkeypatch, en
 
     monkeypatch.setattr(machine, "row", row)
     report = swept(largest_batch=True)
-    assert report.largest == ()
+    assert report.largest == {}
     told = "the largest batch in float32 is unknown: "
     assert report.notes[0].startswith(told + str(end))
 
@@ -153,9 +148,7 @@ def test_tf32_and_xla_are_variants(machine, monkeypatch):
         ({"batch_sizes": ()}, ValueError, "batch_sizes expects at least one size"),
         ({"batch_sizes": "8,32"}, TypeError, "batch_sizes expects whole numbers, such as"),
         ({"modes": ()}, ValueError, "modes expects one or more of train, predict"),
-        ({"largest_model": True}, ValueError, "largest_model expects model_sizes, whose first"),
         ({"model": 3}, TypeError, "a compiled Keras model or a function that returns one, rec"),
-        ({"model": 3, "model_sizes": (4,)}, TypeError, "a function that takes a size and returns"),
     ],
 )
 def test_mistakes(machine, changed, error, message):
@@ -172,7 +165,7 @@ def test_nothing_at_all_that_runs_is_a_mistake(machine):
 
 @pytest.mark.slow
 def test_real_processes_measure_and_tell_of_sizes_that_fail():
-    report = swept(sized_models.build, model_sizes=(8, 13), rounds=2, steps=1)
+    report = swept(sized_models.small, batch_sizes=(4, 13), rounds=2, steps=1)
     *ran, failed, same = report.rows
     for row in ran:
         assert len(row.step.seconds) == 2
