@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.comparison import (
-    CandidateFile,
     Compare,
     Plan,
     also_with_sizes,
@@ -29,7 +28,7 @@ from tfmp.converters.intake import (
     request_of,
     with_loading,
 )
-from tfmp.converters.report import DriftReport, Evidence
+from tfmp.converters.report import DriftReport
 from tfmp.converters.samples import (
     Samples,
     check_class_folders,
@@ -39,7 +38,6 @@ from tfmp.converters.samples import (
 )
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.layout import PLAIN
-from tfmp.converters.shared.memory import free_graphs
 from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
 
 
@@ -257,15 +255,7 @@ def comparing(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
         InputError: there is no such device or Ray, or it cannot run files of these formats.
     """
     if plan.ray is None:
-        placing = plan.place(formats)
-
-        def here(
-            source: AnySource, files: Sequence[CandidateFile], samples: Samples, progress: Progress
-        ) -> Evidence:
-            found = compare_here(source, files, samples, plan, placing, progress)
-            free_graphs(max(candidate.size_bytes or 0 for candidate in found.candidates))
-            return found
-
+        here = partial(compare_here, plan=plan, placing=plan.place(formats))
         yield also_with_sizes(here, plan.sizes)
         return
     from tfmp.converters.distributed import comparing_on_ray

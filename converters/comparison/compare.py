@@ -11,6 +11,7 @@ from tfmp.converters.comparison.trials import CandidateFile
 from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence
 from tfmp.converters.samples import Samples, of_sizes, sizes_text
+from tfmp.converters.shared.memory import free_graphs
 from tfmp.shared.progress import Progress
 
 # Measures how far candidate files are from a reference, on samples, wherever it runs.
@@ -21,9 +22,9 @@ def compare_here(
     source: AnySource,
     files: Sequence[CandidateFile],
     samples: Samples,
+    progress: Progress,
     plan: Plan,
     placing: Placing,
-    progress: Progress,
 ) -> Evidence:
     """Measures how far candidates are from the reference.
 
@@ -31,9 +32,9 @@ def compare_here(
         source: the reference.
         files: the candidates.
         samples: read once.
+        progress: told of the stages and of every batch.
         plan: what to measure.
         placing: what runs where.
-        progress: told of the stages and of every batch.
 
     Raises:
         InputError: one of the samples or labels does not fit.
@@ -49,7 +50,9 @@ def compare_here(
         if plan.latency:
             progress("timing calls")
             bench.measure_latency()
-        return bench.evidence(reading.description, progress)
+        evidence = bench.evidence(reading.description, progress)
+    free_graphs(max(candidate.size_bytes or 0 for candidate in evidence.candidates))
+    return evidence
 
 
 def also_with_sizes(compare: Compare, sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> Compare:

@@ -212,8 +212,3 @@ def staffing(
             "fewer, or add machines to it."
         )
     return Staffing(workers or room(each), each, gpu)
-
-
-def resources(ray: Any) -> list[Mapping[str, float]]:
-    """Resources of each machine that is up."""
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]

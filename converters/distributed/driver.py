@@ -12,7 +12,6 @@ from tfmp.converters.distributed.cluster import (
     Staffing,
     connected,
     is_ending,
-    resources,
     staffing,
 )
 from tfmp.converters.distributed.parcel import Files, pack_file, pack_source
@@ -60,7 +59,8 @@ def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compar
     """
     with connected(str(plan.ray), plan.workers) as ray:
         gpu_by_default = any(format.gpu_by_default for format in formats)
-        staff = staffing(resources(ray), plan.workers, plan.device, gpu_by_default)
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        staff = staffing(nodes, plan.workers, plan.device, gpu_by_default)
 
         def compare(
             source: AnySource,

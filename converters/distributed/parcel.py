@@ -18,18 +18,15 @@ from tfmp.shared.atomic_file import temporary_folder
 # Contents by path inside a folder. Arrays, which Ray's workers read without copying them.
 Files = dict[str, np.ndarray]
 
-# Forms of a reference: a file of a format that is converted to, the user's own SavedModel, and a
-# SavedModel made here of anything else.
-_FILE, _FOLDER, _SNAPSHOT = "file", "folder", "snapshot"
-
 
 @dataclass(frozen=True)
 class Model:
     """A reference that can be opened elsewhere, without the code that it was made by.
 
+    It is a file of a format that is converted to, the user's own SavedModel, or a SavedModel made
+    here of anything else.
+
     Attributes:
-        form: "file" (of a format that is converted to), "folder" (the user's own SavedModel) or
-            "snapshot" (a SavedModel made here).
         files: of the model.
         entry: the model's own file among them; "" for a folder.
         origin: of the original.
@@ -38,7 +35,6 @@ class Model:
         hints: of the original, which a SavedModel made of it has lost in part.
     """
 
-    form: str
     files: Files
     entry: str
     origin: Origin
@@ -57,27 +53,27 @@ def pack_source(source: AnySource) -> Model:
     entry = ""
     if source.file_format is not None:
         assert origin.path is not None
-        form, entry = _FILE, origin.path.name
+        entry = origin.path.name
         files = pack_file(origin.path, format_named(source.file_format))
     elif origin.format == "savedmodel" and origin.path is not None:
-        form, files = _FOLDER, _pack_folder(origin.path)
+        files = _pack_folder(origin.path)
     else:
         assert isinstance(source, Source)
         with temporary_folder() as folder:
             _save(source, folder)
-            form, files = _SNAPSHOT, _pack_folder(folder)
-    return Model(form, files, entry, origin, source.inputs, source.outputs, source.hints)
+            files = _pack_folder(folder)
+    return Model(files, entry, origin, source.inputs, source.outputs, source.hints)
 
 
 def unpack_source(model: Model, folder: Path) -> AnySource:
     """The reference, written to `folder` and opened from there; it computes as before."""
     unpack(model.files, folder)
     shapes: dict[str, Any] = {spec.name: spec.shape for spec in model.inputs}
-    if model.form == _FILE:
+    if model.entry:
         opened = open_source(folder / model.entry, input_shapes=shapes)
         # A GPU runs the file itself, which lies here and not where it came from.
         return replace(opened, origin=replace(model.origin, path=folder / model.entry))
-    if model.form == _FOLDER:
+    if model.origin.format == "savedmodel" and model.origin.path is not None:
         signature = model.origin.signature
         # The driver has looked into the graph, or was told to trust it.
         saved = open_source(folder, signature=signature, input_shapes=shapes, unsafe_load=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from tfmp.converters.runners.base import HOLDS_FOR, RunnerInfo
-from tfmp.converters.runners.probes import SUM_TERMS, tflite_probe, tflite_sum_probe
+from tfmp.converters.runners.probes import SUM_TERMS, tflite_probe
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
 from tfmp.converters.shared.worker import Worker, WorkerError
@@ -43,13 +43,13 @@ class _Interpreted:
             self.inputs, self.outputs = map(_with_any_samples, (chosen.inputs, chosen.outputs))
         self._held = ExitStack()
 
-    def _start(self, *arguments: object, path: Path, timeout_s: float, **options: object) -> Worker:
+    def _start(self, *arguments: object, path: Path, **options: object) -> Worker:
         worker = Worker(
             _INTERPRETER,
             path,
             *arguments,
             label=f"LiteRT with {path.name}",
-            timeout_s=timeout_s,
+            timeout_s=_TIMEOUT_S,
             **options,  # type: ignore[arg-type]
         )
         self._worker = self._held.enter_context(worker)
@@ -87,20 +87,13 @@ class LiteRTRunner(_Interpreted):
     hold sums in FP16; others compute in FP32 and round the results. A probe tells which it is.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        force_fp16: bool,
-        signature: str | None = None,
-        timeout_s: float = _TIMEOUT_S,
-    ) -> None:
+    def __init__(self, path: Path, force_fp16: bool, signature: str | None = None) -> None:
         """Loads the file.
 
         Args:
             path: a .tflite file.
             force_fp16: whether to compute in FP16.
             signature: name of the entry point to run; the first one if None.
-            timeout_s: longest time of one batch, in seconds.
 
         Raises:
             RunnerError: LiteRT cannot load or prepare the file, or the process ends.
@@ -109,7 +102,7 @@ class LiteRTRunner(_Interpreted):
         super().__init__(file, signature)
         mode = "fp16" if force_fp16 else "cpu"
         with self._held:
-            worker = self._start(mode, signature, path=path, timeout_s=timeout_s)
+            worker = self._start(mode, signature, path=path)
             version, whole = worker.call("describe")
             exact, arithmetic = _arithmetic(worker) if force_fp16 else (False, {})
             self._held = self._held.pop_all()
@@ -137,7 +130,7 @@ def _arithmetic(worker: Worker) -> tuple[bool, dict[str, str]]:
     """Whether this CPU holds sums in FP32 where XNNPACK is forced to FP16, and that in words."""
     with temporary_folder() as folder:
         path = folder / "sum.tflite"
-        path.write_bytes(tflite_sum_probe())
+        path.write_bytes(tflite_probe())
         (total,) = worker.call("answer", path, {"x": np.ones((1, SUM_TERMS), np.float32)}).values()
     exact = bool((total == SUM_TERMS).all())
     held = "held in FP32, and results rounded" if exact else "held in FP16"
@@ -154,9 +147,7 @@ class LiteRTGpuRunner(_Interpreted):
     without a GPU, cannot: it shows the operators that a GPU takes, not the effect of FP16.
     """
 
-    def __init__(
-        self, path: Path, signature: str | None = None, timeout_s: float = _TIMEOUT_S
-    ) -> None:
+    def __init__(self, path: Path, signature: str | None = None) -> None:
         """Loads the file; see `LiteRTRunner`.
 
         Raises:
@@ -168,12 +159,7 @@ class LiteRTGpuRunner(_Interpreted):
         with self._held:
             vulkan = self._held.enter_context(litert_vulkan())
             worker = self._start(
-                "gpu",
-                signature,
-                vulkan.loader,
-                path=path,
-                timeout_s=timeout_s,
-                environment=vulkan.environment,
+                *("gpu", signature, vulkan.loader), path=path, environment=vulkan.environment
             )
             try:
                 version, whole = worker.call("describe")
@@ -258,7 +244,7 @@ def _zeros(file: "TFLiteModel", signature: str | None) -> Batch:
 
 
 def check_litert_gpu() -> None:
-    """Runs a sigmoid on the GPU.
+    """Runs a product on the GPU.
 
     Raises:
         MachineError: there is no adapter, or LiteRT cannot use it.
@@ -304,12 +290,12 @@ def _check_vulkan(vulkan: "Vulkan") -> None:
                 timeout_s=_TIMEOUT_S,
                 environment=vulkan.environment,
             ) as worker:
-                worker.call("run", {"x": np.ones((1, 4), np.float32)})
+                worker.call("run", {"x": np.ones((1, SUM_TERMS), np.float32)})
         except MachineError:
             raise
         except RunnerError as error:
             raise MachineError(
-                f"LiteRT cannot run even one sigmoid on {vulkan.adapter}, so its Vulkan driver is "
+                f"LiteRT cannot run even one product on {vulkan.adapter}, so its Vulkan driver is "
                 f"broken or too old ({_last_reason(error)})"
             ) from error
 

@@ -18,36 +18,12 @@ def onnx_probe() -> bytes:
     return bytes(helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString())
 
 
-def tflite_probe() -> bytes:
-    """A sigmoid of "x" [1, 4], which every LiteRT has."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    return _one_operator(schema.BuiltinOperator.LOGISTIC, [1, 4], [1, 4])
-
-
 # More ones than FP16 can count: from 2048 on, adding one changes nothing.
 SUM_TERMS = 4096
 
 
-def tflite_sum_probe() -> bytes:
+def tflite_probe() -> bytes:
     """A product of "x" [1, 4096] with ones, which is 4096 where sums are held in FP32."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    ones = np.ones((8, SUM_TERMS), np.float32)
-    return _one_operator(schema.BuiltinOperator.FULLY_CONNECTED, [1, SUM_TERMS], [1, 8], ones)
-
-
-def _one_operator(
-    kind: int, taken: list[int], given: list[int], weights: np.ndarray | None = None
-) -> bytes:
-    """A .tflite file of one operator from "x" to "y".
-
-    Args:
-        kind: the operator, of `schema.BuiltinOperator`.
-        taken: shape of "x".
-        given: shape of "y".
-        weights: a constant that is the operator's second operand.
-    """
     from ai_edge_litert import schema_py_generated as schema
 
     def tensor(name: str, shape: list[int], buffer: int = 0) -> schema.TensorT:
@@ -57,22 +33,19 @@ def _one_operator(
         return made
 
     code = schema.OperatorCodeT()
-    code.builtinCode = code.deprecatedBuiltinCode = kind
+    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.FULLY_CONNECTED
     operator = schema.OperatorT()
-    operator.inputs, operator.outputs = [0], [1]
+    operator.inputs, operator.outputs = [0, 2, -1], [1]  # no bias
+    operator.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
+    operator.builtinOptions = schema.FullyConnectedOptionsT()
     graph = schema.SubGraphT()
-    graph.tensors, graph.inputs, graph.outputs = [tensor("x", taken), tensor("y", given)], [0], [1]
-    graph.operators = [operator]
+    graph.tensors = [tensor("x", [1, SUM_TERMS]), tensor("y", [1, 8])]
+    graph.tensors.append(tensor("weights", [8, SUM_TERMS], 1))
+    graph.inputs, graph.outputs, graph.operators = [0], [1], [operator]
     model = schema.ModelT()
     model.version, model.operatorCodes, model.subgraphs = 3, [code], [graph]
-    model.buffers = [schema.BufferT()]  # by convention the first one is empty
-    if weights is not None:
-        operator.inputs = [0, 2, -1]  # no bias
-        operator.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
-        operator.builtinOptions = schema.FullyConnectedOptionsT()
-        graph.tensors.append(tensor("weights", list(weights.shape), 1))
-        model.buffers.append(schema.BufferT())
-        model.buffers[1].data = np.frombuffer(weights.tobytes(), np.uint8)
+    model.buffers = [schema.BufferT(), schema.BufferT()]  # by convention the first one is empty
+    model.buffers[1].data = np.ones(8 * SUM_TERMS, np.float32).view(np.uint8)
     builder = schema.flatbuffers.Builder(512)  # the one that LiteRT itself is built with
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfmp.converters.samples.data import Samples, open_data, stream_for
 from tfmp.converters.samples.fit import arrays_by_name
-from tfmp.converters.samples.sources import Data, RawArrays, RawLabels
+from tfmp.converters.samples.sources import Data, RawLabels
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import Layout, State, carried_states
 from tfmp.converters.shared.tensors import TensorSpec
@@ -102,14 +102,8 @@ def _names(data: Data, inputs: Sequence[TensorSpec]) -> set[str]:
     """Names of the arrays that data holds, as far as they show before all of it is read."""
     if data is None:
         return set()
-    if isinstance(data, Mapping) or (isinstance(data, tuple) and len(data) == 2):
-        return _named(data if isinstance(data, Mapping) else data[0])
     stream = stream_for(data, inputs)
     arrays = stream.head
     if isinstance(arrays, np.ndarray):
         arrays_by_name(arrays, inputs, stream.name)  # says of several inputs that one is too few
-    return _named(arrays)
-
-
-def _named(arrays: RawArrays) -> set[str]:
     return set(arrays) if isinstance(arrays, Mapping) else set()

@@ -15,38 +15,30 @@ from tfmp.converters.shared.tensors import TensorSpec, synthetic_batch
 # Sizes chosen where a signature leaves them open.
 _OPEN_IMAGE_SIDE = 64
 _OPEN_LENGTH = 16
+_SAMPLES = 64
 
 
-def made_up(
-    inputs: Sequence[TensorSpec], seed: int = 0, samples: int = 64, batch_size: int = 32
-) -> Samples:
+def made_up(inputs: Sequence[TensorSpec]) -> Samples:
     """Samples made up from the signature: they can show that a model is broken, never that it is
     sound.
 
     Floats are standard normal and in [0, 1) by turns of samples, integers 0 or 1 (inside
-    any vocabulary), texts "a". Open sizes are 64 for images and 16 elsewhere.
-
-    Args:
-        inputs: the model's inputs.
-        seed: seed of the generator; the same seed and signature give the same samples.
-        samples: number of samples; there are more if a fixed batch size would leave some out.
-        batch_size: samples at a time.
+    any vocabulary), texts "a". Open sizes are 64 for images and 16 elsewhere. The same signature
+    gives the same 64 samples; there are more where a fixed batch size would leave some out.
     """
     fixed = PLAIN.fixed_samples(inputs) or 1
-    samples = -(-samples // fixed) * fixed
-    arrays = {spec.name: _made_up(spec, seed, samples) for spec in inputs}
-    stream = replace(stream_of(arrays, inputs), name=f"synthetic (seed {seed})")
-    return Samples(stream, tuple(inputs), None, batch_size, synthetic=True)
+    samples = -(-_SAMPLES // fixed) * fixed
+    arrays = {spec.name: _made_up(spec, samples) for spec in inputs}
+    stream = replace(stream_of(arrays, inputs), name="synthetic (seed 0)")
+    return Samples(stream, tuple(inputs), synthetic=True)
 
 
-def _made_up(spec: TensorSpec, seed: int, samples: int) -> np.ndarray:
+def _made_up(spec: TensorSpec, samples: int) -> np.ndarray:
     size = _OPEN_IMAGE_SIDE if len(spec.shape) == 4 else _OPEN_LENGTH
     floats = kind_of(spec.dtype) == "f"
     shape = (None, *spec.shape[1:]) if spec.shape else ()
     drawn = TensorSpec(spec.name, shape, "float32" if floats else spec.dtype)
-    array = synthetic_batch([drawn], samples, seed + zlib.crc32(spec.name.encode()), size)[
-        spec.name
-    ]
+    array = synthetic_batch([drawn], samples, zlib.crc32(spec.name.encode()), size)[spec.name]
     if floats and array.ndim:
         array[1::2] = np.abs(array[1::2]) % 1.0
     return array

@@ -13,13 +13,10 @@ Variable: TypeAlias = Any
 # `WrappedFunction` or a `ConcreteFunction`.
 TracedFunction: TypeAlias = Any
 
-# Messages of graph.proto, node_def.proto, attr_value.proto, op_def.proto and function.proto, and
-# the nodes that one of them holds.
+# Messages of graph.proto, node_def.proto, attr_value.proto and function.proto.
 GraphDef: TypeAlias = Any
 NodeDef: TypeAlias = Any
 AttrValue: TypeAlias = Any
-NodeDefs: TypeAlias = Any
-OpDef: TypeAlias = Any
 FunctionDef: TypeAlias = Any
 FunctionLibrary: TypeAlias = Any
 

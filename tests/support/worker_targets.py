@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from tfmp.converters.shared.errors import ConversionError, MachineError
+from tfmp.converters.shared.errors import ConversionError
 
 
 class Target:
@@ -37,9 +37,6 @@ class Target:
     def refuse(self) -> None:
         raise ConversionError("layer 'norm': cannot be converted", "Use another one")
 
-    def without_adapter(self) -> None:
-        raise MachineError("no adapter")
-
     def divide(self) -> float:
         return 1 / (self.total - self.total)
 
@@ -56,10 +53,3 @@ class Target:
 
     def hang(self) -> None:
         time.sleep(600)
-
-
-class BadStart:
-    """Cannot be constructed."""
-
-    def __init__(self) -> None:
-        raise ValueError("no such kernel")

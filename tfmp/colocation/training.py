@@ -8,7 +8,7 @@ not see each other's.
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 
 import keras
 import numpy as np
@@ -71,7 +71,7 @@ class Training:
         The step compiles, and on JAX so does the first reading of metrics, as at an epoch's end.
         """
         start = time.perf_counter()
-        with self._own_state(tracing=True), _random_state_kept():
+        with self.own_state(), _random_state_kept():
             keras.utils.set_random_seed(self.job.seed)
             self.model = self._build()
             self._batches = JobBatches(self.job)
@@ -90,13 +90,13 @@ class Training:
     def step(self, tracing: bool = False) -> None:
         """Takes a step, with its callbacks."""
         batch = self.begin_step()
-        with self._own_state(tracing):
+        with self.own_state(tracing):
             logs = self.compute(batch)
         self.finish_step(logs)
 
     def begin_step(self) -> tuple[TensorTree, ...]:
         """Calls the callbacks before a step; returns its batch on the device."""
-        with self._own_state():
+        with self.own_state(tracing=False):
             batch = self._placed(next(self._batches))
             if self.steps_taken % self._epoch_steps == 0:
                 self._model.reset_metrics()
@@ -117,7 +117,7 @@ class Training:
 
     def finish_step(self, logs: TensorTree) -> None:
         """Calls the callbacks after a step, and after an epoch."""
-        with self._own_state():
+        with self.own_state(tracing=False):
             self._logs = logs
             self._callbacks.on_train_batch_end(self.steps_taken % self._epoch_steps, logs)
             self.steps_taken += 1
@@ -130,7 +130,7 @@ class Training:
 
     def end(self) -> None:
         """Puts the trained values into the model, and calls the callbacks."""
-        with self._own_state():
+        with self.own_state(tracing=False):
             self.sync()
             optimizer = self._model.optimizer
             if isinstance(optimizer, keras.optimizers.Optimizer):
@@ -197,10 +197,6 @@ class Training:
             model._jax_state_synced = False
             return model._get_jax_state(**dict.fromkeys(_STATE, True), purge_model_variables=True)
         return tuple(list(model._jax_state[name]) for name in _STATE)
-
-    def own_state(self) -> AbstractContextManager[None]:
-        """A block with the job's own state, in which other functions may trace its step."""
-        return self._own_state(tracing=True)
 
     @property
     def _model(self) -> keras.Model:
@@ -277,11 +273,11 @@ class Training:
         return batch.placed(policies.floatx_of(self.policy))
 
     @contextmanager
-    def _own_state(self, tracing: bool = False) -> Iterator[None]:
+    def own_state(self, tracing: bool = True) -> Iterator[None]:
         """Sets Keras's state to the job's own in this block, and restores it afterwards.
 
         floatx belongs to the process, not to the thread: it is switched only while no other job
-        runs. Losses and metrics read it when they are made and traced.
+        runs, for code that builds models or traces steps. Losses and metrics read it then.
         """
         if self._inside:
             yield

@@ -80,14 +80,6 @@ def test_references_in_onnx_and_candidates_that_fail(converted, tmp_path):
     assert report.candidates[0].stages == ()
 
 
-def test_without_it_nothing_is_measured(converted):
-    model, files = converted
-    report = validate(model, files[0], samples(10, 6))
-    assert report.candidates[0].stages == ()
-    assert report.reference.noise_floor == ()
-    assert "noise floor" not in render(report, ".html")
-
-
 def test_shards_merge_to_the_whole(converted, report):
     model, files = converted
     x = samples(64, 6)

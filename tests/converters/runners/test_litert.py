@@ -376,7 +376,7 @@ def test_a_driver_that_computes_nothing_is_the_machines_fault(
     beside = MOCK.with_name(vulkan.LOADER)
     loader = str(beside) if beside.exists() else vulkan.LOADER
     monkeypatch.setattr(vulkan, "_ways", lambda folder: iter([(loader, environment)]))
-    told = r"cannot run even one sigmoid on Vulkan Mock Device \(virtual GPU\), .*No adapters found"
+    told = r"cannot run even one product on Vulkan Mock Device \(virtual GPU\), .*No adapters found"
     with pytest.raises(MachineError, match=told):
         LiteRTGpuRunner(overflowing[1])
     with pytest.raises(InputError, match=f"expected a GPU for 'gpu', but LiteRT {told}"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.samples.data import DataReport, Samples, open_data
+from tfmp.converters.samples.sources import without_labels
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec
 
@@ -131,6 +132,9 @@ class TestForms:
         np.testing.assert_array_equal(batches[0]["image"], X.astype(np.float32))
         np.testing.assert_array_equal(labels[0], Y)
         assert (report.samples, report.labelled) == (70, True)
+        for names in (("x", "y"), ("left", "right"), ("y",)):  # then y is an input
+            named = [TensorSpec(name, (None,), "float32") for name in names]
+            assert without_labels({"x": X, "y": Y}, named)[1] is None
         np.savez("both.npz", **{"image": X, "labels.a": Y, "labels.b": Y + 1})
         _, labels, _ = read(open_data("both.npz", [IMAGE], batch_size=70))
         assert list(labels[0]) == ["a", "b"]

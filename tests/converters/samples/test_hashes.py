@@ -6,7 +6,7 @@ import numpy as np
 
 from tfmp.converters.drift import Labels
 from tfmp.converters.samples.data import open_data
-from tfmp.converters.samples.hashes import add_hashes, hash_samples
+from tfmp.converters.samples.hashes import hash_samples
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 
 X = np.random.default_rng(0).standard_normal((6, 3, 2)).astype(np.float32)
@@ -55,12 +55,3 @@ def test_single_samples_have_the_keys_of_their_batch() -> None:
     hashes, keys = hash_samples({"x": X}, np.arange(6))
     assert np.array_equal(np.concatenate([batch.keys for batch in batches]), keys)
     assert [digest for batch in batches for digest in batch.digests] == hashes
-
-
-def test_the_description_holds_the_samples_that_were_passed() -> None:
-    spec = TensorSpec("x", (None, 3, 2), "float32")
-    hashes, _ = hash_samples({"x": X}, None)
-    reading = open_data(X, [spec], batch_size=2).read()
-    for passed, _ in enumerate(reading, 1):
-        assert reading.description.samples == 2 * passed
-        assert reading.description.sha256 == f"{add_hashes(*hashes[: 2 * passed]):064x}"

@@ -20,7 +20,6 @@ from tfmp.converters.shared.worker import (
     WorkerError,
     close_idle,
     kept_worker,
-    telling_line,
 )
 
 HERE = str(SUPPORT)
@@ -101,11 +100,6 @@ def test_a_library_that_cannot_be_loaded_is_the_machines_fault(module: str, reas
     assert reason in str(caught.value)
 
 
-def test_an_error_of_the_machine_comes_back_as_one() -> None:
-    with start() as worker, pytest.raises(MachineError, match=r"^no adapter$"):
-        worker.call("without_adapter")
-
-
 @pytest.mark.skipif(os.name == "nt", reason="signals are POSIX")
 def test_a_native_abort_is_told_with_the_line_that_says_why(worker: Worker) -> None:
     with pytest.raises(WorkerError) as caught:
@@ -130,14 +124,6 @@ def test_a_hang_ends_with_the_time_that_was_given() -> None:
         worker._timeout_s = 0.5
         with pytest.raises(WorkerError, match=r"no answer within 0.5 s, so it was stopped"):
             worker.call("hang")
-
-
-def test_a_target_that_cannot_be_constructed_says_so_at_the_first_call() -> None:
-    with (
-        Worker("worker_targets:BadStart", label="test worker", timeout_s=60) as worker,
-        pytest.raises(WorkerError, match=r"^test worker: ValueError: no such kernel\.$"),
-    ):
-        worker.call("anything")
 
 
 def test_leaving_ends_a_process_that_is_still_starting() -> None:
@@ -194,25 +180,6 @@ def test_files_in_the_working_directory_do_not_shadow_modules(
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
     with start() as worker:
         assert worker.call("identity")
-
-
-@pytest.mark.parametrize(
-    ("log", "line"),
-    [
-        ("", None),
-        ("INFO: fine\nWARNING: errors ahead\n", None),
-        (
-            "E0000 cuda_dnn error: none\nERROR: node 3 failed\nERROR: invoke\n",
-            "ERROR: node 3 failed",
-        ),
-        (
-            "terminate called after throwing\n  what():  std::bad_alloc\n",
-            "terminate called after throwing",
-        ),
-    ],
-)
-def test_telling_line_skips_noise_and_takes_the_first_cause(log: str, line: str | None) -> None:
-    assert telling_line(log) == line
 
 
 def test_one_process_serves_several_blocks() -> None:
