@@ -4,9 +4,9 @@
 
 Each model of `pair_models.py` is converted to ONNX three times: with both ends in FP32, which is
 the default, wholly in FP16, and to BF16. The files run emulated over 1,000 samples beside the
-model, and are judged with the meaning of outputs that the model itself gives. Printed are the verdicts,
-the largest loss of each view of sound conversions, and which limit alone finds a broken one: those
-that pass without it.
+model, and are judged with the meaning of outputs that the model itself gives. Printed are the
+verdicts, the largest loss of each view of sound conversions, and which limit alone finds a broken
+one: those that pass without it.
 """
 
 import re
