@@ -106,7 +106,7 @@ release: docs  ## build and check all that a release uploads, and say how; uploa
 # What tfmp costs beside its rivals. Scripts that write a page of docs are run one by one: each says at
 # its top what it needs, and how long it takes.
 BENCH := "onnx_export.py --quick" "step_time.py --copies 5" "compare_throughput.py" \
-	"colocate.py --rounds 3" "bf16_or_fp16.py"
+	"colocate.py --rounds 3"
 
 bench: $(STAMP)  ## measure exports, steps, comparisons and shared devices; prints tables (an hour)
 	@for script in $(BENCH); do echo "== benchmarks/$$script"; $(BIN)/python benchmarks/$$script || exit 1; done

@@ -3,8 +3,8 @@
 Models of tests/support (the corpus, the adversarial set), the trained ones of the zoo where
 TFMP_ZOO names it, and the digits of samples/ become FP16 ONNX files. Each file runs emulated in the
 profile "gpu" and on oracles that share no code with tfmp (tests/support/fp16_oracles.py): NumPy,
-TensorFlow, JAX, IREE where TFMP_IREE names a Python that has it, ONNX Runtime's WebGPU provider
-where TFMP_WEBGPU does (benchmarks/webgpu_python.sh makes one), and CUDA where there is one.
+TensorFlow, JAX, ONNX Runtime's WebGPU provider where TFMP_WEBGPU names a Python that has it
+(benchmarks/webgpu_python.sh makes one), and CUDA where there is one.
 
 Run: python benchmarks/emulator_truth.py [--rows FILE] [--only WORD]
 A FILE of rows keeps each model's results; models that it has are not measured again.
@@ -228,9 +228,6 @@ def _explained(oracles: Sequence[str]) -> list[str]:
         "TensorFlow": "its float16 kernels for a CPU (products, reductions, softmax, "
         "exponentials), NumPy for the rest",
         "JAX": "likewise with JAX's kernels",
-        "IREE": "compiled for this CPU (llvm-cpu), from files whose sizes are constants: it loses "
-        "its way in arithmetic on shapes. Reductions add and square in FP16; "
-        "rows without a number are files that it does not compile",
         CUDA: "ONNX Runtime on this machine's GPU; the profile `ort-cuda` foretells it",
         WEBGPU: "ONNX Runtime's WebGPU provider (onnxruntime-webgpu 1.27) in FP16 on Mesa 25.0's "
         "adapter in software: the shaders that a browser runs, compiled for a CPU. The profile "
@@ -256,7 +253,7 @@ def _outside_lines(rows: Sequence[Row], oracles: Sequence[str]) -> list[str]:
         *lines,
         "",
         "Where a ratio is below 0.6, the oracle rounds what the profile `gpu` holds in FP32. "
-        "Running totals (cumsum) and, in TensorFlow and IREE, sums, means, squares and lengths "
+        "Running totals (cumsum) and, in TensorFlow, sums, means, squares and lengths "
         "(conv, long_mean, group_norm, variances, distances, cosines, entropy) are FP16 there, "
         "as in the profile `webgpu`, which `any` also asks; softmax (dense, visual_wake_words) "
         "and the gates of recurrent ops (bidirectional, counting_lstm) are rounded at every "

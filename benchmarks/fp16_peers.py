@@ -4,7 +4,7 @@ Each model of `tests/support/corpus.py` is brought to float32 ONNX once. Every p
 file; what comes out is checked with ONNX's full check, loaded and run in ONNX Runtime, its casts
 counted and its FP16 arithmetic emulated.
 
-Run: pip install onnxconverter-common; python benchmarks/fp16_peers.py --nodes
+Run: pip install onnxconverter-common; python benchmarks/fp16_peers.py
 AutoCast joins where `--modelopt` (or MODELOPT_PYTHON) names the Python of an environment with
 `nvidia-modelopt[onnx]`.
 """
@@ -13,7 +13,6 @@ import math
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from scaffold import DOCS, distance, parser
 
 PAGE = DOCS / "fp16-onnx-peers.md"
 
-import backend_nodes
 import fp16_passes
 import numpy as np
 import onnx
@@ -184,17 +182,6 @@ def _constants(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     }
 
 
-def node_counts() -> dict[str, Counter]:
-    """ONNX's backend node tests, counted by what became of them."""
-    counts: dict[str, Counter] = {}
-    cases = backend_nodes.cases()
-    for name in ("tfmp", *fp16_passes.PEERS):
-        convert = None if name == "tfmp" else fp16_passes.PEERS[name]
-        with quiet():
-            counts[name] = Counter(backend_nodes.outcome(case, convert).result for case in cases)
-    return counts
-
-
 # What a reader compares, as a number that should be small.
 COLUMNS = {
     "casts": lambda result: result.casts,
@@ -235,7 +222,7 @@ def summary(rows: list[Row], names: list[str]) -> str:
 
 
 def page(rows: list[Row], names: list[str], command: str) -> list[str]:
-    """The part of the page that is about the corpus."""
+    """The page, line by line."""
     return [
         "# FP16 passes compared",
         "",
@@ -245,17 +232,9 @@ def page(rows: list[Row], names: list[str], command: str) -> list[str]:
     ]
 
 
-def node_lines() -> list[str]:
-    """The part of the page on ONNX's backend node tests."""
-    kinds = ("fp16", "fp32", "no float32", "failed", "not run", "invalid")
-    rows = [(name, *(str(of[kind]) for kind in kinds)) for name, of in node_counts().items()]
-    return ["", "## ONNX's backend node tests", "", _NODES, "", table([("pass", *kinds), *rows])]
-
-
 def main() -> None:
     """Measures and writes."""
     given = parser(__doc__)
-    given.add_argument("--nodes", action="store_true", help="also the backend node tests")
     given.add_argument("--modelopt", default=os.environ.get("MODELOPT_PYTHON"))
     given.add_argument("--quick", action="store_true", help="leave out what takes minutes")
     given.add_argument("--models", default="", help="only these, separated by commas; no page")
@@ -275,7 +254,6 @@ def main() -> None:
             print(name, *(f"{key}: {result}" for key, result in results.items()), sep=" | ")
             sys.stdout.flush()
         lines = page(rows, list(passes), " ".join(["python", *sys.argv]))
-    lines += node_lines() if options.nodes else []
     text = "\n".join(lines) + "\n"
     if not wanted:
         PAGE.write_text(text)
@@ -293,16 +271,6 @@ _INTRODUCTION = (
     "onnxruntime.transformers puts casts behind the nodes that read them, which ONNX's check "
     "refuses."
 )
-
-_NODES = (
-    'The tests are all single-operator models of the `onnx` package. "fp16": converted, '
-    "valid, run, and the emulated output is within FP16 tolerance (rtol 1e-2, atol 5e-3 of "
-    'the largest value) of ONNX\'s expected output. "fp32": the whole model stayed FP32. "no '
-    'float32": there is nothing to convert. "invalid": the original fails ONNX\'s own check. '
-    "`tests/converters/onnx/fp16/test_rewriter_backend_nodes.py` lists tfmp's failures by "
-    "name and cause."
-)
-
 
 if __name__ == "__main__":
     main()

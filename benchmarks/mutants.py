@@ -1,20 +1,19 @@
 """Mutations that no test sees: one line of each of the functions with the most branches.
 
-    python benchmarks/mutants.py [--count 100] [--seed 0] [--tests tests] [--only WORD]
+    python benchmarks/mutants.py [--count 100] [--seed 0] [--only WORD]
 
 A seeded draw changes one condition, comparison, number or returned value in each function, then
-runs the quick tests that mirror its file, and of these the files in which the function begins. No
-file is changed: a fork of this process, which has imported the frameworks, compiles the module from
-the changed syntax tree, so nothing that a test starts as a process of its own sees the change.
-Prints a line for each mutation, and the number that no test saw.
+runs the quick tests that mirror its file until one fails. No file is changed: the tests are
+collected once, and a fork of this process gives the function its changed code, so nothing that a
+test starts as a process of its own sees the change. Prints a line for each mutation, and the number
+that no test saw.
 """
 
 import argparse
 import ast
 import atexit
-import builtins
+import gc
 import importlib
-import multiprocessing
 import os
 import random
 import resource
@@ -23,23 +22,23 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from importlib.machinery import SourceFileLoader
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
 ROOMS = ("tfmp", "converters")
 _BRANCHES = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp, ast.comprehension, ast.Try)
-_BEGUN = "_tfmp_functions_begun"
-_FORK = multiprocessing.get_context("fork")
 _FRAMEWORKS = ("tensorflow", "keras", "onnx", "onnxruntime", "tf2onnx", "matplotlib.pyplot")
-# For the tests of one mutation, which may have made a loop without an end: CPU seconds beside three
-# times those that the tests take, and seconds for one that waits.
-_CPU_SECONDS, _SECONDS = 30, 1800
+# For the tests of one mutation, which may have made a loop without an end, or wait.
+_CPU_SECONDS, _SECONDS = 120, 900
 _OTHER = {
     ast.Lt: ast.GtE,
     ast.GtE: ast.Lt,
@@ -101,122 +100,92 @@ def mutate(node: Any) -> str:
     return "None returned"
 
 
-def changed(path: Path, line: int, seed: str) -> tuple[ast.Module, str]:
-    """The syntax tree of a file with one mutation in the function that begins at a line."""
+def changed(path: Path, line: int, seed: str) -> tuple[CodeType, str]:
+    """A module's code with one mutation in the function that begins at a line, and which one."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     function = next(
         node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.lineno == line
     )
     node = random.Random(seed).choice(list(places(function)))
-    place = getattr(node, "lineno", line)
-    what = f"line {place}: {mutate(node)}"
-    return ast.fix_missing_locations(tree), what
+    what = f"line {getattr(node, 'lineno', line)}: {mutate(node)}"
+    return compile(ast.fix_missing_locations(tree), str(path), "exec"), what
 
 
-def mirrors(path: Path, tests: Path) -> list[str]:
+def mirrors(path: Path) -> list[Path]:
     """Files of tests for a module: `a/test_b*.py` for `a/b.py`, all of `a` where there is none."""
-    folder = tests / path.relative_to(ROOT).parent
-    own = sorted(folder.glob(f"test_{path.stem}.py")) + sorted(
-        folder.glob(f"test_{path.stem}_*.py")
-    )
-    return [str(file) for file in own or sorted(folder.glob("test_*.py"))]
+    folder = TESTS / path.relative_to(ROOT).parent
+    own = [*folder.glob(f"test_{path.stem}.py"), *folder.glob(f"test_{path.stem}_*.py")]
+    return own or list(folder.glob("test_*.py"))
 
 
-def watched(path: Path, places: dict[int, int]) -> ast.Module:
-    """The syntax tree of a file that notes which of its functions, by their lines, begin."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.lineno in places:
-            node.body[:0] = ast.parse(f"{_BEGUN}.add({places[node.lineno]})").body
-    return tree
+def codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
+    """The code of all functions inside, by name and line."""
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield (inner.co_qualname, inner.co_firstlineno), inner
+            yield from codes(inner)
 
 
-def compiled_from(trees: dict[str, ast.Module]) -> None:
-    """Makes this process compile modules from these syntax trees in place of their files."""
-    plain = SourceFileLoader.get_code
-
-    def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
-        tree = trees.get(os.path.realpath(loader.path))
-        return plain(loader, name) if tree is None else compile(tree, loader.path, "exec")
-
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
-
-
-def run(
-    files: Sequence[str],
-    tests: Path,
-    trees: dict[str, ast.Module],
-    limit: int,
-    answer: Any = None,
-) -> None:
-    """In a process of its own: runs the quick tests of files, and exits as pytest does.
-
-    Args:
-        files: of tests.
-        tests: their folder.
-        trees: changed syntax trees of modules.
-        limit: in CPU seconds.
-        answer: is sent the functions that began, and CPU seconds.
-    """
-    with open(os.devnull, "w") as nothing:
-        for stream in (1, 2):
-            os.dup2(nothing.fileno(), stream)
-    os.setsid()
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-    os.chdir(tests.parent)
-    compiled_from(trees)
-    functions_begun: set[int] = set()
-    setattr(builtins, _BEGUN, functions_begun)
-    code = pytest.main(["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *files])
-    if answer is not None:
-        answer.send((functions_begun, time.process_time()))
-    sys.stdout.flush()
-    os._exit(code)
+def in_a_fork(
+    module: CodeType, live: list[FunctionType], items: list[pytest.Item], failed: list[str]
+) -> bool:
+    """Whether a test fails in a process whose functions have a module's changed code."""
+    child = os.fork()
+    if not child:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
+        with open(os.devnull, "w") as nothing:
+            for stream in (1, 2):
+                os.dup2(nothing.fileno(), stream)
+        code = dict(codes(module))
+        for function in live:
+            mine = function.__code__
+            function.__code__ = code.get((mine.co_qualname, mine.co_firstlineno), mine)
+        for item in items:
+            runtestprotocol(item, nextitem=None)
+            if failed:
+                break
+        os._exit(bool(failed))
+    end = time.monotonic() + _SECONDS
+    while not (found := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+        time.sleep(0.05)
+    return found[1] != 0
 
 
-def users(drawn: list[tuple[Path, str, int]], tests: Path) -> list[dict[str, float]]:
-    """The files among the mirroring ones in which each function begins, and their CPU seconds."""
-    trees = {
-        str(path.resolve()): watched(
-            path, {line: index for index, (file, _, line) in enumerate(drawn) if file == path}
-        )
-        for path, _, _ in drawn
-    }
-    mirroring = [mirrors(path, tests) for path, _, _ in drawn]
-    begun: dict[str, set[int]] = {}
-    seconds: dict[str, float] = {}
-    for file in sorted({file for files in mirroring for file in files}):
-        here, there = _FORK.Pipe(duplex=False)
-        process = _FORK.Process(target=run, args=([file], tests, trees, 600, there))
-        process.start()
-        there.close()
-        try:
-            begun[file], seconds[file] = here.recv()
-        except EOFError:
-            raise SystemExit(f"{file} ends pytest") from None
-        process.join()
-        if process.exitcode not in (0, 5):
-            print(f"fails without a mutation: {file}", flush=True)
-            begun[file] = set()
-    return [
-        {file: seconds[file] for file in files if index in begun[file]}
-        for index, files in enumerate(mirroring)
-    ]
+class Mutations:
+    """A plug-in of pytest that runs the collected tests once for each mutation."""
 
+    def __init__(self, drawn: list[tuple[Path, str, int]], seed: int) -> None:
+        self.drawn, self.seed = drawn, seed
+        self.failed: list[str] = []
 
-def seen(path: Path, line: int, seed: str, files: dict[str, float], tests: Path) -> str:
-    """Whether a test sees the mutation: "seen", "unseen", or "no test"."""
-    if not files:
-        return "no test"
-    trees = {str(path.resolve()): changed(path, line, seed)[0]}
-    limit = _CPU_SECONDS + int(3 * sum(files.values()))
-    process = _FORK.Process(target=run, args=(list(files), tests, trees, limit))
-    process.start()
-    process.join(_SECONDS)
-    if process.exitcode is None:
-        os.killpg(process.pid or 0, signal.SIGKILL)
-        process.join()
-    return "unseen" if process.exitcode in (0, 5) else "seen"
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = defaultdict(list)
+        for item in session.items:
+            items[item.path].append(item)
+        gc.unfreeze()
+        live = defaultdict(list)
+        for function in gc.get_objects():
+            if isinstance(function, FunctionType):
+                live[os.path.realpath(function.__code__.co_filename)].append(function)
+        gc.freeze()
+        counts = {"seen": 0, "unseen": 0}
+        for path, name, line in self.drawn:
+            module, what = changed(path, line, f"{self.seed}:{path.relative_to(ROOT)}:{name}")
+            tests = [item for file in mirrors(path) for item in items[file]]
+            seen = in_a_fork(module, live[str(path)], tests, self.failed)
+            counts["seen" if seen else "unseen"] += 1
+            place = f"{path.relative_to(ROOT)} {name}, {what}"
+            print(f"{'seen' if seen else 'unseen':8} {place}", file=sys.stderr, flush=True)
+        print(", ".join(f"{n} {word}" for word, n in counts.items()), file=sys.stderr)
+        return True
 
 
 def main() -> int:
@@ -224,28 +193,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=100, help="functions; 100 by default")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="of another checkout")
     parser.add_argument("--only", default="", help="a word of the paths of files")
     options = parser.parse_args()
-    tests = options.tests.resolve()
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1"}
-    sys.dont_write_bytecode = False  # pytest keeps the test files that it has prepared
     for name in _FRAMEWORKS:
         importlib.import_module(name)
     # Forks end without tidying up.
-    tempfile.tempdir = tempfile.mkdtemp(prefix="mutants-")
-    os.environ["TMPDIR"] = tempfile.tempdir
+    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="mutants-")
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
     drawn = functions(options.count, options.only)
-    counts = {"seen": 0, "unseen": 0, "no test": 0}
-    for (path, name, line), files in zip(drawn, users(drawn, tests), strict=True):
-        seed = f"{options.seed}:{path.relative_to(ROOT)}:{name}"
-        _, what = changed(path, line, seed)
-        found = seen(path, line, seed, files, tests)
-        counts[found] += 1
-        print(f"{found:8} {path.relative_to(ROOT)} {name}, {what}", flush=True)
-    print(", ".join(f"{number} {word}" for word, number in counts.items()))
-    return 0
+    files = sorted({str(file) for path, _, _ in drawn for file in mirrors(path)})
+    arguments = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no", *files]
+    return int(pytest.main(arguments, plugins=[Mutations(drawn, options.seed)]))
 
 
 if __name__ == "__main__":

@@ -222,6 +222,16 @@ def _in_units(
     return model, x
 
 
+def _between_products(scale: float) -> Built:
+    """Hidden values that are `scale` times as large as usual, in front of a norm."""
+
+    def head(x: Any) -> Any:
+        large = ops.relu(Dense(64)(Dense(64)(x) * scale))
+        return Dense(4)(Dense(64, "relu")(layers.LayerNormalization(epsilon=0.0)(large)))
+
+    return _untrained((16,), head)
+
+
 def _raw(part: Part, inputs: int, spread: float, mean: float) -> Built:
     """Raw numbers, which the model centres itself."""
     return _untrained((inputs,), lambda x: Dense(1)(Dense(32, "tanh")(part(x))), spread, mean)
@@ -377,6 +387,8 @@ SOUND: dict[str, Callable[[], Built]] = {
     "ratings": _ratings,
 }
 BROKEN: dict[str, Callable[[], Built]] = {
+    "hidden values past 65504": lambda: _between_products(1e6),
+    "hidden values below 6e-8": lambda: _between_products(1e-9),
     "log-likelihood beside -919": lambda: _hidden(
         lambda h: -0.005 * ops.sum(Dense(8)(h) ** 2, axis=-1, keepdims=True) - 919.0
     ),

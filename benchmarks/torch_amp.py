@@ -1,11 +1,10 @@
-"""Keras on PyTorch in mixed precision: tfmp beside PyTorch's AMP and Keras's own mixed_float16.
+"""A loop of PyTorch that trains a Keras model in mixed precision: tfmp beside PyTorch's AMP.
 
     KERAS_BACKEND=torch python benchmarks/torch_amp.py [--dtype bfloat16] [--rounds 7] [--write]
 
-The same network with the same weights trains on the same batches in every arm. `fit` arms are whole
-calls of `fit`, timed from their second batch to the last, callbacks and metrics included; `loop`
-arms are plain PyTorch loops. Arms take turns in rounds, and ratios are taken within a round. Takes
-three minutes on two cores. `--write` puts the tables into docs/backends.md.
+The same network with the same weights trains on the same batches in every arm. Arms take turns in
+rounds, and ratios are taken within a round. `--write` puts the tables into docs/backends.md.
+`step_time.py` times `fit` beside Keras's own loss-scale optimizer.
 """
 
 import os
@@ -33,21 +32,11 @@ from tfmp.shared.backend import current_backend
 CLASSES, BATCH, STEPS = 10, 64, 20
 CURVE_STEPS, HELD_STEPS = 150, 10
 
-RATIOS = (
-    ("fit tfmp", "fit keras"),
-    ("fit keras again", "fit keras"),
-    ("fit tfmp", "fit float32"),
-    ("loop tfmp", "loop amp"),
-    ("loop amp", "loop float32"),
-)
+RATIOS = (("tfmp", "amp"), ("amp", "float32"))
 ABOUT = {
-    "fit float32": "`fit` in float32",
-    "fit keras": "`fit` under Keras's own policy, with its loss-scale optimizer",
-    "fit keras again": "the same once more: the noise",
-    "fit tfmp": "`fit` with `tfmp.MixedPrecision`",
-    "loop float32": "a loop with `torch.optim.Adam`",
-    "loop amp": "that loop with `torch.autocast` and `torch.amp.GradScaler`",
-    "loop tfmp": "a loop with `tfmp.plan(...).apply()` and `tfmp.LossScaleOptimizer`",
+    "float32": "a loop with `torch.optim.Adam`",
+    "amp": "that loop with `torch.autocast` and `torch.amp.GradScaler`",
+    "tfmp": "a loop with `tfmp.plan(...).apply()` and `tfmp.LossScaleOptimizer`",
 }
 
 
@@ -55,23 +44,22 @@ ABOUT = {
 now = time.perf_counter if torch.cuda.is_available() else time.process_time
 
 
-def network(policy: str = "float32") -> keras.Model:
+def network() -> keras.Model:
     """A small convolutional network with normalization: a step of some milliseconds on a CPU."""
     keras.utils.set_random_seed(0)
     layers = keras.layers
-    with tfmp.policy_scope(policy):
-        return keras.Sequential(
-            [
-                layers.Input((16, 16, 3)),
-                layers.Conv2D(16, 3, padding="same", use_bias=False),
-                layers.BatchNormalization(),
-                layers.ReLU(),
-                layers.Conv2D(32, 3, strides=2, padding="same", activation="relu"),
-                layers.GlobalAveragePooling2D(),
-                layers.Dense(256, activation="relu"),
-                layers.Dense(CLASSES, dtype="float32"),
-            ]
-        )
+    return keras.Sequential(
+        [
+            layers.Input((16, 16, 3)),
+            layers.Conv2D(16, 3, padding="same", use_bias=False),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.Conv2D(32, 3, strides=2, padding="same", activation="relu"),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(256, activation="relu"),
+            layers.Dense(CLASSES, dtype="float32"),
+        ]
+    )
 
 
 def samples(steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -81,22 +69,6 @@ def samples(steps: int) -> tuple[np.ndarray, np.ndarray]:
     means = rng.standard_normal((CLASSES, 3))[y]
     noise = rng.standard_normal((steps * BATCH, 16, 16, 3))
     return (noise + means[:, None, None]).astype("float32"), y.astype("int64")
-
-
-class Clock(keras.callbacks.Callback):
-    """Seconds of a step, from the second batch to the last."""
-
-    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
-        if batch == 1:
-            current_backend().synchronize()
-            self._start = now()
-
-    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
-        self._last = batch
-
-    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
-        current_backend().synchronize()
-        self.seconds = (now() - self._start) / self._last
 
 
 @dataclass
@@ -114,34 +86,11 @@ class Arm:
     skipped: Callable[[], int | None]
 
 
-def fitted(dtype: str, how: str) -> Arm:
-    """An arm that calls `fit`."""
-    model = network(f"mixed_{dtype}" if how.startswith("keras") else "float32")
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(1e-3), loss)
-    callbacks = [tfmp.MixedPrecision(f"mixed_{dtype}")] if how == "tfmp" else []
-
-    steps: list[int] = []
-
-    def block(x: np.ndarray, y: np.ndarray) -> float:
-        clock = Clock()
-        chosen = [*callbacks, clock]
-        model.fit(x, y, batch_size=BATCH, shuffle=False, verbose=0, callbacks=chosen)
-        steps.append(len(x) // BATCH)
-        return clock.seconds
-
-    def skipped() -> int | None:
-        inner = getattr(model.optimizer, "inner_optimizer", None)
-        return None if inner is None else sum(steps) - int(inner.iterations.numpy())
-
-    return Arm(model, block, skipped)
-
-
-def looped(dtype: str, how: str) -> Arm:
-    """An arm that is a loop of PyTorch."""
+def arm(name: str, dtype: str) -> Arm:
+    """An arm by its name in `ABOUT`."""
     model = network()
     device = model.trainable_variables[0].value.device
-    step, skipped = STEPPERS[how](model, getattr(torch, dtype), device.type)
+    step, skipped = STEPPERS[name](model, getattr(torch, dtype), device.type)
 
     def block(x: np.ndarray, y: np.ndarray) -> float:
         batches = list(_batches(x, y, device))
@@ -207,12 +156,6 @@ def _tfmp(model: keras.Model, dtype: torch.dtype, kind: str) -> tuple[Any, Any]:
 
 
 STEPPERS = {"float32": _plain, "amp": _amp, "tfmp": _tfmp}
-
-
-def arm(name: str, dtype: str) -> Arm:
-    """An arm by its name in `ABOUT`."""
-    kind, _, how = name.partition(" ")
-    return (fitted if kind == "fit" else looped)(dtype, how)
 
 
 def timed(dtype: str, rounds: int) -> list[str]:

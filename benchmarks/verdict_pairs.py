@@ -2,11 +2,11 @@
 
     python benchmarks/verdict_pairs.py [--only REGEX]
 
-Each model of `pair_models.py` is converted to ONNX twice: with both ends in FP32, which is the
-default, and wholly in FP16. Both files run in emulated FP16 over 1,000 samples beside the model,
-and are judged with the meaning of outputs that the model itself gives. Printed are the verdicts,
-the largest loss of each view of sound conversions, and which limit alone finds a broken one: those
-that pass without it.
+Each model of `pair_models.py` is converted to ONNX three times: with both ends in FP32, which is
+the default, wholly in FP16, and to BF16. The files run emulated over 1,000 samples beside the
+model, and are judged with the meaning of outputs that the model itself gives. Printed are the
+verdicts, the largest loss of each view of sound conversions, and which limit alone finds a broken
+one: those that pass without it.
 """
 
 import re
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scaffold import parser
 
@@ -35,8 +36,13 @@ LIMITS = ("rel_l2", "sample_rel_l2", *VIEWS, "flip_rate", "class_flip_rate")
 SIZES = (100, 300, SAMPLES)
 GROUPS = {"sound": SOUND, "broken": BROKEN, "offset": OFFSET}
 
-# The two conversions, by `fp16_edges`.
-ENDS = {False: "both ends in FP32", True: "all in FP16"}
+# Options of `convert`, by what the file computes in.
+MIXED, HALF, BF16 = "both ends in FP32", "all in FP16", "BF16"
+WAYS: dict[str, dict[str, Any]] = {
+    MIXED: {},
+    HALF: {"fp16_edges": True},
+    BF16: {"precision": "bf16"},
+}
 
 
 @dataclass(frozen=True)
@@ -45,17 +51,22 @@ class Conversion:
 
     Attributes:
         model: name of the model.
-        fp16_edges: whether all of it is FP16.
+        way: of `WAYS`.
         drifts: drift of its outputs, by number of samples.
     """
 
     model: str
-    fp16_edges: bool
+    way: str
     drifts: Mapping[int, Sequence[OutputDrift]]
 
     def judged(self, budget: DriftBudget | None = None, samples: int = SAMPLES) -> Judgement:
         """The verdict on the first samples."""
         return judge(self.drifts[samples], budget=budget)
+
+    @property
+    def rel_l2(self) -> float:
+        """Relative L2 error of the worst output."""
+        return max(drift.rel_l2 or 0.0 for drift in self.drifts[SAMPLES])
 
     def loss(self, view: str) -> float:
         """The largest loss of a view."""
@@ -64,15 +75,15 @@ class Conversion:
 
 
 def conversions(name: str, build: Callable[[], Built]) -> Iterator[Conversion]:
-    """Converts a model in both ways, and compares each with the model."""
+    """Converts a model in each way, and compares each with the model."""
     model, x = built(build)
     source = open_source(model)
     with tempfile.TemporaryDirectory() as folder, TensorFlowRunner(source) as reference:
         batches = list(open_data(x, source.inputs, batch_size=BATCH).read())
         expected = [reference.run(batch.inputs) for batch in batches]
-        for fp16_edges in ENDS:
-            path = Path(folder, f"{fp16_edges}.onnx")
-            convert(model, "onnx", path, fp16_edges=fp16_edges)
+        for way, options in WAYS.items():
+            path = Path(folder, f"{way}.onnx")
+            convert(model, "onnx", path, **options)
             with onnx_runner(path, GPU) as candidate:
                 received = [candidate.run(batch.inputs) for batch in batches]
                 specs = candidate.outputs
@@ -82,26 +93,26 @@ def conversions(name: str, build: Callable[[], Built]) -> Iterator[Conversion]:
                 for index, batch in enumerate(batches[: size // BATCH]):
                     comparison.update(expected[index], received[index], None, batch.keys)
                 drifts[size] = comparison.outputs()
-            yield Conversion(name, fp16_edges, drifts)
+            yield Conversion(name, way, drifts)
 
 
 def print_verdicts(group: str, found: Sequence[Conversion]) -> None:
     """A row for each number of samples."""
     print(f"\n{f'{group} models':<44}{'samples':>8}" + "".join(f"{each:>14}" for each in Verdict))
-    for fp16_edges, words in ENDS.items():
-        chosen = [each for each in found if each.fp16_edges == fp16_edges]
+    for way in WAYS:
+        chosen = [each for each in found if each.way == way]
         for size in SIZES:
             counts = Counter(each.judged(samples=size).verdict for each in chosen)
-            print(f"{words:<44}{size:>8}" + "".join(f"{counts[each]:>14}" for each in Verdict))
+            print(f"{way:<44}{size:>8}" + "".join(f"{counts[each]:>14}" for each in Verdict))
 
 
 def print_losses(found: Sequence[Conversion]) -> None:
-    """The largest loss of each view, and the conversion that has it."""
+    """The largest loss of each view in FP16, and the conversion that has it."""
     print(f"\n{'sound models: view':<28}largest loss")
     for view in VIEWS:
         worst = max(found, key=lambda each: each.loss(view))
         if loss := worst.loss(view):
-            print(f"{view:<28}{loss:<12.2g}{worst.model}, {ENDS[worst.fp16_edges]}")
+            print(f"{view:<28}{loss:<12.2g}{worst.model}, {worst.way}")
 
 
 def print_limits(broken: Sequence[Conversion]) -> None:
@@ -127,17 +138,18 @@ def main() -> None:
     only = given.parse_args().only
     found: dict[str, list[Conversion]] = {group: [] for group in GROUPS}
     for group, models in GROUPS.items():
-        print(f"\n{f'{group} models':<44}" + "".join(f"{each:<22}" for each in ENDS.values()))
+        print(f"\n{f'{group} models':<44}" + "".join(f"{each:<22}" for each in WAYS))
         for name, build in models.items():
             if re.search(only, f"{group}: {name}"):
-                both = list(conversions(name, build))
-                found[group] += both
-                print(f"{name:<44}" + "".join(f"{each.judged().verdict:<22}" for each in both))
+                ways = list(conversions(name, build))
+                found[group] += ways
+                told = (f"{each.judged().verdict}, {each.rel_l2:.1g}" for each in ways)
+                print(f"{name:<44}" + "".join(f"{one:<22}" for one in told), flush=True)
     for group in filter(found.get, GROUPS):
         print_verdicts(group, found[group])
     if found["sound"]:
-        print_losses(found["sound"])
-    harmed = [each for group in ("broken", "offset") for each in found[group] if each.fp16_edges]
+        print_losses([each for each in found["sound"] if each.way != BF16])
+    harmed = [each for group in ("broken", "offset") for each in found[group] if each.way == HALF]
     print_limits([each for each in harmed if each.judged().verdict is not Verdict.PASS])
 
 

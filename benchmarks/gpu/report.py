@@ -279,23 +279,10 @@ def sharing_section(document: Document) -> Iterator[str]:
     yield table(rows, words=3) + "\n"
 
 
-def commands_section(document: Document) -> Iterator[str]:
-    """Findings of doctor that are not ok, and the answers of profile."""
-    for name, case in measured(document).items():
-        report = case["report"]
-        yield f"- `tfmp {' '.join(case['arguments'])}`, status {case['status']}\n"
-        if name == "doctor":
-            found = [one["check"] for one in report["diagnoses"] if one["status"] != "ok"]
-            yield f"  - {len(found)} findings: {', '.join(dict.fromkeys(found)) or 'none'}\n"
-        else:
-            yield f"  - {report['answer']}\n"
-
-
 SECTIONS: dict[str, tuple[Callable[[Document], Iterator[str]], str]] = {
     "onnx": (onnx_section, "Every model of the corpus: drift, time, nodes that fell back."),
     "training": (training_section, "Keras on JAX and on PyTorch, four precisions, three models."),
     "sharing": (sharing_section, "Three jobs on one card, in three precisions."),
-    "commands": (commands_section, "The commands as users call them."),
 }
 
 

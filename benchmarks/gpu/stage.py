@@ -37,7 +37,6 @@ STAGES: dict[str, tuple[str, float, str]] = {
     "onnx": ("onnx_cuda", 420, "ONNX Runtime on CUDA"),
     "training": ("training", 440, "Training with Keras"),
     "sharing": ("sharing", 210, "Several models on one card"),
-    "commands": ("commands", 130, "tfmp doctor and tfmp profile"),
 }
 
 # Packages whose versions a result depends on.

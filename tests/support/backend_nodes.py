@@ -65,18 +65,8 @@ def cases(every: int = 1) -> list[Any]:
     return list(node._NodeTestCases)
 
 
-def outcome(
-    case: Any,
-    convert: Callable[[onnx.ModelProto], onnx.ModelProto] | None = None,
-    profile: str = "gpu",
-) -> Outcome:
-    """Converts, checks, runs and compares one case.
-
-    Args:
-        case: one of `cases()`.
-        convert: another FP16 pass in place of this project's; it tells no reasons.
-        profile: of the emulator.
-    """
+def outcome(case: Any, profile: str = "gpu") -> Outcome:
+    """Converts, checks, runs and compares one of `cases()`, by a profile of the emulator."""
     try:
         check(ir.from_proto(case.model))
     except ConversionError as error:
@@ -87,30 +77,15 @@ def outcome(
         return Outcome(case.name, "failed", f"{type(error).__name__}: {error}")
     if not report.half_nodes and not report.islands:
         return Outcome(case.name, "no float32")
-    half, reasons = bool(report.half_nodes), sorted({island.reason for island in report.islands})
     try:
-        if convert is not None:
-            copy = onnx.ModelProto()
-            copy.CopyFrom(case.model)
-            converted = ir.from_proto(convert(copy))
-            half = _has_half(converted)
         check(converted)
     except Exception as error:
         return Outcome(case.name, "failed", f"{type(error).__name__}: {error}")
     wrong = _run_and_compare(case, ir.to_proto(converted), Profile.parse(profile))
     if wrong is not None:
         return Outcome(case.name, "not run" if wrong == "" else "failed", wrong)
-    return Outcome(case.name, "fp16" if half else "fp32", "; ".join(reasons))
-
-
-def _has_half(model: ir.Model) -> bool:
-    """Whether a pass that tells nothing has put FP16 somewhere."""
-    prepare(model)
-    return any(
-        value.dtype == ir.DataType.FLOAT16
-        for node in model.graph.all_nodes()
-        for value in node.outputs
-    )
+    reasons = sorted({island.reason for island in report.islands})
+    return Outcome(case.name, "fp16" if report.half_nodes else "fp32", "; ".join(reasons))
 
 
 def _run_and_compare(case: Any, converted: onnx.ModelProto, profile: Profile) -> str | None:

@@ -1,7 +1,8 @@
 """Other programs that compute a FP16 file, to hold the emulator against; none has its code.
 
 They run an ONNX file node by node in NumPy's float16, as `onnx.reference` has it, or with the
-float16 kernels of TensorFlow or JAX on this CPU where these have the op; or compile it with IREE.
+float16 kernels of TensorFlow or JAX on this CPU where these have the op. ONNX Runtime's
+WebGPU provider runs it in the shaders of a browser.
 They hold sums and steps in different precisions, which is what they are here for: a file that all
 of them compute well is sound, and a file that one of them loses needs a runtime that is better.
 """
@@ -57,46 +58,20 @@ def jax_oracle(model: onnx.ModelProto, batch: Batch) -> Batch:
     return _evaluated(model, batch, [*_as_promised(model), *_ops(_jax_kernels())])
 
 
-def iree_oracle(model: onnx.ModelProto, batch: Batch) -> Batch:
-    """IREE's code for this CPU, in a process of the Python that TFMP_IREE names.
-
-    Raises:
-        RuntimeError: IREE does not take the model; the text is the end of its words.
-    """
-    return _run_by(iree_python(), "iree_run.py", _for_iree(model, batch), batch)
-
-
-def iree_python() -> str | None:
-    """The Python that has iree-base-compiler and iree-base-runtime, as TFMP_IREE names it."""
-    return os.environ.get("TFMP_IREE")
-
-
 def webgpu_oracle(model: onnx.ModelProto, batch: Batch) -> Batch:
     """ONNX Runtime's WebGPU provider, in a process of the Python that TFMP_WEBGPU names.
 
     Raises:
         RuntimeError: the provider does not take the model; the text is the end of its words.
     """
-    return _run_by(webgpu_python(), "webgpu_run.py", model, batch)
-
-
-def webgpu_python() -> str | None:
-    """The Python that has onnxruntime-webgpu and an adapter with FP16, as TFMP_WEBGPU names it.
-
-    Mesa's adapter in software is one from version 25 on (benchmarks/webgpu_python.sh).
-    """
-    return os.environ.get("TFMP_WEBGPU")
-
-
-def _run_by(python: str | None, script: str, model: onnx.ModelProto, batch: Batch) -> Batch:
-    """What another Python computes; its script reads and writes files of a folder."""
+    python = webgpu_python()
     assert python is not None
     inputs = [value.name for value in model.graph.input if value.name in batch]
     with temporary_folder() as folder:
         onnx.save(model, folder / "model.onnx")
         np.savez(folder / "inputs.npz", **{f"i{k}": batch[n] for k, n in enumerate(inputs)})
         done = subprocess.run(
-            [python, str(Path(__file__).with_name(script)), str(folder)],
+            [python, str(Path(__file__).with_name("webgpu_run.py")), str(folder)],
             capture_output=True,
             text=True,
             timeout=600,
@@ -109,11 +84,12 @@ def _run_by(python: str | None, script: str, model: onnx.ModelProto, batch: Batc
     return dict(zip((value.name for value in model.graph.output), values, strict=True))
 
 
-# Programs that another Python runs, where there is one.
-_ELSEWHERE = {
-    "IREE": (iree_python, iree_oracle),
-    "WebGPU": (webgpu_python, webgpu_oracle),
-}
+def webgpu_python() -> str | None:
+    """The Python that has onnxruntime-webgpu and an adapter with FP16, as TFMP_WEBGPU names it.
+
+    Mesa's adapter in software is one from version 25 on (benchmarks/webgpu_python.sh).
+    """
+    return os.environ.get("TFMP_WEBGPU")
 
 
 ORACLES: Mapping[str, Callable[[onnx.ModelProto, Batch], Batch]] = {
@@ -121,7 +97,7 @@ ORACLES: Mapping[str, Callable[[onnx.ModelProto, Batch], Batch]] = {
     "NumPy, FP32 inside": kernel_oracle,
     "TensorFlow": tensorflow_oracle,
     "JAX": jax_oracle,
-    **{name: run for name, (python, run) in _ELSEWHERE.items() if python()},
+    **({"WebGPU": webgpu_oracle} if webgpu_python() else {}),
 }
 
 
@@ -343,51 +319,3 @@ def _jax_kernels() -> dict[str, Kernel]:
         "CumSum": cumsum,
         "Softmax": lambda x, axis=-1: jax.nn.softmax(x, axis),
     }
-
-
-def _for_iree(model: onnx.ModelProto, batch: Batch) -> onnx.ModelProto:
-    """The model for the sizes of one batch: IREE reads fixed ones best."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for value in copy.graph.input:
-        shape = value.type.tensor_type.shape
-        del shape.dim[:]
-        for size in batch[value.name].shape:
-            shape.dim.add().dim_value = size
-    del copy.graph.value_info[:]
-    del copy.metadata_props[:]
-    return onnx.shape_inference.infer_shapes(_folded(copy, batch))
-
-
-def _folded(model: onnx.ModelProto, batch: Batch) -> onnx.ModelProto:
-    """The model with all that follows from shapes alone as constants.
-
-    IREE 3.13 loses its way in such arithmetic: a transformer whose every op it computes right on
-    its own gives NaN, or ends in "shape element count overflows", until sizes are constants.
-    """
-    known = {value.name for value in model.graph.initializer}
-    static, rest = [], []
-    for node in model.graph.node:
-        bare = not any(attribute.HasField("g") for attribute in node.attribute)
-        if bare and (node.op_type == "Shape" or all(x in known for x in node.input if x)):
-            static.append(node)
-            known.update(node.output)
-        else:
-            rest.append(node)
-    given = {value.name for value in model.graph.output}
-    made = {name for node in static for name in node.output}
-    read = {name for node in _nodes(model.graph) if node not in static for name in node.input}
-    wanted = sorted(made & (read | given))
-    if not wanted or given & made:
-        return model
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    del probe.graph.output[:]
-    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    values = _evaluated(probe, batch, ())
-    del model.graph.node[:]
-    model.graph.node.extend(rest)
-    model.graph.initializer.extend(
-        onnx.numpy_helper.from_array(np.asarray(values[name]), name) for name in wanted
-    )
-    return model

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfmp.converters.drift.budget import VIEWS, DriftBudget
+from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.shared.errors import InputError
 
 
@@ -31,31 +31,6 @@ def test_defaults_let_299_samples_prove_the_flip_rate() -> None:
 def test_59_samples_bound_95_percent_of_inputs() -> None:
     # Wilks 1941: the smallest n with 0.95**n <= 0.05.
     assert 0.95**59 <= 0.05 < 0.95**58
-
-
-def test_parse_changes_the_limits_it_names() -> None:
-    found = DriftBudget.parse(["rel_l2=0.005", "flip_rate = none", "min_samples=10"])
-    assert found == DriftBudget(rel_l2=0.005, flip_rate=None, min_samples=10)
-    assert DriftBudget.parse("confidence=0.99", found).confidence == 0.99
-    assert DriftBudget.parse([]) == DriftBudget()
-
-
-def test_parse_reads_limits_of_one_output() -> None:
-    found = DriftBudget.parse(["scope/logits:0.rel_l2=0.02", "scope/logits:0.flip_rate=none"])
-    assert found.overrides == {"scope/logits:0": {"rel_l2": 0.02, "flip_rate": None}}
-
-
-def test_an_output_has_its_own_limits_and_the_common_rest() -> None:
-    budget = DriftBudget(max_abs=3.0, overrides={"a": {"rel_l2": 0.5}})
-    assert budget.for_output("a") == DriftBudget(rel_l2=0.5, max_abs=3.0)
-    assert budget.for_output("b") == DriftBudget(max_abs=3.0)
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_a_view_has_a_limit_of_its_own(name: str) -> None:
-    budget = DriftBudget.parse(f"y.{name}=none")
-    assert budget.for_output("y") == DriftBudget(**{name: None})
-    assert budget.for_output("other") == DriftBudget()
 
 
 @pytest.mark.parametrize(

@@ -36,29 +36,6 @@ class TestDistances:
         assert found.sqnr_db == pytest.approx(10 * math.log10(25), rel=1e-15)
         assert found.samples == 1
 
-    def test_equal_outputs_have_no_error(self) -> None:
-        found = drift([[1, -2], [0, 4]], [[1, -2], [0, 4]])
-        assert (found.rel_l2, found.max_abs) == (0.0, 0.0)
-        assert found.sqnr_db == math.inf
-
-    def test_an_error_on_a_reference_of_zeros_is_infinitely_large(self) -> None:
-        found = drift([[0, 0]], [[0, 1e-8]])
-        assert found.rel_l2 == math.inf
-        assert found.sqnr_db == -math.inf
-        assert drift([[0, 0]], [[0, 0]]).rel_l2 == 0.0
-
-    def test_worst_sample_is_not_averaged(self) -> None:
-        found = drift([[100, 0], [1, 0]], [[100, 0], [0, 0]])
-        assert found.rel_l2 == pytest.approx(0.01, rel=1e-3)
-        assert found.worst_rel_l2 == 1.0
-        assert drift([[3, 4], [0, 0]], [[3, 5], [0, 0]]).worst_rel_l2 == pytest.approx(0.2)
-
-    def test_float16_candidates_are_widened_before_any_arithmetic(self) -> None:
-        # 60000 * 60000 overflows FP16 and 60000 - 1 rounds back to 60000 there.
-        accumulator = OutputAccumulator("y")
-        accumulator.update(np.array([[59999.0]], "f4"), np.array([[60000.0]], "f2"))
-        assert accumulator.result().max_abs == 1.0
-
     def test_squares_beyond_float64_make_no_finite_claim(self) -> None:
         found = drift([[1e200]], [[2e200]], "float64")
         assert found.rel_l2 == math.inf
@@ -68,80 +45,16 @@ class TestDistances:
         found = drift([[3 + 4j]], [[3 + 5j]], "complex64")
         assert found.rel_l2 == pytest.approx(0.2)
 
-    def test_probabilities_that_are_nearly_alike_keep_their_size(self) -> None:
-        chances = 0.001 + 1e-7 * np.random.default_rng(0).standard_normal((50, 1000))
-        chances /= chances.sum(axis=1, keepdims=True)
-        accumulator = OutputAccumulator("y", task=CLASSES)
-        accumulator.update(chances, chances.astype("f2"), np.arange(50, dtype=np.uint64))
-        assert accumulator.result().sample_rel_l2 < 1e-3
-
 
 class TestNonfinite:
-    @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-    def test_makes_every_distance_infinite(self, bad: float) -> None:
-        found = drift([[1.0, 2.0]] * 1000, [[1.0, 2.0]] * 999 + [[1.0, bad]])
-        assert found.nonfinite == 1
-        assert found.rel_l2 == found.max_abs == math.inf
-        assert found.sqnr_db == -math.inf
-
     def test_equal_infinities_are_no_difference(self) -> None:
         found = drift([[-math.inf, 1.0]], [[-math.inf, 1.0]])
         assert (found.nonfinite, found.infinite_lost, found.rel_l2) == (0, 0, 0.0)
-
-    @pytest.mark.parametrize("other", [math.inf, -65504.0])
-    def test_a_lost_infinity_is_an_infinite_difference(self, other: float) -> None:
-        found = drift([[-math.inf, 1.0]], [[other, 1.0]])
-        assert found.infinite_lost == 1
-        assert found.rel_l2 == math.inf
-
-    def test_nan_where_the_reference_is_infinite_counts(self) -> None:
-        assert drift([[math.inf]], [[math.nan]]).nonfinite == 1
-
-    def test_nan_in_the_reference_is_told_apart(self) -> None:
-        found = drift([[math.nan, 1.0]], [[0.0, 1.0]])
-        assert (found.reference_nan, found.totals.both_nan, found.nonfinite) == (1, 0, 0)
-
-    def test_nan_on_both_sides_is_left_aside(self) -> None:
-        found = drift([[math.nan, 1.0]], [[math.nan, 2.0]])
-        assert (found.reference_nan, found.totals.both_nan, found.nonfinite) == (0, 1, 0)
-        assert found.rel_l2 == 1.0
 
     def test_saturated_values_are_counted(self) -> None:
         # 65519 rounds to 65504, and from 65520 on nothing does.
         found = drift([[65520.0, 65519.0, 65504.0]], [[65504.0, 65504.0, 65504.0]])
         assert found.saturated == 1
-
-
-class TestDecisions:
-    def test_argmax_flips(self) -> None:
-        found = drift([[3, 1], [1, 3], [2, 1]], [[1, 3], [1, 3], [2, 1]], task=CLASSES)
-        assert (found.decision, found.flips) == ("argmax", 1)
-
-    def test_probabilities_flip_at_one_half(self) -> None:
-        pair = [[0.9, 0.6], [0.1, 0.2]], [[0.8, 0.4], [0.2, 0.1]]
-        found = drift(*pair, task=Task(Kind.MULTILABEL))
-        assert (found.decision, found.flips) == ("threshold 0.5", 1)
-
-    @pytest.mark.parametrize("rows", [[[3.5, 1], [1, 3]], [[0.7, 0.3], [0.2, 0.8]], [[0.9], [0.4]]])
-    def test_values_of_unknown_meaning_decide_nothing(self, rows) -> None:
-        found = drift(rows, rows)
-        assert (found.decision, found.flips, found.known) == (None, None, None)
-
-
-class TestEquality:
-    def test_integers(self) -> None:
-        found = drift([[1, 2], [3, 4], [5, 6]], [[1, 2], [3, 5], [6, 7]], "int64")
-        assert (found.decision, found.flips) == ("equality", 2)
-        assert found.rel_l2 is None
-        assert found.max_abs is None
-
-    def test_equal_integers_are_still_compared_by_equality(self) -> None:
-        found = drift([1, 2], [1, 2], "int32")
-        assert (found.decision, found.flips, found.rel_l2) == ("equality", 0, None)
-
-    def test_booleans_and_texts(self) -> None:
-        assert drift([True, False], [True, True], "bool").flips == 1
-        assert drift(["a", "b"], ["a", "c"], "object").flips == 1
 
 
 def outputs(rows: int, columns: int, seed: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -274,17 +187,3 @@ class TestViews:
         assert self.views("embedding") == {"between_samples"}
         assert self.views("multilabel") == {"between_samples"}
         assert self.views("classification") == set()
-
-    def test_angles_and_quaternions_have_no_end(self):
-        sure = np.float32(1 - 1e-3 * np.random.default_rng(0).random((200, 1)))
-        assert "near_end" in self.views("regression", sure)
-        assert "near_end" in self.views("binary", sure)
-        assert "near_end" not in self.views("angle", sure)
-
-    def test_without_the_few_samples_that_are_judged_by_themselves(self):
-        reference = np.random.default_rng(0).uniform(1, 3, (600, 2)).astype(np.float32)
-        broken = reference.copy()
-        broken[7] = 90
-        assert self.views("regression", reference, broken) == set()
-        broken[::20] = 90
-        assert self.views("regression", reference, broken) >= {"between_samples", "wrong_samples"}

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.metrics import OutputAccumulator
 from tfmp.converters.drift.scores import without_masks
-from tfmp.converters.drift.tasks import Kind, Task
 
 SCORES = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
 
@@ -22,13 +20,3 @@ def test_rows_that_are_forbidden_throughout(mask, gone):
     assert without_masks(exact, np.where(exact < -1e8, 0, SCORES), -1, exact.min())[2] is None
     lost = np.float32(-1e6) + SCORES  # scores that FP16 has one number for
     assert without_masks(lost, np.full_like(lost, -65504), -1, lost.min())[2] is None
-
-
-def test_nan_on_both_sides_is_never_the_best():
-    one, other = SCORES.copy(), SCORES[:, ::-1].copy()
-    one[:, 3] = other[:, 3] = one[7] = other[7] = np.nan
-    accumulator = OutputAccumulator("y", task=Task(Kind.CLASSIFICATION))
-    accumulator.update(one, one)
-    assert accumulator.result().decisions.changed == 0
-    accumulator.update(one, other)
-    assert accumulator.result().decisions.changed > 200

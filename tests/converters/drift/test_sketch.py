@@ -7,23 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tfmp.converters.drift import sketch
 from tfmp.converters.drift.sketch import MOST_ROWS, Sketch
 from tfmp.converters.shared.errors import InputError
 
 KEYS = np.random.default_rng(0).integers(0, 2**64, 300, np.uint64)
 KEYS[200:] = KEYS[:100]  # a third of the samples is repeated
 ERRORS = (KEYS % np.uint64(97)).astype(np.float64)
-
-
-def test_a_row_for_each_distinct_sample_in_the_order_of_keys():
-    found = Sketch.of(KEYS, [ERRORS, -ERRORS])
-    assert len(found) == 200
-    assert (np.diff(found.keys.astype(object)) > 0).all()
-    np.testing.assert_array_equal(found.values[:, 0], found.keys % np.uint64(97))
-    assert sorted(found.counts.tolist()) == [1] * 100 + [2] * 100
-    assert found.repeated == 1.5
-    assert Sketch().repeated == 1.0
 
 
 @settings(max_examples=25, deadline=None)
@@ -41,24 +30,6 @@ def test_rows_of_one_key_that_differ_are_chosen_alike_in_any_order():
     one, other = (Sketch.of(KEYS[:1], [np.array([value])]) for value in (2.0, 1.0))
     assert one.merged(other) == other.merged(one)
     assert one != other
-
-
-def test_beyond_the_limit_the_smallest_keys_stay(monkeypatch):
-    monkeypatch.setattr(sketch, "MOST_ROWS", 50)
-    parts = [Sketch.of(KEYS[i : i + 3], [ERRORS[i : i + 3]]) for i in range(0, 300, 3)]
-    merged = Sketch()
-    for part in parts:
-        merged = merged.merged(part)
-    assert merged.keys.tolist() == sorted(set(KEYS.tolist()))[:50]
-    assert merged == Sketch.of(KEYS, [ERRORS])
-
-
-def test_numbers_that_are_not_finite_and_negative_zeros_have_one_form():
-    strange = np.array([-0.0, np.nan, np.inf, -np.nan])
-    found = Sketch.of(KEYS[:4], [strange])
-    assert np.isinf(found.values).sum() == 1
-    assert np.isnan(found.values).sum() == 2
-    assert found == Sketch.of(KEYS[:4], [np.array([0.0, np.nan, np.inf, np.nan])])
 
 
 @pytest.mark.parametrize("table", [Sketch(), Sketch.of(KEYS, [ERRORS, ERRORS])])

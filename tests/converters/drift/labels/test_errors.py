@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from label_runs import compared, keys_of, metrics_of
+from label_runs import compared, metrics_of
 from scipy import stats
 from sklearn import metrics as sklearn
 
-from tfmp.converters.drift import Sketch, with_metrics
+from tfmp.converters.drift import with_metrics
 
 
 def regression(width=3):
@@ -55,15 +55,6 @@ def test_growth_that_few_samples_carry_is_not_proven_to_be_small() -> None:
         assert (found.bounds(0.95)[1] < 0.01) is proven
 
 
-def test_a_candidate_without_a_worse_sample_has_the_bound_of_student() -> None:
-    truth, reference, _ = regression()
-    better = (truth + 0.5 * (reference - truth)).astype(np.float32)
-    found = metrics_of(truth, reference, better)["mean absolute error"]
-    errors = [np.abs(output - truth).mean(axis=1) for output in (reference, better)]
-    expected = stats.ttest_rel(errors[1], errors[0]).confidence_interval(0.9)
-    assert found.bounds(0.95) == pytest.approx((expected.low, expected.high), rel=1e-4)
-
-
 def test_the_standard_error_of_the_root_mean_square_equals_a_bootstrap() -> None:
     truth, *outputs = regression(1)
     found = metrics_of(truth, *outputs)["root mean square error"]
@@ -81,25 +72,6 @@ def test_the_deviation_of_labels_is_theirs_without_levels_of_few_columns(shape, 
     parts = [np.arange(1), np.arange(1, 30), np.arange(30, 90)]
     found = with_metrics(compared(truth, truth, truth, order=parts, task="regression")).metrics
     assert found[0].deviation == pytest.approx(np.sqrt(truth.var(axis=axis).mean()), rel=1e-3)
-
-
-def test_labels_of_any_length_and_labels_that_are_not_finite() -> None:
-    rows = [Sketch.of(keys_of(2, seed), [np.ones(2)] * width) for seed, width in ((1, 5), (2, 9))]
-    assert rows[0].merged(rows[1]).values.shape == (4, 5)
-    truth, *outputs = regression(1)
-    truth[::2] = np.nan
-    deviation = metrics_of(truth, *outputs)["mean absolute error"].deviation
-    assert deviation == pytest.approx(np.nanstd(truth), rel=1e-3)
-
-
-def test_copies_are_one_piece_of_evidence() -> None:
-    truth, *outputs = regression()
-    once = metrics_of(truth, *outputs)
-    copies = [np.repeat(each, 10, axis=0) for each in (truth, *outputs)]
-    tenfold = metrics_of(*copies, keys=np.repeat(keys_of(200), 10))
-    for name, each in tenfold.items():
-        assert each.samples == 200
-        assert each.bounds(0.95) == pytest.approx(once[name].bounds(0.95), rel=1e-5)
 
 
 def test_errors_that_are_not_finite_have_no_bound() -> None:

@@ -32,11 +32,6 @@ def test_samples_of_different_shapes_are_given_one_by_one() -> None:
     assert sorted(len(row) for row in table.of("reference")["y"]) == [2, 2, 3, 3]
 
 
-def test_the_order_is_of_the_keys() -> None:
-    table = batch([3, 1]).merged(batch([0, 2, 4, 5])).table
-    np.testing.assert_array_equal(table.keys, np.sort(KEYS))
-
-
 def test_predictions_that_a_report_leaves_out_cannot_be_merged() -> None:
     document = json.loads(json.dumps(batch([0, 1]).to_json()))
     again = Kept.from_json(document)

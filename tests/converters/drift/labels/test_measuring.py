@@ -14,36 +14,6 @@ from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.shared.errors import InputError
 
 SOFTMAX = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
-SIGMOIDS = np.array([[0.9, 0.8, 0.1], [0.2, 0.1, 0.3]])
-
-
-@pytest.mark.parametrize("labels", [[0, 0], [[0], [0]], [[1, 0, 0], [1, 0, 0]]])
-def test_lost_and_gained(labels) -> None:
-    drift = compared(np.array(labels), SOFTMAX, SOFTMAX[::-1], task="classification")
-    assert (drift.metric, drift.reference, drift.candidate) == ("accuracy", 0.5, 0.5)
-    assert (drift.lost, drift.gained) == (1, 1)
-
-
-def test_of_equal_scores_the_first_class_is_the_better() -> None:
-    labels, equal = np.arange(8), np.zeros((8, 8))
-    drift = with_metrics(compared(labels, equal, equal))
-    found = {each.name: each.reference for each in drift.metrics}
-    assert found["accuracy"] == 1 / 8
-
-
-def test_multi_label_answers_are_right_one_by_one() -> None:
-    labels = np.array([[1, 1, 0], [0, 0, 1]])
-    worse = SIGMOIDS.copy()
-    worse[0, 0] = 0.1
-    drift = compared(labels, SIGMOIDS, worse, task="multilabel")
-    assert (drift.kind, drift.reference, drift.candidate) == ("multi-label", 5 / 6, 4 / 6)
-    assert drift.lost is None
-
-
-def test_multi_label_logits_are_decided_by_their_sign() -> None:
-    labels = np.array([[1, 1, 0], [0, 0, 1]])
-    drift = compared(labels, SIGMOIDS * 6 - 3, SIGMOIDS * 6 - 3, task="multilabel")
-    assert (drift.kind, drift.reference) == ("multi-label", 5 / 6)
 
 
 def test_pixels_without_a_class_are_left_out() -> None:
@@ -53,16 +23,6 @@ def test_pixels_without_a_class_are_left_out() -> None:
     drift = compared(labels, scores, scores)
     assert (drift.kind, drift.samples) == ("class ids", 2)
     assert (drift.totals.by_class.labelled, drift.reference) == (5, 4 / 5)
-
-
-def test_a_nan_names_no_class_and_lies_on_no_side() -> None:
-    broken = SOFTMAX.copy()
-    broken[0, 0] = np.nan  # argmax gives 0, which is the label
-    assert compared(np.array([0, 1]), SOFTMAX, broken).lost == 1
-    broken = SIGMOIDS.copy()
-    broken[0, 2] = np.nan  # not over 0.5, and the label is 0
-    found = compared(np.array([[1, 1, 0], [0, 0, 0]]), SIGMOIDS, broken, task="multilabel")
-    assert found.candidate == 5 / 6
 
 
 def test_labels_of_nan_are_not_known() -> None:
@@ -103,11 +63,6 @@ def test_labels_of_yes_and_no_lie_between_them() -> None:
     order = [np.arange(2), np.arange(2, 3)]
     with pytest.raises(InputError, match=r"are of binary answers and hold 7\.0; expected zeros"):
         compared(labels, labels, labels, order=order, task="binary")
-
-
-def test_one_label_for_each_sample() -> None:
-    with pytest.raises(InputError, match="1 came with a batch of 2 samples"):
-        compared(np.array([0]), SOFTMAX, SOFTMAX, keys=keys_of(2), order=[slice(None)])
 
 
 def halves(labels, output, **others):

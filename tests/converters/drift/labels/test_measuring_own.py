@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from label_runs import compared, metrics_of
+from label_runs import compared
 
 from tfmp.converters.drift import CustomMetric, DriftBudget
 from tfmp.converters.drift.verdict.answers import label_checks
@@ -20,12 +20,6 @@ def with_nan(*rows: int) -> np.ndarray:
     return scores
 
 
-def test_a_sample_without_a_value_on_both_sides_is_left_out() -> None:
-    (found,) = metrics_of(LABELS, with_nan(0, 7), with_nan(0, 7), **OWN).values()
-    assert found.samples == 398
-    assert found.reference == found.candidate == pytest.approx(np.nanmean(with_nan(0, 7)))
-
-
 def test_a_reference_without_a_value_is_refused() -> None:
     with pytest.raises(InputError, match=r"gives nan for a sample of the reference.*both models"):
         compared(LABELS, with_nan(3), SCORES, **OWN)
@@ -35,10 +29,3 @@ def test_a_candidate_without_a_value_fails() -> None:
     (check,) = label_checks(compared(LABELS, SCORES, with_nan(3), **OWN), DriftBudget())
     assert check.verdict is Verdict.FAIL
     assert "it is NaN or infinite for some samples of the candidate" in check.text
-
-
-def test_no_value_at_all_certifies_nothing() -> None:
-    none = with_nan(*range(400))
-    (check,) = label_checks(compared(LABELS, none, none, **OWN), DriftBudget())
-    assert check.verdict is Verdict.INCONCLUSIVE
-    assert "has a value for none of the samples" in check.text

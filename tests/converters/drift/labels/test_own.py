@@ -43,21 +43,6 @@ def own(metric, *arguments, **others):
     return metrics_of(*arguments, metrics=(CustomMetric.of(metric),), **others)
 
 
-def test_it_takes_the_place_of_the_metrics_that_labels_choose() -> None:
-    found = own(accuracy, *run())
-    assert list(found) == ["accuracy"]
-    each = found["accuracy"]
-    assert (each.own, each.primary, each.resamples, each.samples) == (True, True, 64, 300)
-    assert (each.reference, each.candidate) == tuple(accuracy(out, run()[0]) for out in run()[1:])
-
-
-def test_the_standard_error_of_an_accuracy_is_known() -> None:
-    labels, *outputs = run()
-    change = np.subtract(*(right(output, labels).astype(float) for output in outputs))
-    found = own(accuracy, *run())["accuracy"]
-    assert found.standard_error == pytest.approx(change.std() / math.sqrt(300), rel=0.2)
-
-
 def test_numbers_by_sample_need_no_resamples_and_keep_no_predictions() -> None:
     labels, *outputs = run()
     order = [np.arange(100), np.arange(100, 300)]
@@ -88,13 +73,6 @@ def test_any_split_order_and_merge_gives_the_same_bits() -> None:
     assert whole.metrics[0].samples == 250
 
 
-def test_copies_of_a_sample_are_left_out_together() -> None:
-    once = own(accuracy, *run())["accuracy"]
-    copies = [np.repeat(each, 20, axis=0) for each in run()]
-    found = own(accuracy, *copies, keys=np.repeat(keys_of(300), 20))["accuracy"]
-    assert found.standard_error == pytest.approx(once.standard_error)
-
-
 @pytest.mark.parametrize("metric", [accuracy, right])
 def test_equal_predictions_of_few_samples_prove_little(metric) -> None:
     labels, scores, _ = run(100)
@@ -104,13 +82,6 @@ def test_equal_predictions_of_few_samples_prove_little(metric) -> None:
     assert 0.01 < found.upper < 0.03
     (found,) = own(metric, *[each[:1] for each in (labels, scores, scores)]).values()
     assert found.upper > 0.5
-
-
-def test_an_error_that_grows_is_worse() -> None:
-    labels, scores, _ = run()
-    found = own(error, labels, scores, scores + 10)["error"]
-    assert found.lower_is_better
-    assert found.worse > found.lower > 5
 
 
 def test_groups_without_a_value_are_left_out() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from label_runs import keys_of, metrics_of
+from label_runs import metrics_of
 from sklearn import metrics as sklearn
 
 N, CLASSES = 400, 8
@@ -129,44 +129,3 @@ def test_a_class_that_is_lost_shows_in_macro_f1(run) -> None:
     rare = metrics_of(truth, scores, lost)["macro F1"]
     assert rare.lower > 0.01
     assert metrics_of(truth, scores, scores)["macro F1"].lower < 0
-
-
-def test_two_samples_prove_little_about_their_class() -> None:
-    """The jackknife by itself sees no doubt: either sample by itself shows that all is lost."""
-    truth = np.arange(300) % 60
-    truth[300 - 60 :] = np.arange(60)
-    scores = np.eye(60)[truth] * 5.0
-    truth[:] = np.where((truth == 7) & (np.arange(300) > 120), 8, truth)
-    lost = scores.copy()
-    lost[:, 7] = -1
-    found = metrics_of(truth, scores, lost)["macro F1"]
-    assert found.worse > 0.01
-    assert found.lower < 0.01
-
-
-def test_copies_of_a_sample_are_one_piece_of_evidence() -> None:
-    truth = np.zeros(300, int)
-    scores = np.zeros((300, 8))
-    keys = np.repeat(keys_of(3), 100)
-    for name, each in metrics_of(truth, scores, scores, keys=keys).items():
-        assert each.samples == 3, name
-    pixels = np.zeros((300, 4, 8))
-    found = metrics_of(np.zeros((300, 4), int), pixels, pixels, keys=keys)["accuracy"]
-    assert found.samples == 3
-    assert found.upper > 0.5
-    assert metrics_of(truth, scores, scores)["accuracy"].upper < 0.01
-
-
-def test_pixels_of_a_sample_are_no_independent_draws() -> None:
-    rng = np.random.default_rng(4)
-    scores = np.zeros((200, 100, 2))
-    scores[..., 0] = 1
-    truth = np.zeros((200, 100), int)
-    whole = scores.copy()
-    whole[:4, :, 1] = 2  # four samples are lost altogether
-    scattered = scores.copy()
-    scattered.reshape(-1, 2)[rng.choice(20_000, 400, replace=False), 1] = 2
-    together = metrics_of(truth, scores, whole)["accuracy"]
-    apart = metrics_of(truth, scores, scattered)["accuracy"]
-    assert together.worse == apart.worse == pytest.approx(0.02)
-    assert together.lower < 0.01 < apart.lower

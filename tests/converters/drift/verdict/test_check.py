@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfmp.converters.drift.verdict.check import Check, Verdict, corrected, overall
+from tfmp.converters.drift.verdict.check import Check, Verdict, corrected
 
 
 def stated(p: float) -> Check:
@@ -30,15 +30,3 @@ def test_many_statements_fail_by_holm_s_rule(ps, failing):
             assert check.text.endswith(
                 f", which chance may explain among {len(ps)} checks. Give more samples"
             )
-
-
-def test_faults_need_no_statistics():
-    fault = Check("nonfinite", "y", 1.0, None, None, None, Verdict.FAIL, "NaN")
-    assert corrected([fault, stated(0.9)], 0.95)[0] == fault
-
-
-def test_one_candidate_that_fails_is_enough():
-    assert overall([Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL]) is Verdict.FAIL
-    assert overall([Verdict.PASS, Verdict.INCONCLUSIVE]) is Verdict.INCONCLUSIVE
-    assert overall([Verdict.PASS, Verdict.PASS]) is Verdict.PASS
-    assert overall([]) is Verdict.INCONCLUSIVE

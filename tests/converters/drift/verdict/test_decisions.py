@@ -46,38 +46,6 @@ class TestRate:
         same = check("flip_rate", drift(*[scores(TOKENS[:, 0])] * 2))
         assert "0 of 400 samples flip; the true rate" in same.text
 
-    def test_a_token_here_and_there(self):
-        changed = TOKENS.copy()
-        changed[:20, 0] = (changed[:20, 0] + 1) % 6
-        found = check("flip_rate", drift(scores(TOKENS), scores(changed)))
-        assert found.verdict is Verdict.PASS
-        assert "the true rate is at most 0.97% (95% confidence), budget 1.00%" in found.text
-
-    def test_a_token_more_takes_a_few_samples_more(self):
-        enough = slice(300)
-        changed = TOKENS[enough].copy()
-        assert check("flip_rate", drift(scores(changed), scores(changed))).verdict is Verdict.PASS
-        changed[:9, 0] = (changed[:9, 0] + 1) % 6
-        found = check("flip_rate", drift(scores(TOKENS[enough]), scores(changed)))
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert found.text.endswith("Give about 355 samples: at this rate they decide")
-
-    def test_ties_that_are_few_need_no_samples_more(self):
-        near = scores(TOKENS[:300], margin=0.001)
-        changed = near.copy()
-        changed[:9, 0] = np.roll(near[:9, 0], 1, axis=-1)
-        found = check("flip_rate", drift(near, changed))
-        assert found.verdict is Verdict.PASS
-        assert "0.99% without ties, budget 1.00%" in found.text
-        firm = check("flip_rate", drift(near * 5000, changed * 5000))
-        assert firm.verdict is Verdict.INCONCLUSIVE
-
-    def test_copies_are_no_evidence(self):
-        classes = np.zeros((300,), int)
-        single = drift(scores(classes), scores(classes), keys=np.zeros(300))
-        assert check("flip_rate", single).verdict is Verdict.INCONCLUSIVE
-        assert check("flip_rate", drift(scores(classes), scores(classes))).verdict is Verdict.PASS
-
     def test_ties_do_not_fail_and_do_not_pass(self):
         classes = GENERATOR.integers(0, 6, 500)
         near = scores(classes, margin=0.001)
@@ -111,52 +79,12 @@ class TestAmounts:
         assert found.verdict is verdict
         assert ("declare --task y=regression, or ids" in found.text) is (task is None)
 
-    def test_a_map_of_few_values_or_of_larger_steps_is_none_of_amounts(self):
-        few = GENERATOR.integers(0, 4, (2000, 1))
-        far = GENERATOR.integers(30, 400, (2000, 1))
-        for numbers, size in ((few, 1), (far, 30)):
-            found = drift(numbers, self.stepped(numbers, size), None)
-            assert check("flip_rate", found).verdict is Verdict.FAIL
-
-    @pytest.mark.parametrize(("far", "verdict"), [(4, Verdict.INCONCLUSIVE), (20, Verdict.FAIL)])
-    def test_a_few_larger_steps_of_amounts(self, far, verdict):
-        numbers = GENERATOR.integers(30, 400, (2000, 1))
-        changed = self.stepped(numbers)
-        changed[: 20 * far] += changed[: 20 * far] - numbers[: 20 * far]  # 100 change in all
-        assert check("flip_rate", drift(numbers, changed, None)).verdict is verdict
-
     @staticmethod
     def stepped(numbers: np.ndarray, size: int = 1) -> np.ndarray:
         return numbers + size * (np.arange(len(numbers))[:, None] % 20 == 0)
 
 
 class TestClasses:
-    def test_a_class_that_is_lost_however_rare(self):
-        classes = np.zeros(1000, int)
-        classes[:600] = GENERATOR.integers(0, 5, 600)
-        classes[-4:] = 5
-        lost = classes.copy()
-        lost[-4:] = 0
-        found = check("class_flip_rate", drift(scores(classes), scores(lost)))
-        assert found.verdict is Verdict.FAIL
-        assert "class '5': 4 of 4 decisions are lost (4 samples)" in found.text
-        assert check("flip_rate", drift(scores(classes), scores(lost))).verdict is Verdict.PASS
-
-    def test_a_class_that_attracts_others(self):
-        classes = np.repeat([0, 1], [980, 20])
-        drawn = classes.copy()
-        drawn[:9] = 1
-        found = check("class_flip_rate", drift(scores(classes), scores(drawn)))
-        assert found.verdict is Verdict.FAIL
-        assert "9 of 29 decisions are new" in found.text
-
-    def test_one_loss_among_a_thousand_classes_is_chance(self):
-        classes = np.arange(1000)
-        lost = classes.copy()
-        lost[:3] += 1
-        found = check("class_flip_rate", drift(scores(classes, 1000), scores(lost, 1000)))
-        assert found.verdict is Verdict.PASS
-
     def test_pixels_of_one_sample_are_one_piece_of_evidence(self):
         maps = np.zeros((300, 64), int)
         maps[0, :20] = 1
@@ -164,10 +92,6 @@ class TestClasses:
         assert check("class_flip_rate", drift(maps, gone, None)).verdict is Verdict.PASS
         maps[:8, :3] = 1
         assert check("class_flip_rate", drift(maps, gone, "ids")).verdict is Verdict.FAIL
-
-    def test_two_values_in_many_columns_are_no_amounts(self):
-        flags = GENERATOR.integers(0, 2, (300, 64))
-        assert check("flip_rate", drift(flags, 0 * flags, None)).verdict is Verdict.FAIL
 
     def test_a_label_that_is_never_set_any_more(self):
         tags = (GENERATOR.random((1000, 20)) < 0.3).astype(np.float32) * 0.8 + 0.1

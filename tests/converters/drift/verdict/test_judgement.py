@@ -54,33 +54,10 @@ class TestFlips:
             "budget 1.00%"
         )
 
-    def test_298_equal_answers_prove_too_little_and_one_more_would_do(self) -> None:
-        found = judge([classifier(298)], budget=LOOSE)
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert reason(found).endswith("Give about 299 samples: at this rate they decide")
-
     def test_a_rate_at_the_budget_is_never_decided(self) -> None:
         found = judge([classifier(400, flips=4)], budget=LOOSE)
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "so near the budget that more samples will not decide" in reason(found)
-
-    def test_the_check_carries_its_bounds(self) -> None:
-        found = judge([classifier(100, flips=5)], budget=LOOSE)
-        assert found.verdict is Verdict.FAIL
-        assert "5 of 100 samples flip; the true rate is at least 1.99%" in reason(found)
-        check = found.checks[0]
-        assert (check.name, check.output, check.measured, check.limit) == (
-            "flip_rate",
-            "y",
-            0.05,
-            0.01,
-        )
-        assert check.lower == pytest.approx(0.0199, abs=1e-4)
-        assert check.upper == pytest.approx(0.1022, abs=1e-4)
-
-    def test_switched_off(self) -> None:
-        budget = replace(LOOSE, rel_l2=5.0, flip_rate=None)
-        assert judge([classifier(100, flips=50)], budget=budget).verdict is Verdict.PASS
 
     def test_a_budget_without_limits_judges_nothing(self) -> None:
         budget = replace(LOOSE, flip_rate=None)
@@ -88,43 +65,13 @@ class TestFlips:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert reason(found).startswith("no limit of the budget applies to these outputs")
 
-    def test_integers_that_differ_are_flips(self) -> None:
-        accumulator = OutputAccumulator("ids")
-        accumulator.update(np.zeros(100, int), np.arange(100) // 50)
-        found = judge([accumulator.result()])
-        assert found.verdict is Verdict.FAIL
-        assert "output 'ids': 50 of 100 samples differ" in found.reasons[0]
-
 
 class TestDistances:
-    def test_within(self) -> None:
-        found = judge([regression(noise=1e-3)])
-        assert found.verdict is Verdict.PASS
-        assert found.reasons[0] == "output 'y': rel_l2 0.001 is within the budget of 0.01"
-
-    def test_over(self) -> None:
-        found = judge([regression(noise=0.02)])
-        assert found.verdict is Verdict.FAIL
-        assert reason(found) == "output 'y': rel_l2 0.02 is over the budget of 0.01"
-
-    def test_nan_is_never_within(self) -> None:
-        found = judge([replace(regression(), rel_l2=math.nan)])
-        assert found.verdict is Verdict.FAIL
-
-    def test_max_abs_when_it_is_declared(self) -> None:
-        found = judge([regression(noise=1e-3)], budget=DriftBudget(max_abs=1e-6))
-        assert found.verdict is Verdict.FAIL
-        assert "max_abs" in reason(found)
-
     def test_zeros_in_the_reference_are_explained(self) -> None:
         accumulator = OutputAccumulator("y")
         accumulator.update(np.zeros((60, 3)), np.full((60, 3), 1e-9))
         found = judge([accumulator.result()])
         assert "all zeros here; limit max_abs instead of rel_l2" in found.reasons[0]
-
-    def test_one_output_may_have_its_own_limit(self) -> None:
-        budget = DriftBudget(overrides={"y": {"rel_l2": 0.5}})
-        assert judge([regression(noise=0.02)], budget=budget).verdict is Verdict.PASS
 
     def test_limits_of_an_unknown_output_are_refused(self) -> None:
         budget = DriftBudget(overrides={"z": {"rel_l2": 0.5}})
@@ -147,37 +94,6 @@ class TestSoundness:
         )
         blamed = judge([regression(samples=10_000, bad=bad)], budget=budget, nonfinite_inputs=1234)
         assert reason(blamed).endswith("has a number; the data itself holds 1,234 such values")
-
-    def test_saturated(self) -> None:
-        accumulator = OutputAccumulator("y")
-        accumulator.update(np.full((60, 1), 65600.0), np.full((60, 1), 65504.0))
-        found = judge([accumulator.result()])
-        assert found.verdict is Verdict.FAIL
-        assert "60 of 60 values are clamped at 65504" in found.reasons[0]
-
-    def test_collapsed(self) -> None:
-        accumulator = OutputAccumulator("y")
-        accumulator.update(1 + np.arange(60.0)[:, None] * 1e-2, -np.zeros((60, 1)))
-        found = judge([accumulator.result()])
-        assert found.verdict is Verdict.FAIL
-        assert "answers 0 to every sample" in found.reasons[0]
-
-    def test_lost_infinity(self) -> None:
-        accumulator = OutputAccumulator("y")
-        accumulator.update(np.full((60, 1), np.inf), np.ones((60, 1)))
-        assert (
-            "60 of 60 values are infinite in the reference"
-            in judge([accumulator.result()], budget=LOOSE).reasons[0]
-        )
-
-    def test_nan_in_the_reference_leaves_it_open(self) -> None:
-        accumulator = OutputAccumulator("y")
-        values = np.ones((60, 1))
-        values[0] = np.nan
-        accumulator.update(values, np.nan_to_num(values))
-        found = judge([accumulator.result()], budget=LOOSE)
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert "the reference itself gives NaN for 1 of 60 values" in found.reasons[0]
 
     @pytest.mark.parametrize("other", [np.inf, np.nan])
     def test_infinities_on_both_sides_are_no_numbers_to_compare(self, other: float) -> None:
@@ -227,20 +143,6 @@ def test_answers_against_labels_are_judged() -> None:
 
 
 class TestEvidence:
-    def test_too_few_samples(self) -> None:
-        found = judge([regression(samples=58)])
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert reason(found) == (
-            "58 samples were compared; fewer than 59 (min_samples) certify nothing. Give at "
-            "least 59 distinct samples"
-        )
-        assert judge([regression(samples=59)]).verdict is Verdict.PASS
-        assert judge([regression(samples=1)]).reasons[-1].startswith("1 sample was compared; fewer")
-
-    def test_nothing_compared(self) -> None:
-        assert judge([]).verdict is Verdict.INCONCLUSIVE
-        assert judge([OutputAccumulator("y").result()]).verdict is Verdict.INCONCLUSIVE
-
     def test_fp16_weights_in_fp32_arithmetic_certify_nothing_but_can_fail(self) -> None:
         found = judge([regression()], fp16="weights-only")
         assert found.verdict is Verdict.INCONCLUSIVE
@@ -267,10 +169,3 @@ class TestEvidence:
 class TestVerdict:
     def test_exit_statuses(self) -> None:
         assert [verdict.exit_status for verdict in Verdict] == [0, 1, 3]
-
-    def test_reasons_are_of_the_checks_that_decided(self) -> None:
-        found = judge([classifier(100, noise=0.5)])
-        assert found.verdict is Verdict.FAIL
-        assert len(found.reasons) == 1
-        assert "rel_l2" in found.reasons[0]
-        assert len(found.checks) > 2

@@ -5,7 +5,6 @@ import numpy as np
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task
-from tfmp.converters.drift.verdict.decisions import decision_checks
 from tfmp.converters.drift.verdict.meaning import meaning_checks
 
 GENERATOR = np.random.default_rng(0)
@@ -38,23 +37,3 @@ class TestUnknownMeaning:
         assert "Declare it: --task y=classification" in doubt.text
         assert meaning_checks(self.drift(0), BUDGET) == []
         assert meaning_checks(self.drift(25, task=Task(Kind.REGRESSION)), BUDGET) == []
-
-
-class TestAmounts:
-    MINUTES = GENERATOR.integers(5, 60, 1000)
-
-    def verdict(self, changed: np.ndarray, task: Task | None = None) -> set[str]:
-        found = drift(self.MINUTES, changed, task)
-        return {check.verdict.value for check in decision_checks(found, BUDGET)}
-
-    def test_neighbours_may_be_amounts_unless_they_are_ids(self):
-        late = self.MINUTES.copy()
-        late[::20] += 1
-        assert self.verdict(late) == {"INCONCLUSIVE", "PASS"}
-        assert "FAIL" in self.verdict(late, Task(Kind.IDS))
-        assert self.verdict(self.MINUTES) == {"PASS"}
-
-    def test_others_are_no_neighbours(self):
-        others = self.MINUTES.copy()
-        others[::20] += 5
-        assert "FAIL" in self.verdict(others)

@@ -72,29 +72,12 @@ def test_what_is_dropped_on_the_way_is_what_one_run_drops(shape, sent):
     assert kept.keys.tolist() == sorted(keys_of(400).tolist())[: len(kept.keys)]
 
 
-def test_samples_of_several_shapes():
-    parts = [evidence(30, shape, seed) for seed, shape in enumerate([(4,), (6, 4), (9, 4), (4,)])]
-    whole = reduce(Evidence.merged, parts)
-    assert reduce(Evidence.merged, reversed(parts)) == whole
-    assert [part.shape for part in whole.parts] == [(4,), (6, 4), (9, 4)]
-    assert len(whole) == 120
-
-
 @pytest.mark.usefixtures("small")
 def test_a_shape_of_which_nothing_is_kept_still_counts():
     large = Evidence.of(np.full(1, 2**64 - 1, np.uint64), *values_of(1, (300,)), -1)
     one, other = evidence(100, (1,)), evidence(100, (1,), 1)
     sent = Evidence.from_json(one.merged(large).to_json())
     assert sent.merged(other) == one.merged(large).merged(other)
-
-
-def test_copies_count_once_and_the_choice_among_them_is_fixed():
-    reference, candidate = values_of(4, (6,))
-    keys = np.array([7, 5, 7, 7], np.uint64)
-    orders = [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]]
-    found = [Evidence.of(keys[o], reference[o], candidate[o], -1) for o in orders]
-    assert found[0] == found[1] == found[2]
-    assert found[0].parts[0].keys.tolist() == [5, 7]
 
 
 def test_the_choice_among_copies_does_not_depend_on_what_else_was_seen(monkeypatch):
@@ -139,31 +122,6 @@ def test_places_are_neighbours_in_pairs_and_the_first_ones_suffice(shape):
     assert len(places) == size or places[: 2**8].max() > size / 4  # not only the beginning
 
 
-def test_columns_may_be_on_another_axis():
-    reference, candidate = values_of(20, (3, 5, 7))
-    first = Evidence.of(keys_of(20), reference, candidate, 1)
-    last = Evidence.of(
-        keys_of(20), *(np.moveaxis(each, 1, -1) for each in (reference, candidate)), -1
-    )
-    assert first == last
-    assert first.parts[0].shape == (5, 7, 3)
-
-
-def test_all_nan_are_the_same_and_zeros_have_no_sign():
-    reference = np.zeros((2, 3), np.float32)
-    one, other = reference.copy(), reference.copy()
-    one[0, 0], other[0, 0] = np.nan, -np.float32(np.nan)
-    one[1, 1], other[1, 1] = 0.0, -0.0
-    keys = keys_of(2)
-    assert Evidence.of(keys, reference, one, -1) == Evidence.of(keys, reference, other, -1)
-
-
-def test_nothing():
-    assert len(Evidence()) == 0
-    assert Evidence().merged(Evidence()) == Evidence() == Evidence.from_json(Evidence().to_json())
-    assert Evidence.of(keys_of(3), np.zeros((0, 4)), np.zeros((0, 4)), -1) == Evidence()
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_json_has_every_bit(shape):
     whole = evidence(30, shape).merged(evidence(9, (2, 2), 5))
@@ -200,10 +158,3 @@ def test_keys_that_are_in_no_order_are_refused():
     twice.__dict__["parts"] = (replace(part, keys=part.keys[[0, 0, 1, 2, 3]]),)
     with pytest.raises(InputError):
         Evidence.from_json(twice.to_json())
-
-
-def test_more_samples_keep_the_first_places_of_each():
-    few, many = (evidence(samples, (60, 100)).parts[0] for samples in (12, 300))
-    assert (few.kept, many.kept) == (6000, 2048)
-    common = np.isin(many.keys, few.keys)
-    np.testing.assert_array_equal(few.values[:, :, :2048], many.values[common])

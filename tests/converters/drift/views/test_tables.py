@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.views.evidence import Evidence
-from tfmp.converters.drift.views.tables import as_signal, by_place, difference, tables_of
+from tfmp.converters.drift.views.tables import as_signal, difference, tables_of
 
 KEYS = np.arange(12, dtype=np.uint64)
 
@@ -41,19 +41,6 @@ def test_rows_and_columns(shape, rows, columns):
     assert table.known.all()
 
 
-def test_values_of_a_large_sample_are_where_they_belong():
-    (table,) = tables_of(evidence(counted(20_000, 2)))
-    assert table.reference.shape == (12, 2**13, 2)
-    assert (np.diff(table.rows) > 0).all()
-    places = 2 * table.rows[:, None] + table.columns
-    assert (table.reference[3] == counted(20_000, 2)[3].reshape(-1)[places]).all()
-    (table,) = tables_of(evidence(counted(20_000, 3)))  # a row that was cut is left out
-    assert table.reference.shape == (12, 2**14 // 3, 3)
-    (table,) = tables_of(evidence(counted(30_000)))
-    assert table.reference.shape == (12, 1, 2**14)
-    assert (table.reference[3, 0] == counted(30_000)[3][table.columns]).all()
-
-
 def test_places_are_counted_through_rows_that_are_not_whole():
     (table,) = tables_of(evidence(counted(40, 500)))
     assert len(table.places) == 2**14
@@ -65,34 +52,10 @@ def test_places_are_counted_through_rows_that_are_not_whole():
     assert as_signal(tables_of(evidence(counted(300)))[0]).reference.shape == (12, 300, 1)
 
 
-@pytest.mark.parametrize("lost", [np.nan, np.inf])
-def test_what_is_not_finite_on_both_sides_is_zero_and_not_known(lost):
-    reference = counted(5, 4)
-    candidate = reference.copy()
-    reference[2, 1, 1] = candidate[3, 0, 0] = lost
-    (table,) = tables_of(Evidence.of(KEYS, reference, candidate, -1))
-    assert np.count_nonzero(~table.known) == 2
-    assert (table.reference[~table.known] == 0).all()
-    assert not table.error.any()
-
-
 def test_without_samples_that_are_judged_by_themselves():
     (table,) = tables_of(evidence(counted(3)), KEYS[[0, 5]])
     assert table.reference[:, 0, 0].tolist() == [10_000 * key for key in KEYS if key not in (0, 5)]
     assert tables_of(evidence(counted(3)), KEYS) == []
-
-
-@pytest.mark.parametrize("shape", [(6, 9), (4, 30, 30), (2, 8000, 4), (9, 400)])
-def test_each_place_as_a_column(shape):
-    (table,) = by_place(tables_of(evidence(counted(*shape))))
-    assert (table.word, table.shape) == ("place", (np.prod(shape),))
-    assert table.reference.shape == (12, 1, len(table.columns))
-    np.testing.assert_array_equal(table.reference[0, 0], table.columns)
-
-
-def test_a_row_of_columns_has_no_places_of_its_own():
-    for shape in ((300,), (4, 4)):
-        assert by_place(tables_of(evidence(counted(*shape)))) == []
 
 
 def test_one_output_less_another_where_both_have_the_sample():
@@ -104,8 +67,3 @@ def test_one_output_less_another_where_both_have_the_sample():
     np.testing.assert_array_equal(part.values[:, 0], -one[4:8])
     np.testing.assert_array_equal(part.values[:, 1] - part.values[:, 0], np.full((4, 5), -2))
     assert difference(left, evidence(counted(6))) == Evidence()
-
-
-def test_the_step_of_fp16_at_each_value():
-    (table,) = tables_of(evidence(np.float32([[1000.0], [1.0]])))
-    np.testing.assert_allclose(table.step.ravel(), [0.5 / 12**0.5, 2**-10 / 12**0.5])
