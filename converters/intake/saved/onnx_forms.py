@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from tfmp.converters.intake.saved.complex_numbers import absolute_values
 from tfmp.converters.intake.saved.graph import Filling, Gap, Graph, Node, always
+from tfmp.converters.intake.saved.spectra import by_operators, spectra
 from tfmp.shared.backend import Tensor
 
 _SIGN = np.int32(-(2**31))
@@ -168,9 +170,11 @@ def _crops(node: Node, graph: Graph) -> Filling | None:
 
 
 ONNX_FORMS: dict[str, Gap] = {
+    **spectra(by_operators, lambda node, _: node.op in ("FFT", "IFFT"), open_sizes=True),
     "Bitcast": _sign_bit,
     "BroadcastArgs": _broadcast_shape,
     "Bucketize": _bucketize,
+    "ComplexAbs": always(absolute_values),
     "CropAndResize": _crops,
     "Expm1": always(_expm1),
     "Log1p": always(_log1p),
