@@ -345,6 +345,7 @@ class Trial:
             size_bytes=self._size_bytes,
             notes=(*self._notes, *(compared.notes if compared else ())),
             overflows=self._known.overflows,
+            float32=self._known.float32,
             remedy=remedy,
             remedy_flags=flags,
             error=self._error,

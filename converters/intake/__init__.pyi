@@ -17,7 +17,6 @@ from .probing import probe as probe
 from .saved.complex_numbers import (
     absolute_values as absolute_values,
     gives_complex as gives_complex,
-    parts as parts,
 )
 from .saved.fillings import (
     FILLINGS as FILLINGS,
@@ -34,6 +33,7 @@ from .saved.graph import (
     Rewrite as Rewrite,
 )
 from .saved.retracing import widen as widen
+from .saved.spectra import by_tables as by_tables, spectra as spectra
 from .sizes import Sizes as Sizes
 from .source import (
     AnySource as AnySource,

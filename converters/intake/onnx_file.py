@@ -86,7 +86,8 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     layout = sizes.layout(told, inputs, outputs)
-    return OnnxSource(origin, inputs, outputs, model, forward, layout)
+    resized = [spec.shape for spec in inputs] != [spec.shape for spec in declared]
+    return OnnxSource(origin, inputs, outputs, model, forward, layout, resized)
 
 
 # Operators of ONNX Runtime's own, which `onnx` has no list of.

@@ -254,6 +254,7 @@ class OnnxSource:
         model: the graph, which is never changed.
         forward: runs the model on arrays by input name; returns arrays by output name.
         layout: the way from the arrays of the data to the inputs, and from the outputs back.
+        resized: whether sizes of inputs that the file leaves open are fixed.
     """
 
     origin: Origin
@@ -262,6 +263,7 @@ class OnnxSource:
     model: "ir.Model"
     forward: Callable[[Batch], Batch]
     layout: Layout = PLAIN
+    resized: bool = False
 
     # It is an FP32 file of this format itself.
     file_format: ClassVar[str | None] = "onnx"

@@ -103,7 +103,7 @@ class OnnxFormat(Format):
         from tfmp.converters.intake import Source
         from tfmp.converters.onnx.export import check_export, with_rewrites, without_marks
         from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
-        from tfmp.converters.onnx.graph import BF16, FP16, fault_of, save_checked
+        from tfmp.converters.onnx.graph import BF16, FP16, copy_unchanged, fault_of, save_checked
         from tfmp.converters.report import FileNotes
 
         options: OnnxOptions = target.options
@@ -143,9 +143,13 @@ class OnnxFormat(Format):
             notes += [_RUNS_ON] if low == BF16 and report.half_nodes else []
         nothing = report is not None and not report.half_nodes and not already
         precision = "fp32" if nothing else target.precision
-        describe_origin(model, precision, source.origin.sha256, report, options.kernels)
         progress("checking and writing the result")
-        notes += save_checked(model, target.path, options.external_data)
+        kept = None if target.precision == "fp32" else _as_it_is(source, options)
+        if kept is not None and (nothing or already):
+            copy_unchanged(kept, target.path)
+        else:
+            describe_origin(model, precision, source.origin.sha256, report, options.kernels)
+            notes += save_checked(model, target.path, options.external_data)
         remedy, flags = (_FROM_FP32, None) if already else _remedy(target.precision)
         return FileNotes(tuple(notes), remedy=remedy, remedy_flags=flags, float32=nothing)
 
@@ -348,6 +352,16 @@ def _islands(
         edges,
     )
     return found, [*rewritten, *found.rewrites]
+
+
+def _as_it_is(source: "AnySource", options: OnnxOptions) -> Path | None:
+    """The ONNX file that a model is from, unless something else than its precision is to change."""
+    from tfmp.converters.intake import Source
+
+    changes = options.opset or options.external_data or options.fp16_io
+    if isinstance(source, Source) or source.resized or changes:
+        return None
+    return source.origin.path
 
 
 def _already_fp16(model: "ir.Model", precision: str) -> list[str]:

@@ -150,7 +150,9 @@ class CandidateEvidence(FileNotes, ModelReport):
     explanation: Explanation | None = None
     synthetic_sizes: str = ""
 
-    def judged(self, data: DataReport, budget: DriftBudget) -> "CandidateReport":
+    def judged(
+        self, data: DataReport, budget: DriftBudget, original: Sha256 | None = None
+    ) -> "CandidateReport":
         """The evidence with the verdict that follows from it; see `verdict.judge`."""
         labels = tuple(map(with_metrics, self.labels))
         judgement = judge(
@@ -161,6 +163,7 @@ class CandidateEvidence(FileNotes, ModelReport):
             nonfinite_inputs=data.nonfinite_values,
             fp16=self.runner.fp16,
             overflows=self.overflows,
+            unchanged=self.float32 and self.sha256 is not None and self.sha256 == original,
             error=self.error,
         )
         over = judgement.verdict is Verdict.FAIL and self.error is None
@@ -237,7 +240,8 @@ class DriftReport:
     @classmethod
     def judged(cls, evidence: Evidence, budget: DriftBudget) -> Self:
         """The verdict that follows from evidence under a budget."""
-        candidates = [candidate.judged(evidence.data, budget) for candidate in evidence.candidates]
+        original = evidence.reference.sha256
+        candidates = [one.judged(evidence.data, budget, original) for one in evidence.candidates]
         return cls(
             verdict=overall(
                 [

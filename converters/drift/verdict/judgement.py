@@ -49,6 +49,7 @@ def judge(
     nonfinite_inputs: int = 0,
     fp16: str | None = None,
     overflows: Sequence[str] = (),
+    unchanged: bool = False,
     error: str | None = None,
 ) -> Judgement:
     """Judges one candidate.
@@ -63,6 +64,8 @@ def judge(
             certify nothing about FP16.
         overflows: layers with values past FP16, in words. A runner may compute them in FP32, or
             an infinity may have no effect there; GPUs promise neither.
+        unchanged: whether the candidate is the reference itself, byte by byte, since a conversion
+            had nothing to change.
         error: reason why the candidate could not be run or compared; the candidate then fails.
 
     Raises:
@@ -72,6 +75,10 @@ def judge(
     if error is not None:
         return Judgement(Verdict.FAIL, (error,), (fault("run", "", error),))
     check_overrides(budget, [output.name for output in outputs])
+    if unchanged:
+        text = "the file is the reference itself, byte by byte: there was nothing to convert"
+        check = Check("unchanged", "", None, None, None, None, Verdict.PASS, text)
+        return Judgement(Verdict.PASS, (text,), (check,))
     checks: list[Check] = []
     for output in outputs:
         checks += soundness_checks(output, nonfinite_inputs)

@@ -14,6 +14,7 @@ from tfmp.converters.intake.saved.graph import (
     Gap,
     Graph,
     Node,
+    always,
 )
 from tfmp.converters.intake.saved.lists import LIST
 from tfmp.converters.intake.saved.onnx_forms import ONNX_FORMS
@@ -159,6 +160,15 @@ def _clamped(name: str, graph: Graph) -> int | None:
     return limits.pop() if both else None
 
 
+def _in_top_k(scores: Tensor, targets: Tensor, k: Tensor) -> Tensor:
+    """Whether fewer than k scores of a row beat the score of its target."""
+    import tensorflow as tf
+
+    own = tf.gather(scores, targets[:, None], batch_dims=1)
+    better = tf.reduce_sum(tf.cast(scores > own, tf.int32), -1)
+    return better < tf.cast(k, tf.int32)
+
+
 def _cross(node: Node, graph: Graph) -> Filling:
     """The vector that stands upright on two others."""
     import tensorflow as tf
@@ -184,6 +194,7 @@ FILLINGS: dict[str, Gap] = {
     "Cross": _cross,
     "Cumprod": _running_product,
     "DenseBincount": _dense_bincount,
+    "InTopKV2": always(_in_top_k),
     "LowerBound": partial(_sorted_search, upper=False),
     "ShapeN": _shapes,
     "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from tfmp.converters.intake.saved.complex_numbers import absolute_values
 from tfmp.converters.intake.saved.graph import Filling, Gap, Graph, Node, always
+from tfmp.converters.intake.saved.spectra import by_operators, spectra
 from tfmp.shared.backend import Tensor
 
 _SIGN = np.int32(-(2**31))
@@ -28,6 +30,12 @@ def _expm1(x: Tensor) -> Tensor:
 
     careful = 2.0 * tf.sinh(0.5 * x) * tf.exp(0.5 * x)
     return tf.where(tf.abs(x) < 1.0, careful, tf.exp(x) - 1.0)
+
+
+def _erfc(x: Tensor) -> Tensor:
+    import tensorflow as tf
+
+    return 1.0 - tf.math.erf(x)
 
 
 def _bucketize(node: Node, graph: Graph) -> Filling:
@@ -76,6 +84,39 @@ def _sign_bit(node: Node, graph: Graph) -> Filling | None:
         return None
     # 1 / -inf is -0, which is not below zero: infinities are looked at as they are.
     return lambda x: tf.where((x < 0.0) | (tf.math.reciprocal(x) < 0.0), _SIGN, np.int32(0))
+
+
+def _right_shift(node: Node, graph: Graph) -> Filling:
+    """A quotient by a power of two, rounded down: ONNX moves bits of unsigned integers only."""
+    import tensorflow as tf
+
+    dtype = graph.specs[node.outputs[0]].dtype
+
+    def shifted(value: Tensor, count: Tensor) -> Tensor:
+        value, count = (tf.cast(one, tf.int64) for one in (value, count))
+        low = tf.minimum(count, 62)
+        high = value // tf.gather(2 ** np.arange(63), low)
+        return tf.cast(tf.where(count > low, high // 2, high), dtype)
+
+    return shifted
+
+
+def _extremes(node: Node, graph: Graph) -> Filling:
+    """Rows reduced into the segment of their number; a negative number is of no segment."""
+    import tensorflow as tf
+
+    dtype, owners = graph.specs[node.inputs[0]].dtype, graph.specs[node.inputs[1]].shape.rank
+    largest = node.op == "UnsortedSegmentMax"
+    scatter = tf.tensor_scatter_nd_max if largest else tf.tensor_scatter_nd_min
+    empty = dtype.min if largest else dtype.max
+
+    def reduced(values: Tensor, numbers: Tensor, count: Tensor) -> Tensor:
+        # Rows of no segment go into one more, which is cut off.
+        shape = tf.concat([[count + 1], tf.shape(values)[owners:]], 0)
+        places = tf.where(numbers < 0, count, numbers)[..., None]
+        return scatter(tf.fill(shape, empty), places, values)[:count]
+
+    return reduced
 
 
 def _broadcast_shape(node: Node, graph: Graph) -> Filling:
@@ -168,14 +209,19 @@ def _crops(node: Node, graph: Graph) -> Filling | None:
 
 
 ONNX_FORMS: dict[str, Gap] = {
+    **spectra(by_operators, lambda node, _: node.op in ("FFT", "IFFT"), open_sizes=True),
     "Bitcast": _sign_bit,
     "BroadcastArgs": _broadcast_shape,
     "Bucketize": _bucketize,
+    "ComplexAbs": always(absolute_values),
     "CropAndResize": _crops,
+    "Erfc": always(_erfc),  # exact GELU is x/2 * erfc(-x / sqrt(2)) in Keras
     "Expm1": always(_expm1),
     "Log1p": always(_log1p),
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
+    "RightShift": _right_shift,
     "Roll": _roll,
+    **dict.fromkeys(("UnsortedSegmentMax", "UnsortedSegmentMin"), _extremes),
     "XlaDynamicUpdateSlice": _update_slice,
 }

@@ -61,6 +61,64 @@ def _known(name: str, graph: Graph) -> np.ndarray | None:
     return known[0] if node.op == "Cast" else known[0] / known[1]
 
 
+def _projected(node: Node, graph: Graph) -> Filling | None:
+    """Affine and perspective transforms: each pixel of the result is looked up where it was."""
+    import tensorflow as tf
+
+    size, mode = _known(node.inputs[2], graph), node.attributes["fill_mode"].s
+    if size is None:
+        return None
+    y, x = np.mgrid[: int(size[0]), : int(size[1])]
+    # FP16 would hold places in a large image to half a pixel; float64 stays as it is.
+    points = np.stack([x, y, np.ones_like(x)]).reshape(3, -1).astype(np.float64)
+    dtype = graph.specs[node.inputs[0]].dtype
+
+    def placed(place: Tensor, extent: Tensor) -> Tensor:
+        """Where a place beyond the image is taken from."""
+        if mode == b"REFLECT":  # with the outermost pixel twice
+            place = tf.math.floormod(place, 2.0 * extent)
+            place = tf.minimum(place, 2.0 * extent - 1.0 - place)
+        if mode == b"WRAP":  # TensorFlow counts turns of one pixel less than it goes back
+            turn = tf.maximum(extent - 1.0, 1.0)
+            before = place + extent * (tf.floor(-place / turn) + 1.0)
+            behind = place - extent * tf.floor(place / turn)
+            place = tf.where(place < 0.0, before, tf.where(place > turn, behind, place))
+        return place if mode == b"CONSTANT" else tf.clip_by_value(place, 0.0, extent - 1.0)
+
+    def moved(images: Tensor, transforms: Tensor, _: Tensor, fill: Tensor | float = 0.0) -> Tensor:
+        pixels = tf.cast(images, tf.float32)
+        extents = tf.shape(images)[1:3]
+        matrix = tf.pad(transforms, [[0, 0], [0, 1]], constant_values=1.0)
+        found = tf.matmul(tf.cast(tf.reshape(matrix, (-1, 3, 3)), tf.float64), points)
+        found = found + tf.zeros((tf.shape(images)[0], 1, 1), tf.float64)  # one for each image
+        wide = tf.unstack(tf.cast(extents, tf.float64))
+        down, right = (placed(found[:, row] / found[:, 2], wide[1 - row]) for row in (1, 0))
+
+        def read(row: Tensor, column: Tensor) -> Tensor:
+            """Pixels of whole places, or the fill value outside."""
+            inside = (row >= 0.0) & (row < wide[0]) & (column >= 0.0) & (column < wide[1])
+            row, column = (
+                tf.clip_by_value(tf.cast(one, tf.int32), 0, extent - 1)
+                for one, extent in ((row, extents[0]), (column, extents[1]))
+            )
+            flat = tf.reshape(pixels, (-1, extents[0] * extents[1], images.shape[3]))
+            value = tf.gather(flat, row * extents[1] + column, batch_dims=1)
+            return tf.where(inside[..., None], value, fill)
+
+        if node.attributes["interpolation"].s == b"NEAREST":  # halves away from zero, as C rounds
+            result = read(*(tf.sign(one) * tf.floor(tf.abs(one) + 0.5) for one in (down, right)))
+        else:
+            rows, columns = ((tf.floor(one), tf.floor(one) + 1.0) for one in (down, right))
+            result = 0.0
+            for row in rows:
+                for column in columns:
+                    share = (1.0 - tf.abs(down - row)) * (1.0 - tf.abs(right - column))
+                    result += tf.cast(share, tf.float32)[..., None] * read(row, column)
+        return tf.cast(tf.reshape(result, (-1, *y.shape, images.shape[3])), dtype)
+
+    return moved
+
+
 def _patches(node: Node, graph: Graph) -> Filling | None:
     """Each pixel of a patch becomes a channel: a convolution with kernels of a single one."""
     import tensorflow as tf
@@ -165,5 +223,6 @@ _COLOURS: dict[str, Filling] = {
 PICTURES: dict[str, Gap] = {
     **{op: always(filling) for op, filling in _COLOURS.items()},
     "ExtractImagePatches": _patches,
+    "ImageProjectiveTransformV3": _projected,
     **dict.fromkeys(("ResizeArea", "ResizeBicubic", "ScaleAndTranslate"), _resizing),
 }

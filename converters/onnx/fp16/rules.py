@@ -243,9 +243,12 @@ def _casts_integer_sums(node: ir.Node) -> bool:
 def _quantization(node: ir.Node, view: GraphView) -> str | None:
     if re.search("[Qq]uantize|QLinear|Integer", node.op_type) or _casts_integer_sums(node):
         return QUANTIZED
-    makers = (value.producer() for value in node.inputs if is_float(value))
-    scaled = any(maker and maker.op_type == "DynamicQuantizeLinear" for maker in makers)
-    return QUANTIZED if scaled else None
+    makers = [value.producer() for value in node.inputs if is_float(value)]
+    given = {maker.op_type if maker else "" for maker in makers}
+    taken = {user.node.op_type for value in node.outputs for user in value.uses()}
+    # Runtimes make integer arithmetic of what lies between, unless a Cast does.
+    between = given == {"DequantizeLinear"} or taken == {"QuantizeLinear"}
+    return QUANTIZED if between or "DynamicQuantizeLinear" in given else None
 
 
 def _no_float16(node: ir.Node, view: GraphView) -> str | None:

@@ -21,16 +21,17 @@ from tfmp.converters.intake import (
     Node,
     Source,
     absolute_values,
+    by_tables,
     filling,
     gives_complex,
     segments,
+    spectra,
     widen,
 )
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.exponentials import softplus
 from tfmp.converters.tflite.rewriting.integers import INTEGERS
 from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
-from tfmp.converters.tflite.rewriting.spectra import SPECTRA
 from tfmp.shared.backend import Tensor
 
 _FLOAT64 = 2  # tensorflow.DataType
@@ -374,6 +375,16 @@ def _outer(node: Node, graph: Graph) -> Filling | None:
     turned = node.attributes["transpose_a"].b or node.attributes["transpose_b"].b
     alone = graph.specs[kernel].shape[:1] == (1,) and kernel in graph.constants & graph.floats
     return None if turned or not alone else lambda x, kernel: x * kernel
+
+
+def _native_transform(node: Node, sizes: list[int | None]) -> bool:
+    """LiteRT's own takes real numbers, as many as a power of two."""
+    return node.op in ("RFFT", "RFFT2D") and not any(
+        one is None or one & (one - 1) for one in sizes
+    )
+
+
+SPECTRA = spectra(by_tables, _native_transform, open_sizes=False)
 
 
 def _absolute_values(node: Node, graph: Graph) -> Filling | None:

@@ -67,6 +67,56 @@ def test_sums_of_integers_are_never_fp16(tmp_path: Path):
     assert {one.data_type for one in onnx.load(path).graph.initializer} >= {HALF}
 
 
+TREE = onnx.helper.make_node(
+    "TreeEnsembleRegressor",
+    ["x"],
+    ["y"],
+    domain="ai.onnx.ml",
+    n_targets=1,
+    **{f"nodes_{name}": [0, 0, 0] for name in ("treeids", "featureids")},
+    nodes_nodeids=[0, 1, 2],
+    nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
+    nodes_hitrates=[1.0, 1.0, 1.0],
+    nodes_values=[0.1, 0.0, 0.0],
+    nodes_truenodeids=[1, 0, 0],
+    nodes_falsenodeids=[2, 0, 0],
+    **{f"target_{name}": [0, 0] for name in ("treeids", "ids")},
+    target_nodeids=[1, 2],
+    target_weights=[1.0, 70000.0],
+)
+
+
+def quantized_ends() -> onnx.ModelProto:
+    """A product of integers, with its scale beside the file."""
+    text = """agraph (float[N, 8] x) => (float[N, 8] y) {
+        q = QuantizeLinear(x, s, z)  d = DequantizeLinear(q, s, z)  v = DequantizeLinear(w, c, z)
+        h = MatMul(d, v)  p = QuantizeLinear(h, s, z)  y = DequantizeLinear(p, s, z) }"""
+    weights = np.random.default_rng(0).integers(-127, 127, (8, 8)).astype(np.int8)
+    return parse(text, w=weights, s=np.float32(0.1), c=np.float32(0.01), z=np.int8(0))
+
+
+def one_tree() -> onnx.ModelProto:
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, FLOAT, ["N", size])
+        for name, size in (("x", 8), ("y", 1))
+    )
+    opsets = [onnx.helper.make_opsetid(*one) for one in (("", 11), ("ai.onnx.ml", 1))]
+    graph = onnx.helper.make_graph([TREE], "tree", [x], [y])
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=6)
+
+
+@pytest.mark.parametrize("make", [one_tree, quantized_ends])
+@pytest.mark.parametrize("precision", ["fp16", "mixed"])
+def test_a_file_without_fp16_stays_as_it_is(make, precision: str, tmp_path: Path):
+    path, other = tmp_path / "a.onnx", tmp_path / "there" / "b.onnx"
+    onnx.save(make(), path, save_as_external_data=True, location="w", size_threshold=0)
+    artifact = convert(path, "onnx", other, precision, data=X)
+    assert "nothing in this file computes in FP16" in artifact.notes
+    assert (artifact.precision, artifact.report.verdict) == ("fp32", "PASS")
+    assert other.read_bytes() == path.read_bytes()
+    assert convert(path, "onnx", other, opset=18, force=True).path.read_bytes() != path.read_bytes()
+
+
 def test_fp16_io_says_what_it_takes_away(tmp_path: Path):
     text = "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w)  y = Add(h, b) }"
     eye = np.eye(8, dtype=np.float32)

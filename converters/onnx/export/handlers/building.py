@@ -6,7 +6,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from onnx import TensorProto
-from onnx.reference import ReferenceEvaluator
 from tf2onnx.graph import Graph, Node
 from tf2onnx.graph_builder import GraphBuilder
 from tf2onnx.handler import tf_op
@@ -64,16 +63,6 @@ class Builder:
         """Inserts axes of size 1."""
         return self._builder.make_unsqueeze({"data": value, "axes": list(axes)})
 
-    def sum(self, value: str, axis: int) -> str:
-        """A sum over one axis, which goes away."""
-        return self._builder.make_reduce_sum({"data": value, "axes": [axis], "keepdims": 0})
-
-    def slice(self, value: str, axis: int, start: int, end: int, step: int = 1) -> str:
-        """Part of one axis."""
-        return self._builder.make_slice(
-            {"data": value, "starts": [start], "ends": [end], "axes": [axis], "steps": [step]}
-        )
-
     def finish(self, op_type: str, *inputs: str, **attributes: Attribute) -> None:
         """Replaces the TensorFlow node by a node that makes its output."""
         node, shapes, dtypes = self.node, self.node.output_shapes, self.node.output_dtypes
@@ -119,30 +108,3 @@ def shape_of(graph: Graph, name: str) -> list[int]:
     if shape is None:
         raise ValueError(f"the rank of {name} is unknown")
     return list(shape)
-
-
-_PICKS = ("Slice", "Gather")
-_STATIC = frozenset(["Concat", "Squeeze", "Unsqueeze", "Add", "Sub", "Mul", "Div", *_PICKS])
-
-
-def static_value(node: Node) -> np.ndarray | None:
-    """The value of a node that is the same in every run (a constant or fixed sizes), else None."""
-    if node.is_const():
-        return node.get_tensor_value(as_list=False)
-    if node.type == "Shape":
-        shape = node.graph.get_shape(node.input[0])
-        return None if shape is None else np.array(shape, np.int64)
-    if node.type in ("Identity", "Cast"):
-        value = static_value(node.inputs[0])
-        return value if value is None else value.astype(NUMPY[node.graph.get_dtype(node.output[0])])
-    if node.type not in _STATIC:
-        return None
-    operands = {
-        name: static_value(made) for name, made in zip(node.input, node.inputs, strict=True)
-    }
-    if any(value is None for value in operands.values()):
-        return None
-    evaluator = ReferenceEvaluator(node.op, opsets={"": node.graph.opset})
-    (result,) = evaluator.run(None, operands)
-    varies = node.type in _PICKS and (result < 0).any()  # a size is -1 where it is open
-    return None if varies else result

@@ -1,4 +1,4 @@
-"""Elementwise functions and small vector algebra."""
+"""Division that rounds down, and its remainder."""
 
 from onnx import TensorProto
 from tf2onnx.graph import Graph, Node
@@ -6,13 +6,6 @@ from tf2onnx.handler import tf_op
 from tf2onnx.onnx_opset.math import FloorDiv as TensorFloorDiv
 
 from tfmp.converters.onnx.export.handlers.building import Builder, handler
-
-
-@handler("Erfc", opset=9)
-def erfc(b: Builder, node: Node) -> None:
-    """erfc(x) = 1 - erf(x): exact GELU is x/2 * erfc(-x / sqrt(2)) in Keras."""
-    b.finish("Sub", b.const(1.0), b.op("Erf", node.input[0]))
-
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
@@ -46,18 +39,3 @@ class FloorDiv(TensorFloorDiv):
             return
         b = Builder(ctx, node)
         b.finish("Div", b.op("Sub", x, b.op("Mod", x, y)), y)
-
-
-@handler("RightShift", opset=13)
-def right_shift(b: Builder, node: Node) -> None:
-    """Bits moved down, the sign kept: ONNX moves bits of unsigned integers only."""
-    x, count = node.input
-    dtype = b.graph.get_dtype(node.output[0])
-    wide = b.cast(x, TensorProto.INT64)
-    negative = b.op("Less", wide, b.const(0, "int64"))
-    flipped = b.op("Sub", b.const(-1, "int64"), wide)  # all its bits
-    bits = b.cast(b.op("Where", negative, flipped, wide), TensorProto.UINT64)
-    moved = b.op("BitShift", bits, b.cast(count, TensorProto.UINT64), direction="RIGHT")
-    moved = b.cast(moved, TensorProto.INT64)
-    restored = b.op("Sub", b.const(-1, "int64"), moved)
-    b.finish("Cast", b.op("Where", negative, restored, moved), to=dtype)

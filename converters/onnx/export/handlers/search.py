@@ -7,7 +7,7 @@ from tf2onnx.handler import tf_op
 from tf2onnx.onnx_opset.controlflow import Select as TensorSelect
 from tf2onnx.onnx_opset.tensor import ScatterND
 
-from tfmp.converters.onnx.export.handlers.building import NUMPY, Builder, handler, shape_of
+from tfmp.converters.onnx.export.handlers.building import Builder, handler
 
 
 @tf_op(["Select", "SelectV2"])
@@ -44,21 +44,6 @@ def lookup(b: Builder, node: Node) -> None:
     b.graph.remove_node(table.name)
 
 
-@handler("InTopKV2", opset=13)
-def in_top_k(b: Builder, node: Node) -> None:
-    """Whether fewer than k scores of a row beat the score of its target."""
-    scores, targets, k = node.input
-    own = b.op("GatherElements", scores, b.unsqueeze(targets, -1), axis=-1)
-    better = b.sum(b.cast(b.op("Greater", scores, own), TensorProto.INT32), -1)
-    b.finish("Less", better, b.cast(k, TensorProto.INT32))
-
-
-def _none_negative(b: Builder, indices: str, depth: str) -> str:
-    """Indices as int64, those below zero past the end."""
-    indices = b.cast(indices, TensorProto.INT64)
-    return b.op("Where", b.op("Less", indices, b.const(0, "int64")), depth, indices)
-
-
 @tf_op("ScatterNd", onnx_op="ScatterND")
 class ScatterAdd(ScatterND):
     """Values by index into zeros, added up where an index comes twice; tf2onnx keeps the last."""
@@ -74,29 +59,3 @@ class ScatterAdd(ScatterND):
     def _once_each(indices: np.ndarray) -> bool:
         rows = indices.reshape(-1, indices.shape[-1])
         return len(np.unique(rows, axis=0)) == len(rows)
-
-
-# The reduction of ScatterND, and the value of a segment without rows.
-_SEGMENTS = {
-    "UnsortedSegmentMax": ("max", lambda limits: limits.min),
-    "UnsortedSegmentMin": ("min", lambda limits: limits.max),
-}
-
-
-@handler(*_SEGMENTS, opset=18)
-def unsorted_segment(b: Builder, node: Node) -> None:
-    """Rows reduced into the segment of their number; a negative number is of no segment."""
-    values, numbers, count = node.input
-    reduction, empty = _SEGMENTS[node.type]
-    dtype = NUMPY[b.graph.get_dtype(values)]
-    kind = np.finfo if np.issubdtype(dtype, np.floating) else np.iinfo
-    axes = len(shape_of(b.graph, numbers))
-    size = b.op("Reshape", b.cast(count, TensorProto.INT64), b.const([1], "int64"))
-    # Rows of no segment go into one more, which is cut off.
-    rows = b.op("Add", size, b.const([1], "int64"))
-    rest = b.slice(b.op("Shape", values), 0, axes, len(shape_of(b.graph, values)))
-    shape = b.op("Concat", rows, rest, axis=0)
-    start = b.op("Expand", b.const(empty(kind(dtype)), dtype), shape)
-    places = b.unsqueeze(_none_negative(b, numbers, size), -1)
-    filled = b.op("ScatterND", start, places, values, reduction=reduction)
-    b.finish("Slice", filled, b.const([0], "int64"), size, b.const([0], "int64"))

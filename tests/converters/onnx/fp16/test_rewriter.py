@@ -194,12 +194,13 @@ def test_a_body_that_is_fp32_in_part_is_consistent(name: str, kept: str, others:
             agraph (float[N, 4] x) => (float[N, 4] y) <float scale = {0.1}, uint8 zero = {128}> {
                 q = QuantizeLinear(x, scale, zero)
                 d = DequantizeLinear(q, scale, zero)
-                y = Exp(d)
+                t = Tanh(d)
+                y = Exp(t)
             }
             """,
             X["x"],
-            {"QuantizeLinear": "", "DequantizeLinear": ""},
-            id="scales of quantized nodes",
+            {"QuantizeLinear": "", "DequantizeLinear": "", "Tanh": "quantized arithmetic"},
+            id="scales of quantized nodes, and what reads nothing else",
         ),
         pytest.param(
             """

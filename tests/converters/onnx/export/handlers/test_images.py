@@ -65,6 +65,7 @@ PERSPECTIVE = np.array([0.9, 0.1, 0.2, -0.1, 1.1, 0.4, 0.01, 0.02], np.float32)
         pytest.param(PERSPECTIVE, "nearest", "constant", 2.5, id="perspective, nearest"),
         pytest.param(PERSPECTIVE, "bilinear", "nearest", 0.0, id="perspective, at the edge"),
         pytest.param(PERSPECTIVE, "bilinear", "reflect", 0.0, id="perspective, reflected"),
+        pytest.param(PERSPECTIVE, "bilinear", "wrap", 0.0, id="perspective, wrapped"),
     ],
 )
 def test_projective_transforms(matrix, interpolation, fill_mode, fill_value):
@@ -81,14 +82,6 @@ def test_a_transform_for_each_image():
     np.testing.assert_allclose(
         *run_both(ops.image.affine_transform, IMAGES, both), rtol=1e-3, atol=1e-4
     )
-
-
-def test_a_fill_mode_without_an_onnx_form():
-    source = source_of(
-        lambda images: ops.image.affine_transform(images, AFFINE, fill_mode="wrap"), IMAGES
-    )
-    with pytest.raises(ConversionError, match="received 'WRAP'"):
-        export_onnx(source)
 
 
 COLOURS = np.concatenate(
