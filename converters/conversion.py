@@ -20,6 +20,7 @@ from tfmp.converters.intake import (
     request_of,
     with_loading,
 )
+from tfmp.converters.remedies import with_remedies
 from tfmp.converters.report import Artifact, DriftReport
 from tfmp.converters.samples import Samples
 from tfmp.converters.shared.errors import ConversionError, InputError
@@ -155,7 +156,8 @@ def convert_files(
             return Converted(artifacts, None)
         with _naming(artifacts):
             evidence = compare(source, candidate_files(list(artifacts)), samples, progress)
-    return Converted(artifacts, DriftReport.judged(evidence, plan.budget))
+    report = DriftReport.judged(evidence, plan.budget)
+    return Converted(artifacts, with_remedies(report, source, searched, samples, plan, progress))
 
 
 def _written(

@@ -56,6 +56,21 @@ class Target:
     metrics: "tuple[CustomMetric, ...]" = ()
 
 
+@dataclass(frozen=True)
+class Way:
+    """A way to convert a model again.
+
+    Attributes:
+        told: the way in words.
+        flags: its options of `tfmp-convert`, of the same format; None if no command is the way.
+        target: what to write to see whether it helps; None where nothing is left to try.
+    """
+
+    told: str
+    flags: str | None = None
+    target: Target | None = None
+
+
 class Format(ABC):
     """A file format: how such files are written, opened, run and looked into.
 
@@ -176,16 +191,31 @@ class Format(ABC):
         """Files that belong to a file, such as external weights; they may be missing."""
         return ()
 
-    def remedy(self, path: Path, overflows: bool) -> tuple[str, str | None]:
+    def remedy(self, path: Path) -> tuple[str, str | None]:
         """A way to convert an FP16 file again that may mend its drift, and the options for it.
 
         The way is "" if there is none, and the options are None if no command is the way.
-
-        Args:
-            path: of the file.
-            overflows: whether an output of it overflowed.
         """
         return "", None
+
+    def ways(
+        self,
+        source: "AnySource",
+        target: Target,
+        samples: "Samples",
+        fails: bool,
+        progress: "Progress",
+    ) -> "Iterator[Way]":
+        """Ways to convert again that are tried, the first ones first, and the end in words.
+
+        Args:
+            source: the model.
+            target: the file that does not pass.
+            samples: that it was compared on.
+            fails: whether it fails; else its verdict is open.
+            progress: told of the stages.
+        """
+        return iter(())
 
     def mended(self, path: Path, profile: "Profile | None") -> "Iterable[tuple[Profile, str]]":
         """Emulated runtimes without a fault that can be switched off, and how to run a file so.

@@ -385,5 +385,4 @@ class Trial:
             return "This file computes in FP32: declare a larger limit, or report the model", None
         if self._file.known is not None or self._error is not None:
             return self._known.remedy, self._known.remedy_flags
-        lost = any(each.nonfinite or each.infinite_lost or each.saturated for each in outputs)
-        return self._file.format.remedy(self._file.path, lost)
+        return self._file.format.remedy(self._file.path)

@@ -171,7 +171,7 @@ class OnnxFormat(Format):
 
         return external_files(path)
 
-    def remedy(self, path: Path, overflows: bool) -> tuple[str, str | None]:
+    def remedy(self, path: Path) -> tuple[str, str | None]:
         from tfmp.converters.shared.sessions import onnx_metadata
 
         return _remedy(onnx_metadata(path).get("tfmp.precision", "fp16"))

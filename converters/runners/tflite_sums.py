@@ -58,6 +58,8 @@ def _as_onnx(file: "TFLiteModel") -> "ir.Model":
     import tensorflow as tf
     from tf2onnx import optimizer, tfonnx
 
+    import tfmp.converters.onnx.export.handlers  # noqa: F401  (registers its handlers)
+
     name = file.path.name
     if len(file.signatures) > 1:
         raise RunnerError(f"{name}: a file of several signatures is not emulated")

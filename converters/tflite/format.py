@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tfmp.converters.formats import Format, Target
+from tfmp.converters.formats import Format, Target, Way, format_named
 from tfmp.converters.shared.errors import InputError, MachineError, running_on_samples
 from tfmp.converters.tflite.options import TFLiteOptions
 from tfmp.shared.progress import Progress
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MOST_TOLD = 5
 # Ways out that a FAIL names.
 _MOST_LOST = 2
+# Files up to here are tried as ONNX, too: a search of mixed precision takes seconds.
+_QUICK_BYTES = 20_000_000
 
 _NO_SAMPLES = (
     "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
@@ -39,22 +41,18 @@ _ON_SAMPLES = {
     "repair": "the values that overflow",
     "host_output_scaling": "the offsets of outputs",
 }
-_REPAIR = "FP16 then holds the numbers of {}"
 _LOOK = "Convert the model again with --data: the report then names what FP16 loses, and the remedy"
-_NO_WAY = (
-    "No rewrite helps on these samples: keep this model in float32, or convert "
-    "it to ONNX with --precision mixed"
-)
+_REPAIR = "FP16 then holds the numbers of {}"
 _SCALING = "the host then puts the offset of {} back in float32"
 _NOTHING_TO_SCALE = (
     "host_output_scaling changed nothing: no output has an offset that is large beside its "
     "standard deviation"
 )
-_KEEP_FP32 = "No rewrite makes {} fit: keep this model in float32 (--precision fp32)"
-_ROUNDED_INPUT = (
-    "FP16 rounds {} (relative L2): subtract its mean, or scale it, before the model; or convert to "
-    "ONNX, where it stays FP32 up to the first product"
-)
+_PAST_FP16 = "{} reaches {:.3g}, FP16 ends at 65504, and no rewrite keeps it below"
+_RAW_INPUT = "{} reaches {:.3g}, FP16 ends at 65504: scale it before the model"
+_ROUNDED_INPUT = "FP16 rounds {} (relative L2): subtract its mean, or scale it, before the model"
+_ONNX = "As ONNX the model keeps to the budget on these samples: tfmp-convert onnx{}"
+_NO_WAY = "No rewrite helps on these samples: keep this model in float32 (--precision fp32)"
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
 _UNREPAIRABLE = "repair changed nothing: it has no rewrite for the layers that FP16 harms"
 _READ_ONCE = (
@@ -169,8 +167,47 @@ class TFLiteFormat(Format):
         found = TFLiteModel(path).signatures
         return {key: (one.inputs, one.outputs) for key, one in found.items()}
 
-    def remedy(self, path: Path, overflows: bool) -> tuple[str, str | None]:
+    def remedy(self, path: Path) -> tuple[str, str | None]:
         return _LOOK, ""
+
+    def ways(
+        self,
+        source: "AnySource",
+        target: Target,
+        samples: "Samples",
+        fails: bool,
+        progress: Progress,
+    ) -> "Iterator[Way]":
+        from tfmp.converters.tflite.rewriting import leave_scaling, repair_model
+
+        if target.precision != "fp16":
+            return
+        batches = [batch for batch, _ in samples.for_search()]
+        model, options = _traceable(source), target.options
+        flags, gains = list[str](), list[str]()
+
+        def tried() -> Way:
+            changed = {flag.removeprefix("--").replace("-", "_"): True for flag in flags}
+            told = f"Convert with {' '.join(flags)} and --data: {'. '.join(gains)}"
+            again = replace(target, options=replace(options, **changed))
+            return Way(told, " ".join(flags), again)
+
+        progress("looking for what FP16 loses")
+        scaled, scaling = leave_scaling(model, lambda: batches)
+        if scaling and not options.host_output_scaling:
+            flags.append("--host-output-scaling")
+            gains.append(_SCALING.format(", ".join(map(repr, scaling))))
+            yield tried()
+        found = repair_model(scaled, lambda: batches)
+        if found.changes and not options.repair:
+            flags.append("--repair")
+            gains.append(_REPAIR.format(", ".join(_first(one.layer for one in found.changes))))
+            yield tried()
+        if fails:
+            cause = _cause(found, batches[0])
+            yield from (replace(way, told=". ".join([*cause, way.told])) for way in _ends(target))
+        else:
+            yield Way("")
 
     def sums_over_open_sizes(self, path: Path) -> "Found":
         from tfmp.converters.tflite.file import TFLiteModel, sums_over_open_sizes
@@ -303,49 +340,29 @@ def _looked_at(
     if options.repair and not changes:
         changes = (_UNREPAIRABLE if found.left or found.lost else _NOTHING_TO_REPAIR,)
     left = _told("not repaired: {}" if options.repair else "overflows in FP16: {}", found.left)
-    remedy = _remedy(found, options, lambda: batches, progress)
-    return found.source, FileNotes((*changes, *found.notes), left, *remedy)
+    return found.source, FileNotes((*changes, *found.notes), left, _LOOK, "")
 
 
-def _remedy(
-    found: "Repaired",
-    options: TFLiteOptions,
-    batches: "Callable[[], Iterable[Batch]]",
-    progress: Progress,
-) -> tuple[str, str | None]:
-    """The options that help, each tried on the samples, or the end: what FP16 has no room for.
+def _cause(found: "Repaired", batch: "Batch") -> list[str]:
+    """What FP16 loses of a model that no rewrite keeps, the first of it, with the way out."""
+    from tfmp.converters.tflite.rewriting import rounded_input
 
-    Returns:
-        The way in words, and its options; None if there are none.
-    """
-    from tfmp.converters.tflite.rewriting import leave_scaling, repair_model, rounded_input
+    for one in found.left[:1]:
+        told = _RAW_INPUT if one.op == "Placeholder" else _PAST_FP16
+        return [told.format(one.layer, one.peak)]
+    rounded = rounded_input(found.source, batch)
+    return [_ROUNDED_INPUT.format(rounded)] * bool(rounded) + [*found.lost[:_MOST_LOST]]
 
-    first = next(iter(batches()))
-    if not found.left and (rounded := rounded_input(found.source, first)):
-        return ". ".join([_ROUNDED_INPUT.format(rounded), *found.lost[:_MOST_LOST]]), None
-    flags, ways = [], []
-    if not options.host_output_scaling:
-        progress("trying whether the host can scale outputs")
-        scaled, scaling = leave_scaling(found.source, batches)
-        if scaling:
-            flags.append("--host-output-scaling")
-            ways.append(_SCALING.format(", ".join(map(repr, scaling))))
-            found = replace(found, source=scaled)
-    if (found.left or found.mendable) and not options.repair:
-        progress("trying whether a repair helps")
-        found = repair_model(found.source, batches)
-        if found.changes:
-            flags.append("--repair")
-            ways.append(_REPAIR.format(", ".join(_first(one.layer for one in found.changes))))
-    elif flags:  # what is left without the outputs' own scale
-        found = repair_model(found.source, batches, overflow=False)
-    if found.left:  # whatever else is mended
-        return _KEEP_FP32.format(found.left[0].layer), None
-    ways += found.lost[:_MOST_LOST]
-    if not ways:
-        return _NO_WAY, None
-    advice = f"Convert with {' '.join(flags)} and --data: " if flags else ""
-    return advice + ". ".join(ways), " ".join(flags) or None
+
+def _ends(target: Target) -> "Iterator[Way]":
+    """The other format where that is quick to try, and float32."""
+    onnx = format_named("onnx")
+    for precision in ("fp16", "mixed"):
+        told = _ONNX.format(" --precision mixed" if precision == "mixed" else "")
+        if target.path.stat().st_size <= _QUICK_BYTES:
+            other = replace(target, format=onnx, precision=precision, options=onnx.options())
+            yield Way(told, target=other)
+    yield Way(_NO_WAY)
 
 
 def _first(names: "Iterable[str]") -> list[str]:

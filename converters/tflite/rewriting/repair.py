@@ -86,7 +86,6 @@ class Repaired:
         changes: the changes, layer by layer.
         left: layers that still overflow, the worst first.
         lost: what FP16 loses and no rewrite keeps, with the way out, in words.
-        mendable: whether a repair of overflow has angles or offsets to work on.
         notes: what `without_gaps` changed before, in words.
     """
 
@@ -94,7 +93,6 @@ class Repaired:
     changes: tuple[Change, ...]
     left: tuple[Overflow, ...]
     lost: tuple[str, ...] = ()
-    mendable: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -175,11 +173,8 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
     lost = *_lost_limits(model), *_lost_angles(model), *_lost_values(model)
     peaks = model.peaks.values()
     left = sorted((one for one in peaks if one.peak >= _END), key=lambda one: -one.peak)
-    mendable = any(one.fits for one in angles(model.graph, model.seen)) or any(
-        origins(model.graph, model.seen)
-    )
     lost = tuple(dict.fromkeys(lost))
-    return Repaired(model.source, tuple(changes), tuple(left), lost, mendable, notes)
+    return Repaired(model.source, tuple(changes), tuple(left), lost, notes)
 
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:

@@ -5,9 +5,13 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from own_layer import Own
 
 from tfmp.converters import convert
 from tfmp.converters.report import CandidateReport
+
+MIXING = np.random.default_rng(1).normal(size=(4, 4, 3)).astype(np.float32)
 
 
 def judged(
@@ -42,6 +46,23 @@ def test_sums_that_fp16_cannot_hold_are_found_where_the_file_allows_them(
     assert candidate.runner.fp16 == "emulated"
     assert candidate.runner.details["holds for"].startswith("LiteRT on CPUs that add in FP16")
     assert (candidate.verdict == "FAIL") == fails, candidate.reasons
+
+
+def fourier_layer(x):
+    """As of a Fourier neural operator: products of both parts of a spectrum's first terms."""
+    terms = tf.signal.rfft2d(x)[:, :4, :4]
+    parts = [
+        tf.einsum("bij,ijk->bik", part(terms), MIXING) for part in (tf.math.real, tf.math.imag)
+    ]
+    return tf.concat(parts, -1)
+
+
+def test_transforms_are_emulated_where_fp16_cannot_start(tmp_path: Path):
+    inputs = keras.Input((8, 8))
+    model = keras.Model(inputs, {"y": Own(fourier_layer, name="own")(inputs)})
+    x = np.random.default_rng(0).normal(size=(300, 8, 8)).astype(np.float32)
+    (candidate,) = convert(model, "tflite", tmp_path / "m.tflite", data=x).report.candidates
+    assert (candidate.runner.fp16, candidate.verdict) == ("emulated", "PASS")
 
 
 def test_a_file_that_allows_sums_in_fp32_only_is_judged_by_these(tmp_path: Path):

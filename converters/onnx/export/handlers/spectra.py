@@ -2,6 +2,8 @@
 
 from onnx import TensorProto
 from tf2onnx.graph import Node
+from tf2onnx.handler import tfl_op
+from tf2onnx.tflite_handlers.tfl_direct import TflDirectOp
 
 from tfmp.converters.onnx.export.handlers.building import Builder, handler, shape_of
 
@@ -20,6 +22,11 @@ def complex_pairs(b: Builder, node: Node) -> None:
     """Two real tensors as pairs."""
     _as_pairs(b)
     b.finish("Concat", *(b.unsqueeze(part, -1) for part in node.input), axis=-1)
+
+
+# Operators of .tflite files that tf2onnx lacks.
+for name in ("Real", "Imag"):
+    tfl_op(f"TFL_{name.upper()}", tf_op=name)(TflDirectOp)
 
 
 @handler("Real", "Imag", opset=17)
