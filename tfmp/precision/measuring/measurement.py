@@ -30,6 +30,9 @@ _ARRIVING, _LARGEST_GRADIENT, _BACKOFF = (2.0**-8, 2.0**8), 2.0**12, 16.0
 # A weight that forgets more of its old value at once moves by steps that 16 bits hold.
 _FORGOTTEN = 0.1
 
+# The size of gradients at the usual loss scale, and the share by which they then differ.
+_USUAL_SCALE, _OFF = 2.0**15, 0.1
+
 # A loss may be a sum over so many rows.
 _ROWS_OF_BATCH = 1024
 
@@ -53,6 +56,8 @@ class Need:
         dtypes: those of its result.
         lookups: whether lookups that it calls are in 16 bits, too.
         promoted: the line that makes float32 of 16 bits before it multiplies; None without one.
+        unscalable: whether its gradients do not grow with those that arrive, as where a custom
+            gradient clips them.
     """
 
     parts: dict[int | None, str] = field(default_factory=dict)
@@ -63,6 +68,7 @@ class Need:
     dtypes: list[str] = field(default_factory=list)
     lookups: bool = False
     promoted: str | None = None
+    unscalable: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,6 +254,7 @@ class Measurement:
         """Finds the parts that FP16 harms, on the numbers as they are and on altered ones."""
         if not self._first.results:
             return
+        self.need.unscalable = self._is_unscalable()
         for name, values in altered(self.given):
             before = set(self.need.parts)
             baseline = self._baseline(name, values)
@@ -257,6 +264,13 @@ class Measurement:
             if name == LARGEST:
                 now, first = (_largest(one) for one in (baseline.exact, self._first.results))
                 self.need.bounded = now <= 2 * first
+
+    def _is_unscalable(self) -> bool:
+        one, scaled = self._first.slopes, self._exact(self._values, _USUAL_SCALE).slopes
+        if all(map(_alike, scaled, one)):
+            return False
+        again = self._exact(self._values).slopes  # others may differ from one run to the next
+        return all(map(_alike, again, one))
 
     def _harm(self, parts: frozenset[int], on: _Baseline) -> tuple[str, int] | None:
         end, count = len(self.piece.inner), len(self._places)
@@ -413,6 +427,11 @@ def _arriving(slopes: list[Array]) -> float:
     largest = _largest([one for one in slopes if np.isfinite(one).all()])
     wanted = _LARGEST_GRADIENT / largest if largest > 0 else 1.0
     return float(np.clip(2.0 ** np.floor(np.log2(wanted)), *_ARRIVING))
+
+
+def _alike(one: Array, other: Array) -> bool:
+    """Whether slopes are the same: float32 is linear to seven digits, and sums lose a few."""
+    return bool(np.linalg.norm(one - other) <= _OFF * np.linalg.norm(other))
 
 
 def _largest(arrays: list[Array]) -> float:
