@@ -180,7 +180,7 @@ class MixedPrecision(keras.callbacks.Callback):
         if self._measures():
             # The plan comes with the first batch; a callback may restore the optimizer before.
             self._unscaled = unscaled_until_now(self.model)
-            attach_loss_scale(self.model, self._scale_for(frozenset([self._usual_dtype()])))
+            attach_loss_scale(self.model, self._scale_for(self._usual_dtype()))
         else:
             self._begin()
             self._begun_with = self.model.optimizer
@@ -255,7 +255,8 @@ class MixedPrecision(keras.callbacks.Callback):
         if not narrow:
             detach_loss_scale(model)
             return findings
-        attach_loss_scale(model, self._scale_for(narrow))
+        scale = StaticLossScale(1.0) if plan.unscalable else self._scale_for(*narrow)
+        attach_loss_scale(model, scale)
         for optimizer in scaled_optimizers(model):
             optimizer.watch_scale_loss()
             optimizer.measure_from_now(self._steps_of_fit())
@@ -345,8 +346,8 @@ class MixedPrecision(keras.callbacks.Callback):
         steps, epochs = (self.params.get(name) for name in ("steps", "epochs"))
         return steps * epochs if steps and epochs else None
 
-    def _scale_for(self, narrow: frozenset[str]) -> LossScale | float | str:
-        if narrow == {"bfloat16"} and self.loss_scale == "dynamic":
+    def _scale_for(self, *narrow: str) -> LossScale | float | str:
+        if narrow == ("bfloat16",) and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
 

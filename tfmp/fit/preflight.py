@@ -25,6 +25,7 @@ from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.findings import Finding
 from tfmp.shared.wording import joined, listed
 
+UNSCALABLE = "gradients that cannot be scaled"
 UNSCALED_STEP = "train_step without loss scaling"
 
 # Sizes that the code of a model chooses.
@@ -236,12 +237,28 @@ def _vocabulary(layer: keras.layers.Layer) -> list[Size]:
     return [Size("vocabulary", layer.input_dim), Size("features", layer.output_dim)]
 
 
+def unscalable_gradients(planned: PlannedModel) -> Iterable[Finding]:
+    """A custom gradient that clips what flows back is written for the gradients of the loss."""
+    if paths := planned.plan.unscalable:
+        names = listed([layer_tree.describe(path) for path in paths], 3)
+        yield Finding(
+            UNSCALABLE,
+            "warning",
+            f"The gradients of {names} do not grow with the loss scale: a custom gradient clips or "
+            "changes them by fixed amounts. The loss scale is 1, so small gradients may be lost in "
+            "FP16",
+            "Pass policy='mixed_bfloat16', which needs no loss scale, or remove the fixed amounts "
+            "from that gradient",
+        )
+
+
 # A plan that keeps every layer in float32 trains as float32 does, with its scaling or without.
 CHECKS_OF_FLOAT32: tuple[Check, ...] = (narrow_losses, kernels_in_float32)
 
 CHECKS: tuple[Check, ...] = (
     narrow_losses,
     narrow_weights,
+    unscalable_gradients,
     promoted_layers,
     kernels_in_float32,
     odd_sizes,

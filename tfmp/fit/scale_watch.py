@@ -2,25 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 
 import keras
 
-from tfmp.fit.preflight import has_own_step
+from tfmp.fit.preflight import UNSCALABLE, has_own_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
     DynamicLossScale,
     GradientHealth,
     LossScale,
-    LossScaleOptimizer,
     scaled_optimizers,
 )
 from tfmp.nonfinite import (
     LostGradient,
     first_wrong_layer,
-    has_own_gradients,
     lost_gradients,
-    unscalable_gradients,
 )
 from tfmp.precision import layer_tree
 from tfmp.shared.backend import TensorTree
@@ -31,7 +27,6 @@ from tfmp.shared.wording import listed
 UNDERFLOW = "underflow"
 VANISHING = "vanishing gradients"
 CLIPPING = "clipping of scaled gradients"
-UNSCALABLE = "gradients that cannot be scaled"
 
 # Replays cost seconds for a large model. Zeros that are zero in float32 too are likely to stay.
 _MOST_REPLAYS = 3
@@ -64,20 +59,6 @@ class ScaleWatch:
     def hold(self, batch: TensorTree) -> None:
         """Keeps a batch of the data for replays."""
         self._batch = keras.utils.unpack_x_y_sample_weight(batch)
-
-    def has_own_gradients(self) -> bool:
-        """Whether code of the model has gradients that do not grow with the loss; it is told."""
-        if not has_own_gradients(self._model):
-            return False
-        optimizer = scaled_optimizers(self._model)[0]
-        scale = _scale_of(optimizer) if optimizer.built else optimizer.initial_scale
-        names: tuple[str, ...] = ()
-        with suppress(Exception):  # a step that cannot be replayed
-            if scale != 1.0:
-                names = unscalable_gradients(self._model, *self._batch, scale)
-        if names:
-            self._recorder.tell([unscalable(names)])
-        return bool(names)
 
     def look(self, health: GradientHealth) -> None:
         """Tells what a measurement shows; called when the device can be read."""
@@ -130,10 +111,6 @@ class ScaleWatch:
         return underflow(rows, source, scale, strategy)
 
 
-def _scale_of(optimizer: LossScaleOptimizer) -> float:
-    return float(keras.ops.convert_to_numpy(optimizer.scale_variable))
-
-
 def _is_suspicious(health: GradientHealth) -> bool:
     return health.underflow > _SUSPICIOUS_SHARE or any(
         row.zeros == 1.0 or row.underflow > _LOST_SHARE_OF_LAYER for row in health.variables
@@ -167,19 +144,6 @@ def underflow(
         f"At loss scale {scale:g}, {share:.0%} of the gradient values of {source} are 0 in FP16 "
         f"but not in float32{where}",
         f"Raise the scale to 2^{math.log2(better):.0f}: {_argument(better, strategy)}",
-    )
-
-
-def unscalable(names: Sequence[str]) -> Finding:
-    """The finding about gradients that do not grow with the loss."""
-    return Finding(
-        UNSCALABLE,
-        "warning",
-        f"The gradients of {listed(names, 3)} do not grow with the loss scale: a custom gradient "
-        "clips or changes them by fixed amounts. The loss scale is 1 from here on, so small "
-        "gradients may be lost in FP16",
-        "Pass policy='mixed_bfloat16', which needs no loss scale, or remove the fixed amounts from "
-        "that gradient",
     )
 
 

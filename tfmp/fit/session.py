@@ -178,12 +178,8 @@ class FitSession:
         self._first_batches = batches
         self._trace_own_step(batches[0])
         self._fix_unscaled_step()
-        watch = self._scale_watch
-        if watch is not None:
-            watch.hold(batches[0])
-            if watch.has_own_gradients():
-                self._scale_by_1()
-                self.recorder.start_counting()
+        if self._scale_watch is not None:
+            self._scale_watch.hold(batches[0])
         self.recorder.tell(not_finite_data(batches[0]))
         notes = widen_readers(self._model, self._plan, batches[0])
         if notes:

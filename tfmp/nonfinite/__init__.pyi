@@ -9,10 +9,6 @@ from .replay import (
     ReplayedStep as ReplayedStep,
 )
 from .rounding import RoundedOff as RoundedOff, rounded_off as rounded_off
-from .scale_response import (
-    has_own_gradients as has_own_gradients,
-    unscalable_gradients as unscalable_gradients,
-)
 from .value_range import is_float as is_float
 from .vanishing import (
     LostGradient as LostGradient,

@@ -5,7 +5,6 @@ dtypes that the layers have. The step's assignments go into a `StatelessScope` a
 it. One difference may remain: compilers keep some FP16 intermediates in float32.
 """
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -24,14 +23,11 @@ from tfmp.precision import (
     policy as policies,
     policy_named,
 )
-from tfmp.precision.measuring import losses_kept, policies_kept
+from tfmp.precision.measuring import Handler, losses_kept, policies_kept, watched_calls
 from tfmp.shared.arguments import check_compiled, check_model
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import as_tensor
 from tfmp.shared.wording import first_line, joined
-
-# Replays patch Keras's `Layer.__call__` while they run.
-_PATCHING = threading.RLock()
 
 # (id of the layer, how many times it was called before): the same in every replay of a batch.
 CallKey = tuple[int, int]
@@ -135,9 +131,8 @@ def run(
     kwargs = {"training": True} if model._call_has_training_arg else {}
     with (
         noted,
-        _PATCHING,
         losses_kept(step.root),
-        _watched_calls(step.root, on_call),
+        watched_calls(step.root.within(), _noting(on_call)) if on_call else nullcontext(),
         keras.StatelessScope(state_mapping=mapping, collect_losses=True),
     ):
         outputs = model(step.x, **kwargs) if has_call(model) else None
@@ -316,33 +311,20 @@ def in_float32(nodes: Sequence[LayerNode]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _watched_calls(root: LayerNode, on_call: OnCall | None) -> Iterator[None]:
-    if on_call is None:
-        yield
-        return
-    # On the class, not on `call` of each instance: the arguments matter as they are before the
-    # layer casts them to its own dtype.
-    original = keras.layers.Layer.__call__
-    nodes = {id(node.layer): node for node in root.within()}
+def _noting(on_call: OnCall) -> Handler:
     counts: Counter[int] = Counter()
     total = 0
 
-    def watched(layer: keras.layers.Layer, *args: TensorTree, **kwargs: TensorTree) -> TensorTree:
+    def note(
+        node: LayerNode, call: Callable[[], TensorTree], args: tuple, kwargs: dict
+    ) -> TensorTree:
         nonlocal total
-        node = nodes.get(id(layer))
-        if node is None:
-            return original(layer, *args, **kwargs)
-        key = (id(layer), counts[id(layer)])
-        counts[id(layer)] += 1
+        key = (id(node.layer), counts[id(node.layer)])
+        counts[id(node.layer)] += 1
         before = total
-        outputs = original(layer, *args, **kwargs)
+        outputs = call()
         inner = total - before
         total += all(map(current_backend().is_concrete, floats(outputs)))
         return on_call(Call(node, key, args, kwargs, outputs, inner))
 
-    keras.layers.Layer.__call__ = watched
-    try:
-        yield
-    finally:
-        keras.layers.Layer.__call__ = original
+    return note

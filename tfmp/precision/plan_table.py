@@ -50,6 +50,7 @@ class PrecisionPlan:
         notes: problems that no layer's dtype can fix.
         promoted: layers of a 16-bit row whose own code multiplies in float32, by path, with the
             line of code that makes float32 of 16 bits (empty if it is unknown).
+        unscalable: layers whose own gradients do not grow with the loss scale, by path.
     """
 
     policy: str
@@ -57,6 +58,7 @@ class PrecisionPlan:
     rows: tuple[LayerPrecision, ...]
     notes: tuple[str, ...] = ()
     promoted: Mapping[str, str] = field(default_factory=dict)
+    unscalable: tuple[str, ...] = ()
     _model: "weakref.ref[keras.Model] | None" = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
@@ -114,6 +116,7 @@ class PrecisionPlan:
             "layers": [vars(row).copy() for row in self.rows],
             "notes": list(self.notes),
             "promoted": dict(self.promoted),
+            "unscalable": list(self.unscalable),
         }
 
     @classmethod
@@ -130,6 +133,7 @@ class PrecisionPlan:
                 rows=tuple(LayerPrecision(**row) for row in data["layers"]),
                 notes=tuple(data["notes"]),
                 promoted=dict(data.get("promoted", {})),
+                unscalable=tuple(data.get("unscalable", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(

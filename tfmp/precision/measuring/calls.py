@@ -26,7 +26,7 @@ _COMMON, _OF_TENSORFLOW = frozenset(vars(layers.Layer())), "_self_"
 Arguments = tuple[Sequence[TensorTree], dict[str, TensorTree]]
 
 # Gets a layer, a function that calls it, and the arguments before the layer casts them.
-_Handler = Callable[[LayerNode, Callable[[], TensorTree], tuple, dict], TensorTree]
+Handler = Callable[[LayerNode, Callable[[], TensorTree], tuple, dict], TensorTree]
 
 
 @dataclass(eq=False)
@@ -128,7 +128,7 @@ class Call:
         }
         return Outcome(made, places, passed, list(scope.losses), states)
 
-    def _answers(self, returned: list[TensorTree]) -> _Handler:
+    def _answers(self, returned: list[TensorTree]) -> Handler:
         """Answers for the layers that it calls; notes what they are handed.
 
         A layer may be called more often than in the recorded call: gradients compute some code
@@ -183,13 +183,13 @@ class Outcome:
 
 
 @contextmanager
-def watched_calls(nodes: Iterable[LayerNode], handler: _Handler) -> Iterator[None]:
+def watched_calls(nodes: Iterable[LayerNode], handler: Handler) -> Iterator[None]:
     """Lets a handler answer every call of some layers, and leaves nothing behind.
 
     The class is patched, not `call` of each instance: the arguments matter as they are before a
     layer casts them to its own dtype.
     """
-    watched = {id(node.layer): node for node in nodes if node.head is None}
+    watched = {id(node.layer): node for node in nodes}
     with _PATCHING:
         original = layers.Layer.__call__
 
@@ -245,8 +245,9 @@ def recorded(
     positional, keywords = arguments
     training = {"training": True} if entry.layer._call_has_training_arg else {}
     noted = current_backend().without_gradients() if ended is None else nullcontext()
+    deciding = (node for node in entry.within() if node.head is None)
     scope = keras.StatelessScope(state_mapping=list(weights), collect_losses=True)
-    with scope, watched_calls(entry.within(), note), noted:
+    with scope, watched_calls(deciding, note), noted:
         entry.layer(*positional, **keywords, **training)
     return top[0]
 

@@ -13,7 +13,9 @@ from tfmp.precision.measuring.alterations import AS_SEEN, FAR, FLAT, LARGEST, SM
 from tfmp.precision.measuring.calls import Call, Outcome, directions, replay, trace
 from tfmp.precision.measuring.errors import Array, deviation, errors, rounded
 from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op, promoting_line
+from tfmp.precision.measuring.made_inputs import ROWS
 from tfmp.shared.backend import Tensor
+from tfmp.shared.numerics import FLOAT16
 
 # How the reason of a layer begins that runs in float32 alone.
 FAILED_DRY_RUN = "failed a dry run"
@@ -27,6 +29,12 @@ _ARRIVING, _LARGEST_GRADIENT, _BACKOFF = (2.0**-8, 2.0**8), 2.0**12, 16.0
 
 # A weight that forgets more of its old value at once moves by steps that 16 bits hold.
 _FORGOTTEN = 0.1
+
+# The size of gradients at the usual loss scale, and the share by which they then differ.
+_USUAL_SCALE, _OFF = 2.0**15, 0.1
+
+# A loss may be a sum over so many rows.
+_ROWS_OF_BATCH = 1024
 
 OWN = -1  # a piece's own code among the indices of the calls that it makes
 
@@ -48,6 +56,8 @@ class Need:
         dtypes: those of its result.
         lookups: whether lookups that it calls are in 16 bits, too.
         promoted: the line that makes float32 of 16 bits before it multiplies; None without one.
+        unscalable: whether its gradients do not grow with those that arrive, as where a custom
+            gradient clips them.
     """
 
     parts: dict[int | None, str] = field(default_factory=dict)
@@ -58,6 +68,7 @@ class Need:
     dtypes: list[str] = field(default_factory=list)
     lookups: bool = False
     promoted: str | None = None
+    unscalable: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ class _Baseline:
         name: the choice.
         values: the numbers.
         exact: what float32 computes.
+        losses: what it adds to the loss then.
         least: standard deviations that count at least.
         limits: errors that 16 bits may have.
         arriving: the size of gradients at which a dynamic loss scale settles.
@@ -77,6 +89,7 @@ class _Baseline:
     name: str
     values: list[Array]
     exact: list[Array]
+    losses: list[Array]
     least: list[float]
     limits: list[float]
     arriving: float
@@ -131,16 +144,13 @@ class Measurement:
         """Finds the parts without which the piece does not run in 16 bits.
 
         Args:
-            is_mixed: whether weights, and what it adds to the loss, have to be float32.
+            is_mixed: whether weights have to be float32.
         """
         if is_mixed:
             self._keep_states()
         if any(one.is_lookup for one in self.given) and self._fails(self._parts()):
             self._let_lookups_follow()
         self._widen(self._fails)
-        added = {_dtype(one) for one in self._first.losses}
-        if is_mixed and added == {"float32"}:  # others were cast by the code
-            self._widen(self._adds_16_bits)
         self.need.dtypes = [_dtype(one) for one in self._run_once(self._parts()).at(None)]
 
     def _keep_states(self) -> None:
@@ -216,13 +226,6 @@ class Measurement:
         reason = f"{FAILED_DRY_RUN} in {self.dtype}: {failure(error)}"
         return reason, max(self.piece.answered, default=-1) + 1
 
-    def _adds_16_bits(self, parts: frozenset[int]) -> tuple[str, int] | None:
-        """A sum over a whole batch does not fit in FP16, and it goes into the loss."""
-        with suppress(Exception):  # some of the parts alone make dtypes that do not meet
-            if all(_dtype(one) == "float32" for one in self._run_once(parts).losses):
-                return None
-        return f"adds to the loss in {self.dtype}", len(self.piece.inner)
-
     def note_promotion(self) -> None:
         """Notes own code that multiplies in float32 although it gets 16 bits, with its line."""
         has_kernel = any(len(one.shape) > 1 and one.trainable for one in self.piece.weights)
@@ -251,6 +254,7 @@ class Measurement:
         """Finds the parts that FP16 harms, on the numbers as they are and on altered ones."""
         if not self._first.results:
             return
+        self.need.unscalable = self._is_unscalable()
         for name, values in altered(self.given):
             before = set(self.need.parts)
             baseline = self._baseline(name, values)
@@ -261,12 +265,21 @@ class Measurement:
                 now, first = (_largest(one) for one in (baseline.exact, self._first.results))
                 self.need.bounded = now <= 2 * first
 
+    def _is_unscalable(self) -> bool:
+        one, scaled = self._first.slopes, self._exact(self._values, _USUAL_SCALE).slopes
+        if all(map(_alike, scaled, one)):
+            return False
+        again = self._exact(self._values).slopes  # others may differ from one run to the next
+        return all(map(_alike, again, one))
+
     def _harm(self, parts: frozenset[int], on: _Baseline) -> tuple[str, int] | None:
         end, count = len(self.piece.inner), len(self._places)
         try:
             found = self._settled(on, parts)
         except Exception as raised:  # some of the parts alone make dtypes that do not meet
             return self._failure(raised)
+        if self._loses_a_loss(found, on):
+            return f"adds a loss that is infinite or NaN in float16 on {on.name}", end
         lost = errors(self._numbers(found), on.exact, on.least)
         places = [end if p is None else p for p in self._places] + [end] * (len(lost) - count)
         for place, index in sorted((place, index) for index, place in enumerate(places)):
@@ -276,6 +289,23 @@ class Measurement:
                 of = "standard deviation" if index < count else "gradients"
                 return _loss(error, of, on.name), place
         return None
+
+    def _loses_a_loss(self, found: Outcome, on: _Baseline) -> bool:
+        """Whether a loss does not fit in 16 bits; nothing but its gradients moves a weight.
+
+        It may be a sum over a batch, which is larger than the few rows here.
+        """
+        most = FLOAT16.max / (_ROWS_OF_BATCH / ROWS if on.name == AS_SEEN else 1)
+        pairs = zip(self._losses_of(found), on.losses, found.losses, strict=True)
+        return on.name not in FAR and any(
+            _dtype(made) == self.dtype
+            and np.isfinite(exact).all()
+            and not (np.isfinite(narrow).all() and (np.abs(exact) <= most).all())
+            for narrow, exact, made in pairs
+        )
+
+    def _losses_of(self, run: Outcome) -> list[Array]:
+        return run.results[len(self._places) :]
 
     def _first_op(self, on: _Baseline, parts: frozenset[int]) -> str:
         """The first operation that makes infinity or NaN, its place and the remedy, as an end."""
@@ -315,7 +345,8 @@ class Measurement:
             for index, (a, b) in enumerate(zip(errors(alone, exact, least), stored, strict=True))
         ]
         fits = all(size < np.inf for size in stored[: count + len(self._trained)])
-        return _Baseline(name, values, exact, least, limits, arriving, fits)
+        losses = self._losses_of(first)
+        return _Baseline(name, values, exact, losses, least, limits, arriving, fits)
 
     def _note_neighbours(self, name: str, stored: list[float], scaled: list[Array]) -> None:
         """Notes the layers that would read, or get as gradients, numbers past the range."""
@@ -347,9 +378,10 @@ class Measurement:
         return ["float32" if source in parts else dtype for dtype, source in pairs]
 
     def _made(self, outcome: Outcome) -> list[keras.KerasTensor]:
-        """Its results without those that it only passes on, in float32: casts hide them."""
+        """Its results without those that it only passes on, in float32: casts hide them; losses."""
         self._passed = outcome.passed if self._passed is None else self._passed
-        return [one for index, one in enumerate(outcome.made) if index not in self._passed]
+        made = [one for index, one in enumerate(outcome.made) if index not in self._passed]
+        return [*made, *outcome.losses]
 
     def _rounded(self, values: list[Array]) -> list[Array]:
         pairs = zip(values, rounded(values), self._dtypes, strict=True)
@@ -362,11 +394,12 @@ class Measurement:
         """
         weights = zip(run.slopes[len(self._values) :], self.piece.weights, strict=True)
         trained = [one for one, weight in weights if weight.trainable]
-        return [*run.results, *(run.slopes[index] for index in self._trained), *trained]
+        made = run.results[: len(self._places)]
+        return [*made, *(run.slopes[index] for index in self._trained), *trained]
 
     def _least(self, exact: Outcome) -> list[float]:
         """Sizes of results, and of gradients that matter: part of a straight line's slope."""
-        results = [deviation(one) for one in exact.results]
+        results = [deviation(one) for one in exact.results[: len(self._places)]]
         steep = max(results, default=0.0) * _TOLERANCE
         slopes = [steep / (deviation(self._values[index]) or 1.0) for index in self._trained]
         return results + slopes + [0.0] * (len(self._numbers(exact)) - len(results + slopes))
@@ -394,6 +427,11 @@ def _arriving(slopes: list[Array]) -> float:
     largest = _largest([one for one in slopes if np.isfinite(one).all()])
     wanted = _LARGEST_GRADIENT / largest if largest > 0 else 1.0
     return float(np.clip(2.0 ** np.floor(np.log2(wanted)), *_ARRIVING))
+
+
+def _alike(one: Array, other: Array) -> bool:
+    """Whether slopes are the same: float32 is linear to seven digits, and sums lose a few."""
+    return bool(np.linalg.norm(one - other) <= _OFF * np.linalg.norm(other))
 
 
 def _largest(arrays: list[Array]) -> float:

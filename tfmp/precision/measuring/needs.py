@@ -37,6 +37,7 @@ class Evidence:
         outputs: layers that compute the values that the loss sees.
         notes: for the user, models that could not be run.
         promoted: layers whose own code multiplies in float32 under a 16-bit policy, with the line.
+        unscalable: layers whose own gradients do not grow with the loss.
         measured: layers that fail in 16 bits or lose by them, with what was measured.
         lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
             would keep the layers behind them out of 16 bits.
@@ -45,6 +46,7 @@ class Evidence:
     outputs: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     promoted: dict[int, str] = field(default_factory=dict)
+    unscalable: set[int] = field(default_factory=set)
     measured: dict[int, str] = field(default_factory=dict)
     lookups_in_16_bits: set[int] = field(default_factory=set)
 
@@ -256,6 +258,8 @@ class _Needs:
             self._keep(reads, f"reads numbers of {where}, {reason}")
         if need.promoted is not None:
             self.found.promoted.setdefault(id(call.node.layer), need.promoted)
+        if need.unscalable:
+            self.found.unscalable.add(id(call.node.layer))
         if need.lookups:
             called = {id(inner.node.layer) for inner in call.inner}
             self.found.lookups_in_16_bits |= called & self._lookups

@@ -218,21 +218,33 @@ def test_an_input_that_a_batch_leaves_out_is_none_in_the_run():
     assert made.notes == ()
 
 
-def test_an_add_loss_in_16_bits_keeps_its_layer_in_float32():
+@pytest.mark.parametrize(
+    ("penalty", "fits"),
+    [
+        (lambda x: ops.mean(ops.square(x)), True),
+        (lambda x: 100 * ops.sum(ops.abs(x)), False),  # a sum over a batch of more rows
+        (lambda x: ops.mean(ops.exp(ops.abs(x))), False),
+    ],
+    ids="mean sum exp".split(),
+)
+def test_a_layer_is_float32_if_what_it_adds_to_the_loss_does_not_fit_in_fp16(penalty, fits):
     class Penalty(layers.Layer):
         def call(self, x):
-            self.add_loss(ops.sum(ops.square(x)))
+            self.add_loss(penalty(x))
             return x
 
     rows = rows_of(model_of(layers.Dense(8), Penalty(name="penalty"), layers.Dense(2)))
-    assert rows["penalty"].reason == "adds to the loss in float16"
+    own = rows["penalty"]
+    assert own.compute_dtype == ("float16" if fits else "float32")
+    assert fits or "infinite" in own.reason
 
 
 class Penalized(keras.Model):
     """Adds losses in its own code, one of them for each sample."""
 
-    def __init__(self, loss_dtype=None):
+    def __init__(self, loss_dtype=None, factor=1.0):
         super().__init__()
+        self.factor = factor
         self.early = layers.Dense(8, name="early")
         self.body = layers.Dense(8, name="body")
         self.late = layers.Dense(8, name="late")
@@ -243,7 +255,7 @@ class Penalized(keras.Model):
         x = self.body(self.early(x))
         seen = ops.cast(x, self.loss_dtype) if self.loss_dtype else x
         self.add_loss(ops.mean(seen))
-        self.add_loss(ops.sum(ops.square(seen), axis=-1))
+        self.add_loss(self.factor * ops.sum(ops.square(seen), axis=-1))
         return self.out(self.late(x))
 
 
@@ -253,12 +265,13 @@ def penalized(**options) -> keras.Model:
     return model
 
 
-def test_the_layer_that_an_added_loss_is_computed_from_is_float32_unless_the_code_casts():
-    rows = rows_of(penalized())
-    assert rows["body"].reason == "feeds the model, which adds to the loss in float16"
+def test_the_layer_that_an_added_loss_is_computed_from_is_float32_unless_it_fits_or_is_cast():
+    rows = rows_of(penalized(factor=100.0))
+    reason = "feeds the model, which adds a loss that is infinite or NaN in float16 on"
+    assert rows["body"].reason.startswith(reason)
     assert {rows[name].compute_dtype for name in ("/", "early", "late")} == {"float16"}
-    for mended in ("float32", "float16"):
-        assert rows_of(penalized(loss_dtype=mended))["body"].compute_dtype == "float16"
+    for fine in ({}, {"factor": 100.0, "loss_dtype": "float32"}):
+        assert rows_of(penalized(**fine))["body"].compute_dtype == "float16"
 
 
 def test_a_model_that_adds_losses_has_them_in_float32_until_it_is_reverted():
