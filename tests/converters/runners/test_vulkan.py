@@ -71,20 +71,6 @@ def test_an_adapter_is_tried_once_a_process(monkeypatch: pytest.MonkeyPatch) -> 
     assert tried == ["llvmpipe", "Swift"]
 
 
-def test_hardware_goes_before_software(monkeypatch: pytest.MonkeyPatch) -> None:
-    def probe(loader: str, environment: dict[str, str]) -> Vulkan:
-        kind = {"a": "CPU", "b": "discrete GPU", "c": "integrated GPU"}[loader]
-        return Vulkan(Adapter(loader, kind, kind != "CPU"), loader, environment)
-
-    monkeypatch.setattr(vulkan, "_probe", probe)
-    monkeypatch.setattr(vulkan, "_ways", lambda folder: iter([("a", {}), ("b", {}), ("c", {})]))
-    monkeypatch.setattr(sys, "platform", "linux")
-    with find_vulkan(lambda vulkan: True) as found:
-        assert str(found.adapter) == "b (discrete GPU)"
-        assert not found.adapter.software
-    assert str(Adapter("SwiftShader", "CPU", False)) == "SwiftShader (software)"
-
-
 def test_the_manifest_names_the_driver_absolutely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
