@@ -31,8 +31,8 @@ _FP32_TOLERANCE = 2.0**-15
 _FP16_TOLERANCE = 2.0**-11
 # The reference rounds, too: an angle once or twice, the sums whose difference is taken more often.
 _FP32_ANGLE, _FP32_SUMS = 2.0**-22, 2.0**-20
-# Of an input's values.
-_VANISHING = 0.01
+# Of an input's values, and of those of a layer, whose small ones may not matter.
+_VANISHING, _ALMOST_ALL = 0.01, 0.9
 # Origins that are tried, each with all samples.
 _MOST_ORIGINS = 8
 
@@ -170,11 +170,10 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
     for step in (_limits, *(_STEPS if overflow else ())):
         model, made = step(model)
         changes += made
-    lost = *_lost_limits(model), *_lost_angles(model), *_lost_values(model)
-    peaks = model.peaks.values()
-    left = sorted((one for one in peaks if one.peak >= _END), key=lambda one: -one.peak)
-    lost = tuple(dict.fromkeys(lost))
-    return Repaired(model.source, tuple(changes), tuple(left), lost, notes)
+    lost = dict.fromkeys((*_lost_values(model), *_lost_limits(model), *_lost_angles(model)))
+    left = [one for one in model.peaks.values() if one.peak >= _END]
+    left.sort(key=lambda one: -one.peak)
+    return Repaired(model.source, tuple(changes), tuple(left), tuple(lost), notes)
 
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:
@@ -293,14 +292,14 @@ def _lost_angles(model: _Model) -> Iterator[str]:
 
 
 def _lost_values(model: _Model) -> Iterator[str]:
-    """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
-    for name in model.graph.inputs:
-        one = model.seen.get(name)
-        if one is not None and one.vanished > _VANISHING * one.nonzero:
-            yield (
-                f"{model.ends[name]}: FP16 makes zero of small numbers, such as "
-                f"{one.smallest:.3g}. Scale them before the model"
-            )
+    """Inputs and layers that FP16 makes zero, and differences of much larger numbers, in words."""
+    for node in model.graph.nodes:
+        for name in {*node.outputs} & model.seen.keys() - model.graph.constants:
+            one = model.seen[name]
+            most = _VANISHING if name in model.graph.inputs else _ALMOST_ALL
+            if one.vanished > most * one.nonzero:
+                where = model.ends.get(name, _layer(node.name))
+                yield f"{where}: FP16 makes zero of {one.smallest:.3g}. Scale such numbers before"
     for node, large in cancelling(model.graph, model.seen):
         yield (
             f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "
