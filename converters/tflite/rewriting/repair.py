@@ -31,8 +31,8 @@ _FP32_TOLERANCE = 2.0**-15
 _FP16_TOLERANCE = 2.0**-11
 # The reference rounds, too: an angle once or twice, the sums whose difference is taken more often.
 _FP32_ANGLE, _FP32_SUMS = 2.0**-22, 2.0**-20
-# Of an input's values, and of those of a layer, whose small ones may not matter.
-_VANISHING, _ALMOST_ALL = 0.01, 0.9
+# Of an input's values.
+_VANISHING = 0.01
 # Origins that are tried, each with all samples.
 _MOST_ORIGINS = 8
 
@@ -292,14 +292,12 @@ def _lost_angles(model: _Model) -> Iterator[str]:
 
 
 def _lost_values(model: _Model) -> Iterator[str]:
-    """Inputs and layers that FP16 makes zero, and differences of much larger numbers, in words."""
-    for node in model.graph.nodes:
-        for name in {*node.outputs} & model.seen.keys() - model.graph.constants:
-            one = model.seen[name]
-            most = _VANISHING if name in model.graph.inputs else _ALMOST_ALL
-            if one.vanished > most * one.nonzero:
-                where = model.ends.get(name, _layer(node.name))
-                yield f"{where}: FP16 makes zero of {one.smallest:.3g}. Scale such numbers before"
+    """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
+    for name in model.seen.keys() & {*model.graph.inputs}:
+        one = model.seen[name]
+        if one.vanished > _VANISHING * one.nonzero:
+            told = f"{model.ends[name]}: FP16 makes zero of {one.smallest:.3g}"
+            yield f"{told}. Scale such numbers before the model"
     for node, large in cancelling(model.graph, model.seen):
         yield (
             f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "

@@ -118,10 +118,6 @@ REMEDIES = {
         lambda: model(own(lambda x: ops.log(x + 1e-12)), dense(2)),
         *(np.float32(10) ** (2 * X - 6), "", "input x: FP16 makes zero of "),
     ),
-    "vanishing layer": (
-        lambda: model(own(lambda r: ops.log(r**2)), dense(2)),
-        *(np.float32(10) ** (X / 4 - 6), "", "layer own: FP16 makes zero of "),
-    ),
     "rounded input": (
         lambda: model(own(lambda x: (x - 47.4) * 300), dense(2, 1, 47)),
         *(X * 0.003 + 47.4, "", "FP16 rounds input 'x', which alone changes output 'y' by"),
