@@ -58,7 +58,7 @@ def _as_onnx(file: "TFLiteModel") -> "ir.Model":
     import tensorflow as tf
     from tf2onnx import optimizer, tfonnx
 
-    import tfmp.converters.onnx.export.handlers  # noqa: F401  (registers its handlers)
+    import tfmp.converters.onnx.export.handlers  # noqa: F401  (registers them)
 
     name = file.path.name
     if len(file.signatures) > 1:

@@ -1,6 +1,6 @@
 """TFLite files as a format: how they are written, run and looked into."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 # Layers that a report names; `tfmp-convert inspect` lists all.
 _MOST_TOLD = 5
-# Ways out that a FAIL names.
-_MOST_LOST = 2
+_MOST_LOST = 2  # ways out that a FAIL names
 # Files up to here are tried as ONNX, too: a search of mixed precision takes seconds.
 _QUICK_BYTES = 20_000_000
 
@@ -50,7 +49,7 @@ _NOTHING_TO_SCALE = (
 )
 _PAST_FP16 = "{} reaches {:.3g}, FP16 ends at 65504, and no rewrite keeps it below"
 _RAW_INPUT = "{} reaches {:.3g}, FP16 ends at 65504: scale it before the model"
-_ROUNDED_INPUT = "FP16 rounds {} (relative L2): subtract its mean, or scale it, before the model"
+_ROUNDED_INPUT = "FP16 rounds {} (relative L2): subtract its mean or scale it before the model"
 _ONNX = "As ONNX the model keeps to the budget on these samples: tfmp-convert onnx{}"
 _NO_WAY = "No rewrite helps on these samples: keep this model in float32 (--precision fp32)"
 _NOTHING_TO_REPAIR = "repair changed nothing: no layer overflows in FP16 on these samples"
@@ -183,14 +182,12 @@ class TFLiteFormat(Format):
         if target.precision != "fp16":
             return
         batches = [batch for batch, _ in samples.for_search()]
-        model, options = _traceable(source), target.options
-        flags, gains = list[str](), list[str]()
+        model, options, flags, gains = _traceable(source), target.options, list[str](), list[str]()
 
         def tried() -> Way:
             changed = {flag.removeprefix("--").replace("-", "_"): True for flag in flags}
             told = f"Convert with {' '.join(flags)} and --data: {'. '.join(gains)}"
-            again = replace(target, options=replace(options, **changed))
-            return Way(told, " ".join(flags), again)
+            return Way(told, " ".join(flags), replace(target, options=replace(options, **changed)))
 
         progress("looking for what FP16 loses")
         scaled, scaling = leave_scaling(model, lambda: batches)
@@ -201,7 +198,8 @@ class TFLiteFormat(Format):
         found = repair_model(scaled, lambda: batches)
         if found.changes and not options.repair:
             flags.append("--repair")
-            gains.append(_REPAIR.format(", ".join(_first(one.layer for one in found.changes))))
+            layers = list(dict.fromkeys(one.layer for one in found.changes))[:_MOST_LOST]
+            gains.append(_REPAIR.format(", ".join(layers)))
             yield tried()
         if fails:
             cause = _cause(found, batches[0])
@@ -357,19 +355,11 @@ def _cause(found: "Repaired", batch: "Batch") -> list[str]:
 def _ends(target: Target) -> "Iterator[Way]":
     """The other format where that is quick to try, and float32."""
     onnx = format_named("onnx")
-    for precision in ("fp16", "mixed"):
-        told = _ONNX.format(" --precision mixed" if precision == "mixed" else "")
-        if target.path.stat().st_size <= _QUICK_BYTES:
-            other = replace(target, format=onnx, precision=precision, options=onnx.options())
-            yield Way(told, target=other)
+    quick = target.path.stat().st_size <= _QUICK_BYTES
+    for precision, flag in (("fp16", ""), ("mixed", " --precision mixed")) if quick else ():
+        other = replace(target, format=onnx, precision=precision, options=onnx.options())
+        yield Way(_ONNX.format(flag), target=other)
     yield Way(_NO_WAY)
-
-
-def _first(names: "Iterable[str]") -> list[str]:
-    """A few of them, each once."""
-    distinct = list(dict.fromkeys(names))
-    more = [f"{len(distinct) - _MOST_LOST} more"] if len(distinct) > _MOST_LOST else []
-    return distinct[:_MOST_LOST] + more
 
 
 def _told(sentence: str, found: "Sequence[Change | Overflow]") -> tuple[str, ...]:

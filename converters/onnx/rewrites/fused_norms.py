@@ -5,11 +5,22 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import Pattern, array_of, is_number, private, reduction_of, static
+from tfmp.converters.onnx.graph import (
+    PRODUCTS,
+    Pattern,
+    array_of,
+    is_float,
+    is_number,
+    private,
+    reduction_of,
+    static,
+)
 from tfmp.converters.onnx.rewrites.roots import Root
 
 _LAYER_NORM_OPSET = 17
 _RMS_NORM_OPSET = 23
+# What comes out of them has no offset of an input's unit.
+_MIXING = PRODUCTS | {"Einsum", "Gather", "GRU", "LSTM", "RNN", "LayerNormalization"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,9 @@ def fuse(pattern: Pattern, root: Root) -> bool:
     if bias is None and centred:
         last, bias = _absorb(pattern, last, "Add", sizes)
     name = last.outputs[0].name
-    source = centred[0] if centred else root.value
+    # ONNX Runtime's CPU kernel subtracts the square of the mean from the mean of the squares, which
+    # leaves nothing of 1013 +- 0.5: a raw input is centred before.
+    source = centred[0] if centred and not _is_raw(centred[0]) else root.value
     weights = [np.ones(sizes, np.float32) if scale is None else scale]
     if bias is not None:
         weights.append(bias)
@@ -65,6 +78,20 @@ def fuse(pattern: Pattern, root: Root) -> bool:
         last.outputs[0], output, f"became {fused}, which squares and adds in FP32 inside"
     )
     return True
+
+
+def _is_raw(value: ir.Value) -> bool:
+    """Whether a value is made of a float input without a product or a table in between."""
+    waiting, seen = [value], set[ir.Value]()
+    while waiting:
+        one = waiting.pop()
+        node = one.producer()
+        if node is None and one.is_graph_input() and is_float(one):
+            return True
+        if node is not None and node.op_type not in _MIXING and one not in seen:
+            waiting += filter(None, node.inputs)
+        seen.add(one)
+    return False
 
 
 def _centre(pattern: Pattern, root: Root) -> tuple[ir.Value, ir.Value] | None:

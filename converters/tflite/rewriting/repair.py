@@ -170,11 +170,10 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
     for step in (_limits, *(_STEPS if overflow else ())):
         model, made = step(model)
         changes += made
-    lost = *_lost_limits(model), *_lost_angles(model), *_lost_values(model)
-    peaks = model.peaks.values()
-    left = sorted((one for one in peaks if one.peak >= _END), key=lambda one: -one.peak)
-    lost = tuple(dict.fromkeys(lost))
-    return Repaired(model.source, tuple(changes), tuple(left), lost, notes)
+    lost = dict.fromkeys((*_lost_values(model), *_lost_limits(model), *_lost_angles(model)))
+    left = [one for one in model.peaks.values() if one.peak >= _END]
+    left.sort(key=lambda one: -one.peak)
+    return Repaired(model.source, tuple(changes), tuple(left), tuple(lost), notes)
 
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:
@@ -294,13 +293,11 @@ def _lost_angles(model: _Model) -> Iterator[str]:
 
 def _lost_values(model: _Model) -> Iterator[str]:
     """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
-    for name in model.graph.inputs:
-        one = model.seen.get(name)
-        if one is not None and one.vanished > _VANISHING * one.nonzero:
-            yield (
-                f"{model.ends[name]}: FP16 makes zero of small numbers, such as "
-                f"{one.smallest:.3g}. Scale them before the model"
-            )
+    for name in model.seen.keys() & {*model.graph.inputs}:
+        one = model.seen[name]
+        if one.vanished > _VANISHING * one.nonzero:
+            told = f"{model.ends[name]}: FP16 makes zero of {one.smallest:.3g}"
+            yield f"{told}. Scale such numbers before the model"
     for node, large in cancelling(model.graph, model.seen):
         yield (
             f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "

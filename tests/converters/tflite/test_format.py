@@ -116,7 +116,7 @@ REMEDIES = {
     ),
     "vanishing input": (
         lambda: model(own(lambda x: ops.log(x + 1e-12)), dense(2)),
-        *(np.float32(10) ** (2 * X - 6), "", "input x: FP16 makes zero of small numbers"),
+        *(np.float32(10) ** (2 * X - 6), "", "input x: FP16 makes zero of "),
     ),
     "rounded input": (
         lambda: model(own(lambda x: (x - 47.4) * 300), dense(2, 1, 47)),

@@ -90,11 +90,25 @@ def layer_norm(end: str, square: str = MULTIPLIED) -> str:
 def test_layer_normalization_is_one_node_however_it_is_written(end: str, square: str):
     model = graph(layer_norm(end, square))
     changed, done = rewritten(model)
-    assert op_types(changed) == ["LayerNormalization"]
+    assert op_types(changed) == ["ReduceMean", "Sub", "LayerNormalization"]
     assert len(done) == 1
     assert "LayerNormalization, which squares and adds in FP32 inside" in done[0]
     assert_same(model, changed, sample(1))
     assert_held(model, sample(0, 400.0))
+
+
+def test_layer_normalization_of_a_raw_input_keeps_what_varies_beside_an_offset():
+    x = 1013 + sample(1, 0.1)  # of which ONNX Runtime's kernel alone makes NaN
+    received = run(rewritten(graph(layer_norm(BARE)))[0], {"x": x})["y"]
+    exact = x.astype(np.float64) - x.mean(-1, keepdims=True, dtype=np.float64)
+    expected = exact / np.sqrt((exact**2).mean(-1, keepdims=True) + 1e-6)
+    np.testing.assert_allclose(received, expected, atol=2e-3)
+
+
+def test_layer_normalization_behind_a_product_is_not_centred_twice():
+    body = "z = MatMul(x, w)  " + layer_norm(BARE).replace("x,", "z,")
+    model = graph(body, ", float[8, 8] w = {" + ", ".join(["0.5"] * 64) + "}")
+    assert op_types(rewritten(model)[0]) == ["MatMul", "LayerNormalization"]
 
 
 @pytest.mark.parametrize(
