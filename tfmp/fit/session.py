@@ -190,9 +190,10 @@ class FitSession:
     def _is_first_step_repeated(self) -> bool:
         """Whether `fit` takes the first step again: it was skipped, and the loss scale fell.
 
-        So the gradients of the first batch choose the scale, and no batch is lost. Where no scale
-        makes them finite, layers that get too large ones from float32 code go to float32. Without
-        such layers it is the batch, and the others need no scale as low as it left.
+        So the gradients of the first batch choose the scale, and no batch is lost. Where no usual
+        scale makes them finite, layers that get too large ones from float32 code go to float32, or
+        the scale may fall further. If neither helps it is the batch, and the others need no scale
+        as low as it left.
         """
         recorder, tried = self.recorder, self._tried
         now = recorder.peek()
@@ -200,7 +201,7 @@ class FitSession:
         is_skipped = 0 < taken.skipped_steps == taken.steps
         if is_skipped and taken.backoffs and len(tried) < _MOST_REPEATS:
             tried.append(now.loss_scale)
-        elif is_skipped and self._watch.widen_steep(self._first_batches, now):
+        elif is_skipped and self._watch.mends_first_step(self._first_batches, now):
             tried.clear()
         else:
             if is_skipped and tried:
