@@ -65,7 +65,7 @@ def test_a_plan_prints_as_a_table():
         "/       Sequential  float16      float32  base policy",
         "hidden  Dense       float16      float32  base policy",
         "probe   Probe       float16      float32  base policy",
-        "out     Dense       float32      float32  output with softmax: the loss sees it",
+        "out     Dense       float32      float32  output: the loss sees it",
     ]
 
 
