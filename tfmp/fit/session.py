@@ -21,7 +21,6 @@ from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.scale_watch import ScaleWatch
 from tfmp.loss_scaling import (
-    DynamicLossScale,
     StaticLossScale,
     TelemetryLog,
     attach_loss_scale,
@@ -139,7 +138,6 @@ class FitSession:
             return
         skipped = f"No step of {report.steps} was applied: no weight has changed"
         fix = "Pass loss_scale='dynamic', which falls until steps are applied"
-        scales = [optimizer.loss_scale for optimizer in scaled_optimizers(self._model)]
         reached = report.loss_scales[-1].loss_scale
         found = self._watch.found
         if found and found.cause != "loss scale":
@@ -149,11 +147,6 @@ class FitSession:
             fix = (
                 "A lower scale does not help. Look for the cause with a batch: "
                 "tfmp.locate_nonfinite(model, x, y)"
-            )
-        elif all(isinstance(scale, DynamicLossScale) for scale in scales):
-            fix = (
-                "Train for more steps, in which the scale falls, or begin lower: "
-                f"loss_scale=tfmp.DynamicLossScale(initial={reached:g})"
             )
         self.recorder.tell([Finding("no step", "problem", skipped, fix)])
 
