@@ -12,6 +12,7 @@ more skips in a row than allowed end the training.
 """
 
 from enum import Enum
+from functools import partial
 
 import keras
 
@@ -29,7 +30,7 @@ from tfmp.loss_scaling import (
 )
 from tfmp.nonfinite import NonFinite, locate_nonfinite
 from tfmp.precision import LayerNode, layer_tree, reverting
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
 # Causes that `locate_nonfinite` names and that a wider range removes.
@@ -178,8 +179,9 @@ class NonFiniteWatch:
         if found is not None and found.cause == "loss scale" and falls:
             self._repaired(now)
             return
-        if (lower := self._let_scale_fall(found, now)) is not None:
-            self._repaired(now, f"{cause} It goes on from {lower:g}, and may fall lower.")
+        # One odd batch is no proof: a scale that serves it would lose the gradients of the others.
+        is_proof = now.consecutive_skips >= EARLY_STEPS[0]
+        if is_proof and found is not None and self._let_scale_fall(found, now):
             return
         self.found = found
         cause += self._saved(batch, scale)
@@ -227,14 +229,13 @@ class NonFiniteWatch:
             return f" The batch could not be saved: {first_line(error)}."
         return f" Replay it: python {script}."
 
-    def _let_scale_fall(self, found: NonFinite | None, now: StepCounters) -> float | None:
+    def _let_scale_fall(self, found: NonFinite, now: StepCounters, step: int | None = None) -> bool:
         """Takes the bound away from a dynamic scale that proved too high, unless the user set it.
 
-        One odd batch is no proof: a scale that serves it would lose the gradients of the others.
-        The scale that this batch needs is returned, and set.
+        The scale becomes the one that the batch needs.
         """
-        if found is None or found.finite_at is None or now.consecutive_skips < EARLY_STEPS[0]:
-            return None
+        if found.finite_at is None:
+            return False
         bound = {
             optimizer: freed
             for optimizer in scaled_optimizers(self._model)
@@ -246,14 +247,18 @@ class NonFiniteWatch:
                 optimizer.scale_variable.assign(found.finite_at)
         if bound:
             reverting.trace_anew(self._model)
-        return found.finite_at if bound else None
+            lower = f"{found} It goes on from {found.finite_at:g}, and may fall lower."
+            self._repaired(now, lower, step)
+        return bool(bound)
 
     def _strategy(self) -> LossScale:
         """The strategy of all optimizers of the model."""
         return scaled_optimizers(self._model)[0].loss_scale
 
-    def widen_steep(self, batches: list[TensorTree], now: StepCounters) -> bool:
+    def mends_first_step(self, batches: list[TensorTree], now: StepCounters) -> bool:
         """Moves layers to float32 that get too large gradients from code in float32.
+
+        Without such layers, both halves of the batch may need a scale below the usual bound.
 
         Args:
             batches: their step was skipped at every loss scale.
@@ -263,9 +268,13 @@ class NonFiniteWatch:
             found, batch = locate_in(self._model, batches, now.loss_scale)
         except Exception:  # a step of the user's own may not be replayed
             return False
+        self._reason = "The first step was not finite"
         moved = self._move_to_float32(found, batch) if found and found.is_steep else ()
+        if found and not moved:
+            halves = [keras.tree.map_structure(partial(_every_other, k), batch) for k in (0, 1)]
+            is_proof = all(_needs_lower(self._model, half, now.loss_scale) for half in halves)
+            return is_proof and self._let_scale_fall(found, now, step=1)
         if moved:
-            self._reason = "The first step was not finite"
             self._repaired(now, f"{found} Moved to float32: {', '.join(moved)}.", step=1)
         return bool(moved)
 
@@ -284,6 +293,19 @@ class NonFiniteWatch:
                 # The overflow that is fixed now had driven it down.
                 optimizer.scale_variable.assign(optimizer.loss_scale.initial)
         return tuple(moved)
+
+
+def _every_other(first: int, values: Tensor | None) -> Tensor | None:
+    return None if values is None else values[first::2]
+
+
+def _needs_lower(model: keras.Model, batch: TensorTree, scale: float) -> bool:
+    """Whether a part of a batch needs a lower scale, too: one odd row is no proof."""
+    try:
+        found, _ = locate_in(model, [batch], scale)
+    except Exception:  # not every batch can be divided
+        return False
+    return found is not None and found.finite_at is not None
 
 
 def move_to_float32(model: keras.Model, found: NonFinite) -> str | None:

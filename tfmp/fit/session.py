@@ -21,7 +21,6 @@ from tfmp.fit.recorder import FitRecorder
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.scale_watch import ScaleWatch
 from tfmp.loss_scaling import (
-    DynamicLossScale,
     StaticLossScale,
     TelemetryLog,
     attach_loss_scale,
@@ -139,7 +138,6 @@ class FitSession:
             return
         skipped = f"No step of {report.steps} was applied: no weight has changed"
         fix = "Pass loss_scale='dynamic', which falls until steps are applied"
-        scales = [optimizer.loss_scale for optimizer in scaled_optimizers(self._model)]
         reached = report.loss_scales[-1].loss_scale
         found = self._watch.found
         if found and found.cause != "loss scale":
@@ -149,11 +147,6 @@ class FitSession:
             fix = (
                 "A lower scale does not help. Look for the cause with a batch: "
                 "tfmp.locate_nonfinite(model, x, y)"
-            )
-        elif all(isinstance(scale, DynamicLossScale) for scale in scales):
-            fix = (
-                "Train for more steps, in which the scale falls, or begin lower: "
-                f"loss_scale=tfmp.DynamicLossScale(initial={reached:g})"
             )
         self.recorder.tell([Finding("no step", "problem", skipped, fix)])
 
@@ -190,9 +183,10 @@ class FitSession:
     def _is_first_step_repeated(self) -> bool:
         """Whether `fit` takes the first step again: it was skipped, and the loss scale fell.
 
-        So the gradients of the first batch choose the scale, and no batch is lost. Where no scale
-        makes them finite, layers that get too large ones from float32 code go to float32. Without
-        such layers it is the batch, and the others need no scale as low as it left.
+        So the gradients of the first batch choose the scale, and no batch is lost. Where no usual
+        scale makes them finite, layers that get too large ones from float32 code go to float32, or
+        the scale may fall further. If neither helps it is the batch, and the others need no scale
+        as low as it left.
         """
         recorder, tried = self.recorder, self._tried
         now = recorder.peek()
@@ -200,7 +194,7 @@ class FitSession:
         is_skipped = 0 < taken.skipped_steps == taken.steps
         if is_skipped and taken.backoffs and len(tried) < _MOST_REPEATS:
             tried.append(now.loss_scale)
-        elif is_skipped and self._watch.widen_steep(self._first_batches, now):
+        elif is_skipped and self._watch.mends_first_step(self._first_batches, now):
             tried.clear()
         else:
             if is_skipped and tried:

@@ -1,7 +1,6 @@
 """Names, arguments and configurations of other loss scalers: Keras 3's, Keras 2's, PyTorch's."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tfmp.loss_scaling.strategies import (
@@ -178,7 +177,7 @@ def _refuse_unknown(others: Mapping[str, object]) -> None:
 
 
 def of_this_package(config: Mapping[str, Any]) -> KerasConfig:
-    """A configuration of Keras's wrapper, or of TensorFlow's first one, as this class takes it.
+    """A configuration of Keras's wrapper, as this class takes it.
 
     Arguments of the base optimizer are dropped where they have their defaults; the constructor
     refuses others.
@@ -187,21 +186,4 @@ def of_this_package(config: Mapping[str, Any]) -> KerasConfig:
     for name, default in _BASE_DEFAULTS.items():
         if config.get(name, default) == default:
             config.pop(name, None)
-    if "optimizer" in config:  # TensorFlow 2.0 to 2.3
-        config["inner_optimizer"] = config.pop("optimizer")
-    older = config.get("loss_scale")
-    arguments = older.get("config") if isinstance(older, Mapping) else None
-    if isinstance(arguments, Mapping) and "loss_scale_value" in arguments:
-        config["loss_scale"] = StaticLossScale(arguments["loss_scale_value"])
-    elif isinstance(arguments, Mapping) and "initial_loss_scale" in arguments:
-        config["loss_scale"] = _first_dynamic(**arguments)
     return config
-
-
-def _first_dynamic(
-    initial_loss_scale: float, increment_period: int, multiplier: float
-) -> LossScale:
-    """The strategy for `tf.train.experimental.DynamicLossScale`."""
-    started = _from_keras(initial_loss_scale, increment_period)
-    assert isinstance(started, DynamicLossScale)
-    return replace(started, growth_factor=multiplier, backoff_factor=1.0 / multiplier)

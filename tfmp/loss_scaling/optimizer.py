@@ -448,7 +448,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
     ) -> "LossScaleOptimizer":
         """Inverse of `get_config`; also takes a configuration of Keras's class.
 
-        Those are of Keras 3, of Keras 2, and of TensorFlow 2.0 to 2.3.
+        Those are of Keras 3 and of Keras 2.
         """
         config = migration.of_this_package(config)
         config.pop("hint", None)

@@ -279,17 +279,14 @@ class TelemetryLog:
 
     Args:
         log_dir: the folder, which is made if it is missing; `tfmp.jsonl` in it is appended to.
-        tensorboard: whether TensorBoard event files are written too.
     """
 
-    def __init__(self, log_dir: str | Path, tensorboard: bool = True) -> None:
+    def __init__(self, log_dir: str | Path) -> None:
+        import tensorflow as tf
+
         self.log_dir = check_folder("log_dir", log_dir)
         self._lines = (self.log_dir / "tfmp.jsonl").open("a", encoding="utf-8")
-        self._events = None
-        if tensorboard:
-            import tensorflow as tf
-
-            self._events = tf.summary.create_file_writer(str(self.log_dir))
+        self._events = tf.summary.create_file_writer(str(self.log_dir))
 
     def write(
         self,
@@ -309,24 +306,15 @@ class TelemetryLog:
         with naming(self.log_dir):
             self._lines.write(json.dumps(line, allow_nan=False) + "\n")
             self._lines.flush()
-            if self._events is not None:
-                with self._events.as_default(step=step):
-                    for name, value in scalars.items():
-                        _write_scalar(f"tfmp/{name}", value)
-                self._events.flush()
+            with self._events.as_default(step=step):
+                for name, value in scalars.items():
+                    _write_scalar(f"tfmp/{name}", value)
+            self._events.flush()
 
     def close(self) -> None:
         """Closes the files; closing twice is allowed."""
         self._lines.close()
-        if self._events is not None:
-            self._events.close()
-            self._events = None
-
-    def __enter__(self) -> "TelemetryLog":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        self._events.close()
 
 
 def _write_scalar(tag: str, value: float) -> None:

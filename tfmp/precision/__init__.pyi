@@ -20,7 +20,6 @@ from .layer_tree import (
     LayerNode as LayerNode,
     describe as describe,
     has_call as has_call,
-    is_builtin as is_builtin,
     is_graph as is_graph,
 )
 from .plan_table import LayerPrecision as LayerPrecision, PrecisionPlan as PrecisionPlan

@@ -209,11 +209,6 @@ def revert(model: keras.Model) -> keras.Model:
     return model
 
 
-def is_planned(model: keras.Model) -> bool:
-    """Whether a plan or a loss scale was given to the model since it was made or loaded."""
-    return _record_of(model) is not None
-
-
 def on_revert(model: keras.Model, key: str, step: Callable[[keras.Model], None]) -> None:
     """Makes `revert(model)` call `step(model)`; a step under the same key is replaced."""
     _record(model).steps[key] = step

@@ -206,11 +206,6 @@ def output(node: LayerNode, facts: Facts) -> Decision | None:
     """Softmax with cross-entropy on FP16 logits [8, -9, 0] has gradient 0 instead of 1."""
     if not any(id(part.layer) in facts.evidence.outputs for part in node.unit()):
         return None
-    activation = getattr(getattr(node.layer, "activation", None), "__name__", None)
-    if isinstance(node.layer, layers.Softmax) or activation in ("softmax", "log_softmax"):
-        return Decision(FLOAT32, "output with softmax: the loss sees it")
-    if activation == "sigmoid":
-        return Decision(FLOAT32, "output with sigmoid: the loss sees it")
     return Decision(FLOAT32, "output: the loss sees it")
 
 

@@ -102,31 +102,8 @@ INNER = {"class_name": "SGD", "config": {"name": "SGD", "learning_rate": 0.5, "m
             },
             StaticLossScale(64.0),
         ),
-        (
-            {
-                "optimizer": INNER,
-                "loss_scale": {
-                    "class_name": "DynamicLossScale",
-                    "config": {
-                        "initial_loss_scale": 64.0,
-                        "increment_period": 7,
-                        "multiplier": 4.0,
-                    },
-                },
-            },
-            DynamicLossScale(
-                initial=64.0, growth_interval=7, growth_factor=4.0, backoff_factor=0.25
-            ),
-        ),
-        (
-            {
-                "optimizer": INNER,
-                "loss_scale": {"class_name": "FixedLossScale", "config": {"loss_scale_value": 8.0}},
-            },
-            StaticLossScale(8.0),
-        ),
     ],
-    ids=["keras_3", "keras_2", "tensorflow_2_3", "tensorflow_2_3_fixed"],
+    ids=["keras_3", "keras_2"],
 )
 def test_keras_configurations_are_read(config, expected):
     optimizer = LossScaleOptimizer.from_config(config)

@@ -61,11 +61,11 @@ def test_a_plan_prints_as_a_table():
     assert text.splitlines() == [
         "mixed_float16: asked for by name",
         "layer   class       computes in  weights  because",
-        "------  ----------  -----------  -------  " + "-" * 37,
+        "------  ----------  -----------  -------  " + "-" * 24,
         "/       Sequential  float16      float32  base policy",
         "hidden  Dense       float16      float32  base policy",
         "probe   Probe       float16      float32  base policy",
-        "out     Dense       float32      float32  output with softmax: the loss sees it",
+        "out     Dense       float32      float32  output: the loss sees it",
     ]
 
 

@@ -262,8 +262,8 @@ class Measurement:
             if name in FLAT:
                 self.need.flat |= self.need.parts.keys() - before
             if name == LARGEST:
-                now, first = (_largest(one) for one in (baseline.exact, self._first.results))
-                self.need.bounded = now <= 2 * first
+                made = self._first.results[: len(self._places)]
+                self.need.bounded = _largest(baseline.exact) <= 2 * _largest(made)
 
     def _is_unscalable(self) -> bool:
         one, scaled = self._first.slopes, self._exact(self._values, _USUAL_SCALE).slopes

@@ -86,7 +86,7 @@ def gather(root: LayerNode, wanted: Wanted, base: str, data: TensorTree = None) 
             continue
         measured.append(model)
         pending += _not_called(node, frozenset(model.calls))
-        found.outputs |= model.outputs()
+        found.outputs |= model.ends(model.call)
     for model in measured:
         _Needs(model, found, wanted, base).add_all()
     return found

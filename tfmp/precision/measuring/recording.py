@@ -45,12 +45,10 @@ class _Flow(NamedTuple):
     Attributes:
         sources: indices of inner calls before it; None for arguments of the call itself.
         is_passed: whether all results are arguments or results of inner calls, as they were.
-        adds_loss: whether the code adds to the loss.
     """
 
     sources: frozenset[int | None]
     is_passed: bool
-    adds_loss: bool
 
 
 class NotRunError(RuntimeError):
@@ -178,15 +176,6 @@ class Recording:
             if not one.is_concrete or any(map(_has_flat_row, one.results()))
         }
 
-    def outputs(self) -> set[int]:
-        """Ids of the layers that compute the model's results, and a loss in a layer at its end."""
-        found = self.ends(self.call)
-        for call in self.call.within():
-            is_end = not call.inner and id(call.node.layer) in found
-            if is_end and is_custom(call.node.layer) and self._flow(call, None).adds_loss:
-                found |= self.feeders(call)
-        return found
-
     def ends(self, call: Call) -> set[int]:
         """Ids of the layers that compute the result of a call."""
         node = call.node
@@ -196,10 +185,16 @@ class Recording:
         if not call.is_concrete:
             return {id(part.layer) for part in node.within()}
         if not call.inner:
-            return own
+            return own | self.feeders(call) if self._passes_on(call) else own
         found = self._made_by(call, None) or self.ends(call.inner[-1])
         is_passed = is_graph(node.layer) or self._flow(call, None).is_passed
         return found if is_passed else found | own
+
+    def _passes_on(self, call: Call) -> bool:
+        """Whether own code returns its arguments, as a layer does that only adds a loss."""
+        with suppress(Exception):  # it may not run on other numbers
+            return is_custom(call.node.layer) and self._flow(call, None).is_passed
+        return False
 
     def feeders(self, call: Call) -> set[int]:
         """Ids of the layers that compute the arguments of a call."""
@@ -245,7 +240,7 @@ class Recording:
         pairs = zip(call.sources, ran.slopes, strict=False)
         sources = frozenset(source for source, slopes in pairs if np.any(slopes))
         made = {i for i, where in enumerate(ran.places) if where is None}
-        return _Flow(sources, made <= ran.passed, bool(ran.losses))
+        return _Flow(sources, made <= ran.passed)
 
 
 def _ended(call: Call) -> Iterator[Call]:
