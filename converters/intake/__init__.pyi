@@ -32,6 +32,7 @@ from .saved.graph import (
     Node as Node,
     Rewrite as Rewrite,
 )
+from .saved.onnx_forms import ONNX_FORMS as ONNX_FORMS
 from .saved.retracing import widen as widen
 from .saved.spectra import by_tables as by_tables, spectra as spectra
 from .sizes import Sizes as Sizes

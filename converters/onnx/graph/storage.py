@@ -161,7 +161,7 @@ def _check_loads(model: ir.Model, light: onnx.ModelProto) -> None:
         raise ConversionError(
             f"ONNX Runtime's optimizers fail on the converted model ({first_line(error)}), so a "
             "session with default options would not open it. Fix sizes that vary with --batch or "
-            "--input-shape, or convert to TFLite (`tfmp-convert tflite`)."
+            "--input-shape."
         ) from error
 
 

@@ -72,7 +72,10 @@ def explain_failure(text: str) -> str:
         return message + " Replace the layers that need custom operators: LiteRT has none of them."
     if any(op.startswith("TensorList") for op in missing):
         return message + _FIXED_BATCH
-    return message + _FLEX
+    from tfmp.converters.onnx.export import has_forms  # tf2onnx: not for a conversion that works
+
+    onnx = " (or try ONNX, `tfmp-convert onnx`)" if has_forms(missing) else ""
+    return f"{message} Replace the layers that need it{onnx}.{_FLEX}"
 
 
 def _other_failure(error: re.Match[str] | None, text: str) -> str:
@@ -104,9 +107,8 @@ _FIXED_BATCH = (
     "elements of a known shape: give it element_shape."
 )
 _FLEX = (
-    " Replace the layers that need it, or try ONNX (`tfmp-convert onnx`). With `--allow-flex` "
-    "(`allow_flex=True`) TensorFlow ops stay in the file: it then runs only where the TensorFlow "
-    "(Flex) delegate is linked in, never on a GPU or in plain LiteRT."
+    " With `--allow-flex` (`allow_flex=True`) TensorFlow ops stay in the file: it then runs only "
+    "where the TensorFlow (Flex) delegate is linked in, never on a GPU or in plain LiteRT."
 )
 
 
