@@ -102,8 +102,7 @@ def by_tables(pair: _Parts, size: int, kept: int, back: bool) -> _Parts:
     real, imaginary = pair
     turns = np.outer(np.arange(real.shape[-1]), np.arange(kept)) % size * (2 * np.pi / size)
     cosines, sines = np.cos(turns), np.sin(turns) * (1 if back else -1)
-    tables = [(table / (size if back else 1)).astype(np.float32) for table in (cosines, sines)]
-    cosines, sines = tables
+    cosines, sines = ((x / (size if back else 1)).astype(np.float32) for x in (cosines, sines))
     if imaginary is None:
         return tf.matmul(real, cosines), tf.matmul(real, sines)
     return (

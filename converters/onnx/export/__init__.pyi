@@ -2,7 +2,6 @@ from .export import (
     check_export as check_export,
     check_opset as check_opset,
     export_onnx as export_onnx,
-    has_forms as has_forms,
     to_opset as to_opset,
     with_rewrites as with_rewrites,
 )

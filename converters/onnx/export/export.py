@@ -19,7 +19,6 @@ from onnx_ir.passes.common import InlinePass
 
 from tfmp.converters.intake import (
     FILLINGS,
-    ONNX_FORMS,
     AnySource,
     Float64Model,
     OnnxSource,
@@ -260,16 +259,6 @@ def _or_tflite(ops: Iterable[str]) -> str:
     if all(any(name.startswith(op) for name in known) for op in plain):
         return ", or convert to TFLite (`tfmp-convert tflite`)"
     return ""
-
-
-def has_forms(ops: Iterable[str]) -> bool:
-    """Whether ONNX has a form of each of these TensorFlow ops, as far as their names tell."""
-    from tf2onnx.handler import tf_op
-
-    import tfmp.converters.onnx.export.handlers  # noqa: F401  (registers its handlers)
-
-    known = {name for handlers in tf_op.get_opsets()[""] for name in handlers}
-    return {*ops} <= known | FILLINGS.keys() | ONNX_FORMS.keys()
 
 
 def _forget_xla(graph_def: GraphDef) -> None:

@@ -72,10 +72,19 @@ def explain_failure(text: str) -> str:
         return message + " Replace the layers that need custom operators: LiteRT has none of them."
     if any(op.startswith("TensorList") for op in missing):
         return message + _FIXED_BATCH
-    from tfmp.converters.onnx.export import has_forms  # tf2onnx: not for a conversion that works
+    return f"{message} Replace the layers that need it{_or_onnx(missing)}.{_FLEX}"
 
-    onnx = " (or try ONNX, `tfmp-convert onnx`)" if has_forms(missing) else ""
-    return f"{message} Replace the layers that need it{onnx}.{_FLEX}"
+
+def _or_onnx(ops: Iterable[str]) -> str:
+    """The other format as a way out, unless ONNX lacks a form of one of these operators, too."""
+    from tf2onnx import tfonnx  # noqa: F401  (registers its handlers)
+    from tf2onnx.handler import tf_op
+
+    from tfmp.converters.intake import FILLINGS, ONNX_FORMS
+
+    known = {name for handlers in tf_op.get_opsets()[""] for name in handlers}
+    plain = {*ops} <= known | FILLINGS.keys() | ONNX_FORMS.keys()
+    return " (or try ONNX, `tfmp-convert onnx`)" if plain else ""
 
 
 def _other_failure(error: re.Match[str] | None, text: str) -> str:
