@@ -359,7 +359,7 @@ def _as_it_is(source: "AnySource", options: OnnxOptions) -> Path | None:
     from tfmp.converters.intake import Source
 
     changes = options.opset or options.external_data or options.fp16_io
-    if isinstance(source, Source) or source.resized or changes:
+    if isinstance(source, Source) or changes or not source.as_written:
         return None
     return source.origin.path
 
