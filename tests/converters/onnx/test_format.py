@@ -105,7 +105,7 @@ def one_tree() -> onnx.ModelProto:
 @pytest.mark.parametrize("make", [one_tree, quantized_ends])
 def test_a_file_without_fp16_stays_as_it_is(make, tmp_path: Path):
     path, other = tmp_path / "a.onnx", tmp_path / "there" / "b.onnx"
-    onnx.save(make(), path, save_as_external_data=True, location="w", size_threshold=0)
+    onnx.save(make(), path)
     artifact = convert(path, "onnx", other, data=X)
     assert "nothing in this file computes in FP16" in artifact.notes
     assert (artifact.precision, artifact.report.verdict) == ("fp32", "PASS")
