@@ -21,9 +21,12 @@ from .saved.complex_numbers import (
 from .saved.fillings import (
     FILLINGS as FILLINGS,
     filling as filling,
+    fillings_in as fillings_in,
     segments as segments,
+    sign_bit as sign_bit,
 )
 from .saved.graph import (
+    Chain as Chain,
     Edits as Edits,
     Filling as Filling,
     Fillings as Fillings,
@@ -32,6 +35,7 @@ from .saved.graph import (
     Node as Node,
     Rewrite as Rewrite,
 )
+from .saved.onnx_forms import ONNX_FORMS as ONNX_FORMS, log1p as log1p
 from .saved.retracing import widen as widen
 from .saved.spectra import by_tables as by_tables, spectra as spectra
 from .sizes import Sizes as Sizes

@@ -1,5 +1,6 @@
 """ONNX files from anywhere, which need no export."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -45,6 +46,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
         _check_depth(path, model.graph)
         _check_places(path, model)
         session = _session(path, model)
+        written = [*model.graph.all_nodes()]
         model.graph.sort()  # ONNX Runtime takes nodes in any order
         with_plain_operators(model)
     except InputError:
@@ -76,7 +78,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
             own if size is None else size
             for own, size in zip(value.shape or (), spec.shape, strict=True)
         )
-    _open_shared_sizes(model, values)
+    mended = _open_shared_sizes(model, values) or written != [*model.graph.all_nodes()]
     outputs = tuple(value_spec(value) for value in model.graph.outputs)
 
     def forward(batch: Batch) -> Batch:
@@ -86,8 +88,8 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     layout = sizes.layout(told, inputs, outputs)
-    resized = [spec.shape for spec in inputs] != [spec.shape for spec in declared]
-    return OnnxSource(origin, inputs, outputs, model, forward, layout, resized)
+    mended |= [spec.shape for spec in inputs] != [spec.shape for spec in declared]
+    return OnnxSource(origin, inputs, outputs, model, forward, layout, as_written=not mended)
 
 
 # Operators of ONNX Runtime's own, which `onnx` has no list of.
@@ -237,18 +239,22 @@ def _open_negative_sizes(model: ir.Model) -> None:
     _open(values, lambda size: isinstance(size, int) and size < 0)
 
 
-def _open_shared_sizes(model: ir.Model, inputs: Iterable[ir.Value]) -> None:
+def _open_shared_sizes(model: ir.Model, inputs: Sequence[ir.Value]) -> bool:
     """Takes away names of sizes of inner values and outputs; of outputs but for the samples'.
 
     Files get them wrong, and a runtime that trusts one reuses a buffer of another size and ends in
     an error: a super-resolution model whose output is declared with its input's height and width,
     or a detector with one name for the numbers of boxes of three outputs. The inputs tell the true
-    ones.
+    ones. Returns whether an output shared one.
     """
     samples = {_name(value.shape[0]) for value in inputs if value.shape}
+    ends = [*inputs, *model.graph.outputs]
+    names = Counter(_name(size) for value in ends for size in value.shape or ())
+    outer = {_name(size) for value in model.graph.outputs for size in value.shape or ()}
     inner = (value for value in _made(model) if not value.is_graph_output())
     _open(inner, lambda size: _name(size) is not None)
     _open(model.graph.outputs, lambda size: _name(size) not in samples | {None})
+    return any(names[name] > 1 for name in outer - samples - {None})
 
 
 def _name(size: object) -> str | None:

@@ -254,7 +254,7 @@ class OnnxSource:
         model: the graph, which is never changed.
         forward: runs the model on arrays by input name; returns arrays by output name.
         layout: the way from the arrays of the data to the inputs, and from the outputs back.
-        resized: whether sizes of inputs that the file leaves open are fixed.
+        as_written: whether the graph is the file's own: nothing in it was mended, no size fixed.
     """
 
     origin: Origin
@@ -263,7 +263,7 @@ class OnnxSource:
     model: "ir.Model"
     forward: Callable[[Batch], Batch]
     layout: Layout = PLAIN
-    resized: bool = False
+    as_written: bool = True
 
     # It is an FP32 file of this format itself.
     file_format: ClassVar[str | None] = "onnx"

@@ -357,11 +357,13 @@ def _islands(
 def _as_it_is(source: "AnySource", options: OnnxOptions) -> Path | None:
     """The ONNX file that a model is from, unless something else than its precision is to change."""
     from tfmp.converters.intake import Source
+    from tfmp.converters.onnx.graph import external_files
 
     changes = options.opset or options.external_data or options.fp16_io
-    if isinstance(source, Source) or source.resized or changes:
+    if isinstance(source, Source) or changes or not source.as_written:
         return None
-    return source.origin.path
+    path = source.origin.path  # weights in other files would be written beside them
+    return path if path is not None and not external_files(path) else None
 
 
 def _already_fp16(model: "ir.Model", precision: str) -> list[str]:

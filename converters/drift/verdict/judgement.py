@@ -5,14 +5,7 @@ from dataclasses import dataclass, replace
 
 from tfmp.converters.drift import DriftBudget, LabelDrift, OutputDrift
 from tfmp.converters.drift.verdict.answers import label_checks
-from tfmp.converters.drift.verdict.check import (
-    Check,
-    Verdict,
-    corrected,
-    doubt,
-    fault,
-    overall,
-)
+from tfmp.converters.drift.verdict.check import Check, Verdict, corrected, doubt, fault, overall
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.decisions import decision_checks
 from tfmp.converters.drift.verdict.lost import lost_checks, outputs_checks
@@ -64,8 +57,7 @@ def judge(
             certify nothing about FP16.
         overflows: layers with values past FP16, in words. A runner may compute them in FP32, or
             an infinity may have no effect there; GPUs promise neither.
-        unchanged: whether the candidate is the reference itself, byte by byte, since a conversion
-            had nothing to change.
+        unchanged: whether the candidate is the reference: there was nothing to convert.
         error: reason why the candidate could not be run or compared; the candidate then fails.
 
     Raises:
@@ -77,8 +69,7 @@ def judge(
     check_overrides(budget, [output.name for output in outputs])
     if unchanged:
         text = "the file is the reference itself, byte by byte: there was nothing to convert"
-        check = Check("unchanged", "", None, None, None, None, Verdict.PASS, text)
-        return Judgement(Verdict.PASS, (text,), (check,))
+        return Judgement(Verdict.PASS, (text,), ())
     checks: list[Check] = []
     for output in outputs:
         checks += soundness_checks(output, nonfinite_inputs)

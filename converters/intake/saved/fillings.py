@@ -1,6 +1,7 @@
 """Operations that neither ONNX nor TFLite has, expressed in operations that both have."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from tfmp.converters.intake.saved.complex_numbers import PAIRS, by_parts
 from tfmp.converters.intake.saved.elementary import ELEMENTARY
 from tfmp.converters.intake.saved.graph import (
+    Chain,
     Edits,
     Filling,
     Fillings,
@@ -36,11 +38,16 @@ def fill(graph: Graph, edits: Edits) -> None:
 
 
 def _fillings(graph: Graph) -> Fillings:
-    gaps = {**FILLINGS, **ONNX_FORMS}
-    return [(node, found) for node in graph.nodes if (found := filling(node, graph, gaps))]
+    return fillings_in(graph, {**FILLINGS, **ONNX_FORMS})
 
 
-def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | None:
+def fillings_in(graph: Graph, gaps: Mapping[str, Gap]) -> Fillings:
+    """The operations of a graph that are among some gaps, each with its replacement."""
+    found = [(node, filling(node, graph, gaps)) for node in graph.nodes]
+    return [one if isinstance(one, tuple) else (node, one) for node, one in found if one]
+
+
+def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | Chain | None:
     """The replacement of complex arithmetic, or of an operation among some gaps.
 
     A gap reads the sizes of its inputs: where a loop leaves their rank open, there is none.
@@ -82,6 +89,40 @@ def _running_product(node: Node, graph: Graph) -> Filling | None:
         return tf.reverse(x, [place]) if backward else x
 
     return combined
+
+
+_SIGN = np.int32(-(2**31))
+
+
+def sign_bit(node: Node, graph: Graph) -> Chain | None:
+    """The sign bit of a float as an integer, which ONNX and GPUs cannot read from its bits.
+
+    Keras takes argmax, argmin and signbit through it, to tell -0 from 0; 1 / x is negative for just
+    the negative values and -0.
+    """
+    import tensorflow as tf
+
+    masks = [graph.static(name) for name in node.inputs]
+    signs = [one is not None and bool((one == _SIGN).all()) for one in masks]
+    if sum(signs) != 1:
+        return None
+    maker = graph.makers[node.inputs[signs.index(False)]]
+    if maker.op != "Bitcast" or graph.specs[maker.inputs[0]].dtype != tf.float32:
+        return None
+    # 1 / -inf is -0, which is not below zero: infinities are looked at as they are.
+    return replace(node, inputs=maker.inputs), lambda x: tf.where(
+        (x < 0.0) | (tf.math.reciprocal(x) < 0.0), _SIGN, np.int32(0)
+    )
+
+
+def _left_shift(node: Node, graph: Graph) -> Filling | None:
+    """A product with a power of two."""
+    import tensorflow as tf
+
+    if graph.specs[node.outputs[0]].dtype != tf.int32:
+        return None
+    powers = np.left_shift(np.int32(1), np.arange(32, dtype=np.int32))
+    return lambda x, count: x * tf.gather(powers, tf.minimum(tf.maximum(count, 0), 31))
 
 
 # Longer lists of segments would make too many nodes.
@@ -191,10 +232,12 @@ FILLINGS: dict[str, Gap] = {
     **ELEMENTARY,
     **PAIRS,
     **PICTURES,
+    "BitwiseAnd": sign_bit,
     "Cross": _cross,
     "Cumprod": _running_product,
     "DenseBincount": _dense_bincount,
     "InTopKV2": always(_in_top_k),
+    "LeftShift": _left_shift,
     "LowerBound": partial(_sorted_search, upper=False),
     "ShapeN": _shapes,
     "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),

@@ -254,8 +254,10 @@ Rewrite = Callable[[Graph, Edits], None]
 # TensorFlow code that takes the inputs of a node and gives its outputs.
 Filling: TypeAlias = Callable[..., Tensor]
 Fillings: TypeAlias = list[tuple[Node, Filling]]
+# A replacement of a node and of those before it, whose inputs the node is given instead of its own.
+Chain: TypeAlias = tuple[Node, Filling]
 # A function of a node and its graph that gives the replacement, or None.
-Gap = Callable[[Node, Graph], Filling | None]
+Gap = Callable[[Node, Graph], Filling | Chain | None]
 
 
 def always(filling: Filling) -> Gap:

@@ -7,10 +7,8 @@ from tfmp.converters.intake.saved.graph import Filling, Gap, Graph, Node, always
 from tfmp.converters.intake.saved.spectra import by_operators, spectra
 from tfmp.shared.backend import Tensor
 
-_SIGN = np.int32(-(2**31))
 
-
-def _log1p(x: Tensor) -> Tensor:
+def log1p(x: Tensor) -> Tensor:
     """log(u) * x / (u - 1) with u = fl(1 + x), or x where u is 1.
 
     Accurate where log(1 + x) loses every digit of a small x (Goldberg 1991, theorem 4).
@@ -66,24 +64,6 @@ def _one_hot(node: Node, graph: Graph) -> Filling:
         return tf.cast(tf.one_hot(placed, depth, *values, axis, tf.float32), dtype)
 
     return rows
-
-
-def _sign_bit(node: Node, graph: Graph) -> Filling | None:
-    """The bits of a float as an integer, where only its sign bit is read.
-
-    Keras takes argmax, argmin and signbit through it, to tell -0 from 0. ONNX has no such op below
-    opset 26; 1 / x is negative for just the negative values and -0.
-    """
-    import tensorflow as tf
-
-    readers = graph.readers(node.outputs[0])
-    masks = [[graph.static(name) for name in reader.inputs] for reader in readers]
-    masked = all(any(one is not None and (one == _SIGN).all() for one in some) for some in masks)
-    masked &= all(reader.op == "BitwiseAnd" for reader in readers)
-    if not masked or graph.specs[node.inputs[0]].dtype != tf.float32:
-        return None
-    # 1 / -inf is -0, which is not below zero: infinities are looked at as they are.
-    return lambda x: tf.where((x < 0.0) | (tf.math.reciprocal(x) < 0.0), _SIGN, np.int32(0))
 
 
 def _right_shift(node: Node, graph: Graph) -> Filling:
@@ -210,14 +190,13 @@ def _crops(node: Node, graph: Graph) -> Filling | None:
 
 ONNX_FORMS: dict[str, Gap] = {
     **spectra(by_operators, lambda node, _: node.op in ("FFT", "IFFT"), open_sizes=True),
-    "Bitcast": _sign_bit,
     "BroadcastArgs": _broadcast_shape,
     "Bucketize": _bucketize,
     "ComplexAbs": always(absolute_values),
     "CropAndResize": _crops,
     "Erfc": always(_erfc),  # exact GELU is x/2 * erfc(-x / sqrt(2)) in Keras
     "Expm1": always(_expm1),
-    "Log1p": always(_log1p),
+    "Log1p": always(log1p),
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
     "RightShift": _right_shift,

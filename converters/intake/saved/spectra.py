@@ -1,6 +1,7 @@
 """Fourier transforms over one to three axes, as transforms along one axis at a time."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from tfmp.shared.backend import Tensor
 _Parts = tuple[Tensor, Tensor | None]
 # The first terms of a transform along the last axis, given the number of terms that it has (None
 # where that varies), how many are read, and whether it goes back. What is given may be shorter.
-_Along = Callable[[_Parts, int | None, int | None, bool], _Parts]
+_Along = Callable[[_Parts, Any, Any, bool], _Parts]
 # Whether a format has the transform of a node over axes of these sizes.
 _Native = Callable[[Node, list[int | None]], bool]
 
@@ -35,23 +36,24 @@ def spectra(along: _Along, native: _Native, open_sizes: bool) -> dict[str, Gap]:
         told = graph.static(node.inputs[1]) if real else given
         if told is None:
             return None
-        sizes = [None if size is None else int(size) for size in told]
+        sizes: list[Any] = [None if size is None else int(size) for size in told]
         half = (sizes[-1] or 0) // 2 + 1
         if native(node, sizes) or (not open_sizes and None in [*given, *sizes]):
             return None
 
         def transformed(x: Tensor, *_: Tensor) -> Tensor:
-            pair = parts(x) if x.dtype.is_complex else (x, None)
+            pair: _Parts = parts(x) if x.dtype.is_complex else (x, None)
             order = range(1, axes + 1)  # from the last axis, which goes back last
             for axis in reversed(order) if back else order:
                 size = sizes[-axis]
                 halved = real and axis == 1
                 taken = half if halved and back else size
                 kept = half if halved and not back else size
-                turned = [_swapped(_first(part, taken, axis), axis) for part in pair]
+                first, second = (_swapped(_first(part, taken, axis), axis) for part in pair)
                 if halved and back:
-                    turned = [part * _mirrored(size, half) for part in turned]
-                pair = tuple(_swapped(part, axis) for part in along(turned, size, kept, back))
+                    first, second = (part * _mirrored(size, half) for part in (first, second))
+                first, second = along((first, second), size, kept, back)
+                pair = _swapped(first, axis), _swapped(second, axis)
             return pair[0] if real and back else tf.complex(*pair)
 
         return transformed
@@ -100,8 +102,7 @@ def by_tables(pair: _Parts, size: int, kept: int, back: bool) -> _Parts:
     real, imaginary = pair
     turns = np.outer(np.arange(real.shape[-1]), np.arange(kept)) % size * (2 * np.pi / size)
     cosines, sines = np.cos(turns), np.sin(turns) * (1 if back else -1)
-    tables = [(table / (size if back else 1)).astype(np.float32) for table in (cosines, sines)]
-    cosines, sines = tables
+    cosines, sines = ((x / (size if back else 1)).astype(np.float32) for x in (cosines, sines))
     if imaginary is None:
         return tf.matmul(real, cosines), tf.matmul(real, sines)
     return (

@@ -120,21 +120,10 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> li
 
 
 def copy_unchanged(original: Path, path: Path) -> None:
-    """Copies a model byte by byte, with the files beside it that hold its weights.
-
-    Raises:
-        InputError: a file of the name of such weights exists there and holds something else.
-    """
+    """Copies a model in one file byte by byte, whole or not at all."""
     with making(path.parent), draft(path.parent) as folder, naming(path):
-        for file in (*external_files(original), original):
-            own = path.parent / file.relative_to(original.parent) if file != original else path
-            if file != original and own.exists():
-                if _sha256(own) != _sha256(file):
-                    raise InputError(f"{own}: already exists. Remove it, or choose another output.")
-                continue
-            own.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, folder / path.name)
-            (folder / path.name).replace(own)
+        shutil.copyfile(original, folder / path.name)
+        (folder / path.name).replace(path)
 
 
 def _loadable(model: ir.Model, light: onnx.ModelProto) -> tuple[ir.Model, onnx.ModelProto]:
@@ -161,7 +150,7 @@ def _check_loads(model: ir.Model, light: onnx.ModelProto) -> None:
         raise ConversionError(
             f"ONNX Runtime's optimizers fail on the converted model ({first_line(error)}), so a "
             "session with default options would not open it. Fix sizes that vary with --batch or "
-            "--input-shape, or convert to TFLite (`tfmp-convert tflite`)."
+            "--input-shape."
         ) from error
 
 

@@ -72,7 +72,19 @@ def explain_failure(text: str) -> str:
         return message + " Replace the layers that need custom operators: LiteRT has none of them."
     if any(op.startswith("TensorList") for op in missing):
         return message + _FIXED_BATCH
-    return message + _FLEX
+    return f"{message} Replace the layers that need it{_or_onnx(missing)}.{_FLEX}"
+
+
+def _or_onnx(ops: Iterable[str]) -> str:
+    """The other format as a way out, unless ONNX lacks a form of one of these operators, too."""
+    from tf2onnx import tfonnx  # noqa: F401  (registers its handlers)
+    from tf2onnx.handler import tf_op
+
+    from tfmp.converters.intake import FILLINGS, ONNX_FORMS
+
+    known = {name for handlers in tf_op.get_opsets()[""] for name in handlers}
+    plain = {*ops} <= known | FILLINGS.keys() | ONNX_FORMS.keys()
+    return " (or try ONNX, `tfmp-convert onnx`)" if plain else ""
 
 
 def _other_failure(error: re.Match[str] | None, text: str) -> str:
@@ -104,9 +116,8 @@ _FIXED_BATCH = (
     "elements of a known shape: give it element_shape."
 )
 _FLEX = (
-    " Replace the layers that need it, or try ONNX (`tfmp-convert onnx`). With `--allow-flex` "
-    "(`allow_flex=True`) TensorFlow ops stay in the file: it then runs only where the TensorFlow "
-    "(Flex) delegate is linked in, never on a GPU or in plain LiteRT."
+    " With `--allow-flex` (`allow_flex=True`) TensorFlow ops stay in the file: it then runs only "
+    "where the TensorFlow (Flex) delegate is linked in, never on a GPU or in plain LiteRT."
 )
 
 

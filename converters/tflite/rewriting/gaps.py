@@ -13,6 +13,7 @@ import numpy as np
 
 from tfmp.converters.intake import (
     FILLINGS,
+    Chain,
     Edits,
     Filling,
     Fillings,
@@ -23,7 +24,9 @@ from tfmp.converters.intake import (
     absolute_values,
     by_tables,
     filling,
+    fillings_in,
     gives_complex,
+    log1p,
     segments,
     spectra,
     widen,
@@ -35,8 +38,6 @@ from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
 from tfmp.shared.backend import Tensor
 
 _FLOAT64 = 2  # tensorflow.DataType
-# A `Gap` for a node that ends a chain: it also gives the node with the inputs of the whole chain.
-Chain = Callable[[Node, Graph], tuple[Node, Filling] | None]
 
 
 def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
@@ -88,13 +89,7 @@ def _say(graph: Graph, edits: Edits) -> None:
 
 
 def _fillings(graph: Graph) -> Fillings:
-    found = []
-    for node in graph.nodes:
-        if node.op in CHAINS and (chain := CHAINS[node.op](node, graph)):
-            found.append(chain)
-        elif one := filling(node, graph, GAPS):
-            found.append((node, one))
-    return found
+    return fillings_in(graph, GAPS)
 
 
 def _pool_3d(node: Node, graph: Graph, pool: str) -> Filling | None:
@@ -150,12 +145,7 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
 
     def asinh(x: Tensor) -> Tensor:
         size = tf.abs(x)
-        # log(1 + y) loses y where it is small: the quotient puts back what rounding took.
-        y = size + size * size / (1.0 + tf.sqrt(size * size + 1.0))
-        rounded = 1.0 + y
-        small = tf.equal(rounded, 1.0)
-        safe = tf.where(small, tf.ones_like(y), rounded - 1.0)
-        return tf.sign(x) * tf.where(small, y, tf.math.log(rounded) * y / safe)
+        return tf.sign(x) * log1p(size + size * size / (1.0 + tf.sqrt(size * size + 1.0)))
 
     functions: dict[str, Callable[[Tensor], Tensor]] = {
         "Acos": lambda x: tf.atan2(leg(x), x),
@@ -222,7 +212,7 @@ def _dilated_transpose(node: Node, graph: Graph) -> Filling | None:
     return convolved
 
 
-def _dilated(node: Node, graph: Graph) -> tuple[Node, Filling] | None:
+def _dilated(node: Node, graph: Graph) -> Chain | None:
     """A dilated convolution over a size that varies.
 
     TensorFlow moves every n-th step to a batch of its own, convolves and moves the steps back. The
@@ -260,7 +250,7 @@ def _dilated(node: Node, graph: Graph) -> tuple[Node, Filling] | None:
     return replace(node, inputs=(spread.inputs[0], convolution.inputs[1])), convolved
 
 
-def _scaled_sum(node: Node, graph: Graph) -> tuple[Node, Filling] | None:
+def _scaled_sum(node: Node, graph: Graph) -> Chain | None:
     """A product or quotient of a sum and a number, by a mean in place of the sum.
 
     XNNPACK makes one operation of the two (`optimize_common_subgraphs_scaled_sum_to_mean`), which
@@ -404,18 +394,20 @@ GAPS: dict[str, Gap] = {
     ),
     "AddV2": _one_bias,
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
+    "BatchToSpaceND": _dilated,
     "BiasAdd": _bias_in_front,
     "Conv3D": _grouped_conv_3d,
     "Conv2DBackpropInput": _dilated_transpose,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
     "MatMul": _outer,
+    "Mul": _scaled_sum,
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
     **{
         f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
         for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()
     },
+    "RealDiv": _scaled_sum,
     "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))
     "StridedSlice": _new_axes,
 }
-CHAINS: dict[str, Chain] = {"BatchToSpaceND": _dilated, "Mul": _scaled_sum, "RealDiv": _scaled_sum}

@@ -1,37 +1,16 @@
 """Operations on whole numbers that TFLite lacks: their bits."""
 
-import numpy as np
-
-from tfmp.converters.intake import Filling, Gap, Graph, Node
+from tfmp.converters.intake import Chain, Filling, Gap, Graph, Node, sign_bit
 from tfmp.shared.backend import Tensor
 
-# The sign bit of a float.
-_SIGN = np.int32(-(2**31))
 
-
-def _sign_bit(node: Node, graph: Graph) -> Filling | None:
-    """Keras asks for the sign bit of floats, to tell -0.0 from 0.0, before it looks for maxima."""
-    import tensorflow as tf
-
-    mask = [graph.static(name) for name in node.inputs]
-    if not any(value is not None and value.size == 1 and value.item() == _SIGN for value in mask):
-        return None
-    position = 0 if mask[1] is not None else 1
-
-    def masked(*operands: Tensor) -> Tensor:
-        values = operands[position]
-        return tf.where(values < 0, _SIGN, np.int32(0))
-
-    return masked
-
-
-def _bits(node: Node, graph: Graph) -> Filling | None:
+def _bits(node: Node, graph: Graph) -> Filling | Chain | None:
     """And, or and not by shifts and exclusive or, which TFLite has; no sum leaves 32 bits."""
     import tensorflow as tf
 
     if graph.specs[node.outputs[0]].dtype != tf.int32:
         return None
-    if node.op == "BitwiseAnd" and (sign := _sign_bit(node, graph)):
+    if node.op == "BitwiseAnd" and (sign := sign_bit(node, graph)):
         return sign
 
     def both(one: Tensor, other: Tensor) -> Tensor:
@@ -50,21 +29,6 @@ def _bits(node: Node, graph: Graph) -> Filling | None:
     return functions[node.op]
 
 
-def _left_shift(node: Node, graph: Graph) -> Filling | None:
-    """A product with a power of two."""
-    import tensorflow as tf
-
-    if graph.specs[node.outputs[0]].dtype != tf.int32:
-        return None
-    powers = np.left_shift(np.int32(1), np.arange(32, dtype=np.int32))
-
-    def shifted(value: Tensor, count: Tensor) -> Tensor:
-        return value * tf.gather(powers, tf.minimum(tf.maximum(count, 0), 31))
-
-    return shifted
-
-
 INTEGERS: dict[str, Gap] = {
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "Invert"), _bits),
-    "LeftShift": _left_shift,
 }

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from onnx import TensorProto
 from tf2onnx.graph import Graph, Node
-from tf2onnx.graph_builder import GraphBuilder
 from tf2onnx.handler import tf_op
 from tf2onnx.utils import make_name
 
@@ -38,7 +37,6 @@ class Builder:
         self.graph = graph
         self.node = node
         self.tables = tables or {}
-        self._builder = GraphBuilder(graph)
 
     def const(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
         """A constant; the default dtype of floats is the dtype of the node's first input."""
@@ -58,10 +56,6 @@ class Builder:
     def cast(self, value: str, dtype: int) -> str:
         """A Cast to an ONNX dtype."""
         return self.op("Cast", value, to=dtype)
-
-    def unsqueeze(self, value: str, *axes: int) -> str:
-        """Inserts axes of size 1."""
-        return self._builder.make_unsqueeze({"data": value, "axes": list(axes)})
 
     def finish(self, op_type: str, *inputs: str, **attributes: Attribute) -> None:
         """Replaces the TensorFlow node by a node that makes its output."""
@@ -100,11 +94,3 @@ def handler(*ops: str, opset: int) -> Callable[[Build], Build]:
         return build
 
     return register
-
-
-def shape_of(graph: Graph, name: str) -> list[int]:
-    """The static shape of a value, -1 where a size varies; an error where the rank is unknown."""
-    shape = graph.get_shape(name)
-    if shape is None:
-        raise ValueError(f"the rank of {name} is unknown")
-    return list(shape)

@@ -5,7 +5,7 @@ from tf2onnx.graph import Node
 from tf2onnx.handler import tfl_op
 from tf2onnx.tflite_handlers.tfl_direct import TflDirectOp
 
-from tfmp.converters.onnx.export.handlers.building import Builder, handler, shape_of
+from tfmp.converters.onnx.export.handlers.building import Builder, handler
 
 
 def _as_pairs(b: Builder) -> None:
@@ -21,7 +21,8 @@ def _as_pairs(b: Builder) -> None:
 def complex_pairs(b: Builder, node: Node) -> None:
     """Two real tensors as pairs."""
     _as_pairs(b)
-    b.finish("Concat", *(b.unsqueeze(part, -1) for part in node.input), axis=-1)
+    last = b.const([-1], "int64")
+    b.finish("Concat", *(b.op("Unsqueeze", part, last) for part in node.input), axis=-1)
 
 
 # Operators of .tflite files that tf2onnx lacks.
@@ -40,9 +41,5 @@ def part(b: Builder, node: Node) -> None:
 def fourier(b: Builder, node: Node) -> None:
     """Transforms of complex tensors over the last axis; intake makes all others of them."""
     _as_pairs(b)
-    inverse = int(node.type == "IFFT")
-    axis = len(shape_of(b.graph, node.output[0])) - 2
-    if b.graph.opset >= 20:
-        b.finish("DFT", node.input[0], "", b.const(axis, "int64"), inverse=inverse)
-    else:
-        b.finish("DFT", node.input[0], axis=axis, inverse=inverse)
+    last = {} if b.graph.opset >= 20 else {"axis": -2}  # which is the default from there on
+    b.finish("DFT", node.input[0], inverse=int(node.type == "IFFT"), **last)

@@ -102,7 +102,7 @@ def test_ops_that_tflite_lacks_are_refused_with_their_layer(
         export(open_source(models.needs_flex()), output)
     assert str(error.value).startswith(
         "model 'flex': TFLite has no operator for MatrixInverse (layer inverse). Replace the "
-        "layers that need it, or try ONNX"
+        "layers that need it. With `--allow-flex`"
     )
     assert "`--allow-flex`" in str(error.value)
     assert output.read_text() == "an earlier file"

@@ -14,8 +14,6 @@ from tfmp.converters.onnx.export.export import export_onnx
 from tfmp.converters.shared.errors import ConversionError
 
 IMAGES = normal(2, 9, 11, 3)
-
-
 FILTERS = ("nearest", "bilinear", "bicubic", "lanczos3", "area")
 
 
