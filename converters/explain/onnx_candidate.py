@@ -48,7 +48,7 @@ class OnnxCandidate:
         self.outputs = {str(value.name): str(value.name) for value in graph.outputs}
         title = HALVES[half].title
         self.computed = (
-            f"{title} emulated ({self._profile.describe(title)}); FP32 by this file's own graph in "
+            f"{title} emulated for {self._profile.runtime}; FP32 by this file's own graph in "
             "float32, with the reference's weights"
         )
 
