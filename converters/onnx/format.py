@@ -78,6 +78,7 @@ class OnnxFormat(Format):
     gpu = "CUDA"
     gpu_by_default = True
     gpu_advice = "pip install 'tfmp[cuda]' on a machine with an NVIDIA GPU"
+    remedies = (_REMEDY, _MORE_DIGITS, _KEEP_FP32, _FROM_FP32)
 
     def check(
         self, precision: str, options: OnnxOptions, sampled: bool, batch_size: int | None = None

@@ -73,6 +73,7 @@ class TFLiteFormat(Format):
     all_signatures = True
     gpu = "LiteRT's GPU backend"
     gpu_advice = "install the GPU's Vulkan driver"
+    remedies = (_REPAIR, _SCALING, _LOOK, _ROUNDED_INPUT, _KEEP_FP32, _NO_WAY)
 
     def check(
         self, precision: str, options: TFLiteOptions, sampled: bool, batch_size: int | None = None
