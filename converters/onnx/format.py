@@ -364,7 +364,7 @@ def _already_fp16(model: "ir.Model", precision: str) -> list[str]:
         return [f"the file computes in {title} already, and stays as it is"]
     widen(model)
     return [
-        f"{title} parts of the file compute in FP32; its numbers keep what {title} has left of them"
+        f"{title} parts of the file compute in FP32; the digits that {title} rounded off stay lost"
     ]
 
 
