@@ -86,6 +86,7 @@ class Format(ABC):
         gpu: the software that runs such files on a GPU; None where no runner uses a GPU.
         gpu_by_default: whether device "auto" takes that GPU where it works.
         gpu_advice: how to get that GPU to work, as the end of a sentence.
+        remedies: every way that a FAIL of its files may name, as templates.
     """
 
     name: ClassVar[str]
@@ -99,6 +100,7 @@ class Format(ABC):
     gpu: ClassVar[str | None] = None
     gpu_by_default: ClassVar[bool] = False
     gpu_advice: ClassVar[str] = ""
+    remedies: ClassVar[tuple[str, ...]] = ()
 
     @property
     def suffix(self) -> str:

@@ -162,11 +162,13 @@ class Explainer:
 
 
 def _answer(sample: Sample, classes: Collection[str]) -> str:
-    """The classes that both sides answer for a sample."""
+    """The classes, or the single numbers, that both sides answer for a sample."""
     answers = []
-    for name in classes:
-        one, other = sample.expected[name], sample.received[name]
-        if one.ndim == 1:
+    for name, one in sample.expected.items():
+        other = sample.received[name]
+        if one.size == 1 and name not in classes:
+            answers.append(f"{one.item():.4g}, candidate {other.item():.4g}")
+        elif one.ndim == 1 and name in classes:
             ours, theirs = f"class {one.argmax()}", f"class {other.argmax()}"
             theirs = theirs if np.isfinite(other).all() else "no finite score"
             answers.append(f"{ours} in both" if ours == theirs else f"{ours}, candidate {theirs}")

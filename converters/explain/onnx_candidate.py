@@ -48,14 +48,12 @@ class OnnxCandidate:
         self.outputs = {str(value.name): str(value.name) for value in graph.outputs}
         title = HALVES[half].title
         self.computed = (
-            f"{title} emulated ({self._profile.describe(title)}); FP32 by this file's own graph in "
-            "float32, with the reference's weights"
+            f"{title} emulated for {self._profile.runtime}; FP32 with the reference's weights"
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
-        found = self._unknown, self._weights.note()
-        return tuple(note for note in found if note)
+        return tuple(filter(None, [self._unknown, self._weights.note()]))
 
     def layers(self) -> OnnxTaps:
         return OnnxTaps(self._model, self._groups, self._profile, self._weights)

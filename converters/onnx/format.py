@@ -78,6 +78,7 @@ class OnnxFormat(Format):
     gpu = "CUDA"
     gpu_by_default = True
     gpu_advice = "pip install 'tfmp[cuda]' on a machine with an NVIDIA GPU"
+    remedies = (_REMEDY, _MORE_DIGITS, _KEEP_FP32, _FROM_FP32)
 
     def check(
         self, precision: str, options: OnnxOptions, sampled: bool, batch_size: int | None = None
@@ -379,7 +380,7 @@ def _already_fp16(model: "ir.Model", precision: str) -> list[str]:
         return [f"the file computes in {title} already, and stays as it is"]
     widen(model)
     return [
-        f"{title} parts of the file compute in FP32; its numbers keep what {title} has left of them"
+        f"{title} parts of the file compute in FP32; the digits that {title} rounded off stay lost"
     ]
 
 

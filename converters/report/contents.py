@@ -202,7 +202,7 @@ def _outputs_tables(candidate: CandidateReport) -> tuple[Table, ...]:
         {
             "Output": lambda one: f"{one.name} {one.dtype}",
             "Rel. L2": lambda one: number(one.rel_l2),
-            "95th percentile": lambda one: number(one.sample_rel_l2),
+            "95th percentile": lambda one: NONE if one.nonfinite else number(one.sample_rel_l2),
             "Worst sample": lambda one: number(one.worst_rel_l2),
             "Max abs.": lambda one: number(one.max_abs),
             "SQNR dB": lambda one: number(one.sqnr_db, 1),

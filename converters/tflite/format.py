@@ -70,6 +70,7 @@ class TFLiteFormat(Format):
     all_signatures = True
     gpu = "LiteRT's GPU backend"
     gpu_advice = "install the GPU's Vulkan driver"
+    remedies = (_REPAIR, _SCALING, _LOOK, _PAST_FP16, _RAW_INPUT, _ROUNDED_INPUT, _ONNX, _NO_WAY)
 
     def check(
         self, precision: str, options: TFLiteOptions, sampled: bool, batch_size: int | None = None

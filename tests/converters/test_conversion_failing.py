@@ -60,7 +60,8 @@ def scaled() -> keras.Model:
     ("precision", "budget", "verdict", "advised"),
     [
         ("fp16", None, "PASS", False),
-        ("fp16", DriftBudget(rel_l2=1e-9), "FAIL", True),
+        ("fp16", DriftBudget(rel_l2=1e-5), "FAIL", True),
+        ("fp16", DriftBudget(rel_l2=1e-9), "FAIL", False),  # the FP32 file fails, too
         ("mixed", DriftBudget(rel_l2=1e-12), "FAIL", False),  # it was used already
     ],
 )
@@ -82,7 +83,7 @@ def test_a_fail_names_mixed_precision_where_it_may_help(
 def test_validating_the_file_names_it_too(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
     path = convert(scaled(), "onnx", tmp_path / "m.onnx", fp16_edges=True).path
-    report = validate(scaled(), path, {"x": x + 1}, budget=DriftBudget(rel_l2=1e-12))
+    report = validate(scaled(), path, {"x": x + 1}, budget=DriftBudget(rel_l2=1e-5))
     (candidate,) = report.candidates
     assert REMEDY in candidate.reasons[-1]
     assert candidate.remedy_flags == "--precision mixed"

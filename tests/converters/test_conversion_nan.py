@@ -33,7 +33,7 @@ def test_an_export_that_differs_over_nan_names_the_layer(tmp_path: Path) -> None
         convert(diverged("first", largest), "onnx", tmp_path / "out" / "m.onnx")
     assert str(caught.value) == (
         "model 'm': its weights are NaN in kernel of layer 'first' (1 of 30 values), so output "
-        "'last' is nothing that an export could be compared with. Convert a checkpoint from before "
+        "'last' cannot be compared with an export. Convert a checkpoint from before "
         "the training diverged."
     )
     assert list(tmp_path.iterdir()) == []

@@ -86,9 +86,8 @@ def _scale_for(layers: Sequence[LayerGradients], margin: float) -> float:
     narrow = [row for row in layers if row.narrow]
     if not narrow:
         raise NoFloat16GradientsError(
-            "calibrate expects a model with layers that compute in float16, or would under "
-            'tfmp.plan(model, "mixed_float16"), and train or are behind layers that train; this '
-            "model has no such layer, so it needs no loss scale."
+            "calibrate expects layers that get gradients in float16, as they are or under "
+            'tfmp.plan(model, "mixed_float16"); this model has none, so it needs no loss scale.'
         )
     largest = max(row.histogram.largest for row in narrow)
     if largest == 0:

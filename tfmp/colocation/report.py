@@ -173,8 +173,8 @@ def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
             "whole training": lambda row: (
                 NONE if row.predicted_s is None else seconds_text(row.predicted_s)
             ),
-            "slow-down": lambda row: (
-                ", ".join(f"{job.slowdown:.2f}x" for job in row.jobs if job.slowdown) or NONE
+            "a step of each job": lambda row: (
+                ", ".join(seconds_text(job.step_s) for job in row.jobs if job.step_s) or NONE
             ),
             "memory": lambda row: bytes_text(row.memory.bytes) if row.memory else NONE,
             "ended early": lambda row: ", ".join(job.name for job in row.failed) or "none",

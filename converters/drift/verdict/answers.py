@@ -89,8 +89,8 @@ def _limit(metric: Metric, budget: DriftBudget) -> _Limit | None:
         allowed = math.hypot(reference, added) - reference
         if allowed > growth:
             told = (
-                f"budget {allowed:.4g}, which an error of {budget.error_floor:.2%} of the labels' "
-                f"standard deviation of {metric.deviation:.4g} adds"
+                f"budget {allowed:.4g}, from an added error of {budget.error_floor:.2%} of the "
+                f"labels' standard deviation ({metric.deviation:.4g})"
             )
             return _Limit(f"{name}_increase", "increase", allowed, told)
         told = f"budget {budget.error_increase:.2%}"

@@ -140,14 +140,13 @@ def _told(view: View) -> str:
     count = f"{view.wrong:,} of {view.samples:,}"
     if view.view == NEAR_END:
         return (
-            f"all values are within {NEAR:.10g} of {view.unit}, and in {count} samples a distance "
-            f"from it is off by more than {WRONG:.10g} of itself"
+            f"all values are within {NEAR:.10g} of {view.unit}, and {count} samples have an error "
+            f"of more than {WRONG:.10g} of their distance from it"
         )
     if view.unit == FLAT:
-        return f"in {count} samples rounding is more than {WRONG:.10g} of what their places vary by"
+        return f"in {count} samples rounding is more than {WRONG:.10g} of the steps within them"
     return (
-        f"in {count} samples {view.unit} is off by more than {WRONG:.10g} of its standard "
-        "deviation, and the others are not"
+        f"in {count} samples {view.unit} is off by more than {WRONG:.10g} of its standard deviation"
     )
 
 

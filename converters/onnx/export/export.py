@@ -381,7 +381,7 @@ def check_export(model: ir.Model, source: Source) -> float:
             if source.nan_weights:
                 raise ConversionError(
                     f"model {source.name!r}: its weights are NaN in {source.nan_weights}, so "
-                    f"output {name!r} is nothing that an export could be compared with",
+                    f"output {name!r} cannot be compared with an export",
                     "Convert a checkpoint from before the training diverged",
                 )
             raise ConversionError(

@@ -96,8 +96,8 @@ def test_the_floor_is_told_and_can_be_set() -> None:
     found = growth(1e-6, 2e-4, 0.5, standard_error=1e-6)
     assert check(found).text == (
         "output 'y': mean absolute error 1e-06 -> 0.0002; the true increase is at most 0.0002006 "
-        "(95% confidence), budget 0.002499, which an error of 0.50% of the labels' standard "
-        "deviation of 0.5 adds"
+        "(95% confidence), budget 0.002499, from an added error of 0.50% of the labels' standard "
+        "deviation (0.5)"
     )
     for floor in (None, 1e-5):
         assert check(found, DriftBudget(error_floor=floor)).verdict == "FAIL"

@@ -76,7 +76,9 @@ class TestNearEnd:
         found = check("near_end", drifted)
         assert found.verdict is verdict
         assert "all values are within 0.01 of 1" in found.text
-        assert "of 800 samples a distance from it is off by more than 0.3 of itself" in found.text
+        assert (
+            "of 800 samples have an error of more than 0.3 of their distance from it" in found.text
+        )
         if verdict is Verdict.INCONCLUSIVE:
             assert check("near_end", drifted, answered(found.text)) is None
 
