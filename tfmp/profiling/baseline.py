@@ -4,12 +4,12 @@ Both sides are JSON documents of a `ProfileReport`, so that they are compared by
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from tfmp.machine import Memory, bytes_text, devices, seconds_text
+from tfmp.machine import Memory, Timing, bytes_text, devices, seconds_text
 from tfmp.precision import TensorCorePath
 from tfmp.shared.arguments import check_number
 from tfmp.shared.backend import current_backend
@@ -242,23 +242,24 @@ def _caveats(then: JsonObject, now: JsonObject) -> list[str]:
     return found
 
 
-def _time_change(name: str, old: Mapping[str, Any], new: Mapping[str, Any], limit: float) -> Change:
-    then, now = _seconds(old["median_s"]), _seconds(new["median_s"])
-    text = f"{seconds_text(then)} then, {seconds_text(now)} now ({now / then:.2f} times)"
+def _time_change(name: str, old: JsonObject, new: JsonObject, limit: float) -> Change:
+    then, now = _timing(old["seconds"]), _timing(new["seconds"])
+    ratio = now.median / then.median
+    text = f"{seconds_text(then.median)} then, {seconds_text(now.median)} now ({ratio:.2f} times)"
     verdict = "same"
-    if _seconds(new["low_s"]) > limit * then:
+    if now.low > limit * then.median:
         verdict = "worse"
-    elif _seconds(old["low_s"]) > limit * now:
+    elif then.low > limit * now.median:
         verdict = "better"
-    elif now > limit * then:
+    elif ratio > limit:
         verdict, text = "unclear", f"{text}, which may be noise: measure more rounds"
     return Change(name, "step time", verdict, text)
 
 
-def _seconds(value: Any) -> float:
-    if not 0 < value < math.inf:
+def _timing(seconds: Sequence[float]) -> Timing:
+    if not (seconds and all(0 < each < math.inf for each in seconds)):
         raise TypeError("the seconds of a step are not numbers above 0")
-    return float(value)
+    return Timing(tuple(map(float, seconds)))
 
 
 def _memory_changes(
