@@ -1,6 +1,6 @@
 """Several trainings on one device: every way of `tfmp colocate` against one after another.
 
-    python benchmarks/colocate.py [--rounds 5] [--steps 200] [--jobs tiny] [--json FILE]
+    python benchmarks/colocate.py [--rounds 5] [--steps 200] [--json FILE]
 
 Three jobs at three precisions (float32, float64, 16 bits mixed) take the same number of steps in
 every mode. A round has each mode once, in an order that rotates, so that drift of the machine hits
@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 from scaffold import parser
 
-ROWS = {"tiny": 1024, "convolutional": 256}
+ROWS = 1024
 
 import keras
 import numpy as np
@@ -33,36 +33,15 @@ from tfmp.shared.backend import current_backend
 from tfmp.shared.wording import table
 
 RNG = np.random.default_rng(0)
-FEATURES = {
-    "tiny": RNG.standard_normal((ROWS["tiny"], 32)).astype("float32"),
-    "convolutional": RNG.standard_normal((ROWS["convolutional"], 28, 28, 1)).astype("float32"),
-}
-
-
-def compiled(*hidden: keras.Layer) -> keras.Model:
-    """A classifier of ten classes."""
-    model = keras.Sequential([*hidden, layers.Dense(10)])
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    return model
+FEATURES = RNG.standard_normal((ROWS, 32)).astype("float32")
 
 
 def tiny() -> keras.Model:
     """5,000 weights; a step is mostly the overhead of starting it."""
     hidden = [layers.Dense(64, activation="relu") for _ in range(2)]
-    return compiled(layers.Input((32,)), *hidden)
-
-
-def convolutional() -> keras.Model:
-    """A small network on 28 x 28 images; a step fills a core or two."""
-    return compiled(
-        layers.Input((28, 28, 1)),
-        layers.Conv2D(16, 3, activation="relu"),
-        layers.Conv2D(32, 3, strides=2, activation="relu"),
-        layers.GlobalAveragePooling2D(),
-    )
-
-
-MODELS = {"tiny": tiny, "convolutional": convolutional}
+    model = keras.Sequential([layers.Input((32,)), *hidden, layers.Dense(10)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
 
 
 @dataclass(frozen=True)
@@ -92,12 +71,12 @@ class Way:
         return self.mode, seconds_text(self.steps_s), *speeds, setup, memory
 
 
-def jobs_of(model: str, steps: int) -> list[tfmp.Job]:
+def jobs_of(steps: int) -> list[tfmp.Job]:
     """Precisions side by side, with the 16 bits that this device computes in."""
     narrow = "mixed_float16" if devices.accelerators() else "mixed_bfloat16"
-    data = FEATURES[model], RNG.integers(0, 10, ROWS[model])
+    data = FEATURES, RNG.integers(0, 10, ROWS)
     return [
-        tfmp.Job(MODELS[model], data, policy, steps + 1, name=policy)
+        tfmp.Job(tiny, data, policy, steps + 1, name=policy)
         for policy in ("float32", "float64", narrow)
     ]
 
@@ -139,11 +118,10 @@ def way_of(mode: str, results: Sequence[ModeResult], alone: Sequence[ModeResult]
 
 
 def main() -> None:
-    """Prints a table for each model."""
+    """Prints the table."""
     given = parser(__doc__)
     given.add_argument("--rounds", type=int, default=5)
     given.add_argument("--steps", type=int, default=200)
-    given.add_argument("--jobs", nargs="+", choices=MODELS, default=list(MODELS))
     given.add_argument("--json", metavar="FILE")
     options = given.parse_args()
     modes = [*IN_PROCESS, PROCESSES]
@@ -152,13 +130,11 @@ def main() -> None:
     device = devices.visible_devices()[0]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"{device}, {cores} cores; {keras.backend.backend()}, Keras {keras.__version__}")
-    groups = {}
-    for model in options.jobs:
-        print(f"\n{model}: {options.steps} steps each, {options.rounds} rounds\n")
-        ways = compared(jobs_of(model, options.steps), options.rounds, modes)
-        heading = ("mode", "steps", "speed", "lowest to highest", "set-up", "memory")
-        print(table([heading, *(way.cells() for way in ways)]), flush=True)
-        groups[model] = {"ways": [asdict(way) for way in ways]}
+    print(f"\n{options.steps} steps each, {options.rounds} rounds\n")
+    ways = compared(jobs_of(options.steps), options.rounds, modes)
+    heading = ("mode", "steps", "speed", "lowest to highest", "set-up", "memory")
+    print(table([heading, *(way.cells() for way in ways)]), flush=True)
+    groups = {"tiny": {"ways": [asdict(way) for way in ways]}}
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"device": device.to_dict(), "cores": cores, "groups": groups}, file)

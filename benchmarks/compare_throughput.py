@@ -1,6 +1,6 @@
 """What comparing costs beyond running the models: samples a second with and without it.
 
-    python benchmarks/compare_throughput.py [--samples 1024] [--rounds 7] [--json FILE]
+    python benchmarks/compare_throughput.py [--samples 1024] [--rounds 7]
 
 Each round runs a Keras model and its FP16 ONNX file (arithmetic emulated) over the same batches
 twice, in alternating order: bare, and inside a validation's loop, which also checks and hashes the
@@ -16,7 +16,6 @@ without emulation on both sides, of FP32 and of FP16 weights, with 4 samples at 
 of processes of their own; the goal is at most 1 GB beyond running the models.
 """
 
-import json
 import multiprocessing
 import re
 import statistics
@@ -24,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +224,6 @@ def main() -> None:
     given = parser(__doc__)
     given.add_argument("--samples", type=int, default=1024)
     given.add_argument("--rounds", type=int, default=7)
-    given.add_argument("--json", metavar="FILE")
     options = given.parse_args()
     results = [measure(build(), options.samples, options.rounds) for build in MODELS]
     results.append(segmentation(options.rounds))
@@ -239,8 +237,6 @@ def main() -> None:
             f"{found.model:<16}{found.bare:>10.1f}/s{found.compared:>10.1f}/s{found.ratio:>8.3f}"
             f"{found.processor_ratio:>11.3f}{peak:>12}"
         )
-    if options.json:
-        Path(options.json).write_text(json.dumps([asdict(found) for found in results], indent=2))
 
 
 if __name__ == "__main__":

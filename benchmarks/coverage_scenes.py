@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -81,28 +80,10 @@ def beta(correlation: float) -> Changes:
     return changes
 
 
-def heavy_tailed(rng: Rng, samples: int, rate: float) -> np.ndarray:
-    """Rates with a Pareto tail of index 1.5, cut at 1."""
-    rates = np.minimum(1.0, _pareto_scale(rate) * (rng.pareto(1.5, (samples, 1)) + 1))
-    return rng.random((samples, DECISIONS)) < rates
-
-
 def lost_and_sprinkled(rng: Rng, samples: int, rate: float) -> np.ndarray:
     """Half of all changes lie in samples that are lost as a whole, which few runs contain."""
     lost = rng.random((samples, 1)) < rate / 2
     return lost | (rng.random((samples, DECISIONS)) < rate / 2 / (1 - rate / 2))
-
-
-@cache
-def _pareto_scale(rate: float) -> float:
-    """The scale at which the rates of `heavy_tailed` have this mean."""
-    low, high = 0.0, rate
-    while high - low > 1e-9:
-        scale = (low + high) / 2
-        # E[min(1, s X)] for X >= 1 with P(X > x) = x ** -1.5.
-        mean = 3 * scale - 2 * scale**1.5
-        low, high = (scale, high) if mean < rate else (low, scale)
-    return high
 
 
 def decisions(changes: Changes) -> Run:
@@ -241,11 +222,6 @@ def heavy_growth(share: float) -> Growth:
     return growth
 
 
-def pareto_growth(rng: Rng, samples: int) -> np.ndarray:
-    """A Pareto tail of index 2.5: it has a variance, and no third moment."""
-    return LIMIT * 1.5 * rng.pareto(2.5, samples)
-
-
 def _verdict(
     rng: Rng,
     batches: Sequence[dict[str, tuple[np.ndarray, np.ndarray]]],
@@ -280,7 +256,6 @@ KINDS: dict[str, Changes] = {
     "samples lost as a whole": all_or_nothing,
     "beta, correlation 0.1": beta(0.1),
     "beta, correlation 0.5": beta(0.5),
-    "heavy tail (Pareto 1.5)": heavy_tailed,
     "half in lost samples, half sprinkled": lost_and_sprinkled,
 }
 
@@ -311,6 +286,5 @@ def verdict_scenes() -> Iterator[Scene]:
         ("spread", spread_growth, SIZES),
         ("half of it on 5 %", heavy_growth(0.05), SIZES),
         ("half of it on 2 %", heavy_growth(0.02), (300, 1000)),
-        ("heavy tail (Pareto 2.5)", pareto_growth, SIZES),
     ):
         yield Scene("mean absolute error", f"growth: {name}", errors(growth), sizes=sizes)

@@ -3,8 +3,8 @@
 Models of tests/support (the corpus, the adversarial set), the trained ones of the zoo where
 TFMP_ZOO names it, and the digits of samples/ become FP16 ONNX files. Each file runs emulated in the
 profile "gpu" and on oracles that share no code with tfmp (tests/support/fp16_oracles.py): NumPy,
-TensorFlow, JAX, ONNX Runtime's WebGPU provider where TFMP_WEBGPU names a Python that has it
-(benchmarks/webgpu_python.sh makes one), and CUDA where there is one.
+TensorFlow, JAX, and ONNX Runtime's WebGPU provider where TFMP_WEBGPU names a Python that has it
+(benchmarks/webgpu_python.sh makes one). benchmarks/gpu measures CUDA.
 
 Run: python benchmarks/emulator_truth.py [--rows FILE] [--only WORD]
 A FILE of rows keeps each model's results; models that it has are not measured again.
@@ -36,15 +36,13 @@ from tfmp.converters import convert, open_source
 from tfmp.converters.drift import binomial_bounds
 from tfmp.converters.intake.source import AnySource
 from tfmp.converters.onnx.emulation import Profile
-from tfmp.converters.runners import OnnxGpuRunner, check_onnx_gpu, onnx_runner
-from tfmp.converters.shared.errors import MachineError
+from tfmp.converters.runners import onnx_runner
 from tfmp.converters.shared.tensors import Batch
 
 # The emulator's profile that an oracle is the truth for.
 MATCHING = "NumPy, FP32 inside"
-CUDA, WEBGPU = "CUDA", "WebGPU"
 # Profiles of the runtimes among the oracles; "gpu" is held against all others.
-PROFILES = {CUDA: "ort-cuda", WEBGPU: "webgpu"}
+PROFILES = {"WebGPU": "webgpu"}
 # Emulated over measured drift has to lie between them on every sound model, for `MATCHING`.
 BOUNDS = (0.6, 1.5)
 # A smaller drift is the rounding of float32 itself, and nothing that FP16 made.
@@ -87,12 +85,6 @@ class Row:
         if not (LEAST < truth < np.inf and LEAST < predicted < LOST):
             return None
         return predicted / truth
-
-    def lost_on_paper(self, oracle: str) -> bool:
-        """Whether an oracle's profile loses a file that the oracle does not."""
-        verdict = self.verdicts.get(oracle)
-        lost = self.foretold.get(oracle, 0.0) >= LOST
-        return lost and verdict is not None and verdict != "FAIL"
 
 
 def models() -> Iterator[tuple[str, str]]:
@@ -141,9 +133,6 @@ def row_of(name: str, kind: str) -> Row:
         few = {key: array[:MOST] if real and array.ndim else array for key, array in batch.items()}
         expected = source.forward(few)
         found = dict(oracle_rows(source, onnx.load(artifact.path), few, tuple(ORACLES)))
-        if _has_cuda():
-            with OnnxGpuRunner(artifact.path) as runner:
-                found[CUDA] = measured(source, expected, runner.run(few))
         emulated, *foretold = (
             _emulated(source, artifact.path, few, expected, Profile.parse(name)).drift
             for name in ("gpu", *(PROFILES[oracle] for oracle in found if oracle in PROFILES))
@@ -163,14 +152,6 @@ def _emulated(
     source: AnySource, path: Path, batch: Batch, expected: Batch, profile: Profile
 ) -> Measured:
     return measured(source, expected, onnx_runner(path, profile).run(batch))
-
-
-def _has_cuda() -> bool:
-    try:
-        check_onnx_gpu("CUDAExecutionProvider")
-    except MachineError:
-        return False
-    return True
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -201,7 +182,6 @@ def page(rows: Sequence[Row]) -> str:
             "",
             table([_FITTED, *(row for oracle in oracles for row in _fitted(rows, oracle))]),
             "",
-            *_outside_lines(rows, oracles),
             "## Verdicts",
             "",
             table([_JUDGED, *(row for one in oracles for row in _confusion(rows, one))], words=2),
@@ -228,8 +208,7 @@ def _explained(oracles: Sequence[str]) -> list[str]:
         "TensorFlow": "its float16 kernels for a CPU (products, reductions, softmax, "
         "exponentials), NumPy for the rest",
         "JAX": "likewise with JAX's kernels",
-        CUDA: "ONNX Runtime on this machine's GPU; the profile `ort-cuda` foretells it",
-        WEBGPU: "ONNX Runtime's WebGPU provider (onnxruntime-webgpu 1.27) in FP16 on Mesa 25.0's "
+        "WebGPU": "ONNX Runtime's WebGPU provider (onnxruntime-webgpu 1.27) in FP16 on Mesa 25.0's "
         "adapter in software: the shaders that a browser runs, compiled for a CPU. The profile "
         "`webgpu` foretells it. Rows without a number are files that the provider computes wrongly "
         "in FP32, too",
@@ -239,27 +218,6 @@ def _explained(oracles: Sequence[str]) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
-
-
-def _outside_lines(rows: Sequence[Row], oracles: Sequence[str]) -> list[str]:
-    lines = []
-    for oracle in oracles:
-        if paper := [row.name for row in rows if row.lost_on_paper(oracle)]:
-            lines.append(
-                f"- {oracle} keeps subnormal numbers here, which its profile takes for zero, as "
-                f"the specification allows: {', '.join(paper)} would be lost."
-            )
-    return [
-        *lines,
-        "",
-        "Where a ratio is below 0.6, the oracle rounds what the profile `gpu` holds in FP32. "
-        "Running totals (cumsum) and, in TensorFlow, sums, means, squares and lengths "
-        "(conv, long_mean, group_norm, variances, distances, cosines, entropy) are FP16 there, "
-        "as in the profile `webgpu`, which `any` also asks; softmax (dense, visual_wake_words) "
-        "and the gates of recurrent ops (bidirectional, counting_lstm) are rounded at every "
-        "step.",
-        "",
-    ]
 
 
 def _fitted(rows: Sequence[Row], oracle: str) -> Iterator[list[str]]:

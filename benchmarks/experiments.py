@@ -1,4 +1,4 @@
-"""All built-in tasks of `tfmp compare`, and what loss scaling does to one run: docs/experiments.md.
+"""All built-in tasks of `tfmp compare` in every precision: docs/experiments.md.
 
     python benchmarks/experiments.py [--seeds 3] [--folder FOLDER] [TASK ...]
 
@@ -13,11 +13,8 @@ from pages import table, write_page
 from scaffold import DOCS, parser
 
 from tfmp.experiment import TASKS, compare
-from tfmp.experiment.arms import BASE, LOSS_SCALES
 from tfmp.experiment.report import ArmResult, ExperimentReport
 
-# Tasks that are trained once more for each kind of loss scale.
-SCALED = ("digits", "detection")
 # Arms that the summary compares with float32.
 ARMS = ("mixed_float16", "float16", "float16_scaled")
 # Columns of the table of all arms: those of a report, with its task and its metric's name.
@@ -27,12 +24,11 @@ ROW = (
 ).split(", ")
 
 
-def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds: int) -> str:
+def page(reports: list[ExperimentReport], seeds: int) -> str:
     """The page in Markdown.
 
     Args:
         reports: of the tasks in all arms.
-        scaled: of tasks in the arms that differ in the loss scale alone.
         seeds: of every arm.
     """
     versions = ", ".join(f"{name} {version}" for name, version in reports[0].environment.items())
@@ -57,38 +53,11 @@ def page(reports: list[ExperimentReport], scaled: list[ExperimentReport], seeds:
         shipped.append(row)
     lines += [table(shipped, words=len(shipped[0])), ""]
     lines += [table([ROW, *(row for report in reports for row in _rows(report))], words=len(ROW))]
-    lines += [
-        "",
-        "## What the loss scale does to one run",
-        "",
-        "The same runs in mixed precision, with the loss scale chosen in every way: dynamic;",
-        "static, from gradients before training (`tfmp.calibrate`); by hand, in a schedule; and",
-        "none. “vanish” is the share of gradients that FP16 rounds to zero at the end of the",
-        "training.",
-        "",
-    ]
-    heading = "task, arm, metric, difference, finding, step, skipped, last scale, vanish".split(
-        ", "
-    )
-    rows = (row for report in scaled for row in _scaled_rows(report))
-    lines.append(table([heading, *rows], words=len(heading)))
     return "\n".join(lines) + "\n"
 
 
 def _rows(report: ExperimentReport) -> list[list[str]]:
     return [[report.task["name"], report.task["metric"], *cells] for cells in report.table().rows]
-
-
-def _scaled_rows(report: ExperimentReport) -> list[list[str]]:
-    names, rows = report.table().heading, report.table().rows
-    found = []
-    for result, row in zip(report.results, rows, strict=True):
-        cells = dict(zip(names, row, strict=True))
-        scale = result.median(lambda run: run.loss_scale)
-        first = [report.task["name"], result.arm.name, cells[report.task["metric"]]]
-        rest = [cells[name] for name in ("difference", "finding", "step", "skipped")]
-        found.append([*first, *rest, "-" if scale is None else f"{scale:g}", cells["vanish"]])
-    return found
 
 
 def _short(report: ExperimentReport, result: ArmResult) -> str:
@@ -105,23 +74,20 @@ def main() -> None:
     given.add_argument("--folder", default="out/experiments")
     options = given.parse_args()
 
-    def run(name: str, **arms: tuple[str, ...]) -> ExperimentReport:
+    def run(name: str) -> ExperimentReport:
         print(f"== {name}", flush=True)
         report = compare(
             name,
             seeds=options.seeds,
             folder=options.folder,
             progress=lambda text: print(f"{text} ...", file=sys.stderr, flush=True),
-            **arms,
         )
         print(report, flush=True)
         return report
 
     reports = [run(name) for name in options.tasks]
-    scaled = [run(name, arms=(BASE, *LOSS_SCALES)) for name in SCALED if name in options.tasks]
     if set(options.tasks) == set(TASKS):
-        text = page(reports, scaled, options.seeds)
-        write_page(DOCS / "experiments.md", text)
+        write_page(DOCS / "experiments.md", page(reports, options.seeds))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,10 @@ of its own, and the least of each is shown. For JAX set KERAS_BACKEND=jax.
 """
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from scaffold import figures_of, give_back, parser
+
 BATCH, STEPS = 8, 8
 
 
@@ -81,29 +78,26 @@ def measured(name: str, ours: bool) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    asked = parser(__doc__)
+    asked.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    asked.add_argument("--repeats", type=int, default=3)
+    asked.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    given = asked.parse_args()
     if given.one:
-        sys.stdout.write(json.dumps(measured(given.one[0], given.one[1] == "tfmp")) + "\n")
+        give_back({"seconds": measured(given.one[0], given.one[1] == "tfmp")})
         return
-    sys.stdout.write("| model | first: Keras | tfmp | ratio | second: Keras | tfmp |\n")
-    sys.stdout.write("|---|---:|---:|---:|---:|---:|\n")
+    print("| model | first: Keras | tfmp | ratio | second: Keras | tfmp |")
+    print("|---|---:|---:|---:|---:|---:|")
     for name in given.models:
         least = {}
         for side in ("keras", "tfmp"):
-            command = [sys.executable, __file__, "--one", name, side]
             runs = [
-                json.loads(subprocess.check_output(command, text=True).splitlines()[-1])
-                for _ in range(given.repeats)
+                figures_of(__file__, "--one", name, side)["seconds"] for _ in range(given.repeats)
             ]
             least[side] = [min(times) for times in zip(*runs, strict=True)]
         (first, second), (ours, again) = least["keras"], least["tfmp"]
         cells = (f"{first:.2f}", f"{ours:.2f}", f"{ours / first:.2f}")
-        sys.stdout.write(f"| {name} | {' | '.join(cells)} | {second:.2f} | {again:.2f} |\n")
-        sys.stdout.flush()
+        print(f"| {name} | {' | '.join(cells)} | {second:.2f} | {again:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Step time of tfmp.LossScaleOptimizer against Keras's own, paired in one run.
 
-    python benchmarks/step_time.py [--copies 10] [--rounds 15] [--steps 30] [--json FILE]
+    python benchmarks/step_time.py [--copies 10] [--rounds 15] [--steps 30]
 
 Both optimizers train the same model on the same batches, and so does tfmp's without its gauges,
 which tells what these cost. Every round times a block of steps with each of them, in alternating
@@ -11,10 +11,8 @@ Student's 95 % interval over the copies.
 """
 
 import itertools
-import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from scaffold import parser
@@ -27,29 +25,6 @@ from scipy.stats import t
 
 import tfmp
 from tfmp.machine import interleaved, paired_ratio
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One model under one compiler setting.
-
-    Attributes:
-        model: which model.
-        jit: whether XLA compiled the step.
-        keras_ms: median milliseconds per step with Keras's LossScaleOptimizer.
-        tfmp_ms: the same with tfmp's.
-        ratio: tfmp over Keras, with the ends of its 95 % confidence interval.
-        gauges: the same for tfmp over tfmp without gauges.
-        control: the same for Keras over a second Keras: what noise alone does.
-    """
-
-    model: str
-    jit: bool
-    keras_ms: float
-    tfmp_ms: float
-    ratio: tuple[float, float, float]
-    gauges: tuple[float, float, float]
-    control: tuple[float, float, float]
 
 
 def dense_model() -> tuple[keras.Model, np.ndarray]:
@@ -168,14 +143,18 @@ WRAPPERS = {
 }
 
 
-def compare(name: str, jit: bool, copies: int, rounds: int, steps: int) -> Comparison:
-    """Times Keras twice (the second as control), and tfmp twice, on fresh copies of the model."""
+def compare(name: str, jit: bool, copies: int, rounds: int, steps: int) -> list[str]:
+    """Times Keras twice (the second as control), and tfmp twice, on fresh copies of the model.
+
+    Returns:
+        Median milliseconds of a step with Keras's wrapper and tfmp's, and `RATIOS` with the ends of
+        their 95 % confidence intervals.
+    """
     medians = [time_copy(name, jit, copy, rounds, steps) for copy in range(copies)]
     ratios, milliseconds = zip(*medians, strict=True)
-    keras_ms, tfmp_ms = np.median(milliseconds, axis=0)
-    return Comparison(
-        name, jit, float(keras_ms), float(tfmp_ms), *map(interval, zip(*ratios, strict=True))
-    )
+    times = [f"{each:8.3f}" for each in np.median(milliseconds, axis=0)]
+    ends = (interval(each) for each in zip(*ratios, strict=True))
+    return times + [f" {f'{ratio:.3f} ({low:.3f} - {high:.3f})':24}" for ratio, low, high in ends]
 
 
 def time_copy(
@@ -206,7 +185,6 @@ def main() -> None:
     given.add_argument("--copies", type=int, default=10, help="times that each model is built")
     given.add_argument("--rounds", type=int, default=15, help="paired rounds per copy")
     given.add_argument("--steps", type=int, default=30, help="training steps per round")
-    given.add_argument("--json", help="also write the comparisons to this file")
     options = given.parse_args()
     if options.copies < 3:
         given.error(f"--copies must be 3 or more for an interval, received {options.copies}")
@@ -216,23 +194,10 @@ def main() -> None:
         "model  jit    keras ms  tfmp ms"
         + "".join(f"  {f'{one}/{other}':24}" for one, other in RATIOS)
     )
-    comparisons = []
     for name in MODELS:
         for jit in (False, True) if keras.backend.backend() == "tensorflow" else (True,):
-            result = compare(name, jit, options.copies, options.rounds, options.steps)
-            comparisons.append(asdict(result))
-            cells = "".join(
-                f"  {f'{ratio:.3f} ({low:.3f} - {high:.3f})':24}"
-                for ratio, low, high in (result.ratio, result.gauges, result.control)
-            )
-            print(
-                f"{result.model:<6} {result.jit!s:<6} {result.keras_ms:8.3f} {result.tfmp_ms:8.3f}"
-                + cells,
-                flush=True,
-            )
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"keras": keras.__version__, "comparisons": comparisons}, file, indent=2)
+            cells = compare(name, jit, options.copies, options.rounds, options.steps)
+            print(f"{name:<6} {jit!s:<6}", *cells, flush=True)
 
 
 if __name__ == "__main__":

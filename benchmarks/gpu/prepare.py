@@ -28,7 +28,6 @@ sys.path[:0] = [str(HERE), str(ROOT / "tests" / "support")]
 
 import stage
 
-MOST_CALL_BYTES = 64 * 2**20  # with the working tree
 _DEVICE_MINUTES = 30
 
 _FOLDERS = ("base", "files", "runtime")

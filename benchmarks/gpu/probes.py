@@ -27,7 +27,6 @@ class Probe:
         draw: makes the inputs of a seed.
         constants: by name, values that the graph reads.
         opset: of the graph.
-        extra: other operator sets, in text form.
     """
 
     asks: str
@@ -307,13 +306,6 @@ PROBES: dict[str, Probe] = {
             "half": np.array(0.5, np.float32),
         },
     ),
-    "exp": Probe("does Exp overflow past 11.09?", _unary("Exp", 256), _uniform(256, -12, 12)),
     "sigmoid": Probe("is Sigmoid rounded once?", _unary("Sigmoid", 256), _normal(256, 6.0)),
     "tanh": Probe("is Tanh rounded once?", _unary("Tanh", 256), _normal(256, 2.0)),
-    "square": Probe(
-        "does Pow by two overflow past 256?",
-        "g (T[N,256] x) => (T[N,256] y) { y = Pow (x, two) }",
-        _normal(256, 100.0),
-        {"two": np.array(2, np.float32)},
-    ),
 }

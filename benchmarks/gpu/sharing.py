@@ -28,7 +28,7 @@ def measure(name: str, corpus: Path) -> dict[str, Any]:
     """Speed, memory and set-up of every way."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ways.json"
-        command = [sys.executable, str(_COLOCATE), "--jobs", "tiny", *_SIZES]
+        command = [sys.executable, str(_COLOCATE), *_SIZES]
         done = subprocess.run([*command, "--json", str(path)], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr.strip().splitlines()[-1])

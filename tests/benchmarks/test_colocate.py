@@ -38,7 +38,7 @@ def test_modes_are_compared_within_a_round(benchmark):
 
 
 def test_a_model_comes_in_three_precisions(benchmark):
-    jobs = benchmark.jobs_of("tiny", 5)
+    jobs = benchmark.jobs_of(5)
     assert [job.policy for job in jobs][:2] == ["float32", "float64"]
     assert {job.model for job in jobs} == {benchmark.tiny}
 
@@ -47,7 +47,7 @@ def test_a_model_comes_in_three_precisions(benchmark):
 def test_the_script_prints_a_row_for_every_mode(tmp_path):
     path = tmp_path / "found.json"
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--rounds", "1", "--steps", "2", "--jobs", "tiny", "--json", path],
+        [sys.executable, SCRIPT, "--rounds", "1", "--steps", "2", "--json", path],
         capture_output=True,
         text=True,
     )

@@ -45,6 +45,13 @@ class TestDistances:
         found = drift([[3 + 4j]], [[3 + 5j]], "complex64")
         assert found.rel_l2 == pytest.approx(0.2)
 
+    def test_probabilities_that_are_nearly_alike_keep_their_size(self) -> None:
+        chances = 0.001 + 1e-7 * np.random.default_rng(0).standard_normal((50, 1000))
+        chances /= chances.sum(axis=1, keepdims=True)
+        accumulator = OutputAccumulator("y", task=CLASSES)
+        accumulator.update(chances, chances.astype("f2"), np.arange(50, dtype=np.uint64))
+        assert accumulator.result().sample_rel_l2 < 1e-3
+
 
 class TestNonfinite:
     def test_equal_infinities_are_no_difference(self) -> None:

@@ -162,11 +162,6 @@ class TestActivation:
         assert [hint.activation for hint in open_source(model).hints.values()] == ["sigmoid"]
         assert [hint.activation for hint in open_source(nested()).hints.values()] == ["softmax"]
 
-    def test_of_a_saved_model(self, tmp_path: Path) -> None:
-        nested().export(tmp_path / "saved", verbose=False)
-        hints = open_source(tmp_path / "saved").hints
-        assert [hint.activation for hint in hints.values()] == ["softmax"]
-
     def test_of_a_function_that_calls_functions(self) -> None:
         @tf.function
         def reshaped(x: tf.Tensor, other: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from label_runs import metrics_of
+from label_runs import keys_of, metrics_of
 from sklearn import metrics as sklearn
 
 N, CLASSES = 400, 8
@@ -129,3 +129,16 @@ def test_a_class_that_is_lost_shows_in_macro_f1(run) -> None:
     rare = metrics_of(truth, scores, lost)["macro F1"]
     assert rare.lower > 0.01
     assert metrics_of(truth, scores, scores)["macro F1"].lower < 0
+
+
+def test_copies_of_a_sample_are_one_piece_of_evidence() -> None:
+    truth = np.zeros(300, int)
+    scores = np.zeros((300, 8))
+    keys = np.repeat(keys_of(3), 100)
+    for name, each in metrics_of(truth, scores, scores, keys=keys).items():
+        assert each.samples == 3, name
+    pixels = np.zeros((300, 4, 8))
+    found = metrics_of(np.zeros((300, 4), int), pixels, pixels, keys=keys)["accuracy"]
+    assert found.samples == 3
+    assert found.upper > 0.5
+    assert metrics_of(truth, scores, scores)["accuracy"].upper < 0.01

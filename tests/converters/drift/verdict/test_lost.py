@@ -11,6 +11,7 @@ from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.drift.verdict.lost import lost_checks, outputs_checks
 
 GENERATOR = np.random.default_rng(0)
+PRESSURE = 1013 + 0.6 * GENERATOR.standard_normal((600, 1))
 
 
 def check(name: str, found: OutputDrift, budget: DriftBudget | None = None) -> Check | None:
@@ -21,6 +22,21 @@ def check(name: str, found: OutputDrift, budget: DriftBudget | None = None) -> C
 def answered(text: str) -> DriftBudget:
     """The budget that a text asks for."""
     return DriftBudget.parse([re.search(r"--budget (\S+)$", text)[1]])
+
+
+class TestRounding:
+    """Numbers beside a larger offset, which FP16 itself rounds away."""
+
+    def test_declared_numbers_fail_with_the_remedy(self):
+        (found,) = checks_of(drift(PRESSURE, half(PRESSURE), "regression"))
+        assert (found.name, found.verdict) == ("between_samples", Verdict.FAIL)
+        assert found.text.startswith("output 'y': the error is 0.2")
+        assert "FP16 has steps of 0.5 there" in found.text
+        assert "Keep the end of the model in FP32" in found.text
+
+    def test_a_file_that_ends_in_fp32_is_not_advised_to(self):
+        found = drift(PRESSURE, half(PRESSURE) + 0.125)
+        assert "FP16 has steps of 0.5 there. This matters" in check("between_samples", found).text
 
 
 @pytest.mark.parametrize(

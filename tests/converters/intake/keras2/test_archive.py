@@ -29,13 +29,6 @@ def write(path: Path, config: bytes, metadata: bytes) -> Path:
     return path
 
 
-def test_a_sound_one_is_read(tmp_path: Path):
-    archive = read_archive(write(tmp_path / "model.keras", CONFIG, METADATA))
-    assert archive.from_keras_3
-    assert archive.config["config"]["layers"][0]["config"] == {"units": 2}
-    assert "compile_config" not in archive.config
-
-
 @pytest.mark.parametrize("levels", [5_000, 100_000])
 def test_one_that_is_nested_too_deeply(levels: int, tmp_path: Path):
     config = b'{"a":' * levels + b"1" + b"}" * levels

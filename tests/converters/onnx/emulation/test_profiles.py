@@ -14,22 +14,6 @@ from tfmp.converters.runners import onnx_runner
 from tfmp.converters.shared.errors import InputError
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "gpu",
-        "pessimistic:1",
-        "pessimistic:512",
-        "ort-cuda:1.20",
-        "tensorrt",
-        "litert-gpu:4",
-        "webgpu:16",
-    ],
-)
-def test_a_profile_prints_as_it_is_read(text: str):
-    assert str(Profile.parse(text)) == text
-
-
 def test_defaults():
     assert Profile.parse("gpu") == GPU
     assert Profile.parse("pessimistic") == Profile("pessimistic", DEFAULT_BLOCK)

@@ -1,7 +1,6 @@
 """Nodes know the Keras layer they came from."""
 
 import keras
-import keras_models
 import onnx_ir as ir
 import pytest
 
@@ -36,11 +35,6 @@ def test_names_that_look_like_tensorflows_numbering_are_told_apart():
     found = layers_by_op(export_onnx(open_source(keras.Model(x, y))))
     assert found["Tanh"] == {"dense"}
     assert found["Sigmoid"] == {"dense_1"}
-
-
-def test_the_layers_keep_their_names_at_another_opset():
-    exported = export_onnx(open_source(keras_models.dense()), opset=21)
-    assert layers_by_op(exported)["Softmax"] == {"scores"}
 
 
 def test_errors_name_layers_not_scopes():

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import corpus_onnx
 import keras_models
-import numpy as np
 import onnx
 
 from tfmp.converters import convert
@@ -43,19 +42,3 @@ def test_two_conversions_of_one_file_write_the_same_bytes(tmp_path: Path):
     onnx.save(corpus_onnx.shared_initializers(), tmp_path / "m.onnx")
     one, other = (convert(tmp_path / "m.onnx", output=tmp_path / f"{i}.onnx").path for i in "12")
     assert one.read_bytes() == other.read_bytes()
-
-
-def test_float16_inputs_and_outputs_on_request(tmp_path: Path):
-    artifact = convert(
-        keras_models.dense(),
-        output=tmp_path / "m.onnx",
-        fp16_io=True,
-        fp16_edges=True,
-        data=np.random.default_rng(0).standard_normal((64, 6), dtype=np.float32),
-    )
-    graph = onnx.load(artifact.path).graph
-    half = onnx.TensorProto.FLOAT16
-    assert [v.type.tensor_type.elem_type for v in (*graph.input, *graph.output)] == [half, half]
-    assert "Cast" not in {node.op_type for node in graph.node}
-    assert artifact.report is not None
-    assert artifact.report.candidates[0].outputs[0].rel_l2 < 1e-2

@@ -86,28 +86,6 @@ def test_one_constant_read_in_two_precisions_exists_in_both():
     np.testing.assert_array_equal(run(converted, X)["z"], run(model, X)["z"])
 
 
-@pytest.mark.parametrize(
-    ("body", "outputs"),
-    [
-        pytest.param("y = Identity(x)", "float[N, 4] y", id="identity"),
-        pytest.param("n = Shape(x)  y = Reshape(x, n)", "float[N, 4] y", id="shape of input"),
-        pytest.param("a = Exp(x)  n = Shape(a)", "int64[2] n, float[N, 4] a", id="shape of fp16"),
-        pytest.param("i = Cast <to = 6> (x)  y = Cast <to = 1> (i)", "float[N, 4] y", id="casts"),
-        pytest.param("b = Greater(x, x)  y = Where(b, x, x)", "float[N, 4] y", id="compare"),
-        pytest.param("y, i = TopK(x, two)", "float[N, 2] y, int64[N, 2] i", id="topk"),
-        pytest.param("y = CastLike(x, x)", "float[N, 4] y", id="castlike"),
-        pytest.param("y = Clip(x, , one)", "float[N, 4] y", id="missing optional input"),
-    ],
-)
-def test_ops_with_mixed_operand_types(body: str, outputs: str):
-    model = parse(
-        f"agraph (float[N, 4] x) => ({outputs}) {{ {body} }}",
-        two=np.array([2], np.int64),
-        one=np.array(1.0, np.float32),
-    )
-    assert_close_in_fp16(model, X)
-
-
 def test_an_output_that_is_an_input_or_an_initializer():
     model = parse("agraph (float[N, 4] x) => (float[N, 4] x, float[2] c) {}", c=np.ones(2, "f"))
     converted, _ = half(model)
@@ -249,14 +227,6 @@ def test_what_stays_in_fp32_is_right_and_says_why(text: str, x: np.ndarray, isla
     assert told.keys() == islands.keys()
     assert all(told[op].startswith(reason) for op, reason in islands.items())
     assert_close_in_fp16(model, {"x": x})
-
-
-def test_sequences_keep_their_element_type():
-    model = corpus_onnx.sequences()
-    assert {island.op_type for island in half(model)[1].islands} == {
-        *("SequenceConstruct", "SequenceAt", "SequenceInsert", "ConcatFromSequence")
-    }
-    assert_close_in_fp16(model, X)
 
 
 @pytest.mark.parametrize("keep_fp32", [(), ("Mul",)], ids=["by rule", "by request"])

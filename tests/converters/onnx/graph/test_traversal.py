@@ -3,7 +3,7 @@
 import onnx_ir as ir
 from onnx_graphs import parse
 
-from tfmp.converters.onnx.graph.traversal import UniqueNames, graphs_of, nodes_of, remove_unused
+from tfmp.converters.onnx.graph.traversal import UniqueNames, nodes_of, remove_unused
 
 NESTED = """
 agraph (float[4] x, bool c) => (float[4] y) <float[4] w = {1, 2, 3, 4}, float[1] idle = {1}> {
@@ -23,16 +23,6 @@ agraph (float[4] x, bool c) => (float[4] y) <float[4] w = {1, 2, 3, 4}, float[1]
 
 def nested() -> ir.Model:
     return ir.from_proto(parse(NESTED))
-
-
-def test_nodes_are_those_of_all_bodies_in_order():
-    model = nested()
-    assert nodes_of(model.graph) == list(model.graph.all_nodes())
-    assert [node.op_type for node in nodes_of(model.graph)] == [
-        "Neg", "If", "If", "Add", "Sub", "Exp", "Relu",
-    ]  # fmt: skip
-    assert graphs_of(model)[0] is model.graph
-    assert {graph.name for graph in graphs_of(model)} == {"agraph", "yes", "inner", "outer", "no"}
 
 
 def test_a_unique_name_is_none_of_any_body_input_or_initializer():

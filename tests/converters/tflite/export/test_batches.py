@@ -38,10 +38,6 @@ def test_the_first_axis_is_a_batch_where_rows_are_answered_one_by_one(function, 
     assert batch_size(of(function, *specs), 1) == size
 
 
-def test_an_open_axis_stays_open_where_it_is_asked_for():
-    assert batch_size(of(with_state, FRAMES, STATE), None) is None
-
-
 def test_keras_says_that_first_axes_are_batches():
     first, second = keras.Input((8,)), keras.Input(batch_shape=(3, 8))
     model = open_source(keras.Model([first, second], keras.layers.Add()([first, second])))

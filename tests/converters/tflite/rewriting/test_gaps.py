@@ -275,11 +275,6 @@ def test_softplus_does_not_end_at_11_and_float64_parts_fit(
     np.testing.assert_allclose(received, np.logaddexp(0, x) / np.log(10), rtol=2e-3)
 
 
-def test_a_model_without_gaps_is_left_alone() -> None:
-    source = open_source(model(layers.Dense(2), 3))
-    assert without_gaps(source) == (source, ())
-
-
 def test_lookup_tables_are_refused_with_their_layer(export: Callable, tmp_path: Path) -> None:
     lookup = layers.IntegerLookup(vocabulary=[3, 5, 7], name="lookup")
     source = open_source(model(lookup, 3, dtype="int64"))
