@@ -36,7 +36,7 @@ def with_remedies(
         plan: of the comparison.
         progress: told of the ways that are tried.
     """
-    plain = replace(plan, split=False, explain=None, latency=False, latency_batches=(), sizes=())
+    plain = replace(plan, split=False, explain=False, latency=False, latency_batches=(), sizes=())
     plain = replace(plain, ray=None, workers=None)
     found: dict[str | None, Way] = {}
     for target in targets:
