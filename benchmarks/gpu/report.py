@@ -1,10 +1,10 @@
-"""Turns the results of `run.py` into docs/gpu.md: tables, one picture, and what surprised.
+"""Turns the results of `run.py` into docs/gpu.md: tables, and what surprised.
 
     python benchmarks/gpu/report.py [--take FOLDER ...]
 
 `--take` adds the files that a call brought back to build/gpu/results. A stage without results has
 no section. Results of a machine without a card are a rehearsal: they go to a page of their own
-(`--output`), never to docs/gpu.md. Needs this project's own environment.
+(`--output`), never to docs/gpu.md.
 """
 
 import argparse
@@ -51,10 +51,9 @@ stage, and wrote the page: `python benchmarks/gpu/report.py`.
 
 # To be emptied with the next run.
 SINCE = """\
-Mended since that run, and not measured by it: 16 bits on PyTorch's CUDA (Keras's `max` with an
-initial value makes a tensor on the CPU; seven small models have trained on the card since), LSTM
-layers in 16 bits on JAX (cuDNN's has none there, so the plan keeps them in float32), and memory on
-JAX, whose peak cannot be reset (a profile reads it from the compiled step now).
+Mended since that run, and not measured by it: 16 bits on PyTorch's CUDA (seven small models have
+trained on the card since), LSTM layers in 16 bits on JAX (cuDNN has none there: the plan keeps them
+in float32), and memory on JAX, whose peak cannot be reset (a profile reads the compiled step).
 """
 
 
@@ -237,7 +236,8 @@ def training_section(document: Document) -> Iterator[str]:
         base = _rate(arms.get("tf32", arms.get("float32", {})), largest)
         for arm, case in arms.items():
             steps = [case["batches"].get(size, {}).get("step_s") for size in sizes]
-            rate, peak = _rate(case, largest), _peak(case)
+            rate = _rate(case, largest)
+            peak = max((told.get("peak_bytes", 0) for told in case["batches"].values()), default=0)
             kernels = case["batches"].get(sizes[0], {}).get("kernels", {})
             cores = (
                 f"{100 * kernels['tensor_core_seconds'] / kernels['seconds']:.0f} %"
@@ -249,7 +249,7 @@ def training_section(document: Document) -> Iterator[str]:
                     *(arm, *("" if step is None else seconds_text(step) for step in steps)),
                     "" if rate is None else f"{rate:,.0f}",
                     "" if rate is None or not base else f"{rate / base:.2f}x",
-                    "" if peak is None else bytes_text(peak),
+                    bytes_text(peak) if peak else "",
                     f"{case['loss'][-1]:.4f}" if case["loss"] else "",
                     "" if case["skipped_steps"] is None else str(case["skipped_steps"]),
                     cores,
@@ -260,11 +260,6 @@ def training_section(document: Document) -> Iterator[str]:
 
 def _rate(case: Document, size: str) -> float | None:
     return case.get("batches", {}).get(size, {}).get("samples_per_s")
-
-
-def _peak(case: Document) -> int | None:
-    peaks = [told.get("peak_bytes") for told in case["batches"].values()]
-    return max((peak for peak in peaks if peak), default=None)
 
 
 def sharing_section(document: Document) -> Iterator[str]:

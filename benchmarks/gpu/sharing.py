@@ -12,7 +12,7 @@ from stage import Case
 
 _COLOCATE = Path(__file__).resolve().parents[1] / "colocate.py"
 _SMALL = bool(os.environ.get("TFMP_GPU_SMALL"))
-_SIZES = ["--rounds", "1", "--steps", "5"] if _SMALL else ["--rounds", "3"]
+_SIZES = ["--rounds", "1", "--steps", "5"] if _SMALL else ["--rounds", "2"]
 
 
 def cases(corpus: Path) -> dict[str, Case]:

@@ -183,7 +183,7 @@ class TrainingReport(Report):
             parts.append(f"update {health.update_ratio:.1e} of the weights' norm")
         if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:
             parts.append(f"one norm stands out, by {health.norm_jump:.0f} standard deviations")
-        return ", ".join(parts) + f" (step {health.step + 1})"
+        return ", ".join(parts) + f" (the optimizer's step {health.step + 1})"
 
     def to_dict(self) -> JsonObject:
         """The whole report, as plain JSON types; numbers that are not finite are words."""
