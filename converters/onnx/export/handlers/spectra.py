@@ -43,3 +43,17 @@ def fourier(b: Builder, node: Node) -> None:
     _as_pairs(b)
     last = {} if b.graph.opset >= 20 else {"axis": -2}  # which is the default from there on
     b.finish("DFT", node.input[0], inverse=int(node.type == "IFFT"), **last)
+
+
+@handler("RFFT2D", opset=17)
+def real_fourier(b: Builder, node: Node) -> None:
+    """The one transform that .tflite files have: of a real tensor over its last two axes."""
+    _as_pairs(b)
+    found = b.op("Unsqueeze", node.input[0], b.const([-1], "int64"))
+    for axis, one_sided in ((1, 1), (0, 0)):
+        size = b.cast(b.op("Gather", node.input[1], b.const(axis, "int64")), TensorProto.INT64)
+        by_attribute = b.graph.opset < 20
+        place = {"axis": axis - 3} if by_attribute else {}
+        more = () if by_attribute else (b.const(axis - 3, "int64"),)
+        found = b.op("DFT", found, size, *more, onesided=one_sided, **place)
+    b.finish("Identity", found)
