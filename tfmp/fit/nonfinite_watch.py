@@ -271,9 +271,8 @@ class NonFiniteWatch:
         self._reason = "The first step was not finite"
         moved = self._move_to_float32(found, batch) if found and found.is_steep else ()
         if found and not moved:
-            halves = [keras.tree.map_structure(partial(_every_other, k), batch) for k in (0, 1)]
-            is_proof = all(_needs_lower(self._model, half, now.loss_scale) for half in halves)
-            return is_proof and self._let_scale_fall(found, now, step=1)
+            halves = (_half_needs_lower(self._model, batch, k, now.loss_scale) for k in (0, 1))
+            return all(halves) and self._let_scale_fall(found, now, step=1)
         if moved:
             self._repaired(now, f"{found} Moved to float32: {', '.join(moved)}.", step=1)
         return bool(moved)
@@ -299,10 +298,11 @@ def _every_other(first: int, values: Tensor | None) -> Tensor | None:
     return None if values is None else values[first::2]
 
 
-def _needs_lower(model: keras.Model, batch: TensorTree, scale: float) -> bool:
-    """Whether a part of a batch needs a lower scale, too: one odd row is no proof."""
+def _half_needs_lower(model: keras.Model, batch: TensorTree, first: int, scale: float) -> bool:
+    """Whether every other row of a batch needs a lower scale, too: one odd row is no proof."""
     try:
-        found, _ = locate_in(model, [batch], scale)
+        half = keras.tree.map_structure(partial(_every_other, first), batch)
+        found, _ = locate_in(model, [half], scale)
     except Exception:  # not every batch can be divided
         return False
     return found is not None and found.finite_at is not None
