@@ -22,12 +22,14 @@ from tfmp.shared.commands import progress_bar
     help="Headroom: factor by which gradients may exceed the largest measured one.",
 )
 @common.report_options(".json, .png, .svg or .pdf")
+@common.quiet_option
 @common.json_option
 def command(
     model: str,
     data: str,
     reports: tuple[str, ...],
     force: bool,
+    quiet: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -48,7 +50,7 @@ def command(
 
         training_data = load_training_data(data)
         loaded = load_or_build_model(model)
-        with progress_bar(False, "batches") as progress:
+        with progress_bar(quiet, "batches") as progress:
             progress("measuring gradients")
             report = calibrate(loaded, training_data, **options, count=progress.count)
         common.deliver(report, reports, as_json)
