@@ -52,8 +52,8 @@ def real_fourier(b: Builder, node: Node) -> None:
     found = b.op("Unsqueeze", node.input[0], b.const([-1], "int64"))
     for axis, one_sided in ((1, 1), (0, 0)):
         size = b.cast(b.op("Gather", node.input[1], b.const(axis, "int64")), TensorProto.INT64)
-        by_attribute = b.graph.opset < 20
-        place = {"axis": axis - 3} if by_attribute else {}
-        more = () if by_attribute else (b.const(axis - 3, "int64"),)
-        found = b.op("DFT", found, size, *more, onesided=one_sided, **place)
+        if b.graph.opset < 20:
+            found = b.op("DFT", found, size, onesided=one_sided, axis=axis - 3)
+        else:
+            found = b.op("DFT", found, size, b.const(axis - 3, "int64"), onesided=one_sided)
     b.finish("Identity", found)
