@@ -261,10 +261,9 @@ def number_of_ms(latency: Latency | None) -> str:
 
 
 def value_text(metric: Metric, value: float) -> str:
-    """A value of a metric, or a difference between two."""
-    if metric.lower_is_better or metric.own:
-        return number(value)
-    return percent(value)
+    """A value of a metric, or a difference between two; no bound where -inf is one."""
+    shown = number if metric.lower_is_better or metric.own else percent
+    return NONE if value == -math.inf else shown(value)
 
 
 def name_of(check: Check) -> str:

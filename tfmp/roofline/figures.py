@@ -43,10 +43,8 @@ def roof_picture(peaks: Peaks, step: Placement | None, layers: Mapping[str, Plac
         axes.plot([], [], "o", color=_COLOURS[kind], markersize=5, label=kind)
     slowest = max(points.keys() - {"the step"}, key=lambda name: points[name].seconds, default="")
     if slowest:
-        at = (points[slowest].work.intensity, _speed(points[slowest]))
-        side, away = ("left", 5) if at[0] < (low * high) ** 0.5 else ("right", -5)
-        text = axes.annotate(slowest, at, (away, -11), textcoords="offset points", ha=side)
-        text.set(color=INK, fontsize="small")
+        at, label = (points[slowest].work.intensity, _speed(points[slowest])), f"slowest: {slowest}"
+        axes.plot(*at, "o", color=INK, fillstyle="none", markersize=10, label=label)
     axes.set_xlim(low, high)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.yaxis.set_major_formatter(lambda value, _: count_text(value))

@@ -53,8 +53,8 @@ class Roofline:
                     Drawing(
                         f"Layers in {variant} below the roof: the rising line is the memory's "
                         "bandwidth, a level line the device's FLOP/s in a dtype. The distance to "
-                        "the roof is time that could be saved. The star is the step; the slowest "
-                        "layer is named.",
+                        "the roof is time that could be saved. The star is the step, the ring the "
+                        "slowest layer.",
                         roof_picture(self.peaks, self.steps.get(variant), layers) if drawn else "",
                     ),
                 ),

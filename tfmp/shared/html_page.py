@@ -55,8 +55,8 @@ class Bar:
 
 
 def scaled(bars: Sequence[Bar]) -> tuple[Bar, ...]:
-    """Bars whose lengths and bounds are values, as shares of the longest bar."""
-    longest = max((bar.length for bar in bars), default=0.0) or 1.0
+    """Bars whose lengths and bounds are values, as shares of the longest of both."""
+    longest = max((max(bar.length, bar.bound or 0.0) for bar in bars), default=0.0) or 1.0
     return tuple(
         replace(
             bar,

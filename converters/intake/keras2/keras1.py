@@ -193,7 +193,7 @@ def _chain(nodes: list[Config], layers: list[Config], end: list[Any]) -> list[An
     """Adds layers one behind the other; gives the end of the last."""
     for layer in layers:
         if layer["class_name"] == "Merge":
-            raise InputError("branches within branches are beyond what is read of Keras 1's files.")
+            raise InputError("branches inside branches of a Keras 1 file are not read.")
         nodes.append(_node(layer["class_name"], layer["config"], [[end]]))
         end = [layer["config"]["name"], 0, 0, {}]
     return end

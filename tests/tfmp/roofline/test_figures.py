@@ -21,7 +21,7 @@ def test_roofs_are_those_of_the_dtypes_and_the_slowest_layer_is_named():
         "float16, 800 GFLOP/s",
         "float32, 100 GFLOP/s",
     ]
-    assert "slow" in texts
+    assert "slowest: slow" in texts
     assert "quick" not in texts
     assert "tf32, 400 GFLOP/s" in roof_picture(PEAKS, placed({"float32": 9}, 1.0, True), {})
 
