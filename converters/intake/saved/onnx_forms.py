@@ -91,6 +91,7 @@ def _extremes(node: Node, graph: Graph) -> Filling:
     empty = dtype.min if largest else dtype.max
 
     def reduced(values: Tensor, numbers: Tensor, count: Tensor) -> Tensor:
+        numbers, count = tf.cast(numbers, tf.int32), tf.cast(count, tf.int32)
         # Rows of no segment go into one more, which is cut off.
         shape = tf.concat([[count + 1], tf.shape(values)[owners:]], 0)
         places = tf.where(numbers < 0, count, numbers)[..., None]

@@ -105,9 +105,11 @@ FUNCTIONS: dict[str, Callable] = {
     "segments": in_segments,
     "places": lambda x: tf.searchsorted(tf.sort(x, -1), x[..., :2] + 0.1, side="right"),
     "turned picture": lambda x: keras.ops.image.affine_transform(
-        x, [1.1, 0.2, -0.7, 0.1, 0.9, 1.3, 0, 0], fill_mode="reflect"
+        x, np.float32([1.1, 0.2, -0.7, 0.1, 0.9, 1.3, 0, 0]), fill_mode="reflect"
     ),
-    "best two": lambda x: tf.cast(tf.math.in_top_k([1, 2], x[:, 0, :, 0], 2), tf.float32),
+    "best two": lambda x: tf.cast(
+        tf.math.in_top_k(tf.argmax(x[:, 1, :, 0], -1), x[:, 0, :, 0], 2), tf.float32
+    ),
     "cross": lambda x: tf.linalg.cross(x, tf.reverse(x, [1])),
     "bias in front": lambda x: tf.nn.bias_add(x[..., 0], [1.0, 2.0, 3.0, 4.0], "NCHW"),
 }
