@@ -175,7 +175,7 @@ def test_a_large_loss_trains_below_a_scale_of_1_from_the_first_step_on():
     net, (x, y) = large_loss(), rows(256)
     callback = MixedPrecision("mixed_float16", on_nonfinite="raise")
     net.fit(x, y, batch_size=8, verbose=0, callbacks=[callback])  # one epoch of 32 steps
-    assert callback.report.skipped_steps <= 2  # by the weights that a backend draws; it was more than 5
+    assert callback.report.skipped_steps <= 2  # weights differ by backend
     assert callback.report.loss_scales[-1].loss_scale < 1
     (event,) = callback.report.events
     assert event.step == 1
