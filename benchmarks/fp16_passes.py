@@ -21,8 +21,8 @@ import onnx
 import onnx_ir as ir
 
 from tfmp.converters.drift.budget import DriftBudget
-from tfmp.converters.onnx.emulation.switches import name_nodes
 from tfmp.converters.onnx.fp16.rewriter import prepare, to_fp16
+from tfmp.converters.onnx.graph import name_nodes
 from tfmp.converters.onnx.graph.storage import save_checked
 from tfmp.converters.onnx.mixed import find_islands
 from tfmp.converters.onnx.rewrites.pipeline import rewrite

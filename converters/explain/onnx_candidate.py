@@ -9,10 +9,10 @@ from tfmp.converters.explain.onnx_taps import OnnxTaps, by_layer, by_node, singl
 from tfmp.converters.explain.reproduction import ONNX_SCRIPT, save_reproduction
 from tfmp.converters.explain.weights import Weights
 from tfmp.converters.intake import AnySource
-from tfmp.converters.onnx.emulation import Profile, name_nodes, profile_of
+from tfmp.converters.onnx.emulation import Profile, profile_of
 from tfmp.converters.onnx.export import export_onnx, without_marks
 from tfmp.converters.onnx.fp16 import TARGET, computes_in_half, prepare
-from tfmp.converters.onnx.graph import BF16, FP16, HALVES, save_checked
+from tfmp.converters.onnx.graph import BF16, FP16, HALVES, name_nodes, save_checked
 from tfmp.converters.onnx.rewrites import rewrite
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.sessions import read_onnx

@@ -46,7 +46,7 @@ def by_layer(model: ir.Model) -> dict[str, str]:
     """Nodes by Keras layer; a node that belongs to no layer stands for itself.
 
     Args:
-        model: a model with nodes named by `switches.name_nodes`.
+        model: a model with nodes named by `graph.name_nodes`.
     """
     short = Counter(_short(str(node.name)) for node in model.graph)
     found: dict[str, str] = {}
@@ -87,7 +87,7 @@ class OnnxTaps:
         """Opens three sessions.
 
         Args:
-            model: a prepared FP16 model with nodes named by `switches.name_nodes`; it is not
+            model: a prepared FP16 model with nodes named by `graph.name_nodes`; it is not
                 changed.
             groups: the part of every node of the main graph; nodes of part "" are not looked at.
             profile: the FP16 hardware that is emulated.
@@ -193,7 +193,7 @@ def single_node(
     It computes the numbers of `OnnxTaps`: exact inputs, and the node's own rounding emulated.
 
     Args:
-        model: a prepared model with nodes named by `switches.name_nodes`; it is not changed.
+        model: a prepared model with nodes named by `graph.name_nodes`; it is not changed.
         name: name of the node.
         profile: the FP16 hardware that is emulated.
 

@@ -320,8 +320,9 @@ def _islands(
     taken to be meant.
     """
     from tfmp.converters.drift import Comparison
-    from tfmp.converters.onnx.emulation import name_nodes, profile_of
+    from tfmp.converters.onnx.emulation import profile_of
     from tfmp.converters.onnx.fp16 import computes_in_half, prepare
+    from tfmp.converters.onnx.graph import name_nodes
     from tfmp.converters.onnx.mixed import find_islands
     from tfmp.converters.onnx.rewrites import rewrite
 

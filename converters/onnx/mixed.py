@@ -1,4 +1,6 @@
-"""Mixed precision: searches, in one session, for the fewest FP32 nodes that keep a drift budget.
+"""Mixed precision: searches for the fewest FP32 nodes that keep a drift budget.
+
+Every assignment that it tries is the file that would be written, on the emulator.
 
 1. One instrumented run in float32 shows which nodes meet numbers that FP16 cannot hold. They are
    tried first: no other node is a cheaper place to fix an overflow.
@@ -21,14 +23,8 @@ import onnx_ir as ir
 
 from tfmp.converters.drift import Comparison, DriftBudget, Labels, OutputDrift
 from tfmp.converters.drift.verdict import Check, Verdict, judge
-from tfmp.converters.onnx.emulation import (
-    GPU,
-    Profile,
-    SwitchedSession,
-    name_nodes,
-    switchable_nodes,
-)
-from tfmp.converters.onnx.fp16 import ANY, Costs, Decisions, decide, split_biases
+from tfmp.converters.onnx.emulation import GPU, Assignments, Profile
+from tfmp.converters.onnx.fp16 import ANY
 from tfmp.converters.onnx.rewrites import scale_down
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.numerics import FLOAT16
@@ -36,8 +32,7 @@ from tfmp.shared.progress import SILENT, Progress
 
 # Each is one pass over the data; what is left after the ranking goes into taking nodes away.
 MAX_EVALUATIONS = 60
-# The same in samples: 30 passes over 256 of them. With a switch at every node and the comparison of
-# the outputs, a pass takes about as long as three of the model alone.
+# The same in samples: 30 passes over 256 of them.
 _MAX_SAMPLES = 30 * 256
 _SEGMENTS = 16
 
@@ -94,7 +89,7 @@ class MixedSearch:
             f"{_counted(abs(added), 'cast')} {'fewer' if added < 0 else 'more'}{self._stored()}; "
             f"worst rel_l2 {_worst(self.before):.2g} -> "
             f"{_worst(self.after):.2g}, found in {self.evaluations} evaluations of "
-            f"{self.samples} samples in one session"
+            f"{self.samples} samples"
         )
         if self.met:
             return [found]
@@ -131,9 +126,8 @@ def find_islands(
     """Searches for the nodes to keep in FP32.
 
     Args:
-        model: a float32 model, prepared by `fp16.prepare`, with nodes named by
-            `switches.name_nodes`; products that overflow are scaled down in it where that changes
-            no result.
+        model: a float32 model, prepared by `fp16.prepare`, with nodes named by `name_nodes`;
+            products that overflow are scaled down in it where that changes no result.
         samples: inputs to measure drift on, and their labels.
         budget: the limits; a measured rate counts here without its statistical proof, and a check
             that fails counts, too.
@@ -145,13 +139,9 @@ def find_islands(
             outputs that knows nothing of what they mean.
         edges: see `rules.decide`.
     """
-    copy = model.clone()
-    if edges is not None:
-        split_biases(copy)
-    name_nodes(copy)
-    decisions = decide(copy, keep_fp32, target=target, edges=edges)
     progress("mixed precision: looking at ranges")
-    trial = _Trial(copy, decisions, samples, budget, profile, compare)
+    assignments = Assignments(model, keep_fp32, target, edges, profile)
+    trial = _Trial(assignments, samples, budget, compare)
     scaled = scale_down(model, trial.results, keep_fp32) if trial.unfit else []
     if scaled:
         options = target, profile, compare, edges
@@ -174,25 +164,21 @@ def find_islands(
 
 
 class _Trial:
-    """The session, its measurements, and the excess of each assignment over the budget."""
+    """The measurements of assignments, and the excess of each over the budget."""
 
     def __init__(
         self,
-        model: ir.Model,
-        decisions: Decisions,
+        assignments: Assignments,
         samples: Sequence[tuple[Batch, Labels | None]],
         budget: DriftBudget,
-        profile: Profile,
         compare: Compare | None,
     ) -> None:
         self._budget = budget
         self._batches = [batch for batch, _ in samples]
         self._labels = [labels for _, labels in samples]
-        self.costs = Costs(model, decisions, switchable_nodes(model, decisions))
-        self._inputs = list(model.graph.inputs)
-        self._session = SwitchedSession(model, decisions, profile)
-        self.nodes, self.storing = self._session.nodes, self._session.storing
-        specs = self._session.specs
+        self._files, self.costs = assignments, assignments.costs
+        self.nodes, self.storing = assignments.nodes, assignments.storing
+        specs = assignments.specs
         self._comparison = compare(specs) if compare else Comparison("the search", specs, specs)
         self.samples = sum(map(_rows, self._batches))
         self.evaluations, self._run = 0, 0  # and the samples that they ran
@@ -211,15 +197,15 @@ class _Trial:
     def _instrumented(self) -> Iterator[Batch]:
         """The float32 run: reference outputs, ranges and sizes of every value."""
         self.evaluations += 1
-        values = {str(v.name): v for found in self._session.values.values() for v in found}
+        values = {str(v.name): v for found in self._files.values.values() for v in found}
         peaks = dict.fromkeys(values, 0.0)
         lost = dict.fromkeys(values, True)
         sizes: dict[ir.Value, int] = {}
-        outputs = self._session.outputs
+        outputs = self._files.outputs
         wanted = list(dict.fromkeys([*outputs, *values]))
         for batch in self._batches:
-            arrays = self._session.run(batch, set(self.nodes), wanted)
-            sizes |= {v: batch[str(v.name)].size for v in self._inputs if v.name in batch}
+            arrays = self._files.exact(batch, wanted)
+            sizes |= {v: batch[str(v.name)].size for v in self._files.inputs if v.name in batch}
             for name, value in values.items():
                 magnitude = np.abs(arrays[name])
                 finite = magnitude[np.isfinite(magnitude)]
@@ -229,7 +215,7 @@ class _Trial:
                 sizes[value] = magnitude.size
             yield {name: arrays[name] for name in outputs}
         self.costs.measure(sizes)
-        for node, found in self._session.values.items():
+        for node, found in self._files.values.items():
             names = [str(value.name) for value in found]
             self.results[node] = peaks[names[-1]] if names else 0.0
             peak = max((peaks[name] for name in names), default=0.0)
@@ -268,8 +254,9 @@ class _Trial:
         known = self._measured.get(key)
         if known is None or (whole and not known[2]):
             self.evaluations += known is None
-            names = self._session.outputs
-            runs = (self._session.run(batch, kept, names, narrow) for batch in self._batches)
+            names, file = self._files.outputs, self._files.file(kept, narrow)
+            found_in = (file.run(names, batch) for batch in self._batches)
+            runs = (dict(zip(names, arrays, strict=True)) for arrays in found_in)
             self._comparison.start_over(self._comparison.label_kinds or None)
             found = self._measure(runs, 0, 1)
             complete = whole or len(self._batches) == 1 or found[1] <= _FAR

@@ -1,3 +1,4 @@
+from .assignments import Assignments as Assignments
 from .emulate import (
     FP32_INSIDE as FP32_INSIDE,
     emulated as emulated,
@@ -10,9 +11,4 @@ from .profiles import (
     profile_of as profile_of,
     profiles_of as profiles_of,
     runtimes as runtimes,
-)
-from .switches import (
-    SwitchedSession as SwitchedSession,
-    name_nodes as name_nodes,
-    switchable_nodes as switchable_nodes,
 )

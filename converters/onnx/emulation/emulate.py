@@ -67,11 +67,10 @@ def emulated(
     for node in coarse:
         roundings.to_tf32(node)
     stepwise = RECURRENT - profile.ops(Kind.WIDE)
-    recurrent = [node for node in halves if node.op_type in stepwise]
-    coarse_steps = bool(profile.ops(Kind.COARSE))
-    products, left = unroll(model, recurrent, coarse=coarse_steps, halves=halves)
+    recurrent = {node: half for node, half in halves.items() if node.op_type in stepwise}
+    products, left = unroll(model, recurrent, bool(profile.ops(Kind.COARSE)))
     halves = {node: half for node, half in halves.items() if node.graph is not None} | products
-    left = sorted({*left, *sum_in_fp16(model, list(halves), profile, halves)})
+    left = sorted({*left, *sum_in_fp16(model, halves, profile)})
     model.metadata_props[FP32_INSIDE] = ", ".join(left)
     for subgraph in model.graphs():
         if subgraph is not graph:

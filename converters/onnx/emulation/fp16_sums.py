@@ -5,7 +5,6 @@ A rewritten operator gives the same result but for the rounding of partial sums.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 import onnx_ir as ir
 
@@ -23,7 +22,6 @@ from tfmp.converters.onnx.emulation.steps import (
 )
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
 from tfmp.converters.onnx.graph import (
-    FP16,
     NotStaticError,
     integer,
     operand,
@@ -49,25 +47,23 @@ Build = Callable[[SumBuilder, ir.Node, int], ir.Value | None]
 
 def sum_in_fp16(
     model: ir.Model,
-    nodes: Sequence[ir.Node],
+    nodes: Mapping[ir.Node, ir.DataType],
     profile: Profile,
-    halves: Mapping[ir.Node, ir.DataType] = MappingProxyType({}),
 ) -> list[str]:
     """Rounds the partial sums inside these nodes to 16 bits, as far as a profile holds them so.
 
     Args:
         model: a float32 model, which is changed in place. Its subgraphs may hold some of the nodes.
-        nodes: the nodes that compute in FP16; their float32 operands hold FP16 numbers, and their
-            results are rounded behind them.
+        nodes: the nodes that compute in 16 bits, with their type; their float32 operands hold such
+            numbers, and their results are rounded behind them.
         profile: the hardware or runtime.
-        halves: the type of 16 bits that each node computes in; FP16 where it is not named.
 
     Returns:
         Op types of nodes that still add up in FP32 although the profile does not, sorted.
     """
     left = set()
     old = model.opset_imports.get("", 1) < _OLDEST_OPSET
-    for index, node in enumerate(nodes):
+    for index, (node, half) in enumerate(nodes.items()):
         build = _builder(node, profile)
         block = profile.block or 1
         if build is None or old:
@@ -75,7 +71,6 @@ def sum_in_fp16(
                 left.add(node.op_type)
             continue
         try:
-            half = halves.get(node, FP16)
             sums = SumBuilder(model, node, block, f"tfmp_sum_{index}", half)
             total = build(sums, node, block)
         except NotStaticError:

@@ -4,13 +4,12 @@ A GPU keeps hidden and cell state in FP16 from step to step. It sums gates in FP
 state too, before it rounds that once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
 from tfmp.converters.onnx.emulation.sum_builder import Attribute, SumBuilder
-from tfmp.converters.onnx.graph import FP16, FP32, NotStaticError, integer, operand, optional, text
+from tfmp.converters.onnx.graph import FP32, NotStaticError, integer, operand, optional, text
 
 RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 
@@ -24,35 +23,30 @@ INT64 = ir.DataType.INT64
 
 def unroll(
     model: ir.Model,
-    nodes: Iterable[ir.Node],
-    exact: Mapping[ir.Node, ir.Value] | None = None,
+    nodes: Mapping[ir.Node, ir.DataType],
     coarse: bool = False,
-    halves: Mapping[ir.Node, ir.DataType] = MappingProxyType({}),
 ) -> tuple[dict[ir.Node, ir.DataType], list[str]]:
     """Replaces recurrent nodes by Scans that round their states.
 
     Args:
         model: a float32 model, which is changed in place.
-        nodes: LSTM, GRU and RNN nodes that compute in FP16, anywhere in the model.
-        exact: for each node a Boolean that switches rounding off at run time.
+        nodes: LSTM, GRU and RNN nodes anywhere in the model, with the type of 16 bits that each
+            computes in.
         coarse: whether activations are approximations, see `facts.Kind.COARSE`.
-        halves: the type of 16 bits that each node computes in; FP16 where it is not named.
 
     Returns:
         The matrix products inside, each with its type of 16 bits, and the op types of nodes that
-        are left as they are: those with
-        clipping, peepholes, coupled gates, activations that have parameters or batch-major layout,
-        and nodes of an opset older than 13.
+        are left as they are: those with clipping, peepholes, coupled gates, activations that have
+        parameters or batch-major layout, and nodes of an opset older than 13.
     """
     products: dict[ir.Node, ir.DataType] = {}
     left = set()
-    for index, node in enumerate(nodes):
+    for index, (node, half) in enumerate(nodes.items()):
         try:
             _check(model, node)
-            build = SumBuilder(model, node, 1, f"tfmp_steps_{index}", halves.get(node, FP16))
-            switch = exact.get(node) if exact else None
+            build = SumBuilder(model, node, 1, f"tfmp_steps_{index}", half)
             inner: list[ir.Node] = []
-            built = _unrolled(build, node, inner, switch, coarse)
+            built = _unrolled(build, node, inner, coarse)
         except NotStaticError:
             left.add(node.op_type)
             continue
@@ -88,17 +82,13 @@ def _activations(node: ir.Node, direction: int) -> list[str]:
 
 
 def _unrolled(
-    build: SumBuilder,
-    node: ir.Node,
-    products: list[ir.Node],
-    exact: ir.Value | None,
-    coarse: bool,
+    build: SumBuilder, node: ir.Node, products: list[ir.Node], coarse: bool
 ) -> list[ir.Value]:
     """The node's outputs: Y, Y_h and, of an LSTM, Y_c."""
     way = text(node, "direction", "forward")
     reverses = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[way]
     parts = [
-        _Direction(build, node, index, reverse, exact, coarse).run(products)
+        _Direction(build, node, index, reverse, coarse).run(products)
         for index, reverse in enumerate(reverses)
     ]
     axes = [1, *[0] * (len(parts[0]) - 1)]
@@ -116,16 +106,10 @@ class _Direction:
     """One direction of one node."""
 
     def __init__(
-        self,
-        build: SumBuilder,
-        node: ir.Node,
-        index: int,
-        reverse: int,
-        exact: ir.Value | None,
-        coarse: bool,
+        self, build: SumBuilder, node: ir.Node, index: int, reverse: int, coarse: bool
     ) -> None:
         self._build, self._node, self._index, self._reverse = build, node, index, reverse
-        self._exact, self._coarse = exact, coarse
+        self._coarse = coarse
         self._activations = _activations(node, index)
         self._gates = _GATES[node.op_type]
         hidden = operand(node, 2).shape[-1]
@@ -206,7 +190,7 @@ class _Direction:
         before = [build.value("state", FP32) for _ in range(states)]
         given = build.value("given", FP32)
         inputs = [*before, given]
-        body = _Body(build, products, self._recurrent, self._hidden, self._coarse, self._exact)
+        body = _Body(build, products, self._recurrent, self._hidden, self._coarse)
         step = {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[self._node.op_type]
         after = [body.rounded(state) for state in step(body, given, before)]
         output = after[0]
@@ -278,9 +262,7 @@ class _Body:
         recurrent: ir.Value,
         hidden: int,
         coarse: bool,
-        exact: ir.Value | None,
     ) -> None:
-        self._exact = exact
         self.nodes: list[ir.Node] = []
         self._build, self._products, self._recurrent = build, products, recurrent
         self._hidden, self._coarse = hidden, coarse
@@ -298,8 +280,7 @@ class _Body:
             return result
         # Veltkamp's splitting: what is left of 24 bits when 15 of them cancel.
         large = self.op("Mul", result, self._build.floats(2.0**15 + 1))
-        coarse = self.op("Sub", large, self.op("Sub", large, result))
-        return coarse if self._exact is None else self.op("Where", self._exact, result, coarse)
+        return self.op("Sub", large, self.op("Sub", large, result))
 
     def split(self, value: ir.Value, sizes: ir.Value, count: int) -> Sequence[ir.Value]:
         node = self._build.node("Split", [value, sizes], [FP32] * count, {"axis": -1})
@@ -317,8 +298,7 @@ class _Body:
     def rounded(self, value: ir.Value) -> ir.Value:
         half = self._build.half
         narrow = self.op("Cast", value, dtype=half, to=half.value)
-        wide = self.op("Cast", narrow, to=FP32.value)
-        return wide if self._exact is None else self.op("Where", self._exact, value, wide)
+        return self.op("Cast", narrow, to=FP32.value)
 
 
 def _producer(value: ir.Value) -> ir.Node:

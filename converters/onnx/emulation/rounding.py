@@ -3,7 +3,7 @@
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import FP32, array_of, flush, is_float, new_constant, operand
+from tfmp.converters.onnx.graph import FP32, array_of, is_float, new_constant, operand
 from tfmp.shared.numerics import FLOAT16
 
 # x * (2**13 + 1) - (x * (2**13 + 1) - x) keeps the eleven leading bits of a float32's 24, those of
@@ -74,10 +74,3 @@ def tf32(array: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = array * np.float32(_SPLITTER)
         return np.asarray(scaled - (scaled - array), np.float32)
-
-
-def to_fp16(array: np.ndarray, flushes: bool) -> np.ndarray:
-    """A float32 array rounded to FP16, with zero for subnormal numbers where they are flushed."""
-    with np.errstate(over="ignore", under="ignore"):
-        wide = array.astype(np.float16).astype(np.float32)
-    return flush(wide) if flushes else wide

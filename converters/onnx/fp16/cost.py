@@ -17,16 +17,20 @@ _ALWAYS = ""
 
 
 class Costs:
-    """The cost of any choice of FP32 nodes, once sizes are known."""
+    """The cost of any choice of FP32 nodes, once sizes are known.
 
-    def __init__(self, model: ir.Model, decisions: Decisions, nodes: Sequence[ir.Node]) -> None:
-        """Reads the graph as it is, before switches.
+    Attributes:
+        nodes: the nodes that can be chosen.
+    """
+
+    def __init__(self, model: ir.Model, decisions: Decisions) -> None:
+        """Reads the graph.
 
         Args:
             model: a model whose nodes have unique names.
             decisions: decisions of `rules.decide` on the model.
-            nodes: the nodes that can be chosen.
         """
+        self.nodes = nodes = [node for node in decisions if _is_choice(node, decisions)]
         self._users = _users(model, decisions, nodes)
         self._depth = {str(node.name): depth_of(node) for node in nodes}
         self._products = {str(node.name) for node in nodes if node.op_type in PRODUCTS}
@@ -65,6 +69,12 @@ class Costs:
             for value, users in self._users.items()
             if not users.isdisjoint(chosen) and not users <= chosen
         ]
+
+
+def _is_choice(node: ir.Node, decisions: Decisions) -> bool:
+    """Whether the precision of a node changes results: it does more than move or pick values."""
+    moves = node.op_type in EXACT or node.op_type in ("Cast", "CastLike", "Shape", "Size")
+    return decisions[node].dtype == FP16 and not moves
 
 
 def _users(

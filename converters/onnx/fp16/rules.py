@@ -13,7 +13,14 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
-from tfmp.converters.onnx.fp16.edges import TABLE, bodies_giving, edges_of, has_type_of
+from tfmp.converters.onnx.fp16.edges import (
+    REASONS,
+    TABLE,
+    VANISHES,
+    bodies_giving,
+    edges_of,
+    has_type_of,
+)
 from tfmp.converters.onnx.fp16.report import QUANTIZED
 from tfmp.converters.onnx.graph import (
     BF16,
@@ -149,12 +156,12 @@ def decide(
     """
     view = GraphView(model, target, low)
     chosen = keep_nodes or {}
-    at_edges = {} if edges is None else edges_of(model, edges, low)
+    edge = {} if edges is None else edges_of(model, edges, low)
     rules: list[Rule] = [
         *([_keep_rule(view.nodes, keep_fp32)] if keep_fp32 else ()),
         *([lambda node, _: chosen.get(node.name or "")] if chosen else ()),
         *RULES,
-        *([lambda node, _: at_edges.get(node)] if at_edges else ()),
+        *([lambda node, _: edge.get(node)] if edge else ()),
     ]
     decisions: Decisions = {}
     for node in view.nodes:
@@ -462,6 +469,15 @@ def _written_as(value: ir.Value, decisions: Decisions, view: GraphView) -> ir.Da
         _, (inner,) = next(bodies_giving(producer, [value]))
         return _written_as(inner, decisions, view)
     return decisions[producer].dtype if producer in decisions else FP32
+
+
+def at_edges(decisions: Decisions) -> dict[str, str]:
+    """The reasons of the nodes that are in FP32 at the edges of the model, by their names."""
+    return {
+        str(node.name): decision.reason
+        for node, decision in decisions.items()
+        if decision.reason in (*REASONS, VANISHES)
+    }
 
 
 def islands(decisions: Decisions) -> Iterable[tuple[ir.Node, Decision]]:

@@ -65,6 +65,7 @@ from .storage import (
 from .traversal import (
     UniqueNames as UniqueNames,
     bodies_of as bodies_of,
+    name_nodes as name_nodes,
     nodes_of as nodes_of,
     remove_unused as remove_unused,
 )

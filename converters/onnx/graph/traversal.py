@@ -49,6 +49,19 @@ def _leaves_something(node: ir.Node) -> bool:
     return unread or (bool(node.inputs) and node.inputs[-1] is None)
 
 
+def name_nodes(model: ir.Model) -> None:
+    """Gives every node a name of its own; unique names stay."""
+    taken: set[str] = set()
+    for node in nodes_of(model.graph):
+        base = node.name or f"{node.op_type}_unnamed"
+        name, count = base, 1
+        while name in taken:
+            count += 1
+            name = f"{base}_{count}"
+        node.name = name
+        taken.add(name)
+
+
 class UniqueNames:
     """Makes names that no value of a model has yet."""
 

@@ -5,11 +5,8 @@ import onnx_ir as ir
 import pytest
 from onnx_graphs import half, op_types, parse, run, run_emulated
 
-from tfmp.converters.onnx.emulation import switches
 from tfmp.converters.onnx.emulation.emulate import FP32_INSIDE, emulated
-from tfmp.converters.onnx.emulation.profiles import Profile
 from tfmp.converters.onnx.fp16.rewriter import prepare
-from tfmp.converters.onnx.fp16.rules import decide
 
 STEPS, SAMPLES, INPUTS, HIDDEN = 9, 3, 5, 4
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -143,23 +140,3 @@ def test_activations_are_approximations_where_the_runtime_says_so():
     exact, coarse = (run_emulated(converted, batch(), name)["y"] for name in ("gpu", "ort-cuda"))
     error = np.linalg.norm(coarse - exact) / np.linalg.norm(exact)
     assert 2**-11 < error < 2**-8
-
-
-def test_the_switches_of_a_search_know_approximated_activations_too():
-    """As the emulator where all nodes are FP16, and exact where they are FP32."""
-    given = {name: value for name, value in weights("LSTM", 1).items() if name in "wr"}
-    proto = parse(graph("LSTM", 'direction = "forward"', "x, w, r"), **given)
-    model = ir.from_proto(proto)
-    prepare(model)
-    switches.name_nodes(model)
-    profile = Profile.parse("ort-cuda")
-    session = switches.SwitchedSession(model, decide(model), profile)
-    expected = [
-        run_emulated(half(proto)[0], batch(), "ort-cuda")["y"],
-        run(proto, batch())["y"],
-        run_emulated(half(proto)[0], batch())["y"],
-    ]
-    coarse, exact = (session.run(batch(), kept, ["y"])["y"] for kept in ((), session.nodes))
-    np.testing.assert_array_equal(coarse, expected[0])
-    np.testing.assert_allclose(exact, expected[1], rtol=1e-5, atol=1e-6)
-    assert not np.array_equal(coarse, expected[2])
