@@ -38,44 +38,6 @@ def sum_conv(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     return _convolved(build, node, x, flat, shape, groups, (strides, dilations, pads))
 
 
-def sum_conv_transpose(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """A transposed convolution: a convolution of the spread input with the reversed kernel."""
-    x, weights = operand(node, 0), operand(node, 1)
-    shape, image = sizes_from(weights), sizes_from(x, 2)
-    spatial, groups = len(shape) - 2, integer(node, "group", 1)
-    kernel, channels = shape[2:], shape[0] // groups
-    if channels * math.prod(kernel) <= block:
-        return None
-    if text(node, "auto_pad", "NOTSET") not in ("NOTSET", "VALID") or "output_shape" in (
-        node.attributes
-    ):
-        raise NotStaticError
-    ones, zeros = [1] * spatial, [0] * spatial
-    strides, dilations = (integers(node, name, ones) for name in ("strides", "dilations"))
-    pads, extra = integers(node, "pads", zeros * 2), integers(node, "output_padding", zeros)
-    reach = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
-    before = [r - p for r, p in zip(reach, pads[:spatial], strict=True)]
-    after = [
-        r - p + e - (s - 1)
-        for r, p, e, s in zip(reach, pads[spatial:], extra, strides, strict=True)
-    ]
-    if any(s > 1 for s in strides):
-        x = _spread(build, x, image, strides)
-    reversed_ = build.op(
-        "Slice",
-        weights,
-        build.integers([-1] * spatial),
-        build.integers([-(size + 1) for size in kernel]),
-        build.integers(list(range(2, 2 + spatial))),
-        build.integers([-1] * spatial),
-    )
-    # (C, O/g, k...) -> (g, C/g, O/g, k...) -> (g, O/g, k..., C/g)
-    split = build.reshape(reversed_, [groups, channels, shape[1], *kernel])
-    flat = build.transpose(split, [0, 2, *range(3, 3 + spatial), 1])
-    turned = [groups * shape[1], channels, *kernel]
-    return _convolved(build, node, x, flat, turned, groups, (ones, dilations, [*before, *after]))
-
-
 def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """An average pool: a convolution of each channel with ones, over the pixels of each window."""
     x, kernel = operand(node, 0), integers(node, "kernel_shape", [])
@@ -98,17 +60,6 @@ def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
         count = build.op("Conv", image, taps, strides=strides, dilations=dilations, pads=pads)
     mean = build.op("Div", total, count)
     return build.reshape(mean, build.sizes(x, 0, 2), build.sizes(mean, 2, 2 + spatial))
-
-
-def _spread(
-    build: SumBuilder, x: ir.Value, image: Sequence[int], strides: Sequence[int]
-) -> ir.Value:
-    """Puts stride - 1 zeros behind every pixel."""
-    apart = [part for size in image for part in (size, 1)]
-    split = build.reshape(x, [0, 0, *apart])
-    filled = [part for stride in strides for part in (0, stride - 1)]
-    padded = build.op("Pad", split, build.integers([0] * (2 + len(apart)) + [0, 0, *filled]))
-    return build.reshape(padded, [0, 0, *(n * s for n, s in zip(image, strides, strict=True))])
 
 
 def _convolved(

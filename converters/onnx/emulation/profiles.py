@@ -23,6 +23,12 @@ from tfmp.converters.shared.errors import InputError
 # of NVIDIA tensor cores", arXiv:2512.07004).
 DEFAULT_BLOCK = 16
 
+# Softmax and normalizations add in FP32 in every known GPU kernel but WebGPU's, which are modelled.
+_NORMALIZING = frozenset(
+    """GroupNormalization InstanceNormalization LayerNormalization LogSoftmax LpNormalization LRN
+    MeanVarianceNormalization RMSNormalization Softmax""".split()
+)
+
 _GPU, _PESSIMISTIC = "gpu", "pessimistic"
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})(\.\d{1,4})?")
 
@@ -32,7 +38,7 @@ class Profile:
     """Hardware and runtime whose FP16 arithmetic is emulated.
 
     Attributes:
-        name: "gpu" for kernels that hold sums in FP32, "pessimistic" for sums in FP16 everywhere,
+        name: "gpu" for kernels that hold sums in FP32, "pessimistic" for sums of products in FP16,
             or a runtime of `facts.RUNTIMES`.
         block: None for sums in FP32. Otherwise sums are held in FP16 where `adds_in_fp16` tells:
             this many terms are added in FP32, then the result so far is rounded.
@@ -115,7 +121,8 @@ class Profile:
         """Whether sums inside an op are held in FP16."""
         if self.block is None:
             return False
-        return self.name == _PESSIMISTIC or op_type in self.ops(Kind.SUMS)
+        pessimistic = self.name == _PESSIMISTIC and op_type not in _NORMALIZING
+        return pessimistic or op_type in self.ops(Kind.SUMS)
 
     @property
     def runtime(self) -> str:
@@ -133,8 +140,8 @@ class Profile:
             return f"gpu: FP32 accumulation, every {title} tensor rounded where a kernel writes it"
         if self.name == _PESSIMISTIC:
             return (
-                f"{self}: as gpu, and sums inside matrix products, convolutions, reductions, "
-                f"softmax and normalizations rounded to {title} after every {self.block} terms"
+                f"{self}: as gpu, and sums inside matrix products, convolutions and reductions "
+                f"rounded to {title} after every {self.block} terms"
             )
         told = "; ".join(map(str, self.facts))
         blocks = f" (in blocks of {self.block} terms)" if (self.block or 1) > 1 else ""

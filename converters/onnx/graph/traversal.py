@@ -35,18 +35,7 @@ def graphs_of(model: ir.Model) -> list[ir.Graph]:
 
 def remove_unused(model: ir.Model) -> None:
     """Removes the nodes, optional outputs and initializers that nothing reads."""
-    unused = any(
-        not value.uses() and not value.is_graph_output() and not value.is_graph_input()
-        for value in model.graph.initializers.values()
-    )
-    if unused or any(map(_leaves_something, nodes_of(model.graph))):
-        RemoveUnusedNodesPass()(model)
-
-
-def _leaves_something(node: ir.Node) -> bool:
-    """Whether a node has outputs that nothing reads, or inputs at its end that are left out."""
-    unread = any(not value.uses() and not value.is_graph_output() for value in node.outputs)
-    return unread or (bool(node.inputs) and node.inputs[-1] is None)
+    RemoveUnusedNodesPass()(model)
 
 
 def name_nodes(model: ir.Model) -> None:

@@ -67,12 +67,12 @@ def test_the_report_says_what_was_emulated(wide):
 def test_the_runner_names_what_it_could_not_look_into(tmp_path):
     model, _ = onnx_graphs.half(
         onnx_graphs.parse(
-            "agraph (float[N, 4, 8] x) => (float[N, 4, 8] y) { y = LRN <size = 3> (x) }"
+            "agraph (float[N, 4, 8] x) => (float[N, 4, 8] y) { y = LpPool <kernel_shape = [1]> (x) }"
         )
     )
-    onnx.save(model, tmp_path / "lrn.onnx")
-    for profile, expected in ((GPU, None), (Profile.parse("pessimistic"), "LRN")):
-        with onnx_runner(tmp_path / "lrn.onnx", profile) as runner:
+    onnx.save(model, tmp_path / "pool.onnx")
+    for profile, expected in ((GPU, None), (Profile.parse("pessimistic"), "LpPool")):
+        with onnx_runner(tmp_path / "pool.onnx", profile) as runner:
             assert runner.info.details.get("in FP32 inside") == expected
 
 
