@@ -52,10 +52,9 @@ def with_remedies(
         replace(one, remedy=found[one.path].told, remedy_flags=found[one.path].flags)
         if one.path in found
         else one
-        for one in report.evidence.candidates
+        for one in report.candidates
     ]
-    evidence = replace(report.evidence, candidates=tuple(candidates))
-    return DriftReport.judged(evidence, report.budget)
+    return DriftReport.judged(replace(report, candidates=tuple(candidates)), report.budget)
 
 
 def _helps(

@@ -5,13 +5,7 @@ from itertools import chain
 from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Explanation, WorstSample
-from tfmp.converters.report.figures import (
-    BUDGET_LINE,
-    budget_bars,
-    layer_picture,
-    layer_table,
-    lost_bars,
-)
+from tfmp.converters.report.figures import BUDGET_LINE, budget_bars, layer_picture
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
     alone,
@@ -147,10 +141,7 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
             for each in parts.values()
             for lines in [zip(*each.values(), strict=True)]
         ),
-        pictures=(
-            Picture("Share of values that FP16 lost", lost_bars(report.candidates)),
-            Picture(caption, budget_bars(report.candidates), BUDGET_LINE),
-        ),
+        pictures=(Picture(caption, budget_bars(report.candidates), BUDGET_LINE),),
         quiet=(*notes, *(() if short else (small_print(report),))),
     )
 
@@ -160,7 +151,6 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
     found = candidate.explanation
     failed = candidate.verdict is Verdict.FAIL
     told = candidate.verdict is Verdict.PASS  # by the conclusion
-    tables = [*_outputs_tables(candidate), _labels_table(candidate)]
     return Section(
         f"{candidate.name} {SIGNS[candidate.verdict]} {candidate.verdict}",
         lines=(
@@ -169,7 +159,7 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
         ),
         facts=(*place_of(candidate), *alone(found), *(() if told else scope(report, candidate))),
         pictures=() if found is None else (layer_picture(found, failed),),
-        tables=tuple(tables if found is None else [*tables, layer_table(found)]),
+        tables=(*_outputs_tables(candidate), _labels_table(candidate)),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),
         quiet=(*(f"Note: {note}" for note in alike_once(candidate.notes)), *_measured_on(found)),
     )
