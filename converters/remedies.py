@@ -42,7 +42,7 @@ def with_remedies(
     for target in targets:
         own = [one for one in report.candidates if one.path == str(target.path)]
         worst = max((one.verdict for one in own), key=_BEST_FIRST.index)
-        if worst is Verdict.PASS or samples.once or any(one.error for one in own):
+        if worst is Verdict.PASS or samples.stream.once or any(one.error for one in own):
             continue
         for way in target.format.ways(source, target, samples, worst is Verdict.FAIL, progress):
             if way.target is None or _helps(way.target, worst, source, samples, plain, progress):

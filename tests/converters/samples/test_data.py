@@ -112,7 +112,7 @@ class TestForms:
             yield X[4:6]
 
         dataset = open_data(batches, [IMAGE])
-        assert not dataset.once
+        assert not dataset.stream.once
         for _ in range(2):  # a search reads it, and then the validation
             found, _, report = read(dataset)
             np.testing.assert_array_equal(
@@ -159,8 +159,8 @@ class TestDescription:
         assert report.samples == 64
         assert "the last 6 samples do not fill a batch of 16" in report.notes[0]
         np.savez("x.npz", image=X)
-        assert open_data("x.npz", [IMAGE]).count == 70
-        assert open_data([X], [IMAGE]).count is None
+        assert open_data("x.npz", [IMAGE]).stream.samples == 70
+        assert open_data([X], [IMAGE]).stream.samples is None
         values = np.ones((5, 4, 4, 1))
         values[0, 0, 0, 0] = np.nan
         values[1, 0, 0, 0] = 1e300  # infinite as float32
