@@ -31,7 +31,7 @@ from tfmp.shared.reporting import Command, Picture, Sample, Section, Table, page
 from tfmp.shared.wording import alike_once
 
 _READING = (
-    "PASS: every limit is kept; a limit on a rate also by the exact upper bound. FAIL: a limit is "
+    "PASS: every number keeps its limit, and the upper bound of every rate, too. FAIL: a limit is "
     "exceeded, or a value is not finite where the reference's is. INCONCLUSIVE: neither is proven; "
     "the reason says what is missing.",
     "Drift, rel. L2: length of the error over length of the reference, over all values. SQNR: that "
@@ -43,8 +43,6 @@ _READING = (
     "candidate, has right.",
     "Bounds: a PASS needs all of them, each at the budget's confidence. A FAIL by a bound is "
     "corrected for their number (Holm).",
-    "FP16 spacing: distance between neighbouring FP16 numbers; correct rounding is off by half of "
-    "one at most.",
     "FP16 weights only: the runner computed in FP32, so the report says nothing about overflow "
     "inside the model. FP16 emulated: every FP16 tensor was rounded as a GPU would.",
 )

@@ -121,7 +121,10 @@ def layer_picture(explanation: Explanation, failed: bool) -> Picture:
         for layer in shown
     )
     more = len(explanation.layers) - len(shown)
-    caption = "Relative L2 error by layer in the order of execution, on a logarithmic scale"
+    caption = (
+        "Relative L2 error by layer in the order of execution, on a logarithmic scale (alone: with "
+        "only this layer in FP16)"
+    )
     return Picture(caption + f"; the JSON report has {more} more layers" * bool(more), bars)
 
 
@@ -146,4 +149,4 @@ def _text(layer: LayerError) -> str:
             (layer.local_nonfinite, layer.local),
         )
     )
-    return f"{whole} ({alone} with only this layer in FP16)"
+    return f"{whole}, alone {alone}"

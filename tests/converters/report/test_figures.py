@@ -67,10 +67,10 @@ def test_layers_that_change_most_are_drawn_in_the_order_of_execution() -> None:
     picture = layer_picture(layers(50, jump=1.0), failed=False)
     assert len(picture.bars) == 40
     assert picture.bars[0].label == "l0"
-    assert picture.caption.endswith("logarithmic scale; the JSON report has 10 more layers")
+    assert picture.caption.endswith("in FP16); the JSON report has 10 more layers")
     picture = layer_picture(layers(3, cumulative=math.inf, nonfinite=2), failed=True)
     assert 0 < picture.bars[1].length < picture.bars[2].length < 0.6, "a lost value is past them"
     assert (picture.bars[0].length, picture.bars[0].text) == (
         1.0,
-        "2 not finite (0.0001 with only this layer in FP16)",
+        "2 not finite, alone 0.0001",
     )
