@@ -106,12 +106,15 @@ def _kind(data: DataReport) -> str:
     return f"{made}, {'with' if data.labelled else 'without'} labels"
 
 
+def _run(candidate: CandidateEvidence) -> str:
+    runner = candidate.runner
+    on = f"{runner.name} on {runner.device}, FP16: {runner.fp16}"
+    return f"{candidate.name} (sha256 {candidate.sha256}) by {on}"
+
+
 _SAME: dict[str, Callable[[Evidence], object]] = {
-    "reference": lambda shard: (shard.reference.name, shard.reference.sha256),
-    "candidates": lambda shard: [
-        (item.name, item.sha256, item.runner.name, item.runner.device, item.runner.fp16)
-        for item in shard.candidates
-    ],
+    "reference": lambda shard: f"{shard.reference.name} (sha256 {shard.reference.sha256})",
+    "candidates": lambda shard: "; ".join(map(_run, shard.candidates)),
     "kind of data": lambda shard: _kind(shard.data),
 }
 
