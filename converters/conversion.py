@@ -327,7 +327,7 @@ def write_file(
         ConversionError: the model has a part that the format cannot express.
     """
     search = target.format.searches(target)
-    if search is not None and samples is not None and samples.once:
+    if search is not None and samples is not None and samples.stream.once:
         raise InputError(
             f"{search} reads the data more than once, to search and to validate, received data "
             "that can be read only once. Pass arrays or a function that makes a new iterator."

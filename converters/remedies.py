@@ -42,7 +42,7 @@ def with_remedies(
     for target in targets:
         own = [one for one in report.candidates if one.path == str(target.path)]
         worst = max((one.verdict for one in own), key=_BEST_FIRST.index)
-        if worst is Verdict.PASS or samples.once or any(one.error for one in own):
+        if worst is Verdict.PASS or samples.stream.once or any(one.error for one in own):
             continue
         for way in target.format.ways(source, target, samples, worst is Verdict.FAIL, progress):
             if way.target is None or _helps(way.target, worst, source, samples, plain, progress):
@@ -52,10 +52,9 @@ def with_remedies(
         replace(one, remedy=found[one.path].told, remedy_flags=found[one.path].flags)
         if one.path in found
         else one
-        for one in report.evidence.candidates
+        for one in report.candidates
     ]
-    evidence = replace(report.evidence, candidates=tuple(candidates))
-    return DriftReport.judged(evidence, report.budget)
+    return DriftReport.judged(replace(report, candidates=tuple(candidates)), report.budget)
 
 
 def _helps(

@@ -46,7 +46,7 @@ def compare_here(
         reading = samples.read()
         for batch in reading:
             bench.update(batch)
-            progress.count(reading.description.samples, samples.count)
+            progress.count(reading.description.samples, samples.stream.samples)
         if plan.latency:
             progress("timing calls")
             bench.measure_latency()

@@ -128,7 +128,7 @@ def _compare(
         held.append(_with_paths(evidence, paths))
         if len(held) > _AT_ONCE:
             held = [join(held, reading.description)]
-        progress.count(done, samples.count)
+        progress.count(done, samples.stream.samples)
     return join(held, reading.description)
 
 

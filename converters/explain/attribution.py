@@ -1,13 +1,14 @@
 """Attributes error to layers, from their results in FP32, in FP16, and in FP16 one by one."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from tfmp.converters.drift import Expansion, measure_distances, merge, total
+from tfmp.converters.drift import measure_distances
 from tfmp.converters.report import LayerError
 from tfmp.converters.shared.tensors import Batch
 
@@ -122,36 +123,32 @@ class Taps(Protocol):
         """The values of one batch; arrays by input name."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Distance:
-    """How far one value is off, over some samples; merges exactly."""
+    """How far one value is off, over the samples so far."""
 
-    error_sq: Expansion = ()
-    reference_sq: Expansion = ()
+    error_sq: float = 0.0
+    reference_sq: float = 0.0
     nonfinite: int = 0
     infinite_lost: int = 0
     peak: float = 0.0
 
-    @classmethod
-    def of(cls, reference: np.ndarray, candidate: np.ndarray) -> "_Distance":
-        found = measure_distances(reference.reshape(1, -1), candidate.reshape(1, -1)).fields
+    def update(self, reference: np.ndarray, candidate: np.ndarray) -> None:
+        found = measure_distances(reference.reshape(1, -1), candidate.reshape(1, -1))
+        self.error_sq += found.error_sq.item()
+        self.reference_sq += found.reference_sq.item()
+        self.nonfinite += found.fields["nonfinite"]
+        self.infinite_lost += found.fields["infinite_lost"]
         finite = np.abs(reference[np.isfinite(reference)])
-        return cls(
-            found["error_sq"],
-            found["reference_sq"],
-            found["nonfinite"],
-            found["infinite_lost"],
-            float(finite.max(initial=0.0)),
-        )
+        self.peak = max(self.peak, float(finite.max(initial=0.0)))
 
     @property
     def relative(self) -> float:
         if self.nonfinite or self.infinite_lost:
             return math.inf
-        error, signal = total(self.error_sq), total(self.reference_sq)
-        if error == 0:
+        if self.error_sq == 0:
             return 0.0
-        return math.sqrt(error / signal) if signal > 0 else math.inf
+        return math.sqrt(self.error_sq / self.reference_sq) if self.reference_sq else math.inf
 
 
 class Attribution:
@@ -159,16 +156,15 @@ class Attribution:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
-        self._alone: dict[str, _Distance] = {}
-        self._received: dict[str, _Distance] = {}
+        self._alone: dict[str, _Distance] = defaultdict(_Distance)
+        self._received: dict[str, _Distance] = defaultdict(_Distance)
 
     def update(self, values: Values) -> None:
         """Adds one batch."""
         for name in {name for part in self._parts for name in part.writes}:
             exact = values.exact[name]
-            for seen, given in ((self._alone, values.alone), (self._received, values.received)):
-                found = _Distance.of(exact, given[name])
-                seen[name] = merge(seen.get(name, _Distance()), found)
+            self._alone[name].update(exact, values.alone[name])
+            self._received[name].update(exact, values.received[name])
 
     def layers(self) -> tuple[LayerError, ...]:
         """One entry for each part that has floating results, in the order of execution."""

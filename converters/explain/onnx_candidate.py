@@ -59,11 +59,7 @@ class OnnxCandidate:
         return OnnxTaps(self._model, self._groups, self._profile, self._weights)
 
     def nodes(self, layer: str) -> OnnxTaps:
-        # What is not found in the reference was counted when the layers were opened.
-        counted = self._weights.found, self._weights.lost
-        taps = OnnxTaps(self._model, by_node(self._groups, layer), self._profile, self._weights)
-        self._weights.found, self._weights.lost = counted
-        return taps
+        return OnnxTaps(self._model, by_node(self._groups, layer), self._profile, self._weights)
 
     def op(self, node: str) -> str:
         return next(item.op_type for item in self._model.graph if item.name == node)
@@ -93,7 +89,7 @@ def _weights(source: AnySource, half: ir.DataType) -> tuple[Weights, str | None]
 
 def _constants(model: ir.Model) -> list:
     return [
-        (name, value.const_value.numpy())
-        for name, value in model.graph.initializers.items()
+        value.const_value.numpy()
+        for value in model.graph.initializers.values()
         if value.const_value is not None
     ]

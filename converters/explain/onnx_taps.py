@@ -288,7 +288,7 @@ def _widen(value: ir.Value, weights: Weights) -> None:
     if not is_half(value):
         return
     if value.const_value is not None:
-        exact = weights.find(str(value.name), value.const_value.numpy())
+        exact = weights.find(value.const_value.numpy())
         value.const_value = ir.tensor(exact, name=value.name)
     retype(value, FP32)
 

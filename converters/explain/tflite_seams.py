@@ -119,14 +119,6 @@ class SeamedFile:
             for operator in self.operators
         }
 
-    def form(self) -> list[tuple[object, ...]]:
-        """The form of the graph: its operators and shapes, without names and weights."""
-        tensors = self.model.tensors[self.number]
-        return [
-            (operator.name, *(tensors[index].spec.shape for index in operator.outputs))
-            for operator in self.operators
-        ]
-
     def unpacked(self) -> schema.ModelT:
         """The whole file as objects, with one signature."""
         model = unpacked(self.path)
@@ -201,26 +193,10 @@ class Seams:
         ]
         return parts_of(nodes, seams)
 
-    def exposed(self, path: Path, twin: SeamedFile | None = None) -> None:
-        """Writes the file with its seams as outputs.
-
-        Args:
-            path: the path to write to.
-            twin: a file of the same form to write instead, with the names of this one.
-        """
-        model = (twin or self._file).unpacked()
-        (signature,) = model.signatureDefs
-        tensors = self.tensors
-        if twin is not None:
-            counterpart = {
-                mine: theirs
-                for one, other in zip(self._file.operators, twin.operators, strict=True)
-                for mine, theirs in zip(one.outputs, other.outputs, strict=True)
-            }
-            tensors = [counterpart[tensor] for tensor in tensors]
-            for entry, spec in zip(signature.inputs, self._file.inputs, strict=True):
-                entry.name = spec.name.encode()
-        _give(model, dict(zip(self.names, tensors, strict=True)))
+    def exposed(self, path: Path) -> None:
+        """Writes the file with its seams as outputs."""
+        model = self._file.unpacked()
+        _give(model, dict(zip(self.names, self.tensors, strict=True)))
         pack(model, path)
 
     def cut(self, path: Path) -> tuple[list[str], list[str]]:

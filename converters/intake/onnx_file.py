@@ -15,7 +15,7 @@ from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.layout import Layout
-from tfmp.converters.shared.sessions import cpu_session, holds_bfloat16, read_onnx
+from tfmp.converters.shared.sessions import cpu_session, holds, read_onnx
 from tfmp.converters.shared.tensors import (
     TEXT,
     Batch,
@@ -127,7 +127,7 @@ def _session(path: Path, model: ir.Model) -> OrtSession:
     try:
         return cpu_session(path)
     except Exception as error:  # ONNX Runtime's exceptions share no base class
-        if holds_bfloat16(model):
+        if holds(model, "BFLOAT16"):
             raise InputError(
                 "computes in bfloat16, for which ONNX Runtime's CPU provider has no "
                 "kernels, so it is no reference",

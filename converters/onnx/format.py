@@ -4,6 +4,7 @@ import ctypes
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,19 +215,25 @@ class OnnxFormat(Format):
         return OnnxRunner(path, _cpu_info())
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
+        from tfmp.converters.intake import OnnxSource
         from tfmp.converters.runners import OnnxGpuRunner, SourceRunner
+        from tfmp.converters.shared.sessions import holds
 
         if gpu and source.origin.path is not None:
             return OnnxGpuRunner(source.origin.path)
-        return SourceRunner(source, _cpu_info())
+        info = _cpu_info()
+        assert isinstance(source, OnnxSource)
+        if holds(source.model, "FLOAT16", "BFLOAT16"):
+            info = replace(info, fp16="weights-only")
+        return SourceRunner(source, info)
 
     def time_calls(
         self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None
     ) -> "TimedCalls":
         from tfmp.converters.runners import time_in_worker
-        from tfmp.converters.shared.sessions import holds_bfloat16, read_onnx
+        from tfmp.converters.shared.sessions import holds, read_onnx
 
-        if info.device == "CPU" and holds_bfloat16(read_onnx(path)):
+        if info.device == "CPU" and holds(read_onnx(path), "BFLOAT16"):
             raise RunnerError("no CPU provider of ONNX Runtime has kernels for bfloat16")
         if info.device == "CPU":
             return time_in_worker("onnx", path, call, rows, _cpu_info())

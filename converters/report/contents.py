@@ -5,13 +5,7 @@ from itertools import chain
 from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.explanation import Explanation, WorstSample
-from tfmp.converters.report.figures import (
-    BUDGET_LINE,
-    budget_bars,
-    layer_picture,
-    layer_table,
-    lost_bars,
-)
+from tfmp.converters.report.figures import BUDGET_LINE, budget_bars, layer_picture
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
     alone,
@@ -37,7 +31,7 @@ from tfmp.shared.reporting import Command, Picture, Sample, Section, Table, page
 from tfmp.shared.wording import alike_once
 
 _READING = (
-    "PASS: every limit is kept; a limit on a rate also by the exact upper bound. FAIL: a limit is "
+    "PASS: every number keeps its limit, and the upper bound of every rate, too. FAIL: a limit is "
     "exceeded, or a value is not finite where the reference's is. INCONCLUSIVE: neither is proven; "
     "the reason says what is missing.",
     "Drift, rel. L2: length of the error over length of the reference, over all values. SQNR: that "
@@ -49,8 +43,6 @@ _READING = (
     "candidate, has right.",
     "Bounds: a PASS needs all of them, each at the budget's confidence. A FAIL by a bound is "
     "corrected for their number (Holm).",
-    "FP16 spacing: distance between neighbouring FP16 numbers; correct rounding is off by half of "
-    "one at most.",
     "FP16 weights only: the runner computed in FP32, so the report says nothing about overflow "
     "inside the model. FP16 emulated: every FP16 tensor was rounded as a GPU would.",
 )
@@ -147,10 +139,7 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
             for each in parts.values()
             for lines in [zip(*each.values(), strict=True)]
         ),
-        pictures=(
-            Picture("Share of values that FP16 lost", lost_bars(report.candidates)),
-            Picture(caption, budget_bars(report.candidates), BUDGET_LINE),
-        ),
+        pictures=(Picture(caption, budget_bars(report.candidates), BUDGET_LINE),),
         quiet=(*notes, *(() if short else (small_print(report),))),
     )
 
@@ -160,7 +149,6 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
     found = candidate.explanation
     failed = candidate.verdict is Verdict.FAIL
     told = candidate.verdict is Verdict.PASS  # by the conclusion
-    tables = [*_outputs_tables(candidate), _labels_table(candidate)]
     return Section(
         f"{candidate.name} {SIGNS[candidate.verdict]} {candidate.verdict}",
         lines=(
@@ -169,7 +157,7 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
         ),
         facts=(*place_of(candidate), *alone(found), *(() if told else scope(report, candidate))),
         pictures=() if found is None else (layer_picture(found, failed),),
-        tables=tuple(tables if found is None else [*tables, layer_table(found)]),
+        tables=(*_outputs_tables(candidate), _labels_table(candidate)),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),
         quiet=(*(f"Note: {note}" for note in alike_once(candidate.notes)), *_measured_on(found)),
     )

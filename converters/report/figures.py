@@ -19,9 +19,8 @@ from tfmp.converters.report.summary import (
     upper_bound,
     value_of,
 )
-from tfmp.shared.html_page import NONE, Bar
-from tfmp.shared.reporting import Picture, Table, table_of
-from tfmp.shared.wording import listed
+from tfmp.shared.html_page import Bar
+from tfmp.shared.reporting import Picture
 
 # The track of a budget bar ends here; the budget's line stands at 1.
 _TRACK_END = 1.5
@@ -35,22 +34,18 @@ _MOST_BARS = 6
 # Errors below this are float32's own; the scale begins here.
 _SMALLEST_ERROR = 1e-7
 
-# More bars are no longer read at a glance, more rows no longer at all.
+# More bars are no longer read at a glance.
 _MOST_LAYERS = 40
-_MOST_ROWS = 200
-
-# Types of operations, and nodes, that are named; of a layer with more, the number of the others.
-_MOST_NAMED = 4
 
 
 def budget_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
     """The share of its limits that a candidate uses, the check that decides first; of several
     candidates, the deciding check alone.
 
-    Several checks under one limit, such as columns and places of an output, are one bar. Where
-    values are not finite, what follows from it is not shown: see `lost_bars`.
+    Several checks under one limit, such as columns and places of an output, are one bar. A fault
+    that no budget allows, such as NaN, hides what follows from it.
     """
-    shown = [one for one in candidates if (check := cause(one)) and check.limit is not None]
+    shown = [one for one in candidates if (check := cause(one)) and _is_drawn(check)]
     bars: list[Bar] = []
     for candidate in shown:
         worst = {(check.name, check.output): check for check in reversed(limited(candidate))}
@@ -58,25 +53,13 @@ def budget_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
             worst[first.name, first.output] = first
         order = sorted(worst.values(), key=share_of_limit, reverse=True)
         order.sort(key=lambda check: check != first)
-        most = _MOST_BARS if len(shown) == 1 else 1
+        most = _MOST_BARS if len(shown) == 1 and first and first.limit is not None else 1
         bars += [_budget_bar(check, _label(candidates, candidate, check)) for check in order[:most]]
     return tuple(bars)
 
 
-def lost_bars(candidates: Sequence[CandidateReport]) -> tuple[Bar, ...]:
-    """The share of values that a candidate lost, where that decides its verdict."""
-    bars: list[Bar] = []
-    for candidate in candidates:
-        check = cause(candidate)
-        if check is None or check.limit is not None or not check.measured:
-            continue
-        output = next((one for one in candidate.outputs if one.name == check.output), None)
-        if output is None or check.measured > output.totals.values:
-            continue
-        text = f"{check.measured:,.0f} of {output.totals.values:,} values"
-        share = check.measured / output.totals.values
-        bars.append(Bar(_label(candidates, candidate, check), text, share, verdict=check.verdict))
-    return tuple(bars)
+def _is_drawn(check: Check) -> bool:
+    return check.limit is not None or (check.verdict is Verdict.FAIL and bool(check.measured))
 
 
 def _label(candidates: Sequence[CandidateReport], one: CandidateReport, check: Check) -> str:
@@ -123,7 +106,7 @@ def largest_error(layers: Iterable[LayerError]) -> float:
 
 def layer_picture(explanation: Explanation, failed: bool) -> Picture:
     """The layers that matter most, in the order of execution."""
-    shown = _most_telling(explanation, _MOST_LAYERS)
+    shown = _most_telling(explanation)
     largest = largest_error(shown)
     named = explanation.culprit.layer if explanation.culprit else None
     bars = tuple(
@@ -138,34 +121,14 @@ def layer_picture(explanation: Explanation, failed: bool) -> Picture:
         for layer in shown
     )
     more = len(explanation.layers) - len(shown)
-    caption = "Relative L2 error by layer in the order of execution, on a logarithmic scale"
-    return Picture(caption + (f"; {more} layers that change less: in the table" * bool(more)), bars)
-
-
-def layer_table(explanation: Explanation) -> Table:
-    """The numbers of the layers that matter most, in the order of execution."""
-    shown = _most_telling(explanation, _MOST_ROWS)
-    more = len(explanation.layers) - len(shown)
-    return table_of(
-        "All numbers by layer" + f"; the JSON report has {more} more layers" * bool(more),
-        shown,
-        {
-            "Layer": lambda one: one.layer,
-            "Operations": lambda one: listed(list(dict.fromkeys(one.ops)), _MOST_NAMED),
-            "Error": lambda one: number(one.cumulative),
-            "Jump": lambda one: number(one.jump),
-            "Alone": lambda one: number(one.local),
-            "Not finite": lambda one: f"{one.nonfinite:,}",
-            "Not finite alone": lambda one: f"{one.local_nonfinite:,}",
-            "Peak in FP32": lambda one: number(one.peak),
-            "Nodes in viewers of graphs": lambda one: listed(one.nodes, _MOST_NAMED) or NONE,
-        },
-        ("Layer", "Operations", "Nodes in viewers of graphs"),
-        folded=True,
+    caption = (
+        "Relative L2 error by layer in the order of execution, on a logarithmic scale (alone: with "
+        "only this layer in FP16)"
     )
+    return Picture(caption + f"; the JSON report has {more} more layers" * bool(more), bars)
 
 
-def _most_telling(explanation: Explanation, count: int) -> list[LayerError]:
+def _most_telling(explanation: Explanation) -> list[LayerError]:
     """Layers with the largest jumps and errors of their own, in the order of execution."""
     layers = explanation.layers
     named = {explanation.first_nonfinite, explanation.largest_jump}
@@ -175,7 +138,7 @@ def _most_telling(explanation: Explanation, count: int) -> list[LayerError]:
         return layer.layer in named, max(layer.jump, layer.local)
 
     order = sorted(range(len(layers)), key=weight, reverse=True)
-    return [layers[index] for index in sorted(order[:count])]
+    return [layers[index] for index in sorted(order[:_MOST_LAYERS])]
 
 
 def _text(layer: LayerError) -> str:
@@ -186,4 +149,4 @@ def _text(layer: LayerError) -> str:
             (layer.local_nonfinite, layer.local),
         )
     )
-    return f"{whole} ({alone} with only this layer in FP16)"
+    return f"{whole}, alone {alone}"

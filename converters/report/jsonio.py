@@ -78,8 +78,8 @@ def encode(value: object) -> Json:
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
-        # The schema comes first, where a reader of the file looks for it.
-        names = sorted((item.name for item in fields(value)), key=lambda name: name != "schema")
+        names = [item.name for item in fields(value)]
+        names.sort(key=lambda name: (name != "schema", name != "verdict"))  # read first
         return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value

@@ -19,14 +19,12 @@ _HUB_TASKS = {Kind.DETECTION: "object-detection"}
 def to_markdown(report: DriftReport, *more: Section) -> str:
     """A heading with the verdict, the table of candidates, the reasons, data, budget and `more`."""
     heading = f"{SIGNS[report.verdict]} Drift report: {report.verdict}"
-    told = [(one.name, text) for one in report.candidates for _, text in place_of(one)]
-    told += [(one.name, note) for one in report.candidates for note in alike_once(one.notes)]
-    told += [
-        (f"{one.name} {name}", text)
-        for one in report.candidates
-        if one.verdict is not Verdict.PASS  # told by the conclusion
-        for name, text in scope(report, one)
-    ]
+    told = []
+    for one in report.candidates:
+        facts = place_of(one)
+        facts += scope(report, one) if one.verdict is not Verdict.PASS else []  # told there
+        told += [(f"{one.name} {name}", text) for name, text in facts]
+        told += [(one.name, note) for note in alike_once(one.notes)]
     notes = Section("Notes", facts=tuple(told))
     timed = Section("Latency", tables=(latency_table(report),))
     return written(heading, headline(report), [conclusion(report), notes, timed, *more])

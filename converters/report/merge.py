@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import TypeVar
 
 from tfmp.converters.drift import (
     CUSTOM,
@@ -27,6 +28,8 @@ from tfmp.converters.report.model import (
 from tfmp.converters.samples import DataReport, add_hashes, merged_sizes
 from tfmp.converters.shared.errors import InputError
 
+AnyEvidence = TypeVar("AnyEvidence", bound=Evidence)
+
 
 def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     """Judges the samples of all reports together.
@@ -45,15 +48,17 @@ def merge_reports(reports: Sequence[DriftReport]) -> DriftReport:
     for report in reports:
         report.check_judgeable()
     for number, report in enumerate(reports[1:], start=2):
-        check_same_run(first.evidence, report.evidence, f"report {number}")
+        check_same_run(first, report, f"report {number}")
         _check_same(first.budget, report.budget, "budget", f"report {number}")
     _check_no_shard_twice(reports)
     data = _merge_data([report.data for report in reports])
-    return DriftReport.judged(join([report.evidence for report in reports], data), first.budget)
+    return DriftReport.judged(join(reports, data), first.budget)
 
 
-def join(shards: Sequence[Evidence], data: DataReport) -> Evidence:
+def join(shards: Sequence[AnyEvidence], data: DataReport) -> AnyEvidence:
     """The evidence of all shards together, without a check that they belong together.
+
+    Verdicts of shards that have some stay as those of the first.
 
     Args:
         shards: one shard or more.
@@ -73,10 +78,7 @@ def recomputed(report: DriftReport) -> DriftReport:
 
     The verdicts stay as they are: an older version may have judged in another way.
     """
-    evidence = join([report.evidence], report.data)
-    pairs = zip(report.candidates, evidence.candidates, strict=True)
-    candidates = tuple(replace(old, **vars(new)) for old, new in pairs)
-    return replace(report, reference=evidence.reference, candidates=candidates)
+    return join([report], report.data)
 
 
 def check_same_run(first: Evidence, other: Evidence, name: str) -> None:
@@ -104,12 +106,15 @@ def _kind(data: DataReport) -> str:
     return f"{made}, {'with' if data.labelled else 'without'} labels"
 
 
+def _run(candidate: CandidateEvidence) -> str:
+    runner = candidate.runner
+    on = f"{runner.name} on {runner.device}, FP16: {runner.fp16}"
+    return f"{candidate.name} (sha256 {candidate.sha256}) by {on}"
+
+
 _SAME: dict[str, Callable[[Evidence], object]] = {
-    "reference": lambda shard: (shard.reference.name, shard.reference.sha256),
-    "candidates": lambda shard: [
-        (item.name, item.sha256, item.runner.name, item.runner.device, item.runner.fp16)
-        for item in shard.candidates
-    ],
+    "reference": lambda shard: f"{shard.reference.name} (sha256 {shard.reference.sha256})",
+    "candidates": lambda shard: "; ".join(map(_run, shard.candidates)),
     "kind of data": lambda shard: _kind(shard.data),
 }
 

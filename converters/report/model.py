@@ -4,7 +4,7 @@ JSON, HTML, Markdown, JUnit XML, Model Explorer and the terminal show the report
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Self
@@ -169,10 +169,13 @@ class CandidateEvidence(FileNotes, ModelReport):
         over = judgement.verdict is Verdict.FAIL and self.error is None
         remedy = [self.remedy] if over and self.remedy else []
         return CandidateReport(
-            **{**vars(self), "labels": labels},
-            verdict=judgement.verdict,
-            reasons=(*judgement.reasons, *remedy),
-            checks=judgement.checks,
+            **{
+                **vars(self),
+                "labels": labels,
+                "verdict": judgement.verdict,
+                "reasons": (*judgement.reasons, *remedy),
+                "checks": judgement.checks,
+            }
         )
 
 
@@ -207,34 +210,21 @@ class CandidateReport(CandidateEvidence):
     reasons: tuple[str, ...]
     checks: tuple[Check, ...] = ()
 
-    @property
-    def evidence(self) -> CandidateEvidence:
-        """The measurements without the verdict."""
-        names = [item.name for item in fields(CandidateEvidence)]
-        return CandidateEvidence(**{name: getattr(self, name) for name in names})
 
-
-@dataclass(frozen=True)
-class DriftReport:
+@dataclass(frozen=True, kw_only=True)
+class DriftReport(Evidence):
     """Evidence and verdict on all candidates of one reference.
 
     Attributes:
         verdict: FAIL if any candidate is FAIL, else INCONCLUSIVE if any is, else PASS. A candidate
             on samples of made sizes can only make it FAIL.
-        reference: the FP32 original.
-        candidates: the candidates in the order given.
-        data: the samples.
         budget: the budget as it was declared before the run.
-        environment: versions and hardware, by name.
         schema: schema of the JSON document.
     """
 
-    verdict: Verdict
-    reference: ReferenceReport
     candidates: tuple[CandidateReport, ...]
-    data: DataReport
+    verdict: Verdict
     budget: DriftBudget
-    environment: Mapping[str, str] = field(default_factory=dict)
     schema: str = SCHEMA
 
     @classmethod
@@ -262,12 +252,6 @@ class DriftReport:
         """The reference and the candidates."""
         return (self.reference, *self.candidates)
 
-    @property
-    def evidence(self) -> Evidence:
-        """The measurements without the verdicts."""
-        candidates = tuple(candidate.evidence for candidate in self.candidates)
-        return Evidence(self.reference, candidates, self.data, self.environment)
-
     def judged_by(self, budget: DriftBudget) -> "DriftReport":
         """The same evidence under another budget.
 
@@ -275,7 +259,7 @@ class DriftReport:
             InputError: an earlier version wrote the report, whose evidence says less.
         """
         self.check_judgeable()
-        return DriftReport.judged(self.evidence, budget)
+        return DriftReport.judged(self, budget)
 
     def check_judgeable(self) -> None:
         """Raises `InputError` for a report of an earlier version, whose evidence is less."""

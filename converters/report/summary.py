@@ -53,6 +53,11 @@ _NAMES = {
     "arithmetic": "FP16 arithmetic not run",
 }
 
+_HALF_REFERENCE = (
+    "the reference has FP16 numbers itself, so the drift from its FP32 original is unknown: name "
+    "that original as the reference"
+)
+
 # Checks of numbers, whatever they mean.
 _DISTANCES = ("rel_l2", "max_abs")
 
@@ -196,10 +201,12 @@ def small_print(report: DriftReport) -> str:
 
 
 def data_notes(report: DriftReport) -> list[str]:
-    """Notes on the samples and their labels."""
+    """Notes on the reference, the samples and their labels."""
     labels = [label for candidate in report.candidates for label in candidate.labels]
     odd = filter(None, map(no_better_than_chance, labels))
-    return alike_once([*nonfinite_notes(report.data), *report.data.notes, *dict.fromkeys(odd)])
+    reference = [_HALF_REFERENCE] if (of := report.reference.runner) and of.fp16 else []
+    notes = (*reference, *nonfinite_notes(report.data), *report.data.notes, *dict.fromkeys(odd))
+    return alike_once(notes)
 
 
 def nonfinite_notes(data: DataReport) -> list[str]:

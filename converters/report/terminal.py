@@ -19,7 +19,7 @@ _STYLES: dict[str, str] = {
 }
 
 # Columns that a narrow terminal leaves out, in this order; every file rendering has them.
-_DISPENSABLE = ("Size", "Latency", "Drift", "Runtime")
+_DISPENSABLE = ("Size", "Latency", "Drift", "Runtime", "5th to 95th percentile", "Samples/s")
 
 
 def print_report(report: DriftReport, console: Console, verbose: bool = False) -> None:
@@ -33,7 +33,7 @@ def print_report(report: DriftReport, console: Console, verbose: bool = False) -
     print_section(conclusion(report, short=not verbose), console, _DISPENSABLE, titled=False)
     for candidate in report.candidates if verbose else ():
         print_section(replace(candidate_section(report, candidate), tables=()), console)
-    print_table(latency_table(report), console)
+    print_table(latency_table(report), console, _DISPENSABLE)
     print_verdict(report, console)
 
 

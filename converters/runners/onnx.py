@@ -145,7 +145,9 @@ def _usable(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # protobuf, ONNX and onnx-ir each raise their own
-        raise RunnerError(f"{path} is not a usable ONNX model ({error}).") from error
+        raise RunnerError(
+            f"{path} is not a usable ONNX model ({error}). Copy or convert it again."
+        ) from error
 
 
 def _open(model: "Path | bytes | ir.Model", alone: bool) -> OrtSession:

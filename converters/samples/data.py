@@ -125,16 +125,6 @@ class Samples:
                 check(np.asarray(named[spec.name]), spec, self.stream.name)
 
     @property
-    def count(self) -> int | None:
-        """The number of samples; None if it is unknown before they are read."""
-        return self.stream.samples
-
-    @property
-    def once(self) -> bool:
-        """Whether the samples can be read only once."""
-        return self.stream.once
-
-    @property
     def fixed_batch(self) -> int | None:
         """The batch size that the model fixes; None if it takes any."""
         return PLAIN.fixed_samples(self.inputs)
@@ -156,7 +146,7 @@ class Samples:
         Raises:
             InputError: the batch does not fit, or there are no samples.
         """
-        return None if self.once else next(iter(self.read()), None)
+        return None if self.stream.once else next(iter(self.read()), None)
 
     def for_search(self) -> list[tuple[Batch, Labels | None]]:
         """The arrays of as many first calls of the model as searches look at, and their labels.

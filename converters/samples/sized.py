@@ -41,7 +41,7 @@ def of_sizes(samples: Samples, sizes: Mapping[str, tuple[int, ...]]) -> Samples:
             "Give one number first everywhere",
             where=where,
         )
-    if samples.once:
+    if samples.stream.once:
         raise InputError(
             "sizes (--sizes) reads the data once more, received data that can be read only once",
             "Pass arrays or a function that makes a new iterator",

@@ -146,9 +146,9 @@ def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]
             result = function()
         except (Exception, SystemExit) as error:  # whatever the user's function does
             raise _raised_by_user(text, error) from error
-        if isinstance(result, str | os.PathLike):
+        if result is None or isinstance(result, str | os.PathLike):
             raise InputError(
-                f"data {text!r} returned the text {result!r}; expected an iterable of batches",
+                f"data {text!r} returned {result!r}; expected an iterable of batches",
                 "Return arrays, or pass the path itself",
             )
         if results and results[-1] is result:

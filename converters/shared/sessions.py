@@ -37,15 +37,15 @@ def read_onnx(path: Path) -> "ir.Model":
     return model
 
 
-def holds_bfloat16(model: "ir.Model") -> bool:
-    """Whether a graph has bfloat16, for which ONNX Runtime's CPU provider has no kernels."""
+def holds(model: "ir.Model", *names: str) -> bool:
+    """Whether a graph has numbers of any of these types of ONNX, such as "BFLOAT16"."""
     import onnx_ir as ir
 
-    half = ir.DataType.BFLOAT16
+    types = {ir.DataType[name] for name in names}
     values = (*model.graph.inputs, *model.graph.initializers.values())
     casts = (node.attributes.get("to") for node in model.graph.all_nodes())
-    return any(value.dtype == half for value in values) or any(
-        to is not None and to.value == half.value for to in casts
+    return any(value.dtype in types for value in values) or any(
+        to is not None and to.value in types for to in casts
     )
 
 

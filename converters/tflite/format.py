@@ -329,7 +329,7 @@ def _looked_at(
 
     if samples is None:
         return source, FileNotes((_NO_SAMPLES,))
-    if samples.once and not options.repair:  # the validation needs these samples
+    if samples.stream.once and not options.repair:  # the validation needs these samples
         return source, FileNotes((_READ_ONCE,))
     batches = [batch for batch, _ in samples.for_search()]
     progress(f"{'repairing' if options.repair else 'looking for'} layers that overflow in FP16")

@@ -74,18 +74,12 @@ def test_keep_fp32_keeps_a_layer(tmp_path):
         ({"to": "tflite", "keep_fp32": ["x"]}, "keep_fp32 is no option of a conversion to tflite"),
         ({"precision": "fp32", "keep_fp32": ["x"]}, "keep_fp32 is about FP16 files, received"),
         ({"batches": 2}, "is no option of a conversion to onnx"),
-        ({"to": "tflite", "batch_size": -1}, r"batch_size \(--batch\): expected a whole number"),
         ({"output": "model.txt"}, "expected an output file ending in .onnx"),
         ({"output": 3}, "output expects a path, .*; received 3 of type int"),
         ({"labels": np.arange(3)}, r"labels \(--labels\) needs samples to compare on, and this"),
-        (
-            {"data": samples(4, 6), "explain": 3},
-            r"explain: expected True, False or a folder, recei",
-        ),
         ({"data": samples(4, 6), "labels": np.full(4, 9)}, "hold class id 9, but the output has 3"),
         ({"data": samples(4, 5)}, r"features"),
         ({"data": {"wrong": samples(4, 6), "more": samples(4, 6)}}, "features"),
-        ({"data": samples(0, 6)}, "empty"),
         ({"data": samples(4, 6), "budget": DriftBudget(overrides={"no": {}})}, "output 'no'"),
     ],
 )

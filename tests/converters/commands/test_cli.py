@@ -230,6 +230,25 @@ def test_files_of_the_same_name_are_told_apart(folder):
         ("onnx dense.keras --data good.npz --report a.md --report ./a.md", "a.md: is given twice"),
         ("inspect dense.keras --report audit.md", "end in .json or .html"),
         ("inspect m.keras --report a.json --report ./a.json", "given twice. Name"),
+        (
+            "validate dense.keras a.onnx b.onnx --data few.npz --report d.nodes.json",
+            "--report d.nodes.json holds one file of each format, and there are several .onnx "
+            "files. Compare them one at a time.",
+        ),
+        (
+            "validate dense.keras a.onnx --data few.npz --ray local --report d.nodes.json",
+            "--report d.nodes.json shows errors of layers, which are not measured on Ray's "
+            "workers. Leave this report or --ray out.",
+        ),
+        (
+            "onnx dense.keras --reproduce shown --data few.npz",
+            "--reproduce saves the error that --explain finds: give --explain, too.",
+        ),
+        (
+            "onnx dense.keras --explain --reproduce few.npz/shown --data few.npz",
+            "few.npz: is not a folder. Choose a folder to write to.",
+        ),
+        ("onnx dense.keras --explain", "explain (--explain) needs samples to compare on, and "),
     ],
 )
 def test_a_mistake_is_one_message_exit_2_and_leaves_nothing(folder, arguments, message):
@@ -273,11 +292,12 @@ def test_a_mistake_late_in_the_data_is_told_with_what_was_converted_before(folde
 
 
 @pytest.mark.parametrize("command", sorted(main.commands))
-def test_every_option_is_explained(command: str):
+def test_every_option_is_explained_and_a_help_is_read_at_a_glance(command: str):
     for parameter in main.commands[command].params:
         if parameter.param_type_name == "option":
             assert parameter.help, f"{command} {parameter.opts} has no help"
     assert main.commands[command].help
+    assert len(tfmp_convert(command, "--help").stdout.splitlines()) <= 100, "no more is read"
 
 
 def test_the_installed_command_keeps_stdout_for_results(folder):
@@ -352,50 +372,6 @@ def test_node_data_asks_for_the_explanation_itself(folder):
     assert not (folder / "late.peak.nodes.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("validate", "dense.keras", "a.onnx", "b.onnx", "--data", "few.npz"),
-            "--report d.nodes.json holds one file of each format, and there are several .onnx "
-            "files. Compare them one at a time.",
-        ),
-        (
-            ("validate", "dense.keras", "a.onnx", "--data", "few.npz", "--ray", "local"),
-            "--report d.nodes.json shows errors of layers, which are not measured on Ray's "
-            "workers. Leave this report or --ray out.",
-        ),
-    ],
-)
-def test_node_data_that_cannot_be_had_is_refused_first(folder, arguments, message):
-    result = tfmp_convert(*arguments, "--report", "d.nodes.json")
-    assert (result.exit_code, result.stderr) == (2, f"Error: {message}\n")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ("--reproduce", "shown", "--data", "few.npz"),
-            "--reproduce saves the error that --explain finds: give --explain, too.",
-        ),
-        (
-            ("--explain", "--reproduce", "few.npz/shown", "--data", "few.npz"),
-            "few.npz: is not a folder. Choose a folder to write to.",
-        ),
-        (
-            ("--explain",),
-            "explain (--explain) needs samples to compare on, and this conversion has no data. "
-            "Pass data (--data FILE), or leave explain out.",
-        ),
-    ],
-)
-def test_what_cannot_be_explained_is_said_first(folder, options, message):
-    result = tfmp_convert("onnx", "dense.keras", *options)
-    assert (result.exit_code, result.stderr) == (2, f"Error: {message}\n")
-    assert not (folder / "dense.onnx").exists()
-
-
 def test_without_arguments_it_shows_the_three_commands_one_needs():
     shown = CliRunner().invoke(main, []).output
     lines = [line.split() for line in shown.splitlines()]
@@ -413,8 +389,3 @@ def test_color_is_for_terminals_that_want_it(folder, shards, monkeypatch, plain)
         monkeypatch.setenv("TERM", "xterm-256color")
     shown = tfmp_convert("report", shards[0]).output
     assert ("\x1b[1;3" in shown) is not plain
-
-
-@pytest.mark.parametrize("name", main.commands)
-def test_a_help_is_read_at_a_glance(name: str) -> None:
-    assert len(tfmp_convert(name, "--help").stdout.splitlines()) <= 100

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import repository
 from click import Context
 
 from tfmp.converters.commands.cli import main
-from tfmp.converters.commands.docs import page
 
 # What each shell is told in docs/cli.md.
 SET_UP = {
@@ -49,9 +49,9 @@ def test_choices_and_file_names_complete(tmp_path: Path):
     assert "compopt -o default" in complete(tmp_path, "tfmp-convert validate", "a_m")
 
 
-@pytest.mark.parametrize("shell", SET_UP)
-def test_the_docs_give_the_line_for_each_shell(shell: str):
-    assert SET_UP[shell] in page().splitlines()
+@pytest.mark.skipif(not repository.DOCS.is_dir(), reason="needs the checkout's docs/")
+def test_the_docs_give_the_line_for_each_shell():
+    assert {*SET_UP.values()} <= {*(repository.DOCS / "cli.md").read_text().splitlines()}
 
 
 def test_commands_are_described_without_being_cut():

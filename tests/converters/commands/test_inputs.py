@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from tfmp.converters import convert, open_source
+from tfmp.converters import convert
 from tfmp.converters.commands.cli import main
 from tfmp.converters.commands.inputs import check_inputs_stay
 from tfmp.converters.intake import ModelRequest
@@ -46,6 +46,8 @@ def refused_by_command(folder: Path, to: str, *flags: str) -> str:
         ("onnx", "--target amd", {"target": "amd"}, "target: expected one of any, ort-cpu"),
         ("onnx", "--keep-fp32 (", {"keep_fp32": ["("]}, "keep_fp32: '(' is not a regular"),
         ("tflite", "--accumulate fp8", {"accumulate": "fp8"}, "accumulate: expected one of fp32"),
+        ("onnx", "--batch x", {"batch_size": "x"}, "batch_size (--batch): expected a whole num"),
+        ("onnx", "--batch 0", {"batch_size": 0}, "batch_size (--batch): expected a whole number"),
         ("tflite", "--precision mixed", {"precision": "mixed"}, "precision mixed (--precision) is"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("--") else "",
@@ -56,26 +58,6 @@ def test_a_wrong_value_has_one_sentence(folder, to, flags, keywords, message):
     with pytest.raises(InputError) as caught:
         convert(folder / "dense.keras", to, folder / f"no.{to}", data=X, **keywords)
     assert str(caught.value) == said
-
-
-@pytest.mark.parametrize("option", ["split", "latency", "explain"])
-def test_options_of_a_comparison_need_samples(folder, option):
-    said = refused_by_command(folder, "onnx", f"--{option}")
-    with pytest.raises(InputError) as caught:
-        convert(folder / "dense.keras", "onnx", folder / "no.onnx", **{option: True})
-    assert str(caught.value) == said
-    assert said.startswith(f"{option} (--{option}) needs samples")
-
-
-@pytest.mark.parametrize(("flag", "value"), [("0", 0), ("x", "x"), ("-1", -1)])
-def test_a_batch_is_a_whole_number_of_at_least_1(folder, flag, value):
-    said = refused_by_command(folder, "onnx", "--batch", flag)
-    with pytest.raises(InputError) as caught:
-        open_source(folder / "dense.keras", batch_size=value)
-    assert str(caught.value) == said
-    assert (
-        said == f"batch_size (--batch): expected a whole number of at least 1, received {value!r}."
-    )
 
 
 @pytest.mark.parametrize(

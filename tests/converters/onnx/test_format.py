@@ -35,6 +35,7 @@ def test_a_file_that_is_fp16_already(half: Path, precision: str, tmp_path: Path)
     assert ("compute in FP32" if wide else "FP16 already") in artifact.notes[0]
     assert artifact.report.verdict == "PASS"
     assert artifact.known.remedy.startswith("Convert the float32 model")
+    assert artifact.report.reference.runner.fp16 == "weights-only"
 
 
 QUANTIZED = """

@@ -144,8 +144,10 @@ def test_every_form_keeps_its_parts(hostile: DriftReport, full: DriftReport) -> 
     tags = [each.tag for each in ElementTree.fromstring(render(hostile, ".xml")).iter()]
     assert tags == [each.tag for each in ElementTree.fromstring(render(full, ".xml")).iter()]
     stream = StringIO()
-    print_report(hostile, Console(file=stream, width=100))
-    assert all(char.isprintable() or char == "\n" for char in stream.getvalue())
+    print_report(hostile, Console(file=stream, width=100), verbose=True)
+    shown = stream.getvalue()
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    assert "[evil]" in shown or "[evil]" not in hostile.reference.name  # no markup of Rich's
     alone = replace(hostile, candidates=hostile.candidates[1:2])
     for suffix in (".nodes.json", ".peak.nodes.json"):
         render(alone, suffix).encode(errors="surrogatepass")

@@ -85,6 +85,9 @@ def test_the_meaning_of_an_output_is_a_sentence(task: Task, text: str) -> None:
 def test_headline_and_notes(report) -> None:
     assert headline(report) == "1 of 4 candidates passed against digits, on 450 samples."
     assert data_notes(report) == ["input 'image' holds 1 values that are NaN or infinite"]
+    half = replace(report.reference, runner=RunnerInfo("onnxruntime", "CPU", "weights-only"))
+    told, _ = data_notes(replace(report, reference=half))
+    assert told.endswith("name that original as the reference")
 
 
 def explained(local: float, jump: float, cumulative: float, **more) -> Explanation:

@@ -49,15 +49,3 @@ def test_columns_make_room_for_names(make_report, width, gone) -> None:
     heading, row, *_ = printed(make_report(names=(name,)), width=width).splitlines()
     assert row.startswith(name)
     assert {word for word in ("Size", "Drift", "Runtime") if word not in heading} == set(gone)
-
-
-@pytest.mark.parametrize("width", [80, 200])
-def test_names_reach_the_terminal_as_text(hostile_report, width: int) -> None:
-    text = printed(hostile_report, width=width, verbose=True)
-    assert "\x1b" not in text
-    assert "\u202e" not in text
-    # Nothing is taken for Rich's markup, in the table or in the reasons.
-    lines = text.replace("\n", "")
-    named = [reason for one in hostile_report.candidates[:3] for reason in one.reasons]
-    reasons = sum("evil" in reason for reason in named)
-    assert lines.count("[x](http://evil)") >= reasons + len(hostile_report.candidates)

@@ -112,7 +112,7 @@ class TestForms:
             yield X[4:6]
 
         dataset = open_data(batches, [IMAGE])
-        assert not dataset.once
+        assert not dataset.stream.once
         for _ in range(2):  # a search reads it, and then the validation
             found, _, report = read(dataset)
             np.testing.assert_array_equal(
@@ -159,8 +159,8 @@ class TestDescription:
         assert report.samples == 64
         assert "the last 6 samples do not fill a batch of 16" in report.notes[0]
         np.savez("x.npz", image=X)
-        assert open_data("x.npz", [IMAGE]).count == 70
-        assert open_data([X], [IMAGE]).count is None
+        assert open_data("x.npz", [IMAGE]).stream.samples == 70
+        assert open_data([X], [IMAGE]).stream.samples is None
         values = np.ones((5, 4, 4, 1))
         values[0, 0, 0, 0] = np.nan
         values[1, 0, 0, 0] = 1e300  # infinite as float32
@@ -289,16 +289,27 @@ class TestRefusals:
             ("own:leaves", " raised SystemExit: 7 at {folder}/own.py, line 2. Fix the function"),
             ("own:takes", " raised TypeError: takes() missing 1 required positional argument: "),
             ("own:number", " raised TypeError: 'int' object is not callable. Fix the function; it"),
+            (
+                "own:later",
+                " raised ZeroDivisionError: division by zero at {folder}/own.py, line 7. ",
+            ),
+            ("own:text", " returned 'data.npz'; expected an iterable of batches"),
+            ("own:none", " returned None; expected an iterable of batches"),
+            ("builtins:dict", ": data dict of arrays is empty"),
             ("odd:f", ": its module raised SyntaxError when it was imported: invalid syntax (odd"),
         ],
     )
     def test_a_function_of_the_users(self, folder: Path, name: str, message: str) -> None:
         (folder / "own.py").write_text(
             "def leaves():\n    raise SystemExit(7)\ndef takes(x): ...\nnumber = 3\n"
+            "def later():\n    yield from ()\n    1 / 0\ndef text():\n    return 'data.npz'\n"
+            "def none(): ...\n"
         )
         (folder / "odd.py").write_text("def f(:\n")
         sys.modules.pop("own", None)
+        before = list(sys.path)
         assert f"data {name!r}" + message.format(folder=folder) in refusal(name, [IMAGE])
+        assert sys.path == before
 
     def test_several_inputs_need_several_arrays(self) -> None:
         both = [IMAGE, IDS]
@@ -350,36 +361,12 @@ class TestRefusals:
         )
 
 
-class TestFunctionsThatFail:
-    @pytest.fixture
-    def module(self, folder: Path) -> Iterator[str]:
-        Path("failing_data.py").write_text(
-            "def later():\n    yield from ()\n    1 / 0\ndef text():\n    return 'data.npz'\n"
-        )
-        yield "failing_data"
-        sys.modules.pop("failing_data", None)
-
-    def test_say_where_and_return_batches(self, module: str) -> None:
-        message = refusal(f"{module}:later", [IMAGE])
-        assert "raised ZeroDivisionError: division by zero at " in message
-        assert "failing_data.py, line 3. Fix the function" in message
-        assert "returned the text 'data.npz'; expected an iterable of batches" in refusal(
-            f"{module}:text", [IMAGE]
-        )
-        message = refusal("builtins:dict", [IMAGE])
-        assert message.startswith("data 'builtins:dict': data dict of arrays is empty")
-        before = list(sys.path)
-        refusal(f"{module}:text", [IMAGE])
-        assert sys.path == before
-
-    def test_in_python(self) -> None:
-        used_up = iter([X])
-        dataset = open_data(lambda: used_up, [IMAGE])
+def test_a_function_makes_a_new_iterator_at_each_call() -> None:
+    used_up = iter([X])
+    dataset = open_data(lambda: used_up, [IMAGE])
+    read(dataset)
+    with pytest.raises(InputError, match="returned the same list_iterator again, which is used"):
         read(dataset)
-        with pytest.raises(
-            InputError, match="returned the same list_iterator again, which is used"
-        ):
-            read(dataset)
 
 
 TRIPS = TensorSpec("trips", (), "int64")

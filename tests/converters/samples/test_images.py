@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_class_folders_give_the_batches_and_labels_of_keras(folder: Path) -> None:
     dataset = open_data(folder, [IMAGE], batch_size=2)
-    assert dataset.count == 5
+    assert dataset.stream.samples == 5
     batches = list(reading := dataset.read())
     expected = keras.utils.image_dataset_from_directory(
         folder, image_size=(6, 5), shuffle=False, batch_size=2, verbose=False
