@@ -279,13 +279,7 @@ def _memory_changes(
 
 def _path_changes(name: str, then: JsonObject, now: JsonObject) -> list[Change]:
     """The layers that Tensor Cores could compute, or at full speed, and now cannot."""
-    before, after = (
-        {
-            row["path"]: TensorCorePath(**row["costs"][name]["tensor_cores"])
-            for row in side["layers"]
-        }
-        for side in (then, now)
-    )
+    before, after = _paths(name, then), _paths(name, now)
     lost = [
         f"{path} ({after[path].reason})"
         for path, way in before.items()

@@ -323,7 +323,7 @@ def test_when_16_bits_are_not_worth_it():
     noisy = profile(
         step("float32", (1.0, 2.0, 1.0, 3.0) * 2), step("mixed_float16", (2.0, 1.0, 0.5, 1.0) * 2)
     )
-    assert noisy.speedup(noisy.best) == 2.0
+    assert noisy.best.speedup(noisy.baseline) == 2.0
     assert not noisy.worth_it
     assert "2.00 times the speed (0.50 to 3.00)" in noisy.answer
     assert "may be noise: measure more rounds" in noisy.answer
@@ -351,7 +351,7 @@ def test_what_kernels_used_is_told_by_layer():
 
 def test_too_few_rounds_have_no_interval_and_leave_the_answer_open():
     report = pair(A100, 2.0, 0.6, rounds=1)
-    assert report.speedup_range(report.best) is None
+    assert report.best.speedup_range(report.baseline) is None
     assert not report.worth_it
     assert "Too few rounds to say whether mixed_float16 is worth it on NVIDIA A100" in report.answer
     assert report.answer.endswith(
