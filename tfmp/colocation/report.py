@@ -43,11 +43,11 @@ class JobResult:
 
     name: str
     policy: str
-    steps: int
-    timed_steps: int
-    setup_s: float
-    finished_s: float
-    running_s: float
+    steps: int = 0
+    timed_steps: int = 0
+    setup_s: float = 0.0
+    finished_s: float = 0.0
+    running_s: float = 0.0
     samples_per_second: float | None = None
     slowdown: float | None = None
     loss: float | None = None

@@ -47,7 +47,6 @@ class ExperimentReport(Report):
         seeds: number of seeds that were asked for.
         runs: all runs that were done.
         environment: versions by package.
-        notes: facts that a reader should know.
     """
 
     SUFFIXES = SUFFIXES
@@ -59,7 +58,6 @@ class ExperimentReport(Report):
     seeds: int
     runs: tuple[Run, ...]
     environment: Mapping[str, str]
-    notes: tuple[str, ...] = ()
 
     @cached_property
     def results(self) -> tuple[ArmResult, ...]:
@@ -120,11 +118,6 @@ class ExperimentReport(Report):
         )
 
     @property
-    def complete(self) -> bool:
-        """Whether every run was done; one that ended with an error was."""
-        return len(self.runs) == len(self.arms) * self.seeds
-
-    @property
     def conclusion(self) -> str:
         """The arm to ship and why, the trainings as good as float32, and the others' losses."""
         if self.base.metric is None:
@@ -139,8 +132,7 @@ class ExperimentReport(Report):
         return "\n".join(line.rstrip(".") for line in lines)
 
     def _base_failed(self) -> str:
-        if not (runs := self.base.runs):
-            return "float32 was not run"
+        runs = self.base.runs
         errors = {run.error for run in runs if run.error}
         why = "; ".join(sorted(errors)) or "its predictions or their metric are not finite"
         return f"float32 itself failed with {self.base.failed} of {len(runs)} seeds: {why}"
@@ -317,7 +309,7 @@ class ExperimentReport(Report):
             **self.environment,
         }
         shown = tuple((name, value) for name, value in facts.items() if value)
-        return Section("Evidence", lines=tuple(f"note: {each}" for each in self.notes), facts=shown)
+        return Section("Evidence", facts=shown)
 
     def _legend(self) -> str:
         """A paragraph that explains the columns of the table."""

@@ -57,7 +57,7 @@ def find_limits(
                 cost.work, cost.seconds, peaks, settings[name], cost.tensor_cores if cores else None
             )
             for name, cost in layer.costs.items()
-            if cost.work is not None
+            if cost.work is not None and (cost.work.bytes or not cost.work.uncounted)
         }
         for layer in layers
     }

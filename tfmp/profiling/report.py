@@ -137,11 +137,7 @@ class ProfileReport(StepReport):
     @property
     def held_back_by(self) -> tuple[str, ...]:
         """The obstacles that keep the best 16-bit variant from being faster, the largest first."""
-        best = self.best
-        if best is None:
-            return ()
-        limits = self.roofline.obstacles(best.variant) if self.roofline else []
-        return (*limits, *_obstacles(self, best))
+        return tuple(_obstacles(self, self.best)) if self.best else ()
 
     def compared_with(
         self, baseline: str | Path | JsonObject, tolerance: float = TOLERANCE

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.roofline.figures import roof_picture
 from tfmp.roofline.peaks import Peaks
-from tfmp.roofline.verdict import LAUNCH_BOUND, Placement, share_text
+from tfmp.roofline.verdict import Placement, share_text
 from tfmp.roofline.work import count_text
 from tfmp.shared.reporting import Drawing, Section, Table
 
@@ -26,13 +26,6 @@ class Roofline:
     peaks: Peaks
     steps: Mapping[str, Placement] = field(default_factory=dict)
     layers: Mapping[str, Mapping[str, Placement]] = field(default_factory=dict)
-
-    def obstacles(self, variant: str) -> list[str]:
-        """The limits that another precision does not move, for the answer."""
-        step = self.steps.get(variant)
-        if step is not None and step.verdict == LAUNCH_BOUND:
-            return [f"the launch of kernels (try {step.advice})"]
-        return []
 
     def sections(self, variant: str, most: int, drawn: bool) -> list[Section]:
         """The verdicts and the table of steps, and the layers of one variant.

@@ -26,6 +26,7 @@ TINY = Work({"float32": 10**6}, 0, 10**5, 40)
         (MULTIPLIES, 0.012, COMPUTE_BOUND, "16 bits multiply faster", 10.0),
         (MOVES, 0.012, MEMORY_BOUND, "halves the bytes", 2.0),
         (TINY, 0.0005, LAUNCH_BOUND, "a larger batch or jit_compile=True", 5000.0),
+        (Work(), 0.0005, LAUNCH_BOUND, "a larger batch or jit_compile=True", None),
         (MULTIPLIES, 0.1, COMPUTE_BOUND, "kernels reach 10% of the roof", 10.0),
         (MULTIPLIES, 2.1, COMPUTE_BOUND, "kernels reach under 1% of the roof", 210.0),
     ],
