@@ -190,7 +190,8 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         return [gradient_of.get(index) for index in range(len(self._trainable_variables))]
 
     def _is_measured(self, now: Snapshot) -> Tensor:
-        return gauges.is_due(now.iterations, self._measure_every, self._measure_first)
+        every = self._measure_every or gauges.EVERY
+        return gauges.is_due(now.iterations, every, self._measure_first)
 
     def _is_rare(self, now: Snapshot) -> Tensor:
         """Whether more happens at a step that is applied than that it is counted."""
@@ -213,11 +214,13 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             grads: the scaled gradients, one for each built variable.
             weights: the values of these variables; see `gauges.measure`.
         """
-        measured = current_backend().branch(
-            self._is_measured(now),
-            lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
-            lambda: gauges_before,
-        )
+        measured = gauges_before
+        if self._measure_every:
+            measured = current_backend().branch(
+                self._is_measured(now),
+                lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
+                lambda: gauges_before,
+            )
         return transitions.after_finite(self.loss_scale, now), measured
 
     def _scale_now(self) -> Tensor:

@@ -153,8 +153,8 @@ def _recorded_calls(run: TrainingRun) -> list[_TimedCall]:
         return call.outputs
 
     run.give_back()
-    x, y, *weight = run.batch()
-    replay.run(replay.make_step(run.model, x, y, weight[0] if weight else None), record)
+    batch = keras.utils.unpack_x_y_sample_weight(run.batch())
+    replay.run(replay.make_step(run.model, *batch), record)
     return found
 
 

@@ -93,6 +93,8 @@ def profile_training(
     job = replace(job, keep_float32=tuple(as_patterns(keep_float32)))
     with listening(progress) as told, without_retracing_advice():
         bench = ProfilingBench(job, device, told)
+        if isinstance(data, tuple) and job.batch_size < batch_size:
+            bench.notes.append(f"a batch has {job.batch_size} samples: the data has no more")
         for variant in variants:
             bench.compile(variant)
         if bench.runs:

@@ -80,7 +80,9 @@ class ProfileReport(StepReport):
 
     @property
     def best(self) -> StepProfile | None:
-        """The fastest variant that computes in 16 bits."""
+        """The fastest variant that computes in 16 bits, if there is a wider one beside it."""
+        if self.baseline is None or is_narrow(self.baseline.policy):
+            return None
         narrow = [row for row in self.variants if row.step and is_narrow(row.policy)]
         return max(narrow, key=lambda row: row.speedup(self.baseline) or 0.0, default=None)
 
@@ -109,7 +111,8 @@ class ProfileReport(StepReport):
         if base is None:
             return "Nothing could be measured: no variant ran"
         if best is None:
-            return f"No 16-bit policy ran, so there is nothing to compare {base.variant} with"
+            other = "float32" if is_narrow(base.policy) else "16-bit"
+            return f"No {other} policy ran, so there is nothing to compare {base.variant} with"
         held = self.held_back_by
         found = self._gain(best, base)
         return f"{found}. Held back by {', '.join(held)}" if held else found
@@ -189,6 +192,8 @@ class ProfileReport(StepReport):
         """PASS if 16 bits are worth it."""
         if self.worth_it:
             return "PASS", "✓ worth it"
+        if self.best is None:
+            return "INCONCLUSIVE", "? nothing to compare"
         return "INCONCLUSIVE", "? too few rounds" if self.is_open else "✗ not worth it"
 
     def sections(self, on_page: bool = True) -> list[Section]:
@@ -225,9 +230,10 @@ class ProfileReport(StepReport):
                 Picture(f"Seconds of one training step; speed against {base}", scaled(bars)),
             ),
             quiet=(
-                f"The bar is the median of {self.rounds} rounds of {self.steps_per_round} steps; "
-                "the thin line goes on to the slowest tenth. The policies took turns, so that "
-                "drift of the machine hit them alike.",
+                f"A step has {max(row.batch_size for row in self.variants):,} samples. The bar is "
+                f"the median of {self.rounds} rounds of {self.steps_per_round} steps; the thin "
+                "line goes on to the slowest tenth. The policies took turns, so that drift of the "
+                "machine hit them alike.",
                 "Memory is that of weights, optimizer state, one batch, and the additional memory "
                 f"of a step. {self._memory_note()}",
             ),

@@ -276,8 +276,13 @@ class TrainingRun(Run):
             self._state = tree.map_structure(lambda value: value.copy(), self._state)
 
     def work(self) -> Work:
-        """FLOPs and bytes of one step; a backend without XLA takes the step to count them."""
+        """FLOPs and bytes of one step; a backend without XLA takes the step to count them.
+
+        No step after it measures gauges of the gradients.
+        """
         self.give_back()
+        if isinstance(self.model.optimizer, LossScaleOptimizer):
+            self.model.optimizer.measure_nothing()
         state = () if self._state is None else (self._state,)
         with without_cudnn(self.model):
             return work_of(self.model.train_step, (*state, self.batch()))

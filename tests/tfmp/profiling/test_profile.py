@@ -211,6 +211,7 @@ def test_a_step_that_does_not_scale_its_loss_is_not_shrunk_by_a_scale():
     assert [row.error for row in report.variants] == ["", ""]
     if keras.backend.backend() != "jax":
         assert report.notes == (
+            "a batch has 20 samples: the data has no more",
             "mixed_float16 was trained at scale 1: train_step never scales its loss",
         )
     wide, narrow = (row.loss for row in report.variants)
@@ -228,7 +229,9 @@ def test_a_function_is_called_for_every_policy_and_all_start_alike():
         made.append(model)
         return model
 
-    report = profile_training(make, (X, Y), ("float32", "mixed_bfloat16"), **FAST)
+    keras.backend.clear_session()
+    names = {"keep_float32": "dense"}  # of a layer without a name, in each of the models
+    report = profile_training(make, (X, Y), ("float32", "mixed_bfloat16"), **FAST, **names)
     assert len(made) == 2
     wide, narrow = (row.loss for row in report.variants)
     assert wide == pytest.approx(narrow, rel=0.02)
@@ -258,7 +261,7 @@ def test_a_policy_that_cannot_run_is_a_row_not_an_end(monkeypatch, raised, told,
     monkeypatch.setattr(TrainingRun, "warm_up", warm_up)
     report = profile_training(build(), (X, Y), **FAST)
     assert [row.error for row in report.variants] == ["", told]
-    assert report.notes == (f"mixed_float16 did not run: {told}. {remedy}",)
+    assert report.notes[1:] == (f"mixed_float16 did not run: {told}. {remedy}",)
     assert report.answer == ("No 16-bit policy ran, so there is nothing to compare float32 with")
     assert f"did not run: {told}" in str(report)
 
@@ -347,6 +350,12 @@ def test_what_kernels_used_is_told_by_layer():
     slow = replace(use, missed_seconds=0.9 * use.seconds)
     report = replace(report, variants=(wide, replace(narrow, kernels=slow)))
     assert "90% of kernel time in products that did not use Tensor Cores" in report.answer
+
+
+def test_16_bits_need_a_wider_policy_beside_them():
+    report = profile(*(step(name, (1.0,) * 6) for name in ("mixed_float16", "mixed_bfloat16")))
+    assert report.answer.startswith("No float32 policy ran, so there is nothing to compare mixed_f")
+    assert report.signal == ("INCONCLUSIVE", "? nothing to compare")
 
 
 def test_too_few_rounds_have_no_interval_and_leave_the_answer_open():
