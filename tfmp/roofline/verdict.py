@@ -65,7 +65,7 @@ class Advice:
     def __str__(self) -> str:
         if self.at_most is None:
             return self.text
-        return f"{self.text}: at most {times_text(self.at_most)}"
+        return f"{self.text} (at most {times_text(self.at_most)} as fast)"
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,8 @@ def test_the_precision_that_was_used_sets_the_peak():
     setting = Setting("mixed_float16", jit=True)
     odd = TensorCorePath(True, "units 30 (padded: 32)")
     found = Placement(narrow, 0.002, PEAKS, setting, odd)
-    assert (
-        str(found.advice) == "Tensor Cores idle on odd sizes: pad units 30 (padded: 32): at most 2x"
-    )
+    idle = "Tensor Cores idle on odd sizes: pad units 30 (padded: 32) (at most 2x as fast)"
+    assert str(found.advice) == idle
     no = TensorCorePath(False, "looks rows up")
     assert "looks rows up" in str(Placement(narrow, 0.0012, PEAKS, setting, no).advice)
     found = Placement(MOVES, 0.001, PEAKS, Setting("float32"))
