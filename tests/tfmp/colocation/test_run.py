@@ -298,9 +298,9 @@ def row(mode: str, seconds: dict[str, float], failed: tuple[str, ...] = ()) -> M
 def test_the_prediction_goes_on_alone_when_one_job_is_left():
     alone = row("sequential", {"a": 1.0, "b": 1.0})
     together = row("threads", {"a": 1.5, "b": 1.5})
-    assert predicted_seconds(alone, alone, {"a": 10, "b": 30}) == 2 + 10 + 30
+    assert predicted_seconds(alone, alone, {"a": 10, "b": 30}, 2.0) == 2 + 10 + 30
     # 10 steps of both at 1.5, then 20 of one at 1
-    assert predicted_seconds(together, alone, {"a": 10, "b": 30}) == pytest.approx(2 + 15 + 20)
+    assert predicted_seconds(together, alone, {"a": 10, "b": 30}, 2.0) == pytest.approx(2 + 15 + 20)
 
 
 def test_who_sets_up_first_does_not_decide():
