@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tfmp.experiment import figures
 from tfmp.experiment.arms import BASE, TRAININGS, Arm
 from tfmp.experiment.differences import (
@@ -18,7 +20,7 @@ from tfmp.experiment.differences import (
 from tfmp.experiment.results import ArmResult, Run
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.shared.report_files import JsonObject, plain
-from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
+from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table, page
 from tfmp.shared.wording import joined
 
 SUFFIXES = (".html", ".json", ".md")
@@ -234,9 +236,10 @@ class ExperimentReport(Report):
         found = []
         epsilon = self.task.get("epsilon")
         if epsilon is not None and epsilon < _SMALLEST_NORMAL:
+            there = float(np.float16(epsilon))
             found.append(
-                f"the optimizer's epsilon of {epsilon:g} and squares of small gradients vanish in "
-                "float16, so it divides by zero"
+                "squares of small gradients vanish in float16, so the optimizer divides by its "
+                f"epsilon of {epsilon:g} alone (in float16: {there:.2g})"
             )
         vanished = self.base.median(lambda run: run.vanished)
         if result.arm.training == "float16" and vanished is not None and vanished >= _VANISHED:
@@ -266,8 +269,9 @@ class ExperimentReport(Report):
     def sections(self, on_page: bool = True) -> list[Section]:
         """As in `Report`: the arms, what was measured of trainings and files, and the task."""
         metric, order = self.task["metric"], "higher" if self.task["sign"] > 0 else "lower"
+        findings = self.conclusion.splitlines()[1:] if on_page else ()
         return [
-            Section("Conclusion", tables=(self.table(),), quiet=(self._legend(),)),
+            Section("Conclusion", tuple(findings), tables=(self.table(),), quiet=(self._legend(),)),
             Section(
                 "The arms",
                 facts=tuple((result.arm.name, result.arm.title) for result in self.results),
@@ -294,6 +298,10 @@ class ExperimentReport(Report):
             ),
             self._evidence(),
         ]
+
+    def _page(self) -> str:
+        advice = self.conclusion.partition("\n")[0]
+        return page(self.title, self.heading, advice, self.sections(), *self.signal)
 
     def _evidence(self) -> Section:
         """The task and its runs; versions last."""

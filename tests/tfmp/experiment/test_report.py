@@ -82,7 +82,7 @@ def test_pure_float16_says_why_it_loses():
     why = report(base, lost).why(report(base, lost).results[1])
     assert "accuracy 0.500 against 0.955" in why
     assert "60% of its weights did not move in the last epoch (float32: 5%)" in why
-    assert "epsilon of 1e-07" in why
+    assert "divides by its epsilon of 1e-07 alone (in float16: 1.2e-07)" in why
     assert "30% of the gradients vanish in FP16 without loss scaling" in why
     harmless = report(base, lost, epsilon=1e-3).why(report(base, lost).results[1])
     assert "epsilon" not in harmless
