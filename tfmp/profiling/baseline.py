@@ -44,9 +44,6 @@ class Change:
     verdict: str
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.variant}, {self.what}: {self.text}"
-
 
 @dataclass(frozen=True)
 class BaselineComparison:

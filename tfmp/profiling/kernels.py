@@ -90,7 +90,7 @@ def parse_kernel_stats(text: str | bytes) -> tuple[Kernel, ...]:
         table = json.loads(text)
         columns = [column["id"] for column in table["cols"]]
         rows = [[cell["v"] if cell else None for cell in row["c"]] for row in table["rows"]]
-        return tuple(_kernel(dict(zip(columns, row, strict=False))) for row in rows)
+        return tuple(_kernel(dict(zip(columns, row, strict=True))) for row in rows)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"Kernel statistics expect XProf's JSON table of kernels, received {text[:60]!r} "
@@ -112,22 +112,19 @@ def parse_trace(text: str | bytes) -> tuple[Kernel, ...]:
             if event.get("cat") == "cpu_op"
         }
         ran = [event for event in events if event.get("cat") == "kernel"]
-        return tuple(
-            _named_kernel(
-                str(event["name"]),
-                operations.get(event["args"].get("External id"), ""),
-                float(event["dur"]) / 1e6,
-            )
+        rows = (
+            {
+                "kernel_name": str(event["name"]),
+                "op_name": operations.get(event["args"].get("External id")),
+                "total_duration_us": event["dur"],
+            }
             for event in ran
         )
+        return tuple(map(_kernel, rows))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"A trace of PyTorch expects JSON with 'traceEvents', received {text[:60]!r}."
         ) from error
-
-
-def _named_kernel(name: str, operation: str, seconds: float) -> Kernel:
-    return Kernel(name, operation, seconds, is_product(operation), uses_tensor_cores(name))
 
 
 def _kernel(row: Mapping[str, Any]) -> Kernel:
@@ -136,8 +133,8 @@ def _kernel(row: Mapping[str, Any]) -> Kernel:
         name,
         operation,
         seconds=(row["total_duration_us"] or 0.0) / 1e6,
-        eligible=row["is_op_tensor_core_eligible"] is True or is_product(operation),
-        tensor_core=row["is_kernel_using_tensor_core"] is True or uses_tensor_cores(name),
+        eligible=row.get("is_op_tensor_core_eligible") is True or is_product(operation),
+        tensor_core=row.get("is_kernel_using_tensor_core") is True or uses_tensor_cores(name),
     )
 
 
