@@ -404,7 +404,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         self._measure_first = int(ops.convert_to_numpy(self.inner_optimizer._iterations))
 
     def measure_nothing(self) -> None:
-        """Leaves gauges out of steps that are traced from now on: few steps take them."""
+        """Leaves the gauges, which few steps take, out of steps that are traced from now on."""
         self._measure_every = 0
 
     # --- saving ---

@@ -190,9 +190,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         return [gradient_of.get(index) for index in range(len(self._trainable_variables))]
 
     def _is_measured(self, now: Snapshot) -> Tensor:
-        return gauges.is_due(
-            now.iterations, self._measure_every or gauges.EVERY, self._measure_first
-        )
+        return gauges.is_due(now.iterations, self._measure_every, self._measure_first)
 
     def _is_rare(self, now: Snapshot) -> Tensor:
         """Whether more happens at a step that is applied than that it is counted."""
