@@ -9,8 +9,6 @@ from keras.src.random.seed_generator import global_seed_generator
 
 from tfmp.shared.atomic_file import remove_abandoned, replacing
 
-_EPOCHS = "epochs"
-
 
 class Checkpoint(keras.callbacks.Callback):
     """Writes the whole training state after each epoch; the next training goes on from there.
@@ -42,7 +40,7 @@ class Checkpoint(keras.callbacks.Callback):
             self.model.optimizer.build(self.model.trainable_variables)
         variables = self._variables()
         with np.load(self._file) as saved:
-            values = [saved[name] for name in saved.files if name != _EPOCHS]
+            values = [saved[name] for name in saved.files if name != "epochs"]
             if [value.shape for value in values] != [variable.shape for variable in variables]:
                 raise ValueError(
                     f"the checkpoint {str(self._file)!r} is of another model: remove it, or name "
@@ -50,7 +48,7 @@ class Checkpoint(keras.callbacks.Callback):
                 )
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)
-            self.model._initial_epoch = int(saved[_EPOCHS])
+            self.model._initial_epoch = int(saved["epochs"])
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Writes the state after an epoch in place of the one before it."""
@@ -58,7 +56,7 @@ class Checkpoint(keras.callbacks.Callback):
         # NumPy's files have no bfloat16; float32 holds all its numbers.
         values = (array.astype("float32") if array.dtype.kind == "V" else array for array in arrays)
         with replacing(self._file) as new:
-            np.savez(new, *values, **{_EPOCHS: np.asarray(epoch + 1)})
+            np.savez(new, *values, epochs=np.asarray(epoch + 1))
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
         """Removes the state, because the training is done."""
