@@ -242,7 +242,7 @@ def _counted(call: _TimedCall) -> Work:
             # The gradient of the outputs exists only after them.
             return work_of(both, arguments, first_results=len(arguments[1]))
     except Exception as error:  # a program that XLA cannot take may raise any error
-        return Work(uncounted=(f"the whole layer: {first_line(error)[:100]}",))
+        return Work(uncounted=(f"the whole layer: {first_line(error)[:200]}",))
 
 
 def _block(work: Timed, count: int, variant: Variant) -> Callable[[], float]:

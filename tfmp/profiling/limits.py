@@ -42,7 +42,7 @@ def find_limits(
         try:
             work = run.work()
         except Exception as error:  # a program that XLA cannot take may raise any error
-            notes.append(f"FLOPs of the step in {name} are unknown: {first_line(error)[:100]}")
+            notes.append(f"FLOPs of the step in {name} are unknown: {first_line(error)[:200]}")
             continue
         if step is not None:
             setting = settings[name]

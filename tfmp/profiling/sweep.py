@@ -192,9 +192,7 @@ class Sweep:
             sized = replace(self._job, mode=mode, batch_size=batch, variants=self._variants)
             rows += self._together(sized)
         if not any(row.step for row in rows):
-            raise ValueError(
-                f"No size could be measured; the first one: {rows[0].error.rstrip('.')}."
-            )
+            raise ValueError(f"No size could be measured; the first one: {rows[0].error}.")
         return rows
 
     def report(self, rows: Sequence[StepProfile], largest: Mapping[str, BatchLimit]) -> SweepReport:
