@@ -1,7 +1,5 @@
 """Checkpoint: saves the whole state of a training after each epoch, with random generators."""
 
-import re
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,19 +7,16 @@ import keras
 import numpy as np
 from keras.src.random.seed_generator import global_seed_generator
 
-from tfmp.shared.atomic_file import draft, making, remove_abandoned
-
-_WEIGHTS, _SEEDS = "latest.weights.h5", "seeds.npz"
-_EPOCH = re.compile(r"epoch-(\d+)")
+from tfmp.shared.atomic_file import remove_abandoned, replacing
 
 
 class Checkpoint(keras.callbacks.Callback):
     """Writes the whole training state after each epoch; the next training goes on from there.
 
-    It differs from Keras's `BackupAndRestore` in two ways. It keeps the states of dropout and of
-    other random layers; without them an interrupted run would draw the numbers of its beginning
-    again. And each epoch is a folder that gets its name when all of it is written, so that there
-    is a complete one whenever the process ends.
+    It differs from Keras's `BackupAndRestore` in two ways. It keeps the state of the generator that
+    layers without a seed draw from; without it an interrupted run would draw the numbers of its
+    beginning again. And a state is one file that takes the place of the one before when all of it
+    is written, so that there is a complete one whenever the process ends.
 
     Args:
         folder: folder for the state. The state is removed when the training ends, and so is the
@@ -30,70 +25,50 @@ class Checkpoint(keras.callbacks.Callback):
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__()
-        self._folder = Path(folder)
+        self._file = Path(folder) / "state.npz"
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
-        """Goes on from the latest epoch in the folder, if there is one."""
-        remove_abandoned(self._folder)
-        epochs = self._epochs()
-        if not epochs:
+        """Goes on from the epoch in the folder, if there is one.
+
+        Raises:
+            ValueError: it is of another model.
+        """
+        remove_abandoned(self._file.parent)
+        if not self._file.exists():
             return
-        saved = epochs[max(epochs)]
-        model = self.model
-        if not model.optimizer.built:
-            model.optimizer.build(model.trainable_variables)
-        model.load_weights(saved / _WEIGHTS)
-        with np.load(saved / _SEEDS) as states:
-            for name, generator in self._generators().items():
-                if name in states:
-                    generator.state.assign(states[name])
-        model._initial_epoch = max(epochs)
+        if not self.model.optimizer.built:
+            self.model.optimizer.build(self.model.trainable_variables)
+        variables = self._variables()
+        with np.load(self._file) as saved:
+            values = [saved[name] for name in saved.files if name != "epochs"]
+            if [value.shape for value in values] != [variable.shape for variable in variables]:
+                raise ValueError(
+                    f"the checkpoint {str(self._file)!r} is of another model: remove it, or name "
+                    "another folder"
+                )
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+            self.model._initial_epoch = int(saved["epochs"])
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Writes the state after an epoch, then removes the one before it."""
-        states = {
-            name: keras.ops.convert_to_numpy(generator.state)
-            for name, generator in self._generators().items()
-        }
-        with making(self._folder), draft(self._folder) as folder:
-            unfinished = folder / "unfinished"
-            unfinished.mkdir()
-            self.model.save_weights(unfinished / _WEIGHTS)
-            np.savez(unfinished / _SEEDS, **states)
-            before = self._epochs()
-            finished = self._folder / f"epoch-{epoch + 1}"
-            if finished in before.values():
-                finished.rename(folder / finished.name)
-            unfinished.rename(finished)
-            _remove(before.values(), folder)
+        """Writes the state after an epoch in place of the one before it."""
+        arrays = (keras.ops.convert_to_numpy(variable.value) for variable in self._variables())
+        # NumPy's files have no bfloat16; float32 holds all its numbers.
+        values = (array.astype("float32") if array.dtype.kind == "V" else array for array in arrays)
+        with replacing(self._file) as new:
+            np.savez(new, *values, epochs=np.asarray(epoch + 1))
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
-        """Removes the states, because the training is done."""
-        if not self._folder.is_dir():
-            return
+        """Removes the state, because the training is done."""
         with suppress(OSError):
-            with draft(self._folder) as folder:
-                _remove(self._epochs().values(), folder)
-            self._folder.rmdir()  # if nothing else is in it
+            self._file.unlink(missing_ok=True)
+            self._file.parent.rmdir()  # if nothing else is in it
 
-    def _epochs(self) -> dict[int, Path]:
-        """The folders with saved states, by the number of epochs that were done."""
-        found = {path: _EPOCH.fullmatch(path.name) for path in self._folder.glob("epoch-*/")}
-        return {
-            int(match[1]): path
-            for path, match in found.items()
-            if match and {each.name for each in path.iterdir()} == {_WEIGHTS, _SEEDS}
-        }
-
-    def _generators(self) -> dict[str, keras.random.SeedGenerator]:
-        """By place in the model, because names differ between two models of one function."""
-        own = [g for layer in self.model._flatten_layers() for g in layer._seed_generators]
-        unique = list(dict.fromkeys(own))
-        return {f"{index}": g for index, g in enumerate([global_seed_generator(), *unique])}
-
-
-def _remove(epochs: Iterable[Path], folder: Path) -> None:
-    """Moves states into a draft: half of one would look like a folder of somebody else's."""
-    for epoch in epochs:
-        with suppress(FileNotFoundError):
-            epoch.rename(folder / epoch.name)
+    def _variables(self) -> list[keras.Variable]:
+        """In an order that two models of one function have in common; names may differ."""
+        model = self.model
+        kept = (
+            *(model.trainable_variables, model.non_trainable_variables),
+            *(model.optimizer.variables, [global_seed_generator().state]),
+        )
+        return [variable for group in kept for variable in group]

@@ -68,7 +68,7 @@ def recommend(measured: Sequence[ModeResult], in_rounds: bool = False) -> tuple[
 
 
 def predicted_seconds(
-    result: ModeResult, alone: ModeResult, steps: Mapping[str, int], setup_s: float | None = None
+    result: ModeResult, alone: ModeResult, steps: Mapping[str, int], seconds: float
 ) -> float:
     """The seconds that all steps would take in a mode.
 
@@ -79,9 +79,8 @@ def predicted_seconds(
         result: the short run in this mode.
         alone: the short run with each job alone.
         steps: number of steps of each job.
-        setup_s: seconds before the steps; None for the seconds that the short run took.
+        seconds: the time before the steps.
     """
-    seconds = result.setup_s if setup_s is None else setup_s
     if result.mode == SEQUENTIAL:
         return seconds + sum(steps[j.name] * (j.step_s or 0.0) for j in result.jobs)
     alone_s = {job.name: job.step_s for job in alone.jobs}
@@ -180,9 +179,8 @@ def _alone(job: Job, rounds: int, jobs: int) -> ModeResult:
     """A short run of one job; a longer one if it was too short for a clock on a busy machine."""
     together = _warm([job])
     short = together.measure(SEQUENTIAL, rounds)
-    pace = short.jobs[0].step_s
-    more = min(_MOST_STEPS, int(_LONG_ENOUGH_S / jobs / pace)) if pace else 0
-    if short.failed or more <= rounds:
+    more = _steps_worth_timing(short, rounds, _LONG_ENOUGH_S / jobs)
+    if more == rounds:
         return short
     long = together.measure(SEQUENTIAL, more)
     return short if long.failed else long  # data that gives its batches only once has an end
@@ -268,10 +266,10 @@ def _short(jobs: Sequence[Job], steps: int) -> list[Job]:
     return [job.measured(1 + _rounds(jobs, steps) * job.weight) for job in jobs]
 
 
-def _steps_worth_timing(alone: ModeResult, steps: int) -> int:
+def _steps_worth_timing(alone: ModeResult, steps: int, seconds: float = _LONG_ENOUGH_S) -> int:
     """The number of steps that last long enough for a clock on a busy machine."""
     paces = [job.step_s for job in alone.jobs if job.step_s and not job.error]
-    return max(steps, min(_MOST_STEPS, int(_LONG_ENOUGH_S / sum(paces)))) if paces else steps
+    return max(steps, min(_MOST_STEPS, int(seconds / sum(paces)))) if paces else steps
 
 
 def _why_not_processes(jobs: tuple[Job, ...], measured: list[ModeResult]) -> str:

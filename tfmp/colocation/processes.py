@@ -206,7 +206,7 @@ class _Child:
 
         error = self._error or (self._result.error if self._result else "")
         if self._result is None or not self._result.name:
-            return JobResult(self.job.name, self.job.policy, 0, 0, 0.0, 0.0, 0.0, error=error)
+            return JobResult(self.job.name, self.job.policy, error=error)
         return self._result
 
 
@@ -257,34 +257,26 @@ def _why_it_ended(code: int | None, memory_limit: int | None) -> str:
     return f"{why}; it may use {bytes_text(memory_limit)}: pass a higher memory_limit"
 
 
-class _Parent:
-    """The process that listens to this child; without it, the child has nothing left to do.
+@contextmanager
+def _ending_with_its_parent() -> Iterator[None]:
+    """Ends this process if nobody is at the other end of its pipe: it has nothing left to do.
 
     A pipe may break before `end_with_parent` notices: that is no error of the job.
     """
-
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-
-    def tell(self, kind: str, content: object) -> None:
-        """Sends a message, or ends this process if nobody listens any more."""
-        try:
-            self._pipe.send((kind, content))
-        except OSError:
-            os._exit(ORPHANED)
-
-    def wait_for_go(self) -> None:
-        """Waits for the start, or ends this process if nobody will give it any more."""
-        try:
-            self._pipe.recv()
-        except (EOFError, OSError):
-            os._exit(ORPHANED)
+    try:
+        yield
+    except (EOFError, OSError):
+        os._exit(ORPHANED)
 
 
 def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> None:
     """The work of a child process."""
     end_with_parent()
-    parent = _Parent(pipe)
+
+    def tell(kind: str, content: object) -> None:
+        with _ending_with_its_parent():
+            pipe.send((kind, content))
+
     with held_back():
         current_backend().begin(settings.numerics, settings.memory_limit)
     from tfmp.colocation.modes import JobRun, describe
@@ -295,25 +287,23 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
         job = pickle.loads(pickled)
     except Exception as error:
         text = f"its functions cannot be found in a new process: {describe(error)}"
-        parent.tell(_DONE, (JobResult("", "", 0, 0, 0.0, 0.0, 0.0, error=text), None))
+        tell(_DONE, (JobResult("", "", error=text), None))
         return
     _limit_host_memory(settings.memory_limit)
     meter = PeakMemory()
-
-    def tell(done: int, steps: int | None) -> None:
-        parent.tell(_STEP, (done, steps))
-
-    run = JobRun(job, Told(counted=tell) if settings.tell else SILENT)
+    told = Told(counted=lambda *count: tell(_STEP, count)) if settings.tell else SILENT
+    run = JobRun(job, told)
     run.set_up()
-    parent.tell(_READY, None)
-    parent.wait_for_go()
+    tell(_READY, None)
+    with _ending_with_its_parent():
+        pipe.recv()
     run.begin()
     start = time.perf_counter()
     run.run()
     result = run.ended(start)
     if keep and result.model is not None:
         result = replace(result, values=tuple(result.model.get_weights()))
-    parent.tell(_DONE, (replace(result, model=None), meter.read()))
+    tell(_DONE, (replace(result, model=None), meter.read()))
 
 
 def _limit_host_memory(limit: int | None) -> None:

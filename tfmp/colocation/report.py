@@ -43,11 +43,11 @@ class JobResult:
 
     name: str
     policy: str
-    steps: int
-    timed_steps: int
-    setup_s: float
-    finished_s: float
-    running_s: float
+    steps: int = 0
+    timed_steps: int = 0
+    setup_s: float = 0.0
+    finished_s: float = 0.0
+    running_s: float = 0.0
     samples_per_second: float | None = None
     slowdown: float | None = None
     loss: float | None = None
@@ -146,7 +146,7 @@ class ColocateReport(Report):
     def conclusion(self) -> str:
         """The jobs that ended early, and the mode with its reason."""
         early = [f"{job.name} ended early: {job.error}" for job in self.failed]
-        return "\n".join([*early, f"{self.mode}: {self.reason}"])
+        return "\n".join([*early, f"Mode {self.mode}: {self.reason}"])
 
     def sections(self, on_page: bool = True) -> list[Section]:
         """The modes that were tried, the jobs, and what to know of both."""
@@ -179,6 +179,7 @@ def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
             "memory": lambda row: bytes_text(row.memory.bytes) if row.memory else NONE,
             "ended early": lambda row: ", ".join(job.name for job in row.failed) or "none",
         },
+        words=("mode", "ended early"),
     )
 
 
@@ -190,12 +191,13 @@ def _job_table(jobs: tuple[JobResult, ...]) -> Table:
             "job": lambda job: job.name,
             "policy": lambda job: job.policy,
             "steps": lambda job: str(job.steps),
-            "set-up": lambda job: seconds_text(job.setup_s),
-            "done after": lambda job: seconds_text(job.finished_s),
+            "set-up": lambda job: seconds_text(job.setup_s) if job.setup_s else NONE,
+            "done after": lambda job: seconds_text(job.finished_s) if job.finished_s else NONE,
             "samples/s": lambda job: (
                 NONE if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
             ),
             "slow-down": lambda job: NONE if job.slowdown is None else f"{job.slowdown:.2f}x",
             "loss": lambda job: NONE if job.loss is None else f"{job.loss:.4g}",
         },
+        words=("job", "policy"),
     )

@@ -19,7 +19,7 @@ from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.processes import check_can_travel, check_job_devices, run_in_processes
 from tfmp.colocation.report import ColocateReport, ModeResult
 from tfmp.machine import devices, mps_runs
-from tfmp.shared.arguments import check_choice, check_count, is_whole_number
+from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import (
     check_64_bits,
     check_backend,
@@ -27,7 +27,6 @@ from tfmp.shared.backend import (
     without_retracing_advice,
 )
 from tfmp.shared.progress import SILENT, Progress, Told, ignore_count, ignore_stage, listening
-from tfmp.shared.wording import shown
 
 _TO_FIT = "Choose mode 'sequential', smaller batches, or fewer jobs."
 
@@ -171,14 +170,9 @@ def _run(
 
 def _check(mode: object, measure_steps: object, train: object, memory_limit: object) -> None:
     check_choice("mode", mode, MODES, "'auto' measures all of them and takes the fastest.")
-    if not is_whole_number(measure_steps):
-        raise TypeError(f"measure_steps expects a whole number; received {shown(measure_steps)}.")
-    if mode == AUTO:
-        check_count("measure_steps", measure_steps, hint="Mode 'auto' chooses by measuring.")
-    elif not train:
-        check_count("measure_steps", measure_steps, hint="With train=False nothing would be done.")
-    else:
-        check_count("measure_steps", measure_steps, least=0)
+    hint = "" if train else "With train=False nothing would be done."
+    hint = "Mode 'auto' chooses by measuring." if mode == AUTO else hint
+    check_count("measure_steps", measure_steps, 1 if hint else 0, hint)
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, 2**20, "It is a number of bytes.")
     own = current_backend()

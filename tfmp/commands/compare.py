@@ -12,9 +12,6 @@ from tfmp.experiment import ARMS, SUFFIXES, TASKS, TEMPLATE
 from tfmp.shared.atomic_file import draft
 from tfmp.shared.commands import progress_bar
 
-# As of a verdict that more evidence would change.
-EXIT_INCOMPLETE = 3
-
 
 def _tasks() -> str:
     width = max(map(len, TASKS))
@@ -35,8 +32,7 @@ def _tasks() -> str:
     \b
 {_tasks()}
 
-    Exit status: 0 if every run was done, 2 if the task or an option cannot be used, 3 if --minutes
-    were over before.
+    Exit status: 0 if every run was done, 2 if the task or an option cannot be used.
     """),
 )
 @click.argument("task", metavar="TASK", required=False)
@@ -47,17 +43,6 @@ def _tasks() -> str:
     "FP16 files of float32 and mixed_float16.",
 )
 @common.count_option("--seeds", "Number of seeds.", default=3)
-@common.count_option("--epochs", "Passes over the training samples, in place of the task's.")
-@click.option(
-    "--margin",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Difference of the metric that does not matter, in its own units, in place of the task's.",
-)
-@click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Begin no run after so many minutes.",
-)
 @click.option(
     "--folder",
     default="tfmp-compare",
@@ -68,9 +53,7 @@ def _tasks() -> str:
 @common.report_options(".html, .json or .md")
 @common.quiet_option
 @common.json_option
-@click.pass_context
 def command(
-    context: click.Context,
     task: str | None,
     arms: str | None,
     init: str | None,
@@ -103,7 +86,6 @@ def command(
                 count=progress.count,
             )
         common.deliver(report, reports, as_json)
-    context.exit(0 if report.complete else EXIT_INCOMPLETE)
 
 
 def _write_example(path: Path, force: bool) -> None:

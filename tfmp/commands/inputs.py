@@ -196,7 +196,7 @@ def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
     labels, weight = (_taken(text, inputs, name) for name in (LABELS, SAMPLE_WEIGHT))
     if labels is None or not inputs:
         raise click.UsageError(
-            f"--data {text!r} has {', '.join(map(repr, arrays)) or 'no arrays'}; gradients need "
+            f"--data {text!r} has {', '.join(map(repr, arrays)) or 'no arrays'}; training needs "
             f"inputs and labels. Expected {_FORMS}."
         )
     sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}

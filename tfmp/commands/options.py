@@ -27,7 +27,7 @@ class Command(GroupedCommand):
     headings: ClassVar = {
         "Measuring": (
             *("data", "arms", "policies", "batch_size", "batch_sizes", "modes"),
-            *("seeds", "epochs", "margin", "minutes", "rounds", "steps", "keep_float32", "xla"),
+            *("seeds", "rounds", "steps", "keep_float32", "xla"),
         ),
         "Parts": ("layers", "roofline", "largest_batch", "memory_limit"),
         "Against a baseline": ("save", "against", "tolerance"),

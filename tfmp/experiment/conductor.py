@@ -1,6 +1,5 @@
 """compare: runs every arm with every seed in a process of its own, and reports on them."""
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +14,7 @@ from tfmp.experiment.loading import check_name
 from tfmp.experiment.report import ExperimentReport
 from tfmp.experiment.results import Folder, Run
 from tfmp.experiment.tasks import Task
-from tfmp.shared.arguments import check_count, check_number
+from tfmp.shared.arguments import check_count
 from tfmp.shared.packages import installed_versions
 from tfmp.shared.progress import ignore_count, ignore_stage, listening
 from tfmp.shared.report_files import check_folder
@@ -27,7 +26,7 @@ _PACKAGES = "tfmp keras tensorflow jax torch onnxruntime ai-edge-litert numpy".s
 # Characters of an error: Keras tells all arguments of a layer that fails.
 _LONGEST_ERROR = 300
 
-# Training of one arm may take so long; `minutes` only ends the experiment between two runs.
+# Training of one arm may take so long.
 _LONGEST_RUN_S = 24 * 3600.0
 
 
@@ -36,9 +35,6 @@ def compare(
     arms: Sequence[str] = DEFAULT_ARMS,
     seeds: int = 3,
     *,
-    epochs: int | None = None,
-    margin: float | None = None,
-    minutes: float | None = None,
     folder: str | Path = "tfmp-compare",
     progress: Callable[[str], None] = ignore_stage,
     count: Callable[[int, int | None], None] = ignore_count,
@@ -55,8 +51,6 @@ def compare(
         arms: "float32", "mixed_float16", "mixed_bfloat16", "float16", "float16_scaled", and files
             such as "float32+onnx" or "mixed_float16+tflite". float32 is always run.
         seeds: number of seeds, from 0.
-        epochs, margin: in place of those of the task.
-        minutes: no run begins after so many minutes; the report is then of those that were done.
         folder: folder for results and models.
         progress: called with a short text when a run begins.
         count: called with the number of runs done and of all runs.
@@ -69,38 +63,27 @@ def compare(
     """
     chosen = check_arms(arms)
     check_count("seeds", seeds)
-    if epochs is not None:
-        check_count("epochs", epochs)
-    for name, value in (("margin", margin), ("minutes", minutes)):
-        if value is not None:
-            check_number(name, value, above=0)
     if isinstance(task, str):
         check_name(task)
     elif not isinstance(task, Task):
         raise TypeError(f"task expects a tfmp.Task or a name, received {shown(task)}.")
     place = check_folder("folder", folder, make=False)
-    began = time.monotonic()
     with ExitStack() as stack:
         told = stack.enter_context(listening(progress, count))
         told("preparing the task")
-        bench = stack.enter_context(_Bench(task, epochs, margin))
+        bench = stack.enter_context(_Bench(task))
         about = bench.describe()
         kept_runs = _kept(place, about)
         runs: list[Run] = []
         todo = [(arm, seed) for seed in range(seeds) for arm in chosen]
-        late = 0
         for done, (arm, seed) in enumerate(todo):
             told.count(done, len(todo))
-            kept = kept_runs.load(arm.name, seed)
-            if kept is not None:
-                runs.append(kept)
-                continue
-            if minutes is not None and time.monotonic() - began > 60 * minutes:
-                late += 1
-                continue
-            told(f"{arm.name}, seed {seed}")
-            runs.append(bench.run(arm, seed, kept_runs, runs))
-            kept_runs.keep(runs[-1])
+            run = kept_runs.load(arm.name, seed)
+            if run is None:
+                told(f"{arm.name}, seed {seed}")
+                run = bench.run(arm, seed, kept_runs, runs)
+                kept_runs.keep(run)
+            runs.append(run)
         told.count(len(todo), len(todo))
     return ExperimentReport(
         task=about,
@@ -108,7 +91,6 @@ def compare(
         seeds=seeds,
         runs=tuple(runs),
         environment=installed_versions(_PACKAGES),
-        notes=(f"{late} runs were left out: {minutes:g} minutes were over.",) if late else (),
     )
 
 
@@ -121,8 +103,8 @@ def _kept(path: Path, about: dict[str, Any]) -> Folder:
 class _Bench:
     """The process that trains, and the one that makes files; a new one takes a dead one's place."""
 
-    def __init__(self, task: str | Task, epochs: int | None, margin: float | None) -> None:
-        self._arguments = (task, epochs, margin)
+    def __init__(self, task: str | Task) -> None:
+        self._task = task
         self._trains = self._started()
         self._ships: Worker | None = None
         self._makes_files = True
@@ -136,7 +118,7 @@ class _Bench:
             self._ships.close()
 
     def _started(self, environment: dict[str, str] | None = None) -> Worker:
-        task = self._arguments[0]
+        task = self._task
         if isinstance(task, Task) and "__main__" in (task.build.__module__, task.metric.__module__):
             raise ValueError(
                 "task expects functions of a module, which another process can import; received "
@@ -146,7 +128,7 @@ class _Bench:
         try:
             return Worker(
                 _LAB,
-                *self._arguments,
+                task,
                 label="experiment",
                 timeout_s=_LONGEST_RUN_S,
                 environment=environment,

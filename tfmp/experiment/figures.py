@@ -36,7 +36,10 @@ def loss_curves(results: Sequence[ArmResult]) -> str:
         low, high = [min(each) for _, each in shown], [max(each) for _, each in shown]
         lowest = min(lowest, *low)
         colour, style = COLOURS[place % len(COLOURS)], _STYLES[place % len(_STYLES)]
-        axes.plot(x, means, label=result.arm.name, color=colour, linestyle=style)
+        label = result.arm.name
+        if len(shown) < len(epochs):
+            label += f" (finite in {len(shown)} of {len(epochs)} epochs)"
+        axes.plot(x, means, ".", label=label, color=colour, linestyle=style)
         axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
     if top and axes.get_ylim()[1] > top:
         axes.set_ylim(top=top)

@@ -6,7 +6,8 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from operator import itemgetter
+from functools import reduce
+from operator import add, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +37,9 @@ _GRADIENT_BATCHES = 8
 class Lab:
     """Runs arms of one task; `conductor.compare` holds it in a process of its own."""
 
-    def __init__(self, task: str | Task, epochs: int | None, margin: float | None) -> None:
-        """Makes the task.
-
-        Args:
-            task: see `load_task`.
-            epochs, margin: in place of those of the task.
-        """
-        self._task = load_task(task, epochs, margin)
+    def __init__(self, task: str | Task) -> None:
+        """Makes the task; see `load_task`."""
+        self._task = load_task(task)
         self._warm = False
 
     def describe(self) -> dict[str, Any]:
@@ -231,13 +227,8 @@ class Lab:
         report = self._gradients(model)
         if report is None:
             return None
-        rows = [row for row in report.layers if row.narrow]
-        values = sum(row.histogram.values - row.histogram.zeros for row in rows)
-        lost = sum(
-            row.histogram.underflow(1.0) * (row.histogram.values - row.histogram.zeros)
-            for row in rows
-        )
-        return lost / values if values else None
+        whole = reduce(add, (row.histogram for row in report.layers if row.narrow))
+        return whole.underflow(1.0) if whole.counts else None
 
 
 def _scaling(model: keras.Model, training: Training) -> dict[str, Any]:

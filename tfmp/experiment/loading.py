@@ -38,37 +38,33 @@ def check_name(text: str) -> None:
         )
 
 
-def load_task(named: str | Task, epochs: int | None = None, margin: float | None = None) -> Task:
+def load_task(named: str | Task) -> Task:
     """A task by its name.
 
     Args:
         named: a `Task`, a name of `TASKS`, FILE.py:function or package.module:function; the
             function takes no arguments and returns a `Task`.
-        epochs, margin: replace those of the task.
 
     Raises:
         ValueError: there is no such task, or its function does not return one.
     """
-    task = named if isinstance(named, Task) else _made(named)
-    return replace(task, epochs=epochs or task.epochs, margin=margin or task.margin)
-
-
-def _made(text: str) -> Task:
-    function = _function(text)
+    if isinstance(named, Task):
+        return named
+    function = _function(named)
     try:
         made = function()
     except ImportError as error:
         raise ValueError(
-            f"Task {text!r} needs a package that is not installed ({first_line(error)}): "
+            f"Task {named!r} needs a package that is not installed ({first_line(error)}): "
             "pip install 'tfmp[experiment]' installs those of the built-in tasks."
         ) from error
     except Exception as error:
         raise ValueError(
-            f"Task {text!r} cannot be made: {type(error).__name__}: {first_line(error)}"
+            f"Task {named!r} cannot be made: {type(error).__name__}: {first_line(error)}"
         ) from error
     if not isinstance(made, Task):
         raise ValueError(
-            f"Task {text!r} has to return a tfmp.Task; it returned {type(made).__name__}. "
+            f"Task {named!r} has to return a tfmp.Task; it returned {type(made).__name__}. "
             "`tfmp compare --init FILE.py` writes an example."
         )
     return replace(made, about=made.about or (function.__doc__ or "").partition("\n")[0])

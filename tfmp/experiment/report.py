@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from tfmp.experiment import figures
 from tfmp.experiment.arms import BASE, TRAININGS, Arm
 from tfmp.experiment.differences import (
@@ -18,7 +20,7 @@ from tfmp.experiment.differences import (
 from tfmp.experiment.results import ArmResult, Run
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.shared.report_files import JsonObject, plain
-from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
+from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table, page
 from tfmp.shared.wording import joined
 
 SUFFIXES = (".html", ".json", ".md")
@@ -47,7 +49,6 @@ class ExperimentReport(Report):
         seeds: number of seeds that were asked for.
         runs: all runs that were done.
         environment: versions by package.
-        notes: facts that a reader should know.
     """
 
     SUFFIXES = SUFFIXES
@@ -59,7 +60,6 @@ class ExperimentReport(Report):
     seeds: int
     runs: tuple[Run, ...]
     environment: Mapping[str, str]
-    notes: tuple[str, ...] = ()
 
     @cached_property
     def results(self) -> tuple[ArmResult, ...]:
@@ -120,11 +120,6 @@ class ExperimentReport(Report):
         )
 
     @property
-    def complete(self) -> bool:
-        """Whether every run was done; one that ended with an error was."""
-        return len(self.runs) == len(self.arms) * self.seeds
-
-    @property
     def conclusion(self) -> str:
         """The arm to ship and why, the trainings as good as float32, and the others' losses."""
         if self.base.metric is None:
@@ -139,8 +134,7 @@ class ExperimentReport(Report):
         return "\n".join(line.rstrip(".") for line in lines)
 
     def _base_failed(self) -> str:
-        if not (runs := self.base.runs):
-            return "float32 was not run"
+        runs = self.base.runs
         errors = {run.error for run in runs if run.error}
         why = "; ".join(sorted(errors)) or "its predictions or their metric are not finite"
         return f"float32 itself failed with {self.base.failed} of {len(runs)} seeds: {why}"
@@ -242,9 +236,10 @@ class ExperimentReport(Report):
         found = []
         epsilon = self.task.get("epsilon")
         if epsilon is not None and epsilon < _SMALLEST_NORMAL:
+            there = float(np.float16(epsilon))
             found.append(
-                f"the optimizer's epsilon of {epsilon:g} and squares of small gradients vanish in "
-                "float16, so it divides by zero"
+                "squares of small gradients vanish in float16, so the optimizer divides by its "
+                f"epsilon of {epsilon:g} alone (in float16: {there:.2g})"
             )
         vanished = self.base.median(lambda run: run.vanished)
         if result.arm.training == "float16" and vanished is not None and vanished >= _VANISHED:
@@ -274,8 +269,9 @@ class ExperimentReport(Report):
     def sections(self, on_page: bool = True) -> list[Section]:
         """As in `Report`: the arms, what was measured of trainings and files, and the task."""
         metric, order = self.task["metric"], "higher" if self.task["sign"] > 0 else "lower"
+        findings = self.conclusion.splitlines()[1:] if on_page else ()
         return [
-            Section("Conclusion", tables=(self.table(),), quiet=(self._legend(),)),
+            Section("Conclusion", tuple(findings), tables=(self.table(),), quiet=(self._legend(),)),
             Section(
                 "The arms",
                 facts=tuple((result.arm.name, result.arm.title) for result in self.results),
@@ -303,6 +299,10 @@ class ExperimentReport(Report):
             self._evidence(),
         ]
 
+    def _page(self) -> str:
+        advice = self.conclusion.partition("\n")[0]
+        return page(self.title, self.heading, advice, self.sections(), *self.signal)
+
     def _evidence(self) -> Section:
         """The task and its runs; versions last."""
         task = self.task
@@ -317,7 +317,7 @@ class ExperimentReport(Report):
             **self.environment,
         }
         shown = tuple((name, value) for name, value in facts.items() if value)
-        return Section("Evidence", lines=tuple(f"note: {each}" for each in self.notes), facts=shown)
+        return Section("Evidence", facts=shown)
 
     def _legend(self) -> str:
         """A paragraph that explains the columns of the table."""

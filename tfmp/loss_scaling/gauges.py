@@ -100,11 +100,11 @@ def is_due(iterations: Tensor, every: int, first: int) -> Tensor:
 
     Args:
         iterations: the inner optimizer's iterations.
-        every: steps between measurements.
+        every: steps between measurements; 0 where none is traced.
         first: the iterations before the first measured step.
     """
     # Operators with Python's numbers: those of Keras would copy each to the device on every step.
-    return (iterations - first) % every < 2
+    return (iterations - first) % (every or EVERY) < 2
 
 
 def measure(

@@ -403,6 +403,10 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         self._measure_every = gauges.interval_for(steps)
         self._measure_first = int(ops.convert_to_numpy(self.inner_optimizer._iterations))
 
+    def measure_nothing(self) -> None:
+        """Leaves the gauges, which few steps take, out of steps that are traced from now on."""
+        self._measure_every = 0
+
     # --- saving ---
 
     def load_own_variables(self, store: Mapping[str, np.ndarray]) -> None:

@@ -213,11 +213,13 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             grads: the scaled gradients, one for each built variable.
             weights: the values of these variables; see `gauges.measure`.
         """
-        measured = current_backend().branch(
-            self._is_measured(now),
-            lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
-            lambda: gauges_before,
-        )
+        measured = gauges_before
+        if self._measure_every:
+            measured = current_backend().branch(
+                self._is_measured(now),
+                lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
+                lambda: gauges_before,
+            )
         return transitions.after_finite(self.loss_scale, now), measured
 
     def _scale_now(self) -> Tensor:

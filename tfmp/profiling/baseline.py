@@ -44,9 +44,6 @@ class Change:
     verdict: str
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.variant}, {self.what}: {self.text}"
-
 
 @dataclass(frozen=True)
 class BaselineComparison:
@@ -279,13 +276,7 @@ def _memory_changes(
 
 def _path_changes(name: str, then: JsonObject, now: JsonObject) -> list[Change]:
     """The layers that Tensor Cores could compute, or at full speed, and now cannot."""
-    before, after = (
-        {
-            row["path"]: TensorCorePath(**row["costs"][name]["tensor_cores"])
-            for row in side["layers"]
-        }
-        for side in (then, now)
-    )
+    before, after = _paths(name, then), _paths(name, now)
     lost = [
         f"{path} ({after[path].reason})"
         for path, way in before.items()

@@ -158,7 +158,7 @@ def measured(job: Job) -> tuple[tuple[StepProfile, ...], str]:
 
 def reason_of(error: Exception) -> str:
     """An error of a framework in a few words."""
-    return OUT_OF_MEMORY if is_out_of_memory(error) else first_line(error)[:200]
+    return OUT_OF_MEMORY if is_out_of_memory(error) else first_line(error)[:200].rstrip(".")
 
 
 def circumstances(name: str, job: Job, device: Device) -> dict[str, Any]:

@@ -8,12 +8,29 @@ from keras.src.models import Functional
 from keras.src.saving.serialization_lib import SafeModeScope
 
 from tfmp.precision import policy as policies
-from tfmp.shared.arguments import check_compiled, made_by
+from tfmp.shared.arguments import OF_KERAS_2, check_compiled, is_keras2, made_by
 from tfmp.shared.batches import TrainingBatch
-from tfmp.shared.wording import first_line
+from tfmp.shared.wording import first_line, shown
 
 # A model, or a function without arguments that builds and compiles one.
 ModelOrBuilder: TypeAlias = keras.Model | Callable[[], keras.Model]
+
+
+def check_source(model: object, caller: str) -> None:
+    """Accepts a model that can be trained, or a function.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: the model is not compiled.
+    """
+    if isinstance(model, keras.Model):
+        check_compiled(model)
+    elif not callable(model) or is_keras2(model):
+        hint = f" {OF_KERAS_2}" if is_keras2(model) else ""
+        raise TypeError(
+            f"{caller} expects a compiled Keras model or a function that returns one, received "
+            f"{shown(model)}.{hint}"
+        )
 
 
 def copy_of(model: ModelOrBuilder, batch: TrainingBatch, policy: str) -> keras.Model:

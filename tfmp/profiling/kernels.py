@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tfmp.shared.backend import current_backend
+from tfmp.shared.wording import first_line
 
 # XProf 2.24 knows the kernels of Volta and Turing by name, but does not take the kernels of later
 # cards for Tensor Core kernels. Libraries name kernels by the matrix instruction (m8n8k4: 884,
@@ -40,10 +42,6 @@ data, _ = raw_to_tool_data.xspace_to_tool_data([sys.argv[1]], "kernel_stats", {}
 sys.stdout.buffer.write(data if isinstance(data, bytes) else (data or "").encode())
 """
 _PATIENCE = 600  # seconds; traces of large models have gigabytes
-
-_NEEDED = ("kernel_name", "op_name", "total_duration_us")
-_TENSOR_CORE = "is_kernel_using_tensor_core"
-_ELIGIBLE = "is_op_tensor_core_eligible"
 
 
 @dataclass(frozen=True)
@@ -91,20 +89,13 @@ def parse_kernel_stats(text: str | bytes) -> tuple[Kernel, ...]:
     try:
         table = json.loads(text)
         columns = [column["id"] for column in table["cols"]]
-        rows = [[_value(cell) for cell in row["c"]] for row in table["rows"]]
+        rows = [[cell["v"] if cell else None for cell in row["c"]] for row in table["rows"]]
+        return tuple(_kernel(dict(zip(columns, row, strict=True))) for row in rows)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            "Kernel statistics expect XProf's JSON table with 'cols' and 'rows', received "
-            f"{text[:60]!r}."
+            f"Kernel statistics expect XProf's JSON table of kernels, received {text[:60]!r} "
+            f"({first_line(error)}). Another version of xprof wrote it: install xprof 2.20 or newer"
         ) from error
-    missing = [name for name in _NEEDED if name not in columns]
-    if missing:
-        raise ValueError(
-            f"Kernel statistics expect the columns {', '.join(_NEEDED)}; received "
-            f"{', '.join(columns)}, without {', '.join(missing)}. Another version of xprof wrote "
-            "them: install xprof 2.20 or newer."
-        )
-    return tuple(_kernel(dict(zip(columns, row, strict=False))) for row in rows)
 
 
 def parse_trace(text: str | bytes) -> tuple[Kernel, ...]:
@@ -121,35 +112,29 @@ def parse_trace(text: str | bytes) -> tuple[Kernel, ...]:
             if event.get("cat") == "cpu_op"
         }
         ran = [event for event in events if event.get("cat") == "kernel"]
-        return tuple(
-            _named_kernel(
-                str(event["name"]),
-                operations.get(event["args"].get("External id"), ""),
-                float(event["dur"]) / 1e6,
-            )
+        rows = (
+            {
+                "kernel_name": str(event["name"]),
+                "op_name": operations.get(event["args"].get("External id")),
+                "total_duration_us": event["dur"],
+            }
             for event in ran
         )
+        return tuple(map(_kernel, rows))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"A trace of PyTorch expects JSON with 'traceEvents', received {text[:60]!r}."
         ) from error
 
 
-def _named_kernel(name: str, operation: str, seconds: float) -> Kernel:
-    return Kernel(name, operation, seconds, is_product(operation), uses_tensor_cores(name))
-
-
-def _value(cell: object) -> object:
-    return cell.get("v") if isinstance(cell, dict) else cell
-
-
-def _kernel(row: Mapping[str, object]) -> Kernel:
+def _kernel(row: Mapping[str, Any]) -> Kernel:
+    name, operation = row["kernel_name"], row["op_name"] or ""
     return Kernel(
-        name=str(row["kernel_name"]),
-        operation=str(row["op_name"] or ""),
-        seconds=_number(row["total_duration_us"]) / 1e6,
-        eligible=_truth(row.get(_ELIGIBLE)) or is_product(str(row["op_name"] or "")),
-        tensor_core=_truth(row.get(_TENSOR_CORE)) or uses_tensor_cores(str(row["kernel_name"])),
+        name,
+        operation,
+        seconds=(row["total_duration_us"] or 0.0) / 1e6,
+        eligible=row.get("is_op_tensor_core_eligible") is True or is_product(operation),
+        tensor_core=row.get("is_kernel_using_tensor_core") is True or uses_tensor_cores(name),
     )
 
 
@@ -162,16 +147,6 @@ def is_product(operation: str) -> bool:
     """Whether an operation is a matrix product or a convolution that is not depthwise."""
     last = operation.rstrip("/").rpartition("/")[2]
     return bool(_PRODUCT.match(last))
-
-
-def _number(value: object) -> float:
-    """A number that XProf writes as a number or as text; 0 for an empty cell."""
-    return float(str(value)) if value else 0.0
-
-
-def _truth(value: object) -> bool:
-    """XProf writes true or "Yes" or 1, depending on its version."""
-    return str(value).strip().lower() in ("true", "yes", "1", "✓")
 
 
 def kernel_use(kernels: Iterable[Kernel], paths: Sequence[str]) -> KernelUse:

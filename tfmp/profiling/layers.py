@@ -153,8 +153,8 @@ def _recorded_calls(run: TrainingRun) -> list[_TimedCall]:
         return call.outputs
 
     run.give_back()
-    x, y, *weight = run.batch()
-    replay.run(replay.make_step(run.model, x, y, weight[0] if weight else None), record)
+    batch = keras.utils.unpack_x_y_sample_weight(run.batch())
+    replay.run(replay.make_step(run.model, *batch), record)
     return found
 
 
@@ -242,7 +242,7 @@ def _counted(call: _TimedCall) -> Work:
             # The gradient of the outputs exists only after them.
             return work_of(both, arguments, first_results=len(arguments[1]))
     except Exception as error:  # a program that XLA cannot take may raise any error
-        return Work(uncounted=(f"the whole layer: {first_line(error)[:100]}",))
+        return Work(uncounted=(f"the whole layer: {first_line(error)[:200]}",))
 
 
 def _block(work: Timed, count: int, variant: Variant) -> Callable[[], float]:

@@ -42,7 +42,7 @@ def find_limits(
         try:
             work = run.work()
         except Exception as error:  # a program that XLA cannot take may raise any error
-            notes.append(f"FLOPs of the step in {name} are unknown: {first_line(error)[:100]}")
+            notes.append(f"FLOPs of the step in {name} are unknown: {first_line(error)[:200]}")
             continue
         if step is not None:
             setting = settings[name]
@@ -57,7 +57,7 @@ def find_limits(
                 cost.work, cost.seconds, peaks, settings[name], cost.tensor_cores if cores else None
             )
             for name, cost in layer.costs.items()
-            if cost.work is not None
+            if cost.work is not None and (cost.work.bytes or not cost.work.uncounted)
         }
         for layer in layers
     }

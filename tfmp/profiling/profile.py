@@ -9,25 +9,22 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-import keras
-
 from tfmp.machine import Device, GpuWatch, devices
 from tfmp.precision import Pattern, as_patterns, check_policy, policy
 from tfmp.profiling.bench import OUT_OF_MEMORY, Bench, Job, circumstances, reason_of
-from tfmp.profiling.copies import ModelOrBuilder
+from tfmp.profiling.copies import ModelOrBuilder, check_source
 from tfmp.profiling.kernels import kernel_use, read_kernels, trace
 from tfmp.profiling.layers import LayerProfile, profile_layers
 from tfmp.profiling.limits import find_limits
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.runs import TrainingRun, Variant, variants_of
 from tfmp.roofline import Roofline
-from tfmp.shared.arguments import OF_KERAS_2, check_compiled, check_count, is_keras2
+from tfmp.shared.arguments import check_count
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.progress import Progress, listening
 from tfmp.shared.report_files import check_folder
-from tfmp.shared.wording import shown
 
 _TRACED_STEPS = 5
 
@@ -88,7 +85,7 @@ def profile_training(
     steps = None if steps is None else check_count("steps", steps)
     if log_dir is not None:
         check_folder("log_dir", log_dir, make=False)  # before minutes of measuring, not after
-    _check_trainable(model)
+    check_source(model, "profile_training")
     batches = tuple(whole_batches(data, batch_size))
     device = devices.visible_devices()[0]
     variants = variants_of([policy.resolve_policy(name).policy for name in policies], device)
@@ -96,6 +93,8 @@ def profile_training(
     job = replace(job, keep_float32=tuple(as_patterns(keep_float32)))
     with listening(progress) as told, without_retracing_advice():
         bench = ProfilingBench(job, device, told)
+        if isinstance(data, tuple) and job.batch_size < batch_size:
+            bench.notes.append(f"a batch has {job.batch_size} samples: the data has no more")
         for variant in variants:
             bench.compile(variant)
         if bench.runs:
@@ -107,17 +106,6 @@ def profile_training(
         bench.watch_gpu()
         bench.look_at_kernels(log_dir)
     return bench.report(log_dir)
-
-
-def _check_trainable(model: ModelOrBuilder) -> None:
-    if isinstance(model, keras.Model):
-        check_compiled(model)
-    elif not callable(model) or is_keras2(model):
-        hint = f" {OF_KERAS_2}" if is_keras2(model) else ""
-        raise TypeError(
-            "profile_training expects a compiled Keras model or a function that returns one, "
-            f"received {shown(model)}.{hint}"
-        )
 
 
 class ProfilingBench(Bench[TrainingRun]):

@@ -71,14 +71,6 @@ class ProfileReport(StepReport):
         float32 = [row for row in ran if row.policy == "float32"]
         return min(float32, key=_median) if float32 else next(iter(ran), None)
 
-    def speedup(self, row: StepProfile) -> float | None:
-        """How many times faster than the baseline a variant is, as the median over rounds."""
-        return row.speedup(self.baseline)
-
-    def speedup_range(self, row: StepProfile) -> tuple[float, float] | None:
-        """Between which values this speed-up lies with 95 % confidence; None if it is open."""
-        return row.speedup_range(self.baseline)
-
     def memory_ratio(self, row: StepProfile) -> float | None:
         """Memory as a share of the baseline's; None if the difference may be noise."""
         base = self.baseline
@@ -88,22 +80,25 @@ class ProfileReport(StepReport):
 
     @property
     def best(self) -> StepProfile | None:
-        """The fastest variant that computes in 16 bits."""
+        """The fastest variant that computes in 16 bits, if there is a wider one beside it."""
+        if self.baseline is None or is_narrow(self.baseline.policy):
+            return None
         narrow = [row for row in self.variants if row.step and is_narrow(row.policy)]
-        return max(narrow, key=lambda row: self.speedup(row) or 0.0, default=None)
+        return max(narrow, key=lambda row: row.speedup(self.baseline) or 0.0, default=None)
 
     @property
     def is_open(self) -> bool:
         """Whether there are too few rounds to say whether 16 bits are worth it."""
-        return self.best is not None and self.speedup_range(self.best) is None
+        return self.best is not None and self.best.speedup_range(self.baseline) is None
 
     @property
     def worth_it(self) -> bool:
         """Whether 16 bits were seen to save a worthwhile amount of time or memory."""
         best = self.best
-        speedup, between = (self.speedup(best), self.speedup_range(best)) if best else (None, None)
-        if best is None or speedup is None or between is None:
+        between = best.speedup_range(self.baseline) if best else None
+        if best is None or between is None:
             return False
+        speedup = best.speedup(self.baseline) or 0.0
         if speedup >= WORTHWHILE_SPEEDUP and between[0] > 1:
             return True
         smaller = (self.memory_ratio(best) or 1) <= WORTHWHILE_MEMORY
@@ -116,14 +111,15 @@ class ProfileReport(StepReport):
         if base is None:
             return "Nothing could be measured: no variant ran"
         if best is None:
-            return f"No 16-bit policy ran, so there is nothing to compare {base.variant} with"
+            other = "float32" if is_narrow(base.policy) else "16-bit"
+            return f"No {other} policy ran, so there is nothing to compare {base.variant} with"
         held = self.held_back_by
         found = self._gain(best, base)
         return f"{found}. Held back by {', '.join(held)}" if held else found
 
     def _gain(self, best: StepProfile, base: StepProfile) -> str:
-        speedup, memory = self.speedup(best) or 0.0, self.memory_ratio(best)
-        between = self.speedup_range(best)
+        speedup, memory = best.speedup(base) or 0.0, self.memory_ratio(best)
+        between = best.speedup_range(base)
         saved = "" if memory is None else f" and {memory:.2g} times the memory"
         if between is None:
             n = self.rounds
@@ -144,11 +140,7 @@ class ProfileReport(StepReport):
     @property
     def held_back_by(self) -> tuple[str, ...]:
         """The obstacles that keep the best 16-bit variant from being faster, the largest first."""
-        best = self.best
-        if best is None:
-            return ()
-        limits = self.roofline.obstacles(best.variant) if self.roofline else []
-        return (*limits, *_obstacles(self, best))
+        return tuple(_obstacles(self, self.best)) if self.best else ()
 
     def compared_with(
         self, baseline: str | Path | JsonObject, tolerance: float = TOLERANCE
@@ -172,8 +164,8 @@ class ProfileReport(StepReport):
         variants = [
             {
                 **plain(row),
-                "speedup": self.speedup(row),
-                "speedup_range": self.speedup_range(row),
+                "speedup": row.speedup(self.baseline),
+                "speedup_range": row.speedup_range(self.baseline),
                 "memory_ratio": self.memory_ratio(row),
             }
             for row in self.variants
@@ -200,6 +192,8 @@ class ProfileReport(StepReport):
         """PASS if 16 bits are worth it."""
         if self.worth_it:
             return "PASS", "✓ worth it"
+        if self.best is None:
+            return "INCONCLUSIVE", "? nothing to compare"
         return "INCONCLUSIVE", "? too few rounds" if self.is_open else "✗ not worth it"
 
     def sections(self, on_page: bool = True) -> list[Section]:
@@ -209,7 +203,7 @@ class ProfileReport(StepReport):
         if self.layers:
             found.append(self._layers(most))
         if self.roofline and main:
-            found += self.roofline.sections(main.variant, most, on_page)
+            found.append(self.roofline.section(main.variant, most, on_page))
         if self.against:
             found.append(self.against.section())
         lines = [f"GPU in {row.variant}: {row.gpu}" for row in self.variants if row.gpu]
@@ -221,7 +215,7 @@ class ProfileReport(StepReport):
         bars = [
             Bar(
                 row.variant,
-                f"{seconds_text(row.step.median)}, {self.speedup(row) or 0:.2f}x",
+                f"{seconds_text(row.step.median)}, {row.speedup(self.baseline) or 0:.2f}x",
                 row.step.median,
                 bound=row.step.high,
                 verdict=self._colour(row),
@@ -236,9 +230,10 @@ class ProfileReport(StepReport):
                 Picture(f"Seconds of one training step; speed against {base}", scaled(bars)),
             ),
             quiet=(
-                f"The bar is the median of {self.rounds} rounds of {self.steps_per_round} steps; "
-                "the thin line goes on to the slowest tenth. The policies took turns, so that "
-                "drift of the machine hit them alike.",
+                f"A step has {max(row.batch_size for row in self.variants):,} samples. The bar is "
+                f"the median of {self.rounds} rounds of {self.steps_per_round} steps; the thin "
+                "line goes on to the slowest tenth. The policies took turns, so that drift of the "
+                "machine hit them alike.",
                 "Memory is that of weights, optimizer state, one batch, and the additional memory "
                 f"of a step. {self._memory_note()}",
             ),
@@ -246,7 +241,7 @@ class ProfileReport(StepReport):
 
     def _colour(self, row: StepProfile) -> str | None:
         """Of a 16-bit variant: a worthwhile gain, a loss, or None."""
-        gain = self.speedup(row)
+        gain = row.speedup(self.baseline)
         if gain is None or row is self.baseline or not is_narrow(row.policy):
             return None
         if gain >= WORTHWHILE_SPEEDUP:
@@ -270,7 +265,7 @@ class ProfileReport(StepReport):
                 rows.append((row.variant, "did not run", *[""] * (len(heading) - 2)))
                 continue
             cells = row.cells()
-            cells[2:2] = [f"{self.speedup(row) or 0:.2f}x"]
+            cells[2:2] = [f"{row.speedup(self.baseline) or 0:.2f}x"]
             loss = "-" if row.loss is None else f"{row.loss:.4g}"
             rows.append((row.variant, *cells, loss))
         return Table(heading, tuple(rows), words=("policy",))

@@ -73,7 +73,7 @@ def variants_of(names: Sequence[str], device: devices.Device) -> tuple[Variant, 
 
 
 class Run:
-    """A copy of a model that runs under a variant.
+    """A copy of a model that runs under a variant, on batches of the same shape.
 
     Attributes:
         model: the copy; no other code uses it.
@@ -85,18 +85,32 @@ class Run:
         self,
         model: keras.Model,
         variant: Variant,
+        batches: Sequence[TrainingBatch],
         keep_float32: Pattern | Iterable[Pattern] = (),
     ) -> None:
         self.model = model
         self.variant = variant
-        self.plan: PrecisionPlan = plan(model, variant.policy, keep_float32)
-        self._state: tuple[list[Tensor], ...] | None = None
+        with policies.floatx_scope(variant.policy):
+            self.plan: PrecisionPlan = plan(model, variant.policy, keep_float32)
+            self.plan.apply()
+            self._fit_optimizer()
+            model.steps_per_execution = 1
+            if variant.xla is not None:
+                model.jit_compile = variant.xla
+            floatx = policies.floatx_of(variant.policy)
+            self._on_device = [batch.placed(floatx) for batch in batches]
+            self._state: tuple[list[Tensor], ...] | None = self._made()
 
-    def _prepare(self) -> None:
-        """Sets up how the model compiles its steps."""
-        self.model.steps_per_execution = 1
-        if self.variant.xla is not None:
-            self.model.jit_compile = self.variant.xla
+    def _fit_optimizer(self) -> None:
+        """Sets up loss scaling."""
+
+    def _made(self) -> tuple[list[Tensor], ...] | None:
+        """Makes the function of a step; returns the state that it takes, if it is stateless."""
+        raise NotImplementedError
+
+    def batch(self) -> tuple[TensorTree, ...]:
+        """The first batch, on the device."""
+        return self._on_device[0]
 
     def warm_up(self) -> float:
         """Takes the first step, which compiles, and a few more; returns the first one's seconds."""
@@ -148,62 +162,53 @@ class Run:
 class PredictionRun(Run):
     """A run of `predict`, on the first of some batches; its labels are not used."""
 
-    def __init__(
-        self,
-        model: keras.Model,
-        variant: Variant,
-        batches: Sequence[TrainingBatch],
-        keep_float32: Pattern | Iterable[Pattern] = (),
-    ) -> None:
-        super().__init__(model, variant, keep_float32)
-        self.plan.apply()
-        self._prepare()
-        model.make_predict_function(force=True)
-        self._x: TensorTree = batches[0].placed(policies.floatx_of(variant.policy))[0]
-        self._state = _copies([model.trainable_variables, model.non_trainable_variables])
+    def _made(self) -> tuple[list[Tensor], ...] | None:
+        self.model.make_predict_function(force=True)
+        return _copies([self.model.trainable_variables, self.model.non_trainable_variables])
 
     def _step(self) -> TensorTree:
-        predict = self.model.predict_function
+        predict, x = self.model.predict_function, self.batch()[:1]
         if self._state is None:
-            return predict([(self._x,)])
-        outputs, self._state = predict(self._state, iter([(self._x,)]))
+            return predict([x])
+        outputs, self._state = predict(self._state, iter([x]))
         return outputs
 
     def _compiled(self) -> tuple[Callable[..., TensorTree], tuple[TensorTree, ...]]:
-        return self.model.predict_step, (self._state, (self._x,))
+        return self.model.predict_step, (self._state, self.batch()[:1])
 
     def _held(self) -> Sequence[Tensor]:
-        return [*self.model.variables, *tree.flatten(self._x)]
+        return [*self.model.variables, *tree.flatten(self.batch()[0])]
 
 
 class TrainingRun(Run):
-    """A run of training steps, whose batches are arrays of the same shape that come in turn.
+    """A run of training steps, whose batches come in turn.
 
     Attributes:
         unscaled: whether the model's own training step does not scale its loss.
         steps_taken: number of steps since the run was made.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        variant: Variant,
-        batches: Sequence[TrainingBatch],
-        keep_float32: Pattern | Iterable[Pattern] = (),
-    ) -> None:
-        with policies.floatx_scope(variant.policy):
-            super().__init__(model, variant, keep_float32)
-            self.plan.apply()
-            _fit_optimizer(model, variant.policy)
-            self._prepare()
-            model.make_train_function(force=True)
-            floatx = policies.floatx_of(variant.policy)
-            self._on_device = [batch.placed(floatx) for batch in batches]
-            self._batches: Iterator[TensorTree] = itertools.cycle(self._on_device)
-            self._state = self._initial_state()
+    unscaled = False
+    steps_taken = 0
+
+    def _fit_optimizer(self) -> None:
+        """As `MixedPrecision` does: dynamic for FP16, fixed at 1 for bfloat16."""
+        model, name = self.model, self.variant.policy
+        if is_narrow(name):
+            fixed = name in ("mixed_bfloat16", "bfloat16", "mixed_float8")
+            attach_loss_scale(model, StaticLossScale(1.0) if fixed else "dynamic")
+            model.optimizer.watch_scale_loss()
+        elif isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
+            model.compile(**compile_arguments(model))
+
+    def _made(self) -> tuple[list[Tensor], ...] | None:
+        self.model.make_train_function(force=True)
+        self._batches: Iterator[TensorTree] = itertools.cycle(self._on_device)
         self._logs: dict[str, Tensor] = {}
-        self.steps_taken = 0
-        self.unscaled = False
+        if current_backend().is_stateless:
+            # As `fit` does: metrics and optimizer have no variables before they see a batch.
+            self.model._symbolic_build(data_batch=self.batch())
+        return _copies(_groups(self.model))
 
     def warm_up(self) -> float:
         """As in `Run`; a scale that the step does not apply to its loss is taken away."""
@@ -223,8 +228,7 @@ class TrainingRun(Run):
             return
         self.give_back()
         attach_loss_scale(self.model, StaticLossScale(1.0))
-        self.model.make_train_function(force=True)
-        self._state = self._initial_state()
+        self._state = self._made()
 
     def run(self, steps: int) -> float:
         """As in `Run`, with metrics that begin anew."""
@@ -271,22 +275,17 @@ class TrainingRun(Run):
             # The next step donates its arguments: the variables keep copies.
             self._state = tree.map_structure(lambda value: value.copy(), self._state)
 
-    def batch(self) -> tuple[TensorTree, ...]:
-        """The first batch, on the device."""
-        return self._on_device[0]
-
     def work(self) -> Work:
-        """FLOPs and bytes of one step; a backend without XLA takes the step to count them."""
+        """FLOPs and bytes of one step; a backend without XLA takes the step to count them.
+
+        No step after it measures gauges of the gradients.
+        """
         self.give_back()
+        if isinstance(self.model.optimizer, LossScaleOptimizer):
+            self.model.optimizer.measure_nothing()
         state = () if self._state is None else (self._state,)
         with without_cudnn(self.model):
             return work_of(self.model.train_step, (*state, self.batch()))
-
-    def _initial_state(self) -> tuple[list[Tensor], ...] | None:
-        if current_backend().is_stateless:
-            # As `fit` does: metrics and optimizer have no variables before they see a batch.
-            self.model._symbolic_build(data_batch=self._on_device[0])
-        return _copies(_groups(self.model))
 
 
 def _copies(groups: Sequence[list[keras.Variable]]) -> tuple[list[Tensor], ...] | None:
@@ -294,17 +293,6 @@ def _copies(groups: Sequence[list[keras.Variable]]) -> tuple[list[Tensor], ...] 
     if not current_backend().is_stateless:
         return None
     return tuple([ops.copy(value) for value in _values(group)] for group in groups)
-
-
-def _fit_optimizer(model: keras.Model, name: str) -> None:
-    """Sets up loss scaling as `MixedPrecision` does: dynamic for FP16, fixed at 1 for bfloat16."""
-    if is_narrow(name):
-        fixed = name in ("mixed_bfloat16", "bfloat16", "mixed_float8")
-        attach_loss_scale(model, StaticLossScale(1.0) if fixed else "dynamic")
-        model.optimizer.watch_scale_loss()
-    elif isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
-        arguments = compile_arguments(model)
-        model.compile(**arguments)
 
 
 def _groups(model: keras.Model) -> tuple[list[keras.Variable], ...]:

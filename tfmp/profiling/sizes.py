@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import ClassVar
 
+from tfmp.machine import FEWEST_FOR_INTERVAL
 from tfmp.profiling.batches import BatchLimit
 from tfmp.profiling.steps import COLUMNS, StepProfile, StepReport
 from tfmp.shared.html_page import Bar, scaled
@@ -123,11 +124,16 @@ class SweepReport(StepReport):
 
     def sections(self, on_page: bool = True) -> list[Section]:
         """As in `Report`: crossovers, the largest sizes, every size, evidence."""
-        nothing = "One policy was measured: there is nothing to compare it with."
+        found = tuple(map(str, self.crossovers))
+        if not found:
+            found = ("One policy was measured: there is nothing to compare it with.",)
+        elif self.rounds < FEWEST_FOR_INTERVAL:
+            few = f"Too few rounds to say which policy is faster: measure {FEWEST_FOR_INTERVAL} or"
+            found = (f"{few} more.",)
         limit = f"The limit of memory is {self.limit}."
         bounded = self.largest or any(row.step is None for row in self.rows)
         return [
-            Section("Conclusion", lines=tuple(map(str, self.crossovers)) or (nothing,)),
+            Section("Conclusion", lines=found),
             Section(
                 "The largest that fit",
                 tables=(self._largest(),),

@@ -29,12 +29,12 @@ from tfmp.machine import (
 from tfmp.precision import Pattern, as_patterns
 from tfmp.profiling.batches import MOST_SAMPLES, BatchLimit, search
 from tfmp.profiling.bench import OUT_OF_MEMORY, Job, circumstances, measured
-from tfmp.profiling.copies import ModelOrBuilder
+from tfmp.profiling.copies import ModelOrBuilder, check_source
 from tfmp.profiling.profile import check_policies
 from tfmp.profiling.runs import Variant, variants_of
 from tfmp.profiling.sizes import SweepReport
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
-from tfmp.shared.arguments import check_choice, check_compiled, check_count
+from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import check_backend, current_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.progress import listening
@@ -114,7 +114,7 @@ def profile_sweep(
     check_policies(policies)
     sizes = _sizes(batch_sizes)
     _check_modes(modes)
-    _check_model(model)
+    check_source(model, "profile_sweep")
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
     with variables_set(_SHARED_CARD):  # a tf.data.Dataset starts the card here, too
@@ -192,9 +192,7 @@ class Sweep:
             sized = replace(self._job, mode=mode, batch_size=batch, variants=self._variants)
             rows += self._together(sized)
         if not any(row.step for row in rows):
-            raise ValueError(
-                f"No size could be measured; the first one: {rows[0].error.rstrip('.')}."
-            )
+            raise ValueError(f"No size could be measured; the first one: {rows[0].error}.")
         return rows
 
     def report(self, rows: Sequence[StepProfile], largest: Mapping[str, BatchLimit]) -> SweepReport:
@@ -285,16 +283,6 @@ def _check_modes(modes: Sequence[str]) -> None:
         check_choice("modes", mode, MODES)
     if not modes:
         raise ValueError(f"modes expects one or more of {', '.join(MODES)}, received none.")
-
-
-def _check_model(model: ModelOrBuilder) -> None:
-    if isinstance(model, keras.Model):
-        check_compiled(model)
-    elif not callable(model):
-        raise TypeError(
-            "profile_sweep expects a compiled Keras model or a function that returns one, received "
-            f"{shown(model)}."
-        )
 
 
 def _free_memory() -> int:

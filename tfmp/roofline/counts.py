@@ -36,7 +36,7 @@ def count_work(content: bytes, first_results: int = 0) -> Work:
     program = read_program(content)
     arguments = {
         line.proto.parameter_number: _in_memory(line.shape)
-        for line in program.computations[program.entry].needed.values()
+        for line in program.computations[program.entry]
         if line.opcode == "parameter"
     }
     return _Counting(program).body(program.entry, arguments, first_results)
@@ -87,12 +87,11 @@ _ARITHMETIC = frozenset(
     "clamp".split()
 )
 _VIEWS = frozenset("reshape transpose reverse bitcast copy reduce-precision".split())
-_FREE_CALLS = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint")
 # Operations that are passes of their own, beside products.
 _PASSES = frozenset(
-    "reduce reduce-window select-and-scatter gather scatter sort fft cholesky triangular-solve "
-    "rng rng-bit-generator custom-call all-reduce all-gather reduce-scatter collective-permute "
-    "all-to-all topk batch-norm-training batch-norm-inference batch-norm-grad".split()
+    "reduce reduce-window select-and-scatter gather scatter sort fft cholesky triangular-solve rng "
+    "rng-bit-generator custom-call topk batch-norm-training batch-norm-inference "
+    "batch-norm-grad".split()
 )
 
 
@@ -115,18 +114,18 @@ class _Counting:
         return work
 
     def _call(self, number: int, arguments: Mapping[int, _Value]) -> _Value:
-        computation = self._program.computations[number]
         values: dict[int, _Value] = {}
-        for place, line in computation.needed.items():
+        for line in self._program.computations[number]:
             if line.opcode == "parameter":
-                values[place] = arguments[line.proto.parameter_number]
-                continue
-            operands = [values[each] for each in line.proto.operand_ids]
-            key = (line.settings, *operands, *self._called(line))
-            if key not in self._done:
-                self._done[key] = self._run(line, operands)
-            values[place] = self._done[key]
-        return values[computation.root]
+                result = arguments[line.proto.parameter_number]
+            else:
+                operands = [values[each] for each in line.proto.operand_ids]
+                key = (line.settings, *operands, *self._called(line))
+                if key not in self._done:
+                    self._done[key] = self._run(line, operands)
+                result = self._done[key]
+            values[line.proto.id] = result
+        return result
 
     def _called(self, line: Instruction) -> list[object]:
         """What an instruction calls; of a reduction's function its operations."""
@@ -136,8 +135,7 @@ class _Counting:
 
     def _inner(self, line: Instruction) -> list[Instruction]:
         """The instructions of the function that a reduction applies."""
-        functions = [self._program.computations[number] for number in line.calls[-1:]]
-        return [part for function in functions for part in function.needed.values()]
+        return [part for number in line.calls[-1:] for part in self._program.computations[number]]
 
     def _run(self, line: Instruction, operands: list[_Value]) -> _Value:
         opcode = line.opcode
@@ -158,8 +156,6 @@ class _Counting:
         same = opcode == "convert" and tensors[0].shape == line.shape
         if (same or opcode in _VIEWS) and len(operands) == len(tensors) == 1:
             return _Tensor(line.array, tensors[0].numbers)
-        if opcode == "custom-call" and line.proto.custom_call_target in _FREE_CALLS:
-            return operands[0]
         if opcode in ("dot", "convolution"):
             self._write(tensors)
             flops = (dot_flops if opcode == "dot" else convolution_flops)(

@@ -79,11 +79,11 @@ def fold(program: Program, line: Instruction, operands: Sequence[Known]) -> Know
 
 def _run(program: Program, number: int, arguments: Sequence[Known]) -> Known:
     """The result of a computation on whole numbers, as far as it can be known."""
-    computation = program.computations[number]
     values: dict[int, Known] = {}
-    for place, line in computation.needed.items():
+    for line in program.computations[number]:
         if line.opcode == "parameter":
-            values[place] = arguments[line.proto.parameter_number]
+            result = arguments[line.proto.parameter_number]
         else:
-            values[place] = fold(program, line, [values[n] for n in line.proto.operand_ids])
-    return values[computation.root]
+            result = fold(program, line, [values[n] for n in line.proto.operand_ids])
+        values[line.proto.id] = result
+    return result

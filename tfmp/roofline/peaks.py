@@ -27,6 +27,8 @@ _TRIALS = 5
 # Small products in a row that no compiler can fuse: one pass each.
 _CHAIN = 64
 _TINY = 8
+# Calls of short functions that are timed at once.
+_CALLS = 8
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,8 @@ def _overhead(jit: bool) -> tuple[float, float]:
         return values
 
     compiled = current_backend().compiled
-    empty = _fastest(compiled(lambda values: ops.add(values, 1.0), jit), tiny, repeats=50)
-    long = _fastest(compiled(chain, jit), tiny, repeats=20)
+    empty = _fastest(compiled(lambda values: ops.add(values, 1.0), jit), tiny, repeats=_CALLS)
+    long = _fastest(compiled(chain, jit), tiny, repeats=_CALLS)
     return empty, max(0.0, long - empty) / _CHAIN
 
 
@@ -138,7 +140,10 @@ def _random(size: int, dtype: str) -> Tensor:
 
 
 def _fastest(function: Callable[..., TensorTree], *arguments: Tensor, repeats: int = 1) -> float:
-    """Seconds of the fastest call: other work of the machine only adds time."""
+    """Seconds of the fastest call: other work of the machine only adds time.
+
+    Short calls are timed several at once, and more often, so that some run undisturbed.
+    """
 
     def block() -> TensorTree:
         for _ in range(repeats):
@@ -146,4 +151,4 @@ def _fastest(function: Callable[..., TensorTree], *arguments: Tensor, repeats: i
         return last
 
     block()
-    return min(timed(block) for _ in range(_TRIALS)) / repeats
+    return min(timed(block) for _ in range(_TRIALS * repeats)) / repeats

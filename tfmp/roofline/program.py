@@ -1,6 +1,6 @@
 """XLA's programs (HLO), as TensorFlow and JAX hand them to XLA."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -93,29 +93,17 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Computation:
-    """A function of a program.
-
-    Attributes:
-        needed: by number, the instructions that the result depends on, as XLA removes the others;
-            operands stand before the instructions that use them.
-        root: number of the instruction whose result is returned.
-    """
-
-    needed: Mapping[int, Instruction]
-    root: int
-
-
-@dataclass(frozen=True)
 class Program:
     """A whole program.
 
     Attributes:
-        computations: its functions, by number.
+        computations: by number, the instructions that the result of a function depends on, as XLA
+            removes the others. Operands stand before the instructions that use them, so that the
+            last one gives the result.
         entry: number of the function that begins.
     """
 
-    computations: Mapping[int, Computation]
+    computations: Mapping[int, Sequence[Instruction]]
     entry: int
 
 
@@ -128,19 +116,13 @@ def read_program(content: bytes) -> Program:
     return Program(found, module.entry_computation_id)
 
 
-def _computation(proto: Any) -> Computation:
-    by_id = {each.id: each for each in proto.instructions}
-    seen, pending = set(), [proto.root_id]
-    while pending:
-        number = pending.pop()
-        if number not in seen:
-            seen.add(number)
-            pending += by_id[number].operand_ids
-    needed = {number: each for number, each in by_id.items() if number in seen}
-    return Computation(
-        {number: Instruction(each, _shape(each.shape)) for number, each in needed.items()},
-        proto.root_id,
-    )
+def _computation(proto: Any) -> Sequence[Instruction]:
+    needed = {proto.root_id}
+    for each in reversed(proto.instructions):
+        if each.id in needed:
+            needed.update(each.operand_ids)
+    found = (each for each in proto.instructions if each.id in needed)
+    return [Instruction(each, _shape(each.shape)) for each in found]
 
 
 def _shape(proto: Any) -> Shape:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tfmp.machine import bytes_text, seconds_text
 from tfmp.roofline.figures import roof_picture
 from tfmp.roofline.peaks import Peaks
-from tfmp.roofline.verdict import LAUNCH_BOUND, Placement, share_text
+from tfmp.roofline.verdict import Placement, share_text
 from tfmp.roofline.work import count_text
 from tfmp.shared.reporting import Drawing, Section, Table
 
@@ -27,14 +27,7 @@ class Roofline:
     steps: Mapping[str, Placement] = field(default_factory=dict)
     layers: Mapping[str, Mapping[str, Placement]] = field(default_factory=dict)
 
-    def obstacles(self, variant: str) -> list[str]:
-        """The limits that another precision does not move, for the answer."""
-        step = self.steps.get(variant)
-        if step is not None and step.verdict == LAUNCH_BOUND:
-            return [f"the launch of kernels (try {step.advice})"]
-        return []
-
-    def sections(self, variant: str, most: int, drawn: bool) -> list[Section]:
+    def section(self, variant: str, most: int, drawn: bool) -> Section:
         """The verdicts and the table of steps, and the layers of one variant.
 
         Args:
@@ -45,32 +38,29 @@ class Roofline:
         costs = [(path, row[variant]) for path, row in self.layers.items() if variant in row]
         layers = dict(sorted(costs, key=lambda pair: -pair[1].seconds)[:most])
         verdicts = (f"{name} is {step.verdict}: {step.advice}" for name, step in self.steps.items())
-        return [
-            Section(
-                "Roofline: what limits the step",
-                lines=tuple(verdicts),
-                drawings=(
-                    Drawing(
-                        f"Layers in {variant} below the roof: the rising line is the memory's "
-                        "bandwidth, a level line the device's FLOP/s in a dtype. The distance to "
-                        "the roof is time that could be saved. The star is the step, the ring the "
-                        "slowest layer.",
-                        roof_picture(self.peaks, self.steps.get(variant), layers) if drawn else "",
-                    ),
+        return Section(
+            "Roofline: what limits the step",
+            lines=tuple(verdicts),
+            drawings=(
+                Drawing(
+                    f"Layers in {variant} below the roof: the rising line is the memory's "
+                    "bandwidth, a level line the device's FLOP/s in a dtype. The distance to "
+                    "the roof is time that could be saved. The star is the step, the ring the "
+                    "slowest layer.",
+                    roof_picture(self.peaks, self.steps.get(variant), layers) if drawn else "",
                 ),
-                tables=(
-                    _table(
-                        "policy", self.steps, "roofline (measured by a matrix product and a copy):"
-                    ),
-                    _table("layer", layers, f"layers in {variant}:"),
-                ),
-                quiet=(
-                    "FLOPs and bytes of the program that XLA gets, or of the operations that "
-                    "PyTorch runs, against the peaks of the device. A step that the roof does not "
-                    "explain is launch-bound if starting its kernels takes longer than their work.",
-                ),
-            )
-        ]
+            ),
+            tables=(
+                _table("policy", self.steps, "steps and the roofline:"),
+                _table("layer", layers, f"layers in {variant} and the roofline:"),
+            ),
+            quiet=(
+                "FLOPs and bytes of the program that XLA gets, or of the operations that "
+                "PyTorch runs, against the peaks of the device, which a matrix product and a "
+                "copy have measured. A step that the roof does not explain is launch-bound if "
+                "starting its kernels takes longer than their work.",
+            ),
+        )
 
 
 def _table(kind: str, places: Mapping[str, Placement], caption: str) -> Table:

@@ -65,7 +65,7 @@ class Advice:
     def __str__(self) -> str:
         if self.at_most is None:
             return self.text
-        return f"{self.text}: at most {times_text(self.at_most)}"
+        return f"{self.text} (at most {times_text(self.at_most)} as fast)"
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ class Placement:
     @property
     def verdict(self) -> str:
         """Its limit: "compute-bound", "memory-bound" or "launch-bound"."""
-        if self.launch_s > self.roof_s and self.roof_s < _LITTLE * self.seconds:
+        # What computes and moves nothing, as a reshape, takes the time of its call alone.
+        if self.launch_s >= self.roof_s and self.roof_s < _LITTLE * self.seconds:
             return LAUNCH_BOUND
         return COMPUTE_BOUND if self.compute_s >= self.memory_s else MEMORY_BOUND
 

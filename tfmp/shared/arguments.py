@@ -6,6 +6,7 @@ the next step.
 
 import math
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeGuard
@@ -130,6 +131,8 @@ def check_compiled(model: "keras.Model", needs_optimizer: bool = True) -> None:
 def made_by(build: Callable[[], object], name: str) -> "keras.Model":
     """The compiled model that a user's function returns.
 
+    Layers without a name have the same ones in each model of a function, so that patterns fit all.
+
     Args:
         build: the function.
         name: its name, for the error.
@@ -139,8 +142,13 @@ def made_by(build: Callable[[], object], name: str) -> "keras.Model":
         ValueError: the model is not compiled.
     """
     import keras
+    from keras.src.backend.common import global_state
 
+    numbers = global_state.get_global_attribute("object_name_uids", defaultdict(int), True)
+    before = dict(numbers)
     model = build()
+    numbers.clear()
+    numbers.update(before)
     if not isinstance(model, keras.Model):
         raise TypeError(
             f"{name} has to return a compiled keras.Model; it returned {type(model).__name__}."

@@ -47,13 +47,15 @@ class TrainingBatch(NamedTuple):
         )
 
     def placed(self, floatx: str | None = None) -> tuple[TensorTree, ...]:
-        """The batch on the device, as `fit` hands it to a step: weights only if there are any.
+        """The batch on the device, as `fit` hands it to a step: only the parts that there are.
 
         Args:
             floatx: dtype of float64 arrays on the device; by default Keras's floatx.
         """
         x, y, weight = self.map(lambda array: as_tensor(array, floatx))
-        return (x, y) if weight is None else (x, y, weight)
+        if weight is None:
+            return (x,) if y is None else (x, y)
+        return x, y, weight
 
 
 def as_tensor(array: Tensor | np.ndarray, floatx: str | None = None) -> Tensor:

@@ -14,17 +14,9 @@ GIB = 2**30
 def alone(*gib, state=GIB):
     jobs = tuple(
         JobResult(
-            chr(97 + n),
-            "float32",
-            11,
-            10,
-            1.0,
-            1.0,
-            1.0,
-            state_bytes=state,
-            memory=None if size is None else Memory(int(size * GIB), PROCESS_MEMORY),
+            *(name, "float32"), state_bytes=state, memory=Memory(int(size * GIB), PROCESS_MEMORY)
         )
-        for n, size in enumerate(gib)
+        for name, size in zip("abc", gib, strict=False)
     )
     return ModeResult("sequential", jobs, 1.0, 1.0)
 
@@ -34,7 +26,7 @@ def free(monkeypatch):
     """Sets the memory that is free, in GiB."""
 
     def there_are(gib):
-        size = None if gib is None else int(gib * GIB)
+        size = gib and gib * GIB
         monkeypatch.setattr(needs, "free_memory", lambda in_this_process: size)
 
     return there_are

@@ -12,33 +12,16 @@ class Ended(BaseException):
     """In place of the end of this process."""
 
 
-@pytest.fixture
-def orphan(monkeypatch) -> processes._Parent:
-    """The parent of a child, after its end."""
-
+@pytest.mark.parametrize("use", [lambda pipe: pipe.send("step"), lambda pipe: pipe.recv()])
+def test_a_child_that_nobody_listens_to_ends_without_a_traceback(monkeypatch, use):
     def end(status: int) -> None:
         raise Ended(status)
 
     monkeypatch.setattr(os, "_exit", end)
     ours, theirs = multiprocessing.Pipe()
     ours.close()
-    return processes._Parent(theirs)
-
-
-def test_a_child_that_nobody_listens_to_ends_without_a_traceback(orphan):
-    with pytest.raises(Ended):
-        orphan.tell("step", (1, 2))
-    with pytest.raises(Ended):
-        orphan.wait_for_go()
-
-
-def test_a_child_is_heard_and_started():
-    ours, theirs = multiprocessing.Pipe()
-    parent = processes._Parent(theirs)
-    parent.tell("ready", None)
-    assert ours.recv() == ("ready", None)
-    ours.send("go")
-    parent.wait_for_go()
+    with pytest.raises(Ended), processes._ending_with_its_parent():
+        use(theirs)
 
 
 @pytest.mark.parametrize(

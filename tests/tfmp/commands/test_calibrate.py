@@ -100,8 +100,8 @@ def test_arrays_have_the_names_that_keras_gives_them(model):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": X}, "--data 'd.npz' has 'x'; gradients need inputs and labels. Expected"),
-        ({"labels": Y}, "--data 'd.npz' has 'labels'; gradients need"),
+        ({"x": X}, "--data 'd.npz' has 'x'; training needs inputs and labels. Expected"),
+        ({"labels": Y}, "--data 'd.npz' has 'labels'; training needs"),
         ({"x": X, "labels": Y[:3]}, "its arrays have different numbers of rows, or none: 'x' 20"),
     ],
 )

@@ -30,7 +30,7 @@ def test_a_table_and_an_answer(model):
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Too few rounds to say whether mixed_float16 is worth it on")
     assert "Tensor Cores" in result.stdout
-    assert "roofline (measured by a matrix product and a copy):" in result.stdout
+    assert "steps and the roofline:" in result.stdout
 
 
 def test_one_json_document_and_the_options(model):

@@ -44,8 +44,8 @@ def test_a_model_is_not_a_function():
 def test_the_example_is_a_task(tmp_path):
     path = tmp_path / "my_example_task.py"
     path.write_text(TEMPLATE)
-    found = load_task(f"{path}:task", epochs=2)
-    assert (found.name, found.epochs, found.margin) == ("my task", 2, 0.02)
+    found = load_task(f"{path}:task")
+    assert (found.name, found.epochs, found.margin) == ("my task", 10, 0.02)
     assert found.sign == -1
     assert found.about == "Replace these made-up numbers with your own arrays."
     model = found.build()

@@ -118,26 +118,11 @@ def test_a_trace_of_pytorch_names_kernels_and_their_operations(tmp_path):
         read_kernels(tmp_path)
 
 
-def test_older_versions_say_yes_and_no():
-    table = json.loads(RECORDED)
-    for row in table["rows"]:
-        row["c"][8]["v"] = "Yes" if row["c"][8]["v"] else "No"
-        row["c"][1]["v"] = "unnamed"
-    table["rows"][0]["c"][8]["v"] = "Yes"
-    kernels = parse_kernel_stats(json.dumps(table))
-    assert [kernel.tensor_core for kernel in kernels] == [True, False, False, False, False]
-
-
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("not json", "JSON table with 'cols' and 'rows', received 'not json'"),
-        ("[]", "received"),
-        ('{"cols": [{"id": "rank"}], "rows": []}', "without kernel_name, op_name"),
-    ],
+    "text", ["not json", "[]", '{"cols": [{"id": "rank"}], "rows": [{"c": [{"v": 1}]}]}']
 )
-def test_what_is_no_table_of_kernels(text, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_is_no_table_of_kernels(text):
+    with pytest.raises(ValueError, match=r"JSON table of kernels, received .* install xprof"):
         parse_kernel_stats(text)
 
 

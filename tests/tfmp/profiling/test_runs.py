@@ -1,4 +1,4 @@
-"""TrainingRun: its float64 is that of a job of `colocate`."""
+"""TrainingRun: its float64 is that of a job of `colocate`; data without labels will do."""
 
 import keras
 import numpy as np
@@ -64,3 +64,23 @@ def test_float64_is_float64_all_over_as_in_colocate(with_64_bits):
     for one, two in zip(run.model.get_weights(), job.model.get_weights(), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-13)
     assert (keras.config.floatx(), keras.config.dtype_policy().name) == ("float32", "float32")
+
+
+def own_loss() -> keras.Model:
+    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
+    model.compile("sgd")
+    model.compute_loss = lambda x, y, y_pred, *_, **__: keras.ops.mean(y_pred**2)
+    return model
+
+
+def test_the_work_and_the_memory_of_a_step_without_labels(monkeypatch):
+    def measure(*_):
+        raise AssertionError("few steps measure gradients")
+
+    monkeypatch.setattr("tfmp.loss_scaling.gauges.measure", measure)
+    batch = TrainingBatch(X)
+    run = TrainingRun(copy_of(own_loss, batch, "float32"), Variant("mixed_float16"), [batch])
+    assert run.work().flops > 2 * 2 * 16 * 6 * 3
+    monkeypatch.undo()
+    run.warm_up()
+    assert run.memory().bytes > 4 * (6 * 3 + 3)

@@ -68,23 +68,19 @@ def test_the_terminal_has_rows_limits_and_crossovers(report):
         assert re.search(line, text, re.MULTILINE), line
 
 
-def test_json_holds_every_number(report, tmp_path):
+def test_json_holds_every_number_and_the_page_a_picture_for_each_mode(report, tmp_path):
     document = json.loads(report.save(tmp_path / "sweep.json").read_text())
     assert document["schema"] == "tfmp.sweep/2"
     assert len(document["rows"]) == 32
     assert document["rows"][0]["samples_per_second"] == pytest.approx(8 / 0.0258, rel=0.01)
     assert document["largest"]["mixed_float16, XLA"]["fits"] == 880
     assert document["crossovers"][0]["faster_from"] == 32
-
-
-def test_the_page_has_a_picture_for_each_mode(report, tmp_path):
     html = report.save(tmp_path / "s.html").read_text()
     assert html.count("samples a second at the median of 8 rounds") == 2
     assert html.count("batch 512, mixed_float16, XLA") == 2
     assert html.count("batch 512, float32") == 2  # it ran in one of the modes
     assert "“resnet &lt;50&gt; &amp; more” over sizes, on NVIDIA A100-SXM4-40GB" in html
     assert html.count("did not run: out of memory</td>") == 2
-    assert report._repr_html_().count("iframe") >= 1
 
 
 SIZES = (8, 32, 128, 512)
@@ -121,5 +117,7 @@ def test_noise_is_no_crossover():
         for size, *both in steps
         for name, step in zip(("float32", "mixed_float16"), both, strict=True)
     ]
-    (found,) = SweepReport("m", A100, "jax", {}, 8, tuple(rows)).crossovers
+    report = SweepReport("m", A100, "jax", {}, 8, tuple(rows))
+    (found,) = report.crossovers
     assert found.found == (SLOWER, ALIKE, FASTER)
+    assert str(replace(report, rounds=5)).startswith("Too few rounds to say which policy is faster")

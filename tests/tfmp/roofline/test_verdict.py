@@ -26,6 +26,7 @@ TINY = Work({"float32": 10**6}, 0, 10**5, 40)
         (MULTIPLIES, 0.012, COMPUTE_BOUND, "16 bits multiply faster", 10.0),
         (MOVES, 0.012, MEMORY_BOUND, "halves the bytes", 2.0),
         (TINY, 0.0005, LAUNCH_BOUND, "a larger batch or jit_compile=True", 5000.0),
+        (Work(), 0.0005, LAUNCH_BOUND, "a larger batch or jit_compile=True", None),
         (MULTIPLIES, 0.1, COMPUTE_BOUND, "kernels reach 10% of the roof", 10.0),
         (MULTIPLIES, 2.1, COMPUTE_BOUND, "kernels reach under 1% of the roof", 210.0),
     ],
@@ -48,9 +49,8 @@ def test_the_precision_that_was_used_sets_the_peak():
     setting = Setting("mixed_float16", jit=True)
     odd = TensorCorePath(True, "units 30 (padded: 32)")
     found = Placement(narrow, 0.002, PEAKS, setting, odd)
-    assert (
-        str(found.advice) == "Tensor Cores idle on odd sizes: pad units 30 (padded: 32): at most 2x"
-    )
+    idle = "Tensor Cores idle on odd sizes: pad units 30 (padded: 32) (at most 2x as fast)"
+    assert str(found.advice) == idle
     no = TensorCorePath(False, "looks rows up")
     assert "looks rows up" in str(Placement(narrow, 0.0012, PEAKS, setting, no).advice)
     found = Placement(MOVES, 0.001, PEAKS, Setting("float32"))

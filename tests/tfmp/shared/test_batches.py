@@ -81,6 +81,7 @@ def test_a_batch_on_the_device_is_as_fit_hands_it_to_a_step():
     assert keras.backend.standardize_dtype(x["a"].dtype) == "float32"
     assert "int" in keras.backend.standardize_dtype(y.dtype)
     assert len(TrainingBatch(X, Y, np.ones(5)).placed()) == 3
+    assert len(TrainingBatch(X).placed()) == 1
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="JAX needs JAX_ENABLE_X64")
