@@ -31,8 +31,8 @@ none replaces a file without `--force`.
 | 128 + N | ended by signal N, such as 143 by SIGTERM, as Docker and CI send it; the same holds |
 
 A run that is killed (SIGKILL) can clean up nothing. What it leaves is called
-`.tfmp-NUMBER`, in the folders of its outputs and of temporary files; the next run that writes there
-removes it. Outputs are the old ones or the new ones, never half of one.
+`.tfmp-BOOT-NUMBER`, in the folders of its outputs and of temporary files; the next run that writes
+there removes it. Outputs are the old ones or the new ones, never half of one.
 """
 
 _TAIL = """\

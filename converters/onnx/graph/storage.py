@@ -24,7 +24,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session, read_onnx
 from tfmp.converters.shared.tensors import Batch
-from tfmp.shared.atomic_file import draft, making, naming, remove_unless_named
+from tfmp.shared.atomic_file import draft, making, naming
 from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -107,11 +107,17 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> li
     left = {file.name for file in external_files(path) if file.is_file()}
     with making(path.parent), draft(path.parent) as folder, naming(path):
         if beside:
-            left.discard(_write_beside(model, folder, path))
+            data = path.with_name(_write_beside(model, folder, path))
+            left.discard(data.name)
         else:
             with (folder / path.name).open("wb") as opened:
                 opened.writelines(_serialized(proto, weights))
-        (folder / path.name).replace(path)
+        try:
+            (folder / path.name).replace(path)
+        except BaseException:
+            if beside and not (folder / "weights").exists():  # they have been put there just now
+                data.unlink()
+            raise
     return [
         f"{path.with_name(name)} has the weights of the replaced model. Remove it if no other "
         "file needs it"
@@ -189,7 +195,6 @@ def _write_beside(model: ir.Model, folder: Path, path: Path) -> str:
                 entry.value = data.name
     (folder / path.name).write_bytes(proto.SerializeToString())
     if not data.exists():
-        remove_unless_named(folder, data.name, by=path.name)
         (folder / "weights").replace(data)
     return data.name
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from tfmp.shared.html_page import NONE, SIGNS, TALL, Bar, framed, page_environment, printable
+from tfmp.shared.html_page import NONE, SIGNS, TALL, Bar, framed, printable
 from tfmp.shared.wording import table
 
 # A cell with a verdict, as every rendering writes it in colour.
@@ -149,9 +149,20 @@ def page(
         verdict: PASS, FAIL or INCONCLUSIVE; "" for a page without a verdict.
         told: the verdict in other words; "" to leave it to the heading.
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     if told is None:
         told = f"{SIGNS[verdict]} {verdict}" if verdict else ""
-    template = page_environment("tfmp.shared").get_template("sections.html.j2")
+    environment = Environment(
+        loader=PackageLoader("tfmp.shared"),
+        autoescape=True,  # every name comes from a model or a file
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_spelled_out,
+    )
+    environment.globals.update(signs=SIGNS, verdicts=VERDICTS)
+    template = environment.get_template("sections.html.j2")
     return (
         template.render(
             title=title,
@@ -160,10 +171,16 @@ def page(
             sections=parts,
             verdict=verdict,
             told=told,
-            verdicts=VERDICTS,
         )
         + "\n"
     )
+
+
+def _spelled_out(value: object) -> object:
+    """Makes control characters in names visible; markup is not changed."""
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return printable(value)
+    return NONE if value is None else value
 
 
 def framed_table(
