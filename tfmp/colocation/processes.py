@@ -25,7 +25,7 @@ from tfmp.machine import (
 from tfmp.shared.atomic_file import remove_abandoned
 from tfmp.shared.backend import current_backend
 from tfmp.shared.framework_start import held_back
-from tfmp.shared.progress import SILENT, Progress, Told
+from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line, joined
 
 if TYPE_CHECKING:  # a child imports this module before it may import Keras
@@ -303,7 +303,7 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
     def tell(done: int, steps: int | None) -> None:
         parent.tell(_STEP, (done, steps))
 
-    run = JobRun(job, Told(counted=tell) if settings.tell else SILENT)
+    run = JobRun(job, Progress(counted=tell) if settings.tell else SILENT)
     run.set_up()
     parent.tell(_READY, None)
     parent.wait_for_go()

@@ -1,7 +1,7 @@
 """compare: runs every arm with every seed in a process of its own, and reports on them."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from pickle import PickleError
@@ -17,7 +17,7 @@ from tfmp.experiment.results import Folder, Run
 from tfmp.experiment.tasks import Task
 from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.packages import installed_versions
-from tfmp.shared.progress import ignore_count, ignore_stage, listening
+from tfmp.shared.progress import OnCount, OnStage, listening
 from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import first_line, shown
 
@@ -40,8 +40,8 @@ def compare(
     margin: float | None = None,
     minutes: float | None = None,
     folder: str | Path = "tfmp-compare",
-    progress: Callable[[str], None] = ignore_stage,
-    count: Callable[[int, int | None], None] = ignore_count,
+    progress: OnStage = None,
+    count: OnCount = None,
 ) -> ExperimentReport:
     """Trains, converts and compares one model in several precisions, all arms paired by seed.
 

@@ -12,10 +12,11 @@ from tfmp.shared.progress import SILENT, Progress
 _DRAWN_A_SECOND = 4
 
 
-class _Live:
+class _Live(Progress):
     """One line on a terminal: the stage and, where its parts are counted, rate and time left."""
 
     def __init__(self, display: Any, parts: str) -> None:
+        super().__init__()
         self._display = display
         self._parts = parts
         self._stage = display.add_task("starting", total=None, rate="")
