@@ -27,8 +27,8 @@ from tfmp.shared.atomic_file import remove_abandoned, tell_of_drafts
 _TOLD = {"SIGINT": "Interrupted.", "SIGTERM": "Terminated.", "SIGHUP": "The terminal was closed."}
 _ORDERS = {getattr(signal, name): text for name, text in _TOLD.items() if hasattr(signal, name)}
 
-# An order that native code does not let through ends the command after so long. Docker, which waits
-# least, kills after 10.
+# An order that is lost (in native code, or a callback that cannot raise) ends the command after so
+# long. Docker, which waits least, kills after 10.
 _PATIENCE_SECONDS = 7.0
 
 _LOOK_SECONDS = 0.2
@@ -36,9 +36,6 @@ _ENDING_SECONDS = 0.001
 
 # A terminal's Ctrl-C reaches the command twice: from the terminal, and passed on.
 _SAME_SECONDS = 1.0
-
-# Callbacks of garbage collections and the like last no longer.
-_MOMENT_SECONDS = 0.05
 
 # From Linux's prctl.h.
 _PR_SET_CHILD_SUBREAPER = 36
@@ -258,7 +255,6 @@ class _Heard:
     def __init__(self) -> None:
         self.number = 0
         self._last = 0.0
-        self._again = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         first, now = not self.number, time.monotonic()
@@ -266,21 +262,8 @@ class _Heard:
         self._last = now
         if first:
             self.number = number
-        again, self._again = self._again, False
-        if first or again or (number == signal.SIGINT and not same):  # somebody insists
+        if first or (number == signal.SIGINT and not same):  # somebody insists
             raise Ordered(number)
-
-    def ignored(self, what: "sys.UnraisableHookArgs") -> None:
-        """Sees to an order that came in a callback, such as JAX's at a garbage collection.
-
-        Python cannot raise exceptions out of there. The order is given again a moment later.
-        """
-        if not isinstance(what.exc_value, Ordered):
-            sys.__unraisablehook__(what)
-            return
-        self._again = True
-        own = os.getpid(), what.exc_value.number
-        threading.Timer(_MOMENT_SECONDS, os.kill, own).start()
 
 
 _heard = _Heard()
@@ -291,7 +274,6 @@ def _heed() -> None:
     for number in _ORDERS:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _heard)
-    sys.unraisablehook = _heard.ignored
 
 
 def _adopt() -> None:

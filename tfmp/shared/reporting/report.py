@@ -1,10 +1,11 @@
 """Report: a conclusion and sections, which are rendered here in every form."""
 
+import json
 from pathlib import Path
 from typing import ClassVar
 
 from tfmp.shared.html_page import framed
-from tfmp.shared.report_files import JsonObject, json_text, plain_fields, save_report
+from tfmp.shared.report_files import JsonObject, plain_fields, save_report
 from tfmp.shared.reporting.markdown import to_markdown
 from tfmp.shared.reporting.sections import Section, page
 
@@ -88,7 +89,7 @@ class Report:
             ValueError: the path has another suffix, or the file cannot be written.
         """
         forms = {
-            ".json": lambda: json_text(self.to_dict()),
+            ".json": lambda: json.dumps(self.to_dict(), indent=2, allow_nan=False),
             ".html": self._page,
             ".md": self._markdown,
         }
