@@ -1,7 +1,6 @@
 """ONNX models on disk and in ONNX Runtime, on both sides of protobuf's 2 GiB."""
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -107,7 +106,7 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> li
     left = {file.name for file in external_files(path) if file.is_file()}
     with making(path.parent), draft(path.parent) as folder, naming(path):
         if beside:
-            data = path.with_name(_write_beside(model, folder, path))
+            data = _write_beside(model, folder, path)
             left.discard(data.name)
         else:
             with (folder / path.name).open("wb") as opened:
@@ -123,13 +122,6 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> li
         "file needs it"
         for name in sorted(left)
     ]
-
-
-def copy_unchanged(original: Path, path: Path) -> None:
-    """Copies a model in one file byte by byte, whole or not at all."""
-    with making(path.parent), draft(path.parent) as folder, naming(path):
-        shutil.copyfile(original, folder / path.name)
-        (folder / path.name).replace(path)
 
 
 def _loadable(model: ir.Model, light: onnx.ModelProto) -> tuple[ir.Model, onnx.ModelProto]:
@@ -181,7 +173,7 @@ def _opens_only_with_constants(model: ir.Model, content: bytes) -> bool:
             ) from error
 
 
-def _write_beside(model: ir.Model, folder: Path, path: Path) -> str:
+def _write_beside(model: ir.Model, folder: Path, path: Path) -> Path:
     """Writes the model to a draft, and its weights to their place under a name that is given."""
     ir.save(model, folder / path.name, external_data="weights")
     digest = _sha256(folder / "weights")
@@ -196,7 +188,7 @@ def _write_beside(model: ir.Model, folder: Path, path: Path) -> str:
     (folder / path.name).write_bytes(proto.SerializeToString())
     if not data.exists():
         (folder / "weights").replace(data)
-    return data.name
+    return data
 
 
 def _sha256(path: Path) -> str:

@@ -21,17 +21,12 @@ class _Live(Progress):
         self._parts = parts
         self._stage = display.add_task("starting", total=None, rate="")
         self._counting = False
-        self._counted_at = 0.0
 
     def __call__(self, text: str) -> None:
         self._display.reset(self._stage, total=None, description=printable(text), rate="")
         self._counting = False
 
     def count(self, done: int, total: int | None) -> None:
-        now = self._display.get_time()
-        if self._counting and done != total and now < self._counted_at + 1 / _DRAWN_A_SECOND:
-            return
-        self._counted_at = now
         if not self._counting:
             # The first batch pays for memory and caches: the rate counts from its end.
             self._display.reset(self._stage, total=total)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
-from tfmp.shared.html_page import framed
+from tfmp.shared.html_page import TALL, framed
 from tfmp.shared.report_files import JsonObject, plain_fields, save_report
 from tfmp.shared.reporting.markdown import to_markdown
 from tfmp.shared.reporting.sections import Section, page
@@ -69,10 +69,15 @@ class Report:
         """The page, in a notebook."""
         _, told = self.signal
         said = [told] if told else []
-        return framed(". ".join([*said, self._paragraph() or self.heading]), self._page())
+        parts = self.sections()
+        drawn = any(part.pictures or part.drawings for part in parts)
+        rows = sum(len(table.rows) for part in parts for table in part.tables)
+        height = TALL if drawn else min(TALL, 12 + 2 * (rows + len(parts)))
+        headline = ". ".join([*said, self._paragraph() or self.heading])
+        return framed(headline, self._page(parts), height)
 
-    def _page(self) -> str:
-        return page(self.title, self.heading, self._paragraph(), self.sections(), *self.signal)
+    def _page(self, parts: list[Section]) -> str:
+        return page(self.title, self.heading, self._paragraph(), parts, *self.signal)
 
     def _paragraph(self) -> str:
         return ". ".join(self.conclusion.splitlines())
@@ -90,7 +95,7 @@ class Report:
         """
         forms = {
             ".json": lambda: json.dumps(self.to_dict(), indent=2, allow_nan=False),
-            ".html": self._page,
+            ".html": lambda: self._page(self.sections()),
             ".md": self._markdown,
         }
         return save_report(path, {suffix: forms[suffix] for suffix in self.SUFFIXES})
