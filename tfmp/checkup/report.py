@@ -47,17 +47,13 @@ class DoctorReport(Report):
     @property
     def heading(self) -> str:
         """Of the page."""
-        return f"{SIGNS[self.signal[0]]} tfmp doctor"
-
-    @property
-    def conclusion(self) -> str:
-        """The headline in a sentence."""
-        return f"This machine has {self.headline}"
+        return "tfmp doctor"
 
     @property
     def signal(self) -> tuple[str, str]:
         """PASS without a problem."""
-        return "PASS" if self.healthy else "FAIL", ""
+        verdict = "PASS" if self.healthy else "FAIL"
+        return verdict, f"{SIGNS[verdict]} {self.headline}"
 
     def sections(self, on_page: bool = True) -> list[Section]:
         """A row for each finding."""
@@ -83,7 +79,7 @@ class DoctorReport(Report):
             first = f"{status:{widths[0]}}  {check:{widths[1]}}  {parts[0]}"
             return [first, *(" " * (sum(widths) + 4) + part for part in parts[1:])]
 
-        found = [f"{self.conclusion}.", ""]
+        found = [f"This machine has {self.headline}.", ""]
         found += [*lines(*header), *lines("-" * widths[0], "-" * widths[1], "-" * len(header[2]))]
         for finding in self.diagnoses:
             found += lines(finding.status, finding.check, finding.message)

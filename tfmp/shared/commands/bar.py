@@ -31,11 +31,10 @@ class _Live(Progress):
             # The first batch pays for memory and caches: the rate counts from its end.
             self._display.reset(self._stage, total=total)
             self._counting = True
-        self._display.update(self._stage, completed=done, total=total)
         speed = self._display.tasks[0].speed
         of = f"{done:,}/{total:,}" if total else f"{done:,}"
         rate = f"{of} {self._parts}" + (f", {speed:,.0f}/s" if speed and speed >= 1 else "")
-        self._display.update(self._stage, rate=rate)
+        self._display.update(self._stage, completed=done, total=total, rate=rate)
 
 
 @contextmanager

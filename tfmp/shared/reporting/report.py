@@ -24,13 +24,8 @@ class Report:
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def title(self) -> str:
-        """Of the window."""
-        return self.heading
-
-    @property
     def heading(self) -> str:
-        """Of the page."""
+        """Of the page and its window."""
         raise NotImplementedError
 
     @property
@@ -77,7 +72,7 @@ class Report:
         return framed(headline, self._page(parts), height)
 
     def _page(self, parts: list[Section]) -> str:
-        return page(self.title, self.heading, self._paragraph(), parts, *self.signal)
+        return page(self.heading, self.heading, self._paragraph(), parts, *self.signal)
 
     def _paragraph(self) -> str:
         return ". ".join(self.conclusion.splitlines())

@@ -159,20 +159,18 @@ def page(
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
         finalize=_spelled_out,
     )
     environment.globals.update(signs=SIGNS, verdicts=VERDICTS)
     template = environment.get_template("sections.html.j2")
-    return (
-        template.render(
-            title=title,
-            heading=heading,
-            headline=headline,
-            sections=parts,
-            verdict=verdict,
-            told=told,
-        )
-        + "\n"
+    return template.render(
+        title=title,
+        heading=heading,
+        headline=headline,
+        sections=parts,
+        verdict=verdict,
+        told=told,
     )
 
 
