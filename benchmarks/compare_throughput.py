@@ -1,6 +1,7 @@
 """What comparing costs beyond running the models: samples a second with and without it.
 
-    python benchmarks/compare_throughput.py [--samples 1024] [--rounds 7]
+    python benchmarks/compare_throughput.py [--models classifier encoder one_block segmenter]
+        [--samples 1024] [--rounds 7]
 
 Each round runs a Keras model and its FP16 ONNX file (arithmetic emulated) over the same batches
 twice, in alternating order: bare, and inside a validation's loop, which also checks and hashes the
@@ -216,26 +217,30 @@ def _pair(one: Callable[[], None], other: Callable[[], None], first: int) -> tup
     return (seconds[one], seconds[other]), (processor[one], processor[other])
 
 
-MODELS = (classifier, encoder, block)
+MODELS = {"classifier": classifier, "encoder": encoder, "one_block": block, "segmenter": segmenter}
 
 
 def main() -> None:
     """Prints a table."""
     given = parser(__doc__)
+    given.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     given.add_argument("--samples", type=int, default=1024)
     given.add_argument("--rounds", type=int, default=7)
     options = given.parse_args()
-    results = [measure(build(), options.samples, options.rounds) for build in MODELS]
-    results.append(segmentation(options.rounds))
     print(
         f"{'model':<16}{'run only':>12}{'compared':>12}{'ratio':>8}{'processor':>11}{'peak':>12}"
         f"   goal: at most {GOAL}"
     )
-    for found in results:
+    for name in options.models:
+        if name == "segmenter":
+            found = segmentation(options.rounds)
+        else:
+            found = measure(MODELS[name](), options.samples, options.rounds)
         peak = "" if found.peak_mib is None else f"{found.peak_mib:.0f} MiB"
         print(
             f"{found.model:<16}{found.bare:>10.1f}/s{found.compared:>10.1f}/s{found.ratio:>8.3f}"
-            f"{found.processor_ratio:>11.3f}{peak:>12}"
+            f"{found.processor_ratio:>11.3f}{peak:>12}",
+            flush=True,
         )
 
 

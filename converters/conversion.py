@@ -1,7 +1,7 @@
 """`convert`: a model becomes files, which are compared with it and judged."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,7 @@ from tfmp.converters.validation import (
     open_samples,
     with_rows,
 )
-from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
+from tfmp.shared.progress import OnCount, OnStage, Progress, listening
 
 # Options of the command line that have another name than the keyword.
 _FLAGS = {"tasks": "task"}
@@ -61,8 +61,8 @@ def convert(
     metric: Any = None,
     sizes: Any = None,
     force: bool = False,
-    progress: Callable[[str], None] = ignore_stage,
-    count: Callable[[int, int | None], None] = ignore_count,
+    progress: OnStage = None,
+    count: OnCount = None,
     **options: Any,
 ) -> Artifact:
     """Converts a model to a static ONNX or TFLite file.

@@ -28,7 +28,7 @@ from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.worker import kept_worker, tell
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.framework_start import import_tensorflow
-from tfmp.shared.progress import ignore_count, ignore_stage, listening
+from tfmp.shared.progress import listening
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -95,8 +95,8 @@ class _Saved:
 
 
 def _called_there(function: Callable[..., Any], given: inspect.BoundArguments) -> Any:
-    stage = given.arguments.pop("progress", ignore_stage)
-    counted = given.arguments.pop("count", ignore_count)
+    stage = given.arguments.pop("progress", None)
+    counted = given.arguments.pop("count", None)
     for name in {"data", "labels"} & given.arguments.keys():
         given.arguments[name] = _read(given.arguments[name])
     model, *args = given.args

@@ -1,6 +1,6 @@
 """`validate`: run the original and its candidates on the same samples, compare, judge."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -38,7 +38,7 @@ from tfmp.converters.samples import (
 )
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.layout import PLAIN
-from tfmp.shared.progress import Progress, ignore_count, ignore_stage, listening
+from tfmp.shared.progress import OnCount, OnStage, Progress, listening
 
 
 @on_tensorflow
@@ -60,8 +60,8 @@ def validate(
     tasks: Mapping[str, str] | None = None,
     metric: Any = None,
     sizes: Any = None,
-    progress: Callable[[str], None] = ignore_stage,
-    count: Callable[[int, int | None], None] = ignore_count,
+    progress: OnStage = None,
+    count: OnCount = None,
     **loading: Any,
 ) -> DriftReport:
     """Measures how far candidates are from the float32 original, and judges them.

@@ -6,7 +6,7 @@ lists them, loads its module on first use.
 
 import lazy_loader
 
-from tfmp.shared.registration import when_keras_is_imported
+from tfmp.registration import when_keras_is_imported
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 

@@ -50,10 +50,9 @@ class GuardedGroup(click.Group):
 
         if not standalone_mode:
             return run()
-        if (args[0] if args else extra.get("args")) is None:
-            _replace_missing_streams()
-            if (end := watched.watch(memory_limit())) is not None:
-                _leave(end)
+        given = args[0] if args else extra.get("args")
+        if given is None and (end := watched.watch(memory_limit())) is not None:
+            _leave(end)
         status = _status_of(run)
         if order := watched.order_of():
             watched.leave(order)
@@ -138,21 +137,6 @@ def _status_of(run: Callable[[], Any]) -> int:
         say(status)
         return EXIT_DEFECT
     return status or 0
-
-
-def _replace_missing_streams() -> None:
-    """Streams that the caller closed (`>&-`) swallow what is written to them.
-
-    Otherwise the next file that is opened would be taken for one of them.
-    """
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
-            while (opened := os.open(os.devnull, os.O_RDWR)) < number:
-                pass
-            if opened != number:
-                os.dup2(opened, number)
-                os.close(opened)
-            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def set_limit(_: click.Context, __: click.Parameter, text: str | None) -> str | None:

@@ -1,6 +1,7 @@
 """ONNX files as a format: how they are written, run and looked into."""
 
 import ctypes
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
@@ -20,6 +21,7 @@ from tfmp.converters.shared.errors import (
     running_on_samples,
 )
 from tfmp.converters.shared.options import given_options
+from tfmp.shared.atomic_file import replacing
 from tfmp.shared.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ class OnnxFormat(Format):
         from tfmp.converters.intake import Source
         from tfmp.converters.onnx.export import check_export, with_rewrites, without_marks
         from tfmp.converters.onnx.fp16 import describe_origin, to_fp16
-        from tfmp.converters.onnx.graph import BF16, FP16, copy_unchanged, fault_of, save_checked
+        from tfmp.converters.onnx.graph import BF16, FP16, fault_of, save_checked
         from tfmp.converters.report import FileNotes
 
         options: OnnxOptions = target.options
@@ -148,7 +150,8 @@ class OnnxFormat(Format):
         progress("checking and writing the result")
         kept = None if target.precision == "fp32" else _as_it_is(source, options)
         if kept is not None and (nothing or already):
-            copy_unchanged(kept, target.path)
+            with replacing(target.path) as new:
+                shutil.copyfile(kept, new)
         else:
             describe_origin(model, precision, source.origin.sha256, report, options.kernels)
             notes += save_checked(model, target.path, options.external_data)

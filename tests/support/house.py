@@ -9,7 +9,7 @@ from repository import ROOT
 # Lowest first: a file imports from its own room and from rooms that stand before it.
 TRAINING = (
     "shared machine precision loss_scaling nonfinite calibration fit checkup roofline profiling "
-    "colocation experiment commands"
+    "colocation experiment commands registration"
 ).split()
 CONVERSION = (
     "shared intake.trust intake.keras2 intake.saved intake "
@@ -78,7 +78,7 @@ def height_of(name: str) -> tuple[str, int]:
 
 # Tables of names that are looked up only when they are asked for: the classes that files of models
 # name, and the formats.
-TABLES = ("tfmp.shared.registration", "tfmp.converters.formats")
+TABLES = ("tfmp.registration", "tfmp.converters.formats")
 
 
 @cache

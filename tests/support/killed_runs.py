@@ -30,7 +30,7 @@ import numpy as np
 _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link")
 
 # A user's own, by names that are nearly ours; the third is one of weights.
-STRANGERS = (".tfmp-0123456789abcdef.lock", ".tfmp-mine", "m.onnx.0123456789ab.data")
+STRANGERS = (".tfmp-0123456789abcdef", ".tfmp-mine", "m.onnx.0123456789ab.data")
 
 # Processes of a run that was killed see that it is gone, and end.
 _GONE_SECONDS = 20.0
@@ -121,7 +121,7 @@ def changes_of(work: Callable[[], object]) -> int:
 
 
 def debris(*folders: Path) -> list[str]:
-    """Drafts and locks that are left."""
+    """Drafts that are left."""
     found = [path for folder in folders for path in folder.rglob(".tfmp-*")]
     return sorted(path.name for path in found if path.name not in STRANGERS)
 

@@ -1,7 +1,7 @@
 """calibrate: measures a model's gradients and recommends a static loss scale from them."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import keras
@@ -20,7 +20,7 @@ from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingData, labelled_batches, readable
 from tfmp.shared.numerics import FLOAT16
-from tfmp.shared.progress import ignore_count
+from tfmp.shared.progress import OnCount, Progress
 
 
 class NoFloat16GradientsError(ValueError):
@@ -34,7 +34,7 @@ def calibrate(
     batch_size: int = 32,
     margin: float = 8.0,
     *,
-    count: Callable[[int, int | None], None] = ignore_count,
+    count: OnCount = None,
 ) -> GradientReport:
     """Measures the gradients of some training steps, without taking them.
 
@@ -68,13 +68,14 @@ def calibrate(
     rows: dict[str, ExponentHistogram] = {}
     dtypes: dict[str, str] = {}
     measured = samples = 0
+    told = Progress(counted=count)
     for x, y, weight in readable(islice(labelled_batches(data, batch_size), batches)):
         step = replay.make_step(model, x, y, weight)
         dtypes = dtypes or _dtypes(step)
         for path, histogram in _measure(step).items():
             rows[path] = rows[path] + histogram if path in rows else histogram
         measured += 1
-        count(measured, batches)
+        told.count(measured, batches)
         samples += int(tree.flatten(step.x)[0].shape[0])
     if not measured:
         raise ValueError("data expects at least one batch; received an empty iterable.")

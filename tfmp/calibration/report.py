@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfmp.shared.html_page import NONE, inline_svg
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.report_files import JsonObject, check_report_path, writing_report
-from tfmp.shared.wording import table
+from tfmp.shared.reporting import Drawing, Report, Section, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +92,7 @@ class LayerGradients:
 
 
 @dataclass(frozen=True)
-class GradientReport:
+class GradientReport(Report):
     """The result of `tfmp.calibrate`; it prints as a table.
 
     Attributes:
@@ -139,49 +140,39 @@ class GradientReport:
             ],
         }
 
-    def __str__(self) -> str:
-        return "\n".join([*self._lines, "", table(self._cells)])
-
-    def _repr_html_(self) -> str:
-        """The picture and the table, in a notebook."""
-        from tfmp.shared.html_page import inline_svg
-        from tfmp.shared.reporting import framed_table
-
-        title, below = self._lines
-        picture = inline_svg(_figure(self), "gradients")
-        return framed_table(title, [below], self._cells, svg=picture)
+    @property
+    def heading(self) -> str:
+        """Of the page."""
+        return "Gradients"
 
     @property
-    def _lines(self) -> list[str]:
+    def conclusion(self) -> str:
+        """The scale, and the gradient that decides on it."""
         scale = self.recommended_scale
         batches = f"{self.batches} batches of " if self.batches > 1 else ""
         samples = f"{self.samples} sample{'s' if self.samples > 1 else ''}"
-        return [
+        return (
             f"Recommended static loss scale: {scale:g} (2**{math.log2(scale):.0f}), from "
-            f"{batches}{samples}{' in all' if batches else ''}",
+            f"{batches}{samples}{' in all' if batches else ''}\n"
             f"The largest gradient in FP16 is {self.largest.histogram.largest:.3g} in "
-            f"{self.largest.path}; {self.margin:g} times that still fits below 65504",
-        ]
+            f"{self.largest.path}; {self.margin:g} times that still fits below 65504"
+        )
 
-    @property
-    def _cells(self) -> list[tuple[str, ...]]:
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """A row for each layer, and the picture."""
         scale = self.recommended_scale
 
         def lost(row: LayerGradients, scale: float) -> str:
-            return f"{row.histogram.underflow(scale):.2%}" if row.narrow else "-"
+            return f"{row.histogram.underflow(scale):.2%}" if row.narrow else NONE
 
-        header = ("layer", "dtype", "largest", "lost at 1", f"lost at {scale:g}")
-        rows = [
-            (
-                row.path,
-                row.dtype,
-                f"{row.histogram.largest:.3g}",
-                lost(row, 1.0),
-                lost(row, scale),
-            )
+        heading = ("layer", "dtype", "largest", "lost at 1", f"lost at {scale:g}")
+        rows = tuple(
+            (row.path, row.dtype, f"{row.histogram.largest:.3g}", lost(row, 1.0), lost(row, scale))
             for row in self.layers
-        ]
-        return [header, *rows]
+        )
+        layers = Table(heading, rows, words=("layer", "dtype"))
+        picture = inline_svg(_figure(self), "gradients") if on_page else ""
+        return [Section("Layers", tables=(layers,), drawings=(Drawing("Gradients", picture),))]
 
     def save(self, path: str | Path) -> Path:
         """Writes the report: `.json` as data, `.png`, `.svg` or `.pdf` as a picture.

@@ -1,18 +1,21 @@
 """DoctorReport: the findings of `doctor`, for people and for programs."""
 
 import textwrap
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from tfmp.machine import Machine
 from tfmp.shared.findings import Finding
-from tfmp.shared.report_files import JsonObject
+from tfmp.shared.html_page import SIGNS
+from tfmp.shared.report_files import JsonObject, plain_fields
+from tfmp.shared.reporting import Report, Section, Table
+from tfmp.shared.wording import counted
 
 # Columns of the printed table, and the least width of its text if names of checks are long.
 _WIDTH, _LEAST_TEXT = 100, 40
 
 
 @dataclass(frozen=True)
-class DoctorReport:
+class DoctorReport(Report):
     """All findings of `doctor`; it prints as a count and a table with a line for each fix.
 
     Attributes:
@@ -33,28 +36,30 @@ class DoctorReport:
         """The problems and the warnings, counted and named."""
         found = []
         for status in ("problem", "warning"):
-            names = [finding.check for finding in self.diagnoses if finding.status == status]
-            if names:
-                s = "s" if len(names) > 1 else ""
-                found.append(f"{len(names)} {status}{s} ({', '.join(names)})")
+            if names := [each.check for each in self.diagnoses if each.status == status]:
+                found.append(f"{counted(len(names), status)} ({', '.join(names)})")
         return ", ".join(["no problem"] * self.healthy + found)
 
     def to_dict(self) -> JsonObject:
         """Plain JSON types."""
-        return {
-            "healthy": self.healthy,
-            "diagnoses": [asdict(finding) for finding in self.diagnoses],
-            "machine": self.machine.to_dict(),
-        }
+        return {"healthy": self.healthy, **plain_fields(self)}
 
-    def _repr_html_(self) -> str:
-        """The table, in a notebook."""
-        from tfmp.shared.reporting import framed_table
+    @property
+    def heading(self) -> str:
+        """Of the page."""
+        return "tfmp doctor"
 
-        cells = [(d.status, d.check, d.message, d.fix) for d in self.diagnoses]
-        header = ("status", "check", "found", "fix")
+    @property
+    def signal(self) -> tuple[str, str]:
+        """PASS without a problem."""
         verdict = "PASS" if self.healthy else "FAIL"
-        return framed_table(f"tfmp doctor: {self.headline}", (), [header, *cells], verdict)
+        return verdict, f"{SIGNS[verdict]} {self.headline}"
+
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """A row for each finding."""
+        heading = ("status", "check", "found", "fix")
+        rows = tuple((d.status, d.check, d.message, d.fix) for d in self.diagnoses)
+        return [Section("Findings", tables=(Table(heading, rows, words=heading),))]
 
     def __str__(self) -> str:
         header = ("status", "check", "found")

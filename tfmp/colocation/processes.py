@@ -25,7 +25,7 @@ from tfmp.machine import (
 from tfmp.shared.atomic_file import remove_abandoned
 from tfmp.shared.backend import current_backend
 from tfmp.shared.framework_start import held_back
-from tfmp.shared.progress import SILENT, Progress, Told
+from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line, joined
 
 if TYPE_CHECKING:  # a child imports this module before it may import Keras
@@ -291,7 +291,7 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
         return
     _limit_host_memory(settings.memory_limit)
     meter = PeakMemory()
-    told = Told(counted=lambda *count: tell(_STEP, count)) if settings.tell else SILENT
+    told = Progress(counted=lambda *count: tell(_STEP, count)) if settings.tell else SILENT
     run = JobRun(job, told)
     run.set_up()
     tell(_READY, None)

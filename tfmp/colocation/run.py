@@ -26,7 +26,7 @@ from tfmp.shared.backend import (
     current_backend,
     without_retracing_advice,
 )
-from tfmp.shared.progress import SILENT, Progress, Told, ignore_count, ignore_stage, listening
+from tfmp.shared.progress import SILENT, OnCount, OnStage, Progress, listening
 
 _TO_FIT = "Choose mode 'sequential', smaller batches, or fewer jobs."
 
@@ -39,8 +39,8 @@ def colocate(
     train: bool = True,
     memory_limit: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
-    stage: Callable[[str], None] = ignore_stage,
-    count: Callable[[int, int | None], None] = ignore_count,
+    stage: OnStage = None,
+    count: OnCount = None,
 ) -> ColocateReport:
     """Trains several models on one device, each in its own precision.
 
@@ -146,7 +146,7 @@ def _by_job(
     jobs: Sequence[Job], progress: Callable[[str, int, int], None] | None, told: Progress
 ) -> dict[str, Progress]:
     """For each job, by name, a `Progress` that tells functions of all jobs which job it is."""
-    if progress is None and told == SILENT:
+    if progress is None and told is SILENT:
         return {}
     taken = dict.fromkeys((job.name for job in jobs), 0)
     steps = sum(job.steps for job in jobs)
@@ -157,7 +157,7 @@ def _by_job(
         if progress is not None:
             progress(name, done, total or 0)  # a job knows its steps
 
-    return {job.name: Told(counted=partial(counted, job.name)) for job in jobs}
+    return {job.name: Progress(counted=partial(counted, job.name)) for job in jobs}
 
 
 def _run(

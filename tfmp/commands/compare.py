@@ -9,7 +9,7 @@ import click
 
 from tfmp.commands import options as common
 from tfmp.experiment import ARMS, SUFFIXES, TASKS, TEMPLATE
-from tfmp.shared.atomic_file import draft
+from tfmp.shared.atomic_file import replacing
 from tfmp.shared.commands import progress_bar
 
 
@@ -96,11 +96,8 @@ def _write_example(path: Path, force: bool) -> None:
             f"--init expects a file with the suffix .py, received {str(path)!r}."
         )
     try:
-        with draft(path.parent) as folder:
-            (folder / path.name).write_text(
-                TEMPLATE.replace("THIS_FILE.py", path.name), encoding="utf-8"
-            )
-            (folder / path.name).replace(path)
+        with replacing(path) as new:
+            new.write_text(TEMPLATE.replace("THIS_FILE.py", path.name), encoding="utf-8")
     except OSError as error:
         raise click.UsageError(
             f"--init cannot write {str(path)!r}: {error.strerror}. Choose another folder."

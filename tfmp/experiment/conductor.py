@@ -1,6 +1,6 @@
 """compare: runs every arm with every seed in a process of its own, and reports on them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from pickle import PickleError
@@ -16,7 +16,7 @@ from tfmp.experiment.results import Folder, Run
 from tfmp.experiment.tasks import Task
 from tfmp.shared.arguments import check_count
 from tfmp.shared.packages import installed_versions
-from tfmp.shared.progress import ignore_count, ignore_stage, listening
+from tfmp.shared.progress import OnCount, OnStage, listening
 from tfmp.shared.report_files import check_folder
 from tfmp.shared.wording import first_line, shown
 
@@ -36,8 +36,8 @@ def compare(
     seeds: int = 3,
     *,
     folder: str | Path = "tfmp-compare",
-    progress: Callable[[str], None] = ignore_stage,
-    count: Callable[[int, int | None], None] = ignore_count,
+    progress: OnStage = None,
+    count: OnCount = None,
 ) -> ExperimentReport:
     """Trains, converts and compares one model in several precisions, all arms paired by seed.
 

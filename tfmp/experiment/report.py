@@ -393,11 +393,6 @@ class ExperimentReport(Report):
         }
 
     @property
-    def title(self) -> str:
-        """Of the window."""
-        return f"Precision experiment: {self.task['name']}"
-
-    @property
     def heading(self) -> str:
         """Of the page."""
         return f"“{self.task['name']}” in {len(self.arms)} precisions"

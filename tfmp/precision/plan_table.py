@@ -11,7 +11,8 @@ from tfmp.precision import layer_tree, reverting
 from tfmp.precision.dtype_policies import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.report_files import JsonObject
-from tfmp.shared.wording import shown, table
+from tfmp.shared.reporting import Report, Section, Table
+from tfmp.shared.wording import shown
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class LayerPrecision:
 
 
 @dataclass(frozen=True)
-class PrecisionPlan:
+class PrecisionPlan(Report):
     """The dtype that each layer of a model computes in.
 
     A plan prints as a table. `to_dict` and `from_dict` take it through JSON and back.
@@ -141,23 +142,24 @@ class PrecisionPlan:
                 f"{shown(data)} ({type(error).__name__}: {error})."
             ) from error
 
+    @property
+    def heading(self) -> str:
+        """The policy, and why it was chosen."""
+        return f"{self.policy}: {self.reason}"
+
+    def sections(self, on_page: bool = True) -> list[Section]:
+        """A row for each layer."""
+        heading = ("layer", "class", "computes in", "weights", "because")
+        rows = tuple(
+            (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
+            for row in self.rows
+        )
+        notes = tuple(f"Note: {note}" for note in self.notes)
+        return [Section("Layers", notes, tables=(Table(heading, rows, words=heading),))]
+
     def __str__(self) -> str:
-        title, lines, cells = self._shown()
-        return "\n".join((title, table(cells), *lines))
-
-    def _repr_html_(self) -> str:
-        """The table, in a notebook."""
-        from tfmp.shared.reporting import framed_table
-
-        return framed_table(*self._shown())
-
-    def _shown(self) -> tuple[str, list[str], list[tuple[str, ...]]]:
-        """The title, the notes, and the cells of the table."""
-        cells: list[tuple[str, ...]] = [("layer", "class", "computes in", "weights", "because")]
-        for row in self.rows:
-            shown = (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
-            cells.append(shown)
-        return f"{self.policy}: {self.reason}", [f"Note: {note}" for note in self.notes], cells
+        (layers,) = self.sections()
+        return "\n".join((self.heading, *map(str, layers.tables), *layers.lines))
 
     def _target(self, model: keras.Model | None) -> keras.Model:
         model = model if model is not None else (self._model() if self._model else None)

@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,7 @@ from tfmp.shared.arguments import check_count
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import check_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
-from tfmp.shared.progress import Progress, listening
+from tfmp.shared.progress import OnStage, Progress, listening
 from tfmp.shared.report_files import check_folder
 
 _TRACED_STEPS = 5
@@ -44,7 +44,7 @@ def profile_training(
     roofline: bool = True,
     keep_float32: Pattern | Iterable[Pattern] = (),
     log_dir: str | Path | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: OnStage = None,
 ) -> ProfileReport:
     """Measures a model's training step under several policies, and the cost of each layer.
 

@@ -120,11 +120,6 @@ class StepReport(Report):
     environment: Mapping[str, str]
     rounds: int
 
-    @property
-    def title(self) -> str:
-        """Of the window."""
-        return f"Profile of {self.model}"
-
     def evidence(self, lines: Iterable[str], more: Mapping[str, str]) -> Section:
         """The last section: notes, and on what it ran."""
         facts = {"Device": str(self.device), "Keras backend": self.backend, **more}

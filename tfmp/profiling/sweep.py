@@ -37,7 +37,7 @@ from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import check_backend, current_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
-from tfmp.shared.progress import listening
+from tfmp.shared.progress import OnStage, listening
 from tfmp.shared.wording import shown
 
 MODES = (TRAIN, PREDICT)
@@ -75,7 +75,7 @@ def profile_sweep(
     keep_float32: Pattern | Iterable[Pattern] = (),
     largest_batch: bool = False,
     memory_limit: int | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: OnStage = None,
 ) -> SweepReport:
     """Measures steps over batch sizes under several policies.
 

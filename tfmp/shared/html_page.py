@@ -1,7 +1,7 @@
 """Self-contained pages: one HTML file with style and pictures in it, without scripts.
 
-The look of all reports of this project is here and in `templates/`: the style, rows of bars, curves
-whose ink follows the page, and an environment whose templates escape every value.
+The look of all reports of this project is here and in `templates/`: the style, rows of bars, and
+curves whose ink follows the page.
 """
 
 import html
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
     from matplotlib.figure import Figure
 
 # In a cell without a value.
@@ -65,26 +64,6 @@ def scaled(bars: Sequence[Bar]) -> tuple[Bar, ...]:
         )
         for bar in bars
     )
-
-
-def page_environment(package: str) -> "Environment":
-    """The templates of a package, and the shared ones; they escape every value.
-
-    Args:
-        package: a package with a folder `templates`.
-    """
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader("tfmp.shared")]),
-        autoescape=True,  # every name comes from a model or a file
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_spell_out,
-    )
-    environment.globals.update(signs=SIGNS)
-    return environment
 
 
 def framed(headline: str, page: str, height_rem: float = TALL) -> str:
@@ -143,12 +122,3 @@ def printable(text: str) -> str:
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
-
-
-def _spell_out(value: object) -> object:
-    """Makes control characters in names visible; markup is not changed."""
-    from markupsafe import Markup
-
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return printable(value)
-    return NONE if value is None else value

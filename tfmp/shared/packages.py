@@ -4,6 +4,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 __version__ = version("tfmp")
@@ -24,13 +25,10 @@ def installed_versions(packages: Iterable[str]) -> dict[str, str]:
 
 def processor_name() -> str:
     """The processor as its maker names it, where the system tells; otherwise its type."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
 
 

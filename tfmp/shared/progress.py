@@ -5,8 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 from tfmp.shared.html_page import printable
 
@@ -14,53 +13,38 @@ from tfmp.shared.html_page import printable
 _SECONDS_BETWEEN_NEWS = 0.2
 
 
-class Progress(Protocol):
-    """Gets news from long work: the stage that begins, and the part of a stage that is done."""
+# Functions of users: called with a few words when a stage begins; and with its samples or steps
+# that are done, and all of them, or None if their number is unknown.
+OnStage: TypeAlias = Callable[[str], None] | None
+OnCount: TypeAlias = Callable[[int, int | None], None] | None
+
+
+class Progress:
+    """Gets news from long work, and tells them to functions; by itself to nobody."""
+
+    def __init__(self, stage: OnStage = None, counted: OnCount = None) -> None:
+        self._to_stage, self._to_counted = stage, counted
 
     def __call__(self, text: str) -> None:
         """A stage begins; `text` names it in a few words."""
+        if self._to_stage is not None:
+            self._to_stage(text)
 
     def count(self, done: int, total: int | None) -> None:
         """So many samples or steps of the stage are done; `total` is None if it is unknown."""
-
-
-def ignore_stage(text: str) -> None:
-    """Takes the name of a stage and does nothing."""
-
-
-def ignore_count(done: int, total: int | None) -> None:
-    """Takes a count and does nothing."""
-
-
-@dataclass(frozen=True)
-class Told:
-    """A `Progress` that is made of plain functions, such as functions of users.
-
-    Attributes:
-        stage: called when a stage begins.
-        counted: called when more of the stage is done.
-    """
-
-    stage: Callable[[str], None] = ignore_stage
-    counted: Callable[[int, int | None], None] = ignore_count
-
-    def __call__(self, text: str) -> None:
-        """See `Progress`."""
-        self.stage(text)
-
-    def count(self, done: int, total: int | None) -> None:
-        """See `Progress`."""
-        self.counted(done, total)
+        if self._to_counted is not None:
+            self._to_counted(done, total)
 
 
 # The default: nobody listens.
-SILENT: Progress = Told()
+SILENT = Progress()
 
 
-class _Cell:
+class _Cell(Progress):
     """A bar in the output of a notebook's cell, which is gone when the work is done."""
 
     def __init__(self) -> None:
+        super().__init__()
         from IPython.display import HTML, display
 
         self._html = HTML
@@ -69,12 +53,10 @@ class _Cell:
         self._told_at = -_SECONDS_BETWEEN_NEWS
 
     def __call__(self, text: str) -> None:
-        """See `Progress`."""
         self._stage = text
         self._show("<progress></progress>", text)
 
     def count(self, done: int, total: int | None) -> None:
-        """See `Progress`."""
         if time.monotonic() - self._told_at < _SECONDS_BETWEEN_NEWS and done != total:
             return
         self._told_at = time.monotonic()
@@ -91,25 +73,18 @@ class _Cell:
 
 
 @contextmanager
-def listening(
-    stage: Callable[[str], None] | None = ignore_stage,
-    counted: Callable[[int, int | None], None] = ignore_count,
-) -> Iterator[Progress]:
-    """The `Progress` of a call: its caller's functions or, if a notebook gives none, a bar there.
-
-    Args:
-        stage: called when a stage begins; None for nobody.
-        counted: called when more of the stage is done.
-    """
-    nobody = stage in (None, ignore_stage) and counted is ignore_count
-    if not nobody or not _in_notebook():
-        yield Told(stage or ignore_stage, counted)
-        return
-    cell = _Cell()
-    try:
-        yield cell
-    finally:
-        cell.close()
+def listening(stage: OnStage = None, counted: OnCount = None) -> Iterator[Progress]:
+    """The `Progress` of a call: its caller's functions; in a notebook that gives none, a bar."""
+    if stage is not None or counted is not None:
+        yield Progress(stage, counted)
+    elif not _in_notebook():
+        yield SILENT
+    else:
+        cell = _Cell()
+        try:
+            yield cell
+        finally:
+            cell.close()
 
 
 def _in_notebook() -> bool:

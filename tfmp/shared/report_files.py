@@ -91,11 +91,6 @@ def save_report(path: str | Path, renderers: Mapping[str, Callable[[], str]]) ->
     return path
 
 
-def json_text(document: JsonObject) -> str:
-    """A report's JSON document; numbers have to be finite."""
-    return json.dumps(document, indent=2, allow_nan=False)
-
-
 def check_folder(name: str, folder: str | Path, make: bool = True) -> Path:
     """A folder for results.
 

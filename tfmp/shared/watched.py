@@ -6,6 +6,7 @@ The command's process is forked before any framework is loaded, which takes a mi
 """
 
 import atexit
+import math
 import os
 import select
 import signal
@@ -26,8 +27,8 @@ from tfmp.shared.atomic_file import remove_abandoned, tell_of_drafts
 _TOLD = {"SIGINT": "Interrupted.", "SIGTERM": "Terminated.", "SIGHUP": "The terminal was closed."}
 _ORDERS = {getattr(signal, name): text for name, text in _TOLD.items() if hasattr(signal, name)}
 
-# An order that native code does not let through ends the command after so long. Docker, which waits
-# least, kills after 10.
+# An order that is lost (in native code, or a callback that cannot raise) ends the command after so
+# long. Docker, which waits least, kills after 10.
 _PATIENCE_SECONDS = 7.0
 
 _LOOK_SECONDS = 0.2
@@ -36,16 +37,13 @@ _ENDING_SECONDS = 0.001
 # A terminal's Ctrl-C reaches the command twice: from the terminal, and passed on.
 _SAME_SECONDS = 1.0
 
-# Callbacks of garbage collections and the like last no longer.
-_MOMENT_SECONDS = 0.05
-
 # From Linux's prctl.h.
 _PR_SET_CHILD_SUBREAPER = 36
 
 _CLEAR_REFS, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 # Kinds of messages to the watching process; each ends with a zero byte.
-_LIMIT, _FOLDER, _TIME = b"limit ", b"folder ", b"time "
+_LIMIT, _FOLDER, _TIME = b"limit", b"folder", b"time"
 
 
 class Ordered(KeyboardInterrupt):
@@ -114,20 +112,13 @@ def watch(limit: int = 0) -> End | None:
         threading.Thread(target=_end_with, args=(its,), daemon=True).start()
         return None
     its.close()
-    orders = _Orders(child)
+    command = _Command(child, ours, limit)
     for number in _ORDERS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, orders)
+            signal.signal(number, command.pass_on)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    messages = _Messages(ours, limit)
     _adopt()
-    end = _wait(child, messages, orders)
-    messages.read()
-    if orders.number or os.waitstatus_to_exitcode(end.status) not in range(128):
-        _end_all()
-    for folder in messages.folders:
-        remove_abandoned(Path(os.fsdecode(folder)))
-    return end
+    return command.end()
 
 
 @contextmanager
@@ -203,7 +194,7 @@ def within(seconds: float, work: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _tell(_TIME, b"0 ")
+        _tell(_TIME, b"inf")
 
 
 def family(process: int) -> list[int]:
@@ -249,7 +240,7 @@ _ways: list[socket.socket] = []
 
 def _tell(kind: bytes, content: bytes) -> None:
     for way in _ways:
-        way.sendall(kind + content + b"\0")
+        way.sendall(b"%b %b\0" % (kind, content))
 
 
 def _end_with(way: socket.socket) -> None:
@@ -264,7 +255,6 @@ class _Heard:
     def __init__(self) -> None:
         self.number = 0
         self._last = 0.0
-        self._again = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         first, now = not self.number, time.monotonic()
@@ -272,21 +262,8 @@ class _Heard:
         self._last = now
         if first:
             self.number = number
-        again, self._again = self._again, False
-        if first or again or (number == signal.SIGINT and not same):  # somebody insists
+        if first or (number == signal.SIGINT and not same):  # somebody insists
             raise Ordered(number)
-
-    def ignored(self, what: "sys.UnraisableHookArgs") -> None:
-        """Sees to an order that came in a callback, such as JAX's at a garbage collection.
-
-        Python cannot raise exceptions out of there. The order is given again a moment later.
-        """
-        if not isinstance(what.exc_value, Ordered):
-            sys.__unraisablehook__(what)
-            return
-        self._again = True
-        own = os.getpid(), what.exc_value.number
-        threading.Timer(_MOMENT_SECONDS, os.kill, own).start()
 
 
 _heard = _Heard()
@@ -297,7 +274,6 @@ def _heed() -> None:
     for number in _ORDERS:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _heard)
-    sys.unraisablehook = _heard.ignored
 
 
 def _adopt() -> None:
@@ -308,86 +284,76 @@ def _adopt() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def _kill(processes: list[int]) -> None:
+    for each in processes:
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+
+
 def _end_all() -> None:
     """Ends all processes that the command has started, and that would go on without it."""
     with suppress(ChildProcessError):  # there are no more
         while True:
-            for each in family(os.getpid())[1:]:
-                with suppress(ProcessLookupError):
-                    os.kill(each, signal.SIGKILL)
+            _kill(family(os.getpid())[1:])
             os.waitpid(-1, 0)
 
 
-class _Orders:
-    """What orders do in the watching process: go on to the other one."""
+class _Command:
+    """The command, in the watching process: orders go on to it, and it tells its limits."""
 
-    def __init__(self, child: int) -> None:
-        self._child = child
-        self.number = 0
-        self._until = 0.0
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self.number:
-            self.number, self._until = number, time.monotonic() + _PATIENCE_SECONDS
-        with suppress(ProcessLookupError):
-            os.kill(self._child, number)
-
-    def disobeyed(self) -> bool:
-        """Whether the command should have ended by now."""
-        return bool(self.number) and time.monotonic() > self._until
-
-
-class _Messages:
-    """What the command tells: its limits, and the folders that it makes drafts in."""
-
-    def __init__(self, way: socket.socket, limit: int) -> None:
+    def __init__(self, process: int, way: socket.socket, limit: int) -> None:
         way.setblocking(False)
-        self._way = way
+        self._process, self._way, self._limit = process, way, limit
         self._rest = b""
-        self.limit = limit
-        self.folders: dict[bytes, None] = {}
-        self._until = 0.0
-        self._work = ""
+        self._folders: dict[bytes, None] = {}
+        self._order, self._work = 0, ""
+        self._order_until = self._work_until = math.inf
 
-    def overdue(self) -> str:
-        """The work that takes too long, or ""."""
-        return self._work if self._until and time.monotonic() > self._until else ""
+    def pass_on(self, number: int, frame: FrameType | None) -> None:
+        """Gives the command an order, which it has some time to obey."""
+        if not self._order:
+            self._order, self._order_until = number, time.monotonic() + _PATIENCE_SECONDS
+        with suppress(ProcessLookupError):
+            os.kill(self._process, number)
 
-    def wait(self) -> None:
-        """Takes the messages of a moment, which the command's end cuts short."""
-        if select.select([self._way], [], [], _LOOK_SECONDS)[0] and not self.read():
-            time.sleep(_ENDING_SECONDS)
+    def end(self) -> End:
+        """Waits for the end of the command, or ends it, and removes what is left of it."""
+        while (end := self._ended()) is None:
+            # The end of the command cuts the pause short.
+            if select.select([self._way], [], [], _LOOK_SECONDS)[0] and not self._read():
+                time.sleep(_ENDING_SECONDS)
+        self._read()
+        if self._order or os.waitstatus_to_exitcode(end.status) not in range(128):
+            _end_all()
+        for folder in self._folders:
+            remove_abandoned(Path(os.fsdecode(folder)))
+        return end
 
-    def read(self) -> int:
+    def _ended(self) -> End | None:
+        ended, status = os.waitpid(self._process, os.WNOHANG)
+        if ended:
+            return End(status)
+        used = resident(self._process) if self._limit else 0
+        used = used if used > self._limit else 0
+        overdue = self._work if time.monotonic() > self._work_until else ""
+        if not (used or overdue or time.monotonic() > self._order_until):
+            return None
+        _kill(family(self._process))
+        order = 0 if used or overdue else self._order
+        return End(os.waitpid(self._process, 0)[1], used, order, overdue)
+
+    def _read(self) -> int:
         """Takes all messages that have come; gives their number, which is 0 at the end."""
         with suppress(OSError):  # none, or no more
             while received := self._way.recv(1 << 16):
                 self._rest += received
         *whole, self._rest = self._rest.split(b"\0")
-        for message in whole:
-            if message.startswith(_LIMIT):
-                self.limit = int(message[len(_LIMIT) :])
-            elif message.startswith(_TIME):
-                seconds, _, self._work = message[len(_TIME) :].decode().partition(" ")
-                self._until = time.monotonic() + float(seconds) if float(seconds) else 0.0
+        for kind, _, content in (message.partition(b" ") for message in whole):
+            if kind == _LIMIT:
+                self._limit = int(content)
+            elif kind == _TIME:
+                seconds, _, self._work = content.decode().partition(" ")
+                self._work_until = time.monotonic() + float(seconds)
             else:
-                self.folders[message[len(_FOLDER) :]] = None
+                self._folders[content] = None
         return len(whole)
-
-
-def _wait(child: int, messages: _Messages, orders: _Orders) -> End:
-    """Waits for the end of the command, or ends it."""
-    while True:
-        messages.wait()
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return End(status)
-        used = resident(child) if messages.limit else 0
-        used = used if used > messages.limit else 0
-        overdue = messages.overdue()
-        if used or overdue or orders.disobeyed():
-            for each in family(child):
-                with suppress(ProcessLookupError):
-                    os.kill(each, signal.SIGKILL)
-            order = 0 if used or overdue else orders.number
-            return End(os.waitpid(child, 0)[1], used, order, overdue)

@@ -56,7 +56,6 @@ from .schema import (
 )
 from .storage import (
     Run as Run,
-    copy_unchanged as copy_unchanged,
     external_files as external_files,
     open_once as open_once,
     open_session as open_session,

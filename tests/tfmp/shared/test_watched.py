@@ -25,16 +25,6 @@ def swallow():
         idle()
     except KeyboardInterrupt: raise ValueError("made of it by a library")
 
-class Callback:
-    def __del__(self):
-        print("in a callback", flush=True)
-        idle()
-
-def ignored():
-    callback = Callback()
-    del callback
-    idle()
-
 def endless():
     with watched.within(0.5, "reading x.h5"): idle()
 
@@ -142,13 +132,6 @@ def test_work_that_never_ends_is_ended(begin, tmp_path: Path):
     watching, _ = begin("endless")
     assert said(watching) == ["killed 0 0 reading x.h5"]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_order_in_a_callback_is_none_to_be_lost(begin):
-    watching, _ = begin("ignored")
-    assert watching.stdout.readline() == "in a callback\n"
-    os.kill(watching.pid, signal.SIGTERM)
-    assert said(watching) == [f"Ordered {signal.SIGTERM.value}", "ended 0 0"]
 
 
 def test_a_command_may_outlive_its_terminal(begin):

@@ -12,34 +12,29 @@ from tfmp.shared.progress import SILENT, Progress
 _DRAWN_A_SECOND = 4
 
 
-class _Live:
+class _Live(Progress):
     """One line on a terminal: the stage and, where its parts are counted, rate and time left."""
 
     def __init__(self, display: Any, parts: str) -> None:
+        super().__init__()
         self._display = display
         self._parts = parts
         self._stage = display.add_task("starting", total=None, rate="")
         self._counting = False
-        self._counted_at = 0.0
 
     def __call__(self, text: str) -> None:
         self._display.reset(self._stage, total=None, description=printable(text), rate="")
         self._counting = False
 
     def count(self, done: int, total: int | None) -> None:
-        now = self._display.get_time()
-        if self._counting and done != total and now < self._counted_at + 1 / _DRAWN_A_SECOND:
-            return
-        self._counted_at = now
         if not self._counting:
             # The first batch pays for memory and caches: the rate counts from its end.
             self._display.reset(self._stage, total=total)
             self._counting = True
-        self._display.update(self._stage, completed=done, total=total)
         speed = self._display.tasks[0].speed
         of = f"{done:,}/{total:,}" if total else f"{done:,}"
         rate = f"{of} {self._parts}" + (f", {speed:,.0f}/s" if speed and speed >= 1 else "")
-        self._display.update(self._stage, rate=rate)
+        self._display.update(self._stage, completed=done, total=total, rate=rate)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from .sections import (
     Sample as Sample,
     Section as Section,
     Table as Table,
-    framed_table as framed_table,
     page as page,
     table_of as table_of,
 )

@@ -1,10 +1,11 @@
 """Report: a conclusion and sections, which are rendered here in every form."""
 
+import json
 from pathlib import Path
 from typing import ClassVar
 
-from tfmp.shared.html_page import framed
-from tfmp.shared.report_files import JsonObject, json_text, plain_fields, save_report
+from tfmp.shared.html_page import TALL, framed
+from tfmp.shared.report_files import JsonObject, plain_fields, save_report
 from tfmp.shared.reporting.markdown import to_markdown
 from tfmp.shared.reporting.sections import Section, page
 
@@ -23,13 +24,8 @@ class Report:
     DERIVED: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def title(self) -> str:
-        """Of the window."""
-        return self.heading
-
-    @property
     def heading(self) -> str:
-        """Of the page."""
+        """Of the page and its window."""
         raise NotImplementedError
 
     @property
@@ -68,10 +64,15 @@ class Report:
         """The page, in a notebook."""
         _, told = self.signal
         said = [told] if told else []
-        return framed(". ".join([*said, self._paragraph() or self.heading]), self._page())
+        parts = self.sections()
+        drawn = any(part.pictures or part.drawings for part in parts)
+        rows = sum(len(table.rows) for part in parts for table in part.tables)
+        height = TALL if drawn else min(TALL, 12 + 2 * (rows + len(parts)))
+        headline = ". ".join([*said, self._paragraph() or self.heading])
+        return framed(headline, self._page(parts), height)
 
-    def _page(self) -> str:
-        return page(self.title, self.heading, self._paragraph(), self.sections(), *self.signal)
+    def _page(self, parts: list[Section]) -> str:
+        return page(self.heading, self.heading, self._paragraph(), parts, *self.signal)
 
     def _paragraph(self) -> str:
         return ". ".join(self.conclusion.splitlines())
@@ -88,8 +89,8 @@ class Report:
             ValueError: the path has another suffix, or the file cannot be written.
         """
         forms = {
-            ".json": lambda: json_text(self.to_dict()),
-            ".html": self._page,
+            ".json": lambda: json.dumps(self.to_dict(), indent=2, allow_nan=False),
+            ".html": lambda: self._page(self.sections()),
             ".md": self._markdown,
         }
         return save_report(path, {suffix: forms[suffix] for suffix in self.SUFFIXES})

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from tfmp.shared.html_page import NONE, SIGNS, TALL, Bar, framed, page_environment, printable
+from tfmp.shared.html_page import NONE, SIGNS, Bar, printable
 from tfmp.shared.wording import table
 
 # A cell with a verdict, as every rendering writes it in colour.
@@ -149,46 +149,33 @@ def page(
         verdict: PASS, FAIL or INCONCLUSIVE; "" for a page without a verdict.
         told: the verdict in other words; "" to leave it to the heading.
     """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     if told is None:
         told = f"{SIGNS[verdict]} {verdict}" if verdict else ""
-    template = page_environment("tfmp.shared").get_template("sections.html.j2")
-    return (
-        template.render(
-            title=title,
-            heading=heading,
-            headline=headline,
-            sections=parts,
-            verdict=verdict,
-            told=told,
-            verdicts=VERDICTS,
-        )
-        + "\n"
+    environment = Environment(
+        loader=PackageLoader("tfmp.shared"),
+        autoescape=True,  # every name comes from a model or a file
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_spelled_out,
+    )
+    environment.globals.update(signs=SIGNS, verdicts=VERDICTS)
+    template = environment.get_template("sections.html.j2")
+    return template.render(
+        title=title,
+        heading=heading,
+        headline=headline,
+        sections=parts,
+        verdict=verdict,
+        told=told,
     )
 
 
-def framed_table(
-    title: str,
-    lines: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    verdict: str = "",
-    svg: str = "",
-) -> str:
-    """A table as the output of a notebook's cell, in the look of all reports.
-
-    Args:
-        title: the conclusion, or the name of the table.
-        lines: sentences above it.
-        cells: the heading first; every row has as many cells.
-        verdict: PASS, FAIL or INCONCLUSIVE, which colours the title; "" for a neutral one.
-        svg: a figure below the table.
-    """
-    heading, *rows = map(tuple, cells)
-    part = Section(
-        title,
-        lines=tuple(lines),
-        tables=(Table(heading, tuple(rows), words=heading),),
-        drawings=(Drawing(title, svg),),
-    )
-    sign = f"{SIGNS[verdict]} " if verdict else ""
-    whole = page(title, f"{sign}{title}", "", [part], verdict, told="")
-    return framed(title, whole, TALL if svg else min(TALL, 9 + 2 * (len(lines) + len(cells))))
+def _spelled_out(value: object) -> object:
+    """Makes control characters in names visible; markup is not changed."""
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return printable(value)
+    return NONE if value is None else value

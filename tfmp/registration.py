@@ -54,7 +54,7 @@ def _register() -> None:
 # Without the base classes of importlib.abc: that module alone takes longer to import than this
 # package.
 class _KerasFinder:
-    """Finds Keras like the other finders, and gives it a loader that registers the classes."""
+    """Finds Keras like the other finders, and has its loader register the classes."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: "ModuleType | None" = None
@@ -66,21 +66,13 @@ class _KerasFinder:
         sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = cast(Any, _RegisteringLoader(spec.loader))
+            loader = cast(Any, spec.loader)
+            executing = loader.exec_module
+
+            def exec_module(module: "ModuleType") -> None:
+                loader.exec_module = executing
+                executing(module)
+                _register()
+
+            loader.exec_module = exec_module
         return spec
-
-
-class _RegisteringLoader:
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: "ModuleType") -> None:
-        # The module's own loader from here on: resources and reloads ask for it.
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        _register()

@@ -8,7 +8,7 @@ import keras
 import pytest
 
 import tfmp
-from tfmp.shared.registration import REGISTERED
+from tfmp.registration import REGISTERED
 
 
 @pytest.fixture(scope="module")
