@@ -43,7 +43,6 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     model = None
     try:
         model = read_onnx(path)
-        _check_depth(path, model.graph)
         _check_places(path, model)
         session = _session(path, model)
         written = [*model.graph.all_nodes()]
@@ -149,25 +148,6 @@ def _on_maps(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, NotImplementedError):
         error = error.__cause__
     return "Map types" in str(error)
-
-
-# ONNX Runtime takes twice as long for each level: a second for 13, minutes for 20.
-_DEEPEST = 12
-
-
-def _check_depth(path: Path, graph: ir.Graph, depth: int = 0) -> None:
-    """Raises `InputError` for branches and loops inside of each other that take forever to load."""
-    if depth > _DEEPEST:
-        raise InputError(
-            f"has more than {_DEEPEST} branches or loops inside of each other, which ONNX "
-            "Runtime takes minutes or hours to load",
-            "Export a model with fewer levels",
-            where=path,
-        )
-    for node in graph:
-        for attribute in node.attributes.values():
-            if attribute.type is ir.AttributeType.GRAPH:
-                _check_depth(path, attribute.as_graph(), depth + 1)
 
 
 def _check_places(path: Path, model: ir.Model) -> None:

@@ -332,8 +332,8 @@ def test_a_table_of_tensorflow_1_is_opened(tmp_path: Path):
 @pytest.mark.parametrize(
     ("function", "spec", "told"),
     [
-        (lambda x: x.to_tensor(), tf.RaggedTensorSpec((None, None)), "input 'x' is ragged"),
-        (tf.sparse.reduce_sum, tf.SparseTensorSpec((None, 4)), "is sparse,.*from_dense"),
+        (lambda x: x.to_tensor(), tf.RaggedTensorSpec((None, None)), "input 'x' is ragged or spa"),
+        (tf.sparse.reduce_sum, tf.SparseTensorSpec((None, 4)), "input 'x' is .*from_dense"),
         (tf.RaggedTensor.from_tensor, tf.TensorSpec((None, 4)), "output 'output_0' is ragged"),
     ],
 )
