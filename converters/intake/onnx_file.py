@@ -113,7 +113,7 @@ def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
         raise InputError(
             f"computes with {named}, which ONNX Runtime does not have",
             "Export the model with ONNX's own operators, or cut it before that one "
-            "(onnx.utils.extract_model)",
+            "(onnx.utils.extract_model with check_model=False)",
             where=path,
         )
 

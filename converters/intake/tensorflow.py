@@ -26,6 +26,7 @@ from tfmp.converters.intake.source import (
     path_sha256,
     path_size,
     reason_of,
+    shortened,
     way_to_trace,
     weights_sha256,
 )
@@ -74,7 +75,7 @@ def from_saved_model(
     except InputError:
         raise
     except Exception as error:  # TensorFlow raises every kind of exception here
-        text = one_line(error).replace(f"{readable}/", "")[:300]
+        text = shortened(one_line(error).replace(f"{readable}/", ""))
         raise InputError(
             f"TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
             "Copy the whole folder again, variables included, or save the model again",
