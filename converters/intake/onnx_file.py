@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
 
 from tfmp.converters.intake.old_operators import with_plain_operators
 from tfmp.converters.intake.sizes import Sizes
@@ -69,6 +70,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
+    untold = _with_shapes(model, values, sizes)
     declared = [value_spec(value) for value in values]
     told = Layout(_sample_axes(values, model.graph.outputs))
     inputs = sizes.of(declared, told)
@@ -87,7 +89,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     layout = sizes.layout(told, inputs, outputs)
-    mended |= [spec.shape for spec in inputs] != [spec.shape for spec in declared]
+    mended |= untold or [spec.shape for spec in inputs] != [spec.shape for spec in declared]
     return OnnxSource(origin, inputs, outputs, model, forward, layout, as_written=not mended)
 
 
@@ -213,6 +215,17 @@ def _run_in_time(path: Path, session: OrtSession, trusted: bool) -> _Run:
     return run
 
 
+def _with_shapes(model: ir.Model, inputs: Sequence[ir.Value], sizes: Sizes) -> bool:
+    """Sets shapes that the file lacks, of inputs as they were given; whether there were any."""
+    untold = [value for value in inputs if value.shape is None]
+    for value in untold:
+        value.shape = ir.Shape(sizes.whole(str(value.name)))
+    if any(value.shape is None for value in model.graph.outputs):
+        ShapeInferencePass()(model)
+        return True
+    return bool(untold)
+
+
 def _open_negative_sizes(model: ir.Model) -> None:
     """Makes sizes that vary of those that are written as -1, as PaddlePaddle does."""
     values = (*model.graph.inputs, *_made(model))
@@ -284,8 +297,8 @@ def value_spec(value: ir.Value) -> TensorSpec:
     """
     if value.shape is None or value.dtype is None:
         raise InputError(
-            f"ONNX value {value.name!r} has no shape or type",
-            "Run `onnx.shape_inference` on the model, or export it with typed inputs and outputs",
+            f"{value.name!r} has no shape or type in the ONNX file, and its operators tell none",
+            "Export the model again with typed inputs and outputs",
         )
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
     dtype = TEXT if value.dtype is ir.DataType.STRING else value.dtype.numpy().name

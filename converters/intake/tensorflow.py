@@ -404,12 +404,7 @@ def _is_polymorphic(value: object) -> bool:
 
 
 def _spec(name: str, spec: "tf.TensorSpec", sizes: Sizes) -> TensorSpec:
-    shape = sizes.shapes.get(name) if spec.shape.rank is None else spec.shape
-    if shape is None:
-        raise InputError(
-            f"input {name!r} has no fixed number of axes",
-            f"Give its shape with --input-shape {name}=SIZES (input_shapes={{{name!r}: [...]}})",
-        )
+    shape = sizes.whole(name) if spec.shape.rank is None else spec.shape
     return TensorSpec(name, tuple(shape), spec.dtype.name)
 
 
