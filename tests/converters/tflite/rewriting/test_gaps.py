@@ -154,6 +154,7 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     },
     "bits": lambda: model(layers.Lambda(bits, output_shape=(12,)), 3, dtype="int32"),
     "list without a loop": lambda: model(layers.Lambda(listed), 3, 4),
+    "max pool, open depth": lambda: model(layers.MaxPooling3D(2), None, 6, 4, 2),
     "dilated transpose, 1-D": lambda: model(transposed(1), 6, 3),
     "dilated, open length": lambda: model(dilated("Conv1D", filters=2), None, 3),
     "dilated, open length, causal": lambda: model(
@@ -189,6 +190,7 @@ QUICK = (
     "in a loop",
     "list without a loop",
     "marks",
+    "max pool, open depth",
     "patches, same",
     "one feature",
     "one feature, two products",
