@@ -248,8 +248,8 @@ _LOSSES = {
     for kind, names in {
         Kind.CLASSIFICATION: "sparse_categorical_crossentropy categorical_crossentropy "
         "categorical_focal_crossentropy categorical_hinge kl_divergence "
-        "kullback_leibler_divergence ctc",
-        Kind.MULTILABEL: "binary_crossentropy binary_focal_crossentropy hinge squared_hinge",
+        "kullback_leibler_divergence kld ctc",
+        Kind.MULTILABEL: "binary_crossentropy bce binary_focal_crossentropy hinge squared_hinge",
         Kind.REGRESSION: "mse mean_squared_error mae mean_absolute_error mape "
         "mean_absolute_percentage_error msle mean_squared_logarithmic_error huber huber_loss "
         "log_cosh logcosh poisson",

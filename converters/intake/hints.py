@@ -7,7 +7,6 @@ is no hint; a model is never refused for the lack of one.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfmp.converters.shared.frameworks import TracedFunction
@@ -26,14 +25,12 @@ class OutputHint:
 
     Attributes:
         loss: Keras's name of the loss that it was compiled with, such as "mean_squared_error".
-        from_logits: whether that loss takes logits.
-        activation: the last operator, such as "softmax", "argmax" or "non_max_suppression";
-            "linear" for a product with weights.
+        activation: the last operator if it tells the meaning, such as "softmax", "argmax" or
+            "non_max_suppression".
         axis: the axis of the output that this operator works along, from the last one: -1, -2.
     """
 
     loss: str | None = None
-    from_logits: bool | None = None
     activation: str | None = None
     axis: int | None = None
 
@@ -74,71 +71,31 @@ def onnx_hints(model: "ir.Model") -> dict[str, OutputHint]:
 # The compiled loss
 
 
-# Shorter names that Keras takes for losses.
-_ALIASES = {
-    "mse": "mean_squared_error",
-    "mae": "mean_absolute_error",
-    "mape": "mean_absolute_percentage_error",
-    "msle": "mean_squared_logarithmic_error",
-    "bce": "binary_crossentropy",
-    "kld": "kl_divergence",
-    "kullback_leibler_divergence": "kl_divergence",
-    "logcosh": "log_cosh",
-}
-
-
 def _losses(loss: Loss, names: Sequence[str]) -> Iterator[tuple[str, OutputHint]]:
     """The hints of a loss that is one for all outputs, in a list, or by output."""
     by_output: Mapping[str, Loss] = dict.fromkeys(names, loss)
     if isinstance(loss, list | tuple):
         by_output = dict(zip(names, loss, strict=False))
-    elif isinstance(loss, Mapping) and not _is_config(loss):
-        by_output = dict(_flat(loss))
+    elif isinstance(loss, Mapping) and "class_name" not in loss:
+        by_output = loss
     for name in names:
-        hint = _loss_hint(by_output.get(name))
-        if hint is not None:
-            yield name, hint
+        loss_name = _name_of(by_output.get(name))
+        if loss_name is not None and loss_name.isidentifier():  # a lambda has no name
+            # KLDivergence becomes kl_divergence.
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", loss_name)
+            yield name, OutputHint(words.lower())
 
 
-def _is_config(loss: Mapping[str, Any]) -> bool:
-    return "class_name" in loss
-
-
-def _flat(losses: Mapping[str, Loss]) -> Iterator[tuple[str, Loss]]:
-    """The losses of nested outputs by the names that these have: keys with "/" between them."""
-    for name, inner in losses.items():
-        if isinstance(inner, Mapping) and not _is_config(inner):
-            for rest, loss in _flat(inner):
-                yield f"{name}/{rest}", loss
-        else:
-            yield name, inner
-
-
-def _loss_hint(loss: Loss) -> OutputHint | None:
-    name, settings = _name_and_settings(loss)
-    if name is None or not name.isidentifier():  # a lambda has no name
-        return None
-    # KLDivergence becomes kl_divergence.
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-    words = _ALIASES.get(words, words)
-    usual = False if words.endswith("crossentropy") else None  # the default of Keras
-    return OutputHint(words, settings.get("from_logits", usual))
-
-
-def _name_and_settings(loss: Loss) -> tuple[str | None, Mapping[str, Any]]:
-    """The name of a loss's class or function, and its arguments."""
-    if loss is None or isinstance(loss, str):
-        return loss, {}
-    if isinstance(loss, partial):
-        return _name_and_settings(loss.func)[0], loss.keywords
+def _name_of(loss: Loss) -> str | None:
+    """The name of a loss's class or function."""
     if isinstance(loss, Mapping):
-        name, settings = loss["class_name"], loss.get("config")
-        if isinstance(settings, str):  # the name of a function
-            return settings, {}
-        return (None, {}) if name == "__lambda__" else (name, settings or {})
+        inner = loss.get("config")
+        loss = inner if isinstance(inner, str) else loss["class_name"]
+    if isinstance(loss, str):
+        return loss
     if hasattr(loss, "get_config"):
-        return type(loss).__name__, loss.get_config()
-    return getattr(loss, "__name__", None), {}
+        return type(loss).__name__
+    return getattr(loss, "__name__", None)
 
 
 # The last operator. TensorFlow and ONNX have one name for most of them.
@@ -148,40 +105,18 @@ _ACTIVATIONS = {
     "LogSoftmax": "log_softmax",
     "Sigmoid": "sigmoid",
     "HardSigmoid": "hard_sigmoid",
-    "Tanh": "tanh",
-    "Relu": "relu",
-    "Relu6": "relu6",
-    "Elu": "elu",
-    "Selu": "selu",
-    "Softplus": "softplus",
-    "Exp": "exponential",
     "ArgMax": "argmax",
-    "TopK": "top_k",
-    "TopKV2": "top_k",
-    "NonMaxSuppression": "non_max_suppression",
-    "NonMaxSuppressionV2": "non_max_suppression",
-    "NonMaxSuppressionV3": "non_max_suppression",
-    "NonMaxSuppressionV4": "non_max_suppression",
-    "NonMaxSuppressionV5": "non_max_suppression",
     "CombinedNonMaxSuppression": "non_max_suppression",
-    "MatMul": "linear",
-    "BatchMatMulV2": "linear",
-    "Einsum": "linear",
-    "BiasAdd": "linear",
-    "Gemm": "linear",
-    "Conv": "linear",
-    "Conv2D": "linear",
-    "Conv3D": "linear",
+    **{f"NonMaxSuppression{v}": "non_max_suppression" for v in ("", "V2", "V3", "V4", "V5")},
 }
-# They choose elements of others: an output is made by the operator that made the choice.
-_CHOOSING = ("top_k", "non_max_suppression")
+# Its indices choose boxes: an output is made by the operator that made the choice.
+_CHOOSING = "non_max_suppression"
 
 # They change no value, or only its dtype.
 _KEEPING = frozenset(
     "Identity StopGradient PreventGradient CheckNumerics EnsureShape Snapshot Cast Reshape Squeeze "
     "Unsqueeze ExpandDims Flatten Transpose".split()
 )
-_ADDING = ("Add", "AddV2")
 _GATHERING = ("Gather", "GatherV2", "GatherND", "GatherNd")
 _CUTTING = ("Slice", "StridedSlice")
 _SLICING = (*_CUTTING, "Split", "SplitV", "Unpack", "Concat", "ConcatV2", "Pack")
@@ -220,12 +155,6 @@ def _last_operator(value: "_Value | None") -> tuple[str | None, int | None]:
             value = before if value.width is not None and value.width == before.width else None
         elif value.op in _GATHERING:
             return _chooser(value.input(1)), None
-        elif value.op in _ADDING:
-            parts = [value.input(0), value.input(1)]
-            plain = [part for part in parts if part is not None and part.constant]
-            others = [part for part in parts if part is not None and not part.constant]
-            linear = len(plain) == len(others) == 1 and _last_operator(others[0])[0] == "linear"
-            return ("linear" if linear else None), None
         else:
             return None, None
     return None, None
@@ -238,7 +167,7 @@ def _chooser(indices: "_Value | None") -> str | None:
             return None
         found = _ACTIVATIONS.get(indices.op)
         if found is not None:
-            return found if found in _CHOOSING else None
+            return found if found == _CHOOSING else None
         if indices.op not in (*_KEEPING, *_SLICING, *_GATHERING):
             return None
         indices = indices.input(0)
@@ -251,7 +180,6 @@ class _OnnxValue:
     def __init__(self, value: "ir.Value") -> None:
         self._node = value.producer()
         self.op = self._node.op_type if self._node is not None else None
-        self.constant = value.is_initializer() or self.op == "Constant"
         size = value.shape[-1] if value.shape else None
         self.width = size if isinstance(size, int) else None
         self.rank = len(value.shape) if value.shape is not None else None
@@ -279,7 +207,6 @@ class _TracedValue:
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
         self.op: str | None = tensor.op.type
-        self.constant = self.op in ("Const", "ReadVariableOp")
         self.width: int | None = tensor.shape[-1] if tensor.shape.rank else None
         self.rank: int | None = tensor.shape.rank
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx_ir.passes.common import ShapeInferencePass
 
 from tfmp.converters.intake.old_operators import with_plain_operators
 from tfmp.converters.intake.sizes import Sizes
@@ -43,7 +44,6 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     model = None
     try:
         model = read_onnx(path)
-        _check_depth(path, model.graph)
         _check_places(path, model)
         session = _session(path, model)
         written = [*model.graph.all_nodes()]
@@ -70,6 +70,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
+    untold = _with_shapes(model, values, sizes)
     declared = [value_spec(value) for value in values]
     told = Layout(_sample_axes(values, model.graph.outputs))
     inputs = sizes.of(declared, told)
@@ -88,7 +89,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
 
     origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
     layout = sizes.layout(told, inputs, outputs)
-    mended |= [spec.shape for spec in inputs] != [spec.shape for spec in declared]
+    mended |= untold or [spec.shape for spec in inputs] != [spec.shape for spec in declared]
     return OnnxSource(origin, inputs, outputs, model, forward, layout, as_written=not mended)
 
 
@@ -114,7 +115,7 @@ def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
         raise InputError(
             f"computes with {named}, which ONNX Runtime does not have",
             "Export the model with ONNX's own operators, or cut it before that one "
-            "(onnx.utils.extract_model)",
+            "(onnx.utils.extract_model with check_model=False)",
             where=path,
         )
 
@@ -149,25 +150,6 @@ def _on_maps(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, NotImplementedError):
         error = error.__cause__
     return "Map types" in str(error)
-
-
-# ONNX Runtime takes twice as long for each level: a second for 13, minutes for 20.
-_DEEPEST = 12
-
-
-def _check_depth(path: Path, graph: ir.Graph, depth: int = 0) -> None:
-    """Raises `InputError` for branches and loops inside of each other that take forever to load."""
-    if depth > _DEEPEST:
-        raise InputError(
-            f"has more than {_DEEPEST} branches or loops inside of each other, which ONNX "
-            "Runtime takes minutes or hours to load",
-            "Export a model with fewer levels",
-            where=path,
-        )
-    for node in graph:
-        for attribute in node.attributes.values():
-            if attribute.type is ir.AttributeType.GRAPH:
-                _check_depth(path, attribute.as_graph(), depth + 1)
 
 
 def _check_places(path: Path, model: ir.Model) -> None:
@@ -231,6 +213,17 @@ def _run_in_time(path: Path, session: OrtSession, trusted: bool) -> _Run:
                 return found
 
     return run
+
+
+def _with_shapes(model: ir.Model, inputs: Sequence[ir.Value], sizes: Sizes) -> bool:
+    """Sets shapes that the file lacks, of inputs as they were given; whether there were any."""
+    untold = [value for value in inputs if value.shape is None]
+    for value in untold:
+        value.shape = ir.Shape(sizes.whole(str(value.name)))
+    if any(value.shape is None for value in model.graph.outputs):
+        ShapeInferencePass()(model)
+        return True
+    return bool(untold)
 
 
 def _open_negative_sizes(model: ir.Model) -> None:
@@ -304,8 +297,8 @@ def value_spec(value: ir.Value) -> TensorSpec:
     """
     if value.shape is None or value.dtype is None:
         raise InputError(
-            f"ONNX value {value.name!r} has no shape or type",
-            "Run `onnx.shape_inference` on the model, or export it with typed inputs and outputs",
+            f"{value.name!r} has no shape or type in the ONNX file, and its operators tell none",
+            "Export the model again with typed inputs and outputs",
         )
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
     dtype = TEXT if value.dtype is ir.DataType.STRING else value.dtype.numpy().name

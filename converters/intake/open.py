@@ -1,20 +1,22 @@
 """Any model, file, folder or object as a `Source`."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
-from zipfile import is_zipfile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
 from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
-from tfmp.converters.intake.trust import check_sizes, code_in_trace
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name, check_no_pointer
+from tfmp.converters.shared.frameworks import TracedFunction
+from tfmp.converters.shared.memory import check_memory
 from tfmp.converters.shared.options import check_count, check_flag
 from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.arguments import is_keras2
@@ -26,6 +28,9 @@ Model: TypeAlias = Any
 
 KERAS_SUFFIXES = (".keras", ".h5", ".hdf5", ".h5f")
 SUFFIXES = (*KERAS_SUFFIXES, ".onnx")
+
+# Files in the folder of a SavedModel.
+_PARTS = (".pb", ".index", ".data-00000-of-00001")
 
 # An address, as `Path` leaves it.
 _URL = re.compile(r"\w{2,}:/")
@@ -99,10 +104,7 @@ class ModelRequest(Sizes):
         self.check()
         source = self._opened()
         if isinstance(source, Source) and self.path is not None and not self.unsafe_load:
-            reason = code_in_trace(source.marked)
-            if reason is not None:
-                raise InputError(reason.at(self.path))
-            check_sizes(self.path, source.marked)
+            _check_sizes(self.path, source.marked)
         return replace(source, origin=replace(source.origin, trusted=self.unsafe_load))
 
     def _opened(self) -> AnySource:
@@ -183,6 +185,15 @@ def with_loading(model: Model, options: Mapping[str, Any]) -> tuple[Model, dict[
     return replace(request_of(model), **loading) if loading else model, rest
 
 
+def _check_sizes(path: Path, traced: TracedFunction) -> None:
+    """Raises `InputError` for a tensor that needs more memory for one sample than there is."""
+    for operation in traced.graph.get_operations():
+        for tensor in operation.outputs:
+            sizes = [size or 1 for size in tensor.shape.as_list()] if tensor.shape.rank else []
+            needed = math.prod(sizes) * tensor.dtype.base_dtype.size
+            check_memory(f"{path}: node {operation.name!r}, of shape {tensor.shape},", needed)
+
+
 def _live(model: Model, sizes: Sizes) -> Source:
     from tfmp.converters.intake.keras_model import (
         from_keras,
@@ -206,8 +217,17 @@ def _live(model: Model, sizes: Sizes) -> Source:
     )
 
 
+# The next step by how a file of another kind begins.
+_BEGINNINGS = {
+    b"<": "It is a web page: download the file that the page is about.",
+    b"\x80": "It is a pickle: load it where it was written, and save with `model.save`.",
+}
+
 _SAVE = "Save the model with `model.save('model.keras')`."
 _REBUILD = "It holds no model: load it into one in Python, and save that with `model.save`."
+
+_UNPACK = "It is an archive: unpack it, and name the folder or the file in it."
+_EXPORT = "Export the PyTorch model with `torch.onnx.export`."
 
 # The next step by the suffix of a file that is no model.
 _NEXT = {
@@ -216,11 +236,8 @@ _NEXT = {
         "`tfmp-convert validate MODEL FILE.tflite`."
     ),
     **dict.fromkeys((".ckpt", ".index", ".meta", ".json", ".yaml"), _REBUILD),
-    **dict.fromkeys(
-        (".gz", ".tar", ".tgz", ".zip"),
-        "It is an archive: unpack it, and name the folder or the file in it.",
-    ),
-    **dict.fromkeys((".pt", ".pth"), "Export the PyTorch model with `torch.onnx.export`."),
+    **dict.fromkeys((".gz", ".tar", ".tgz", ".zip"), _UNPACK),
+    **dict.fromkeys((".pt", ".pth"), _EXPORT),
 }
 
 
@@ -269,7 +286,9 @@ def _next_step(path: Path, otherwise: str) -> str:
     if path.suffix.lower() == ".pb":
         return _frozen(path)
     with suppress(OSError, ValueError), path.open("rb") as file:
-        if file.read(1) in (b"{", b'"'):
+        head = file.read(4)
+        otherwise = next((way for b, way in _BEGINNINGS.items() if head.startswith(b)), otherwise)
+        if head[:1] in (b"{", b'"'):
             if architecture_file(path, path) is not None:
                 return f"It lacks weights: name their file, and this with --architecture {path}"
             held = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
@@ -286,8 +305,10 @@ def check_model_file(path: Path) -> None:
     """
     check_name(path, "Rename it.")
     if not path.exists():
-        step = "Download it first" if _URL.match(str(path)) else "Check the path of the model"
-        raise InputError("no such file", step, where=path)
+        if _URL.match(str(path)):
+            told = str(path).replace(":/", "://", 1)
+            raise InputError("is an address, and no file", "Download it first", where=told)
+        raise InputError("no such file", "Check the path of the model", where=path)
     if path.is_dir():
         if not (path / "saved_model.pb").is_file():
             way = f"Name a SavedModel folder, or a file ending in {', '.join(SUFFIXES)}"
@@ -305,9 +326,9 @@ def check_model_file(path: Path) -> None:
         return
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        if suffix not in _NEXT and (path.parent / "saved_model.pb").is_file():
-            way = f"Name its folder, {path.parent}"
-            raise InputError("is a part of a SavedModel", way, where=path)
+        whole = path.parent.parent if path.parent.name == "variables" else path.parent
+        if suffix in _PARTS and (whole / "saved_model.pb").is_file():
+            raise InputError("is a part of a SavedModel", f"Name its folder, {whole}", where=path)
         found = (
             f"expected a model file ending in {', '.join(SUFFIXES)} or a SavedModel folder, "
             f"received suffix {path.suffix!r}"
@@ -329,6 +350,20 @@ def check_model_file(path: Path) -> None:
         found = f"not a {suffix} model: it {f'starts with {head!r}' if head else 'is empty'}"
         ways = "It may be truncated or misnamed; save the model again"
         raise InputError(found, _next_step(path, ways), where=path)
-    if head.startswith(_ZIP_MAGIC) and suffix in KERAS_SUFFIXES and not is_zipfile(path):
+    if head.startswith(_ZIP_MAGIC) and suffix in KERAS_SUFFIXES:
+        _check_archive(path)
+
+
+def _check_archive(path: Path) -> None:
+    """Raises `InputError` for an archive that Keras did not write, or that is cut off."""
+    if not is_zipfile(path):
         found = "not a .keras model: its end, with the list of its contents, is missing"
         raise InputError(found, "Copy or save the model again", where=path)
+    try:
+        names = ZipFile(path).namelist()
+    except BadZipFile:
+        return  # told where the archive is read
+    if "config.json" not in names:
+        of_torch = any(name.endswith("data.pkl") for name in names)
+        found = "is an archive without config.json, and no model of Keras"
+        raise InputError(found, _EXPORT if of_torch else _UNPACK, where=path)

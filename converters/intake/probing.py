@@ -1,6 +1,8 @@
 """Inputs that a model accepts: which of them hold ids, the data's, and seeded ones without data."""
 
+from collections.abc import Container
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,7 @@ def probe(source: Source, samples: int, seed: int) -> Batch:
     ids = _cast_at_once(source)
     sized = all(None not in spec.shape[1:] for spec in source.inputs)
     signals = all(spec.shape[1:].count(None) < 2 for spec in source.inputs)
-    sizes = (*_OPEN_SIZES, *(_SIGNAL_SIZES if signals else ()))
+    sizes = (*_OPEN_SIZES, *(_SIGNAL_SIZES if signals else ()), *_sizes_beside(source))
     batches = source.origin.format == "keras"
     rounds = [(samples, size) for size in (sizes[:1] if sized else sizes)]
     tried = []
@@ -46,6 +48,23 @@ def probe(source: Source, samples: int, seed: int) -> Batch:
         if (sized and batches) or _accepts(source, batch):
             return batch
     return tried[0]
+
+
+def _sizes_beside(source: Source) -> list[int]:
+    """Sizes of what the inputs meet first: of means that they are normalized by, or of weights."""
+    readers = [
+        one for tensor in source.marked.inputs for one in _readers(tensor, ("Cast", "Identity"))
+    ]
+    operands = [value for one in readers for value in one.inputs if value.shape.rank]
+    return sorted({size for value in operands for size in value.shape.as_list() if (size or 1) > 1})
+
+
+def _readers(tensor: Tensor, through: Container[str] = ("Identity",)) -> list[Any]:
+    """The operations that read a tensor, or what these operations make of it."""
+    found = []
+    for reader in tensor.consumers():
+        found += _readers(reader.outputs[0], through) if reader.type in through else [reader]
+    return found
 
 
 def _rows(batch: Batch, spec: TensorSpec, samples: int) -> np.ndarray:
@@ -108,12 +127,8 @@ def _integer_dtype(spec: TensorSpec, tensor: Tensor) -> str | None:
     if spec.dtype != "float32":
         return None
     casts = set()
-    waiting = list(tensor.consumers())
-    while waiting:
-        reader = waiting.pop()
-        if reader.type == "Identity":
-            waiting.extend(reader.outputs[0].consumers())
-        elif reader.type == "Cast":
+    for reader in _readers(tensor):
+        if reader.type == "Cast":
             casts.add(reader.outputs[0].dtype.name)
         elif reader.type not in _COMPARISONS:
             return None

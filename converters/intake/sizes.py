@@ -37,6 +37,15 @@ class Sizes:
         """The shapes that were given."""
         return self.input_shapes or {}
 
+    def whole(self, name: str) -> Sequence[int | None]:
+        """The shape that was given of an input whose number of axes the model leaves open."""
+        if name not in self.shapes:
+            raise InputError(
+                f"input {name!r} has no fixed number of axes",
+                f"Give its shape with --input-shape {name}=SIZES (input_shapes={{...}})",
+            )
+        return self.shapes[name]
+
     def of(self, specs: Sequence[TensorSpec], told: Layout = PLAIN) -> Specs:
         """Inputs with these sizes.
 

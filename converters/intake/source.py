@@ -415,7 +415,7 @@ def _static_shape(name: str, value: Tensor) -> tuple[int | None, ...]:
     if value.shape.rank is None:
         raise ConversionError(
             f"output {name!r} has no fixed number of axes, which a static file needs",
-            "End the model with a layer that fixes it, such as keras.layers.Reshape",
+            "End the model with keras.layers.Reshape, or a function with tf.ensure_shape",
         )
     return tuple(value.shape)
 

@@ -26,6 +26,7 @@ from tfmp.converters.intake.source import (
     path_sha256,
     path_size,
     reason_of,
+    shortened,
     way_to_trace,
     weights_sha256,
 )
@@ -74,7 +75,7 @@ def from_saved_model(
     except InputError:
         raise
     except Exception as error:  # TensorFlow raises every kind of exception here
-        text = one_line(error).replace(f"{readable}/", "")[:300]
+        text = shortened(one_line(error).replace(f"{readable}/", ""))
         raise InputError(
             f"TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
             "Copy the whole folder again, variables included, or save the model again",
@@ -161,37 +162,22 @@ def _require_dense(path: Path, function: TfFunction) -> None:
                 "Give a padded tensor (to_tensor() of a RaggedTensor, tf.sparse.to_dense) instead",
                 where=path,
             )
-    parts, kinds = function.structured_input_signature[1], _kinds_taken(path)
-    for name in parts if kinds else ():
-        # It is taken apart into values and places: x, x_1, and for a sparse one x_2.
-        kind = "sparse" if f"{name}_2" in parts and "sparse" in kinds else "ragged"
-        if f"{name}_1" in parts and kind in kinds:
+    written = (path / "saved_model.pb").read_bytes()
+    parts = function.structured_input_signature[1]  # of x they are x, x_1, and may be x_2
+    for name in parts if any(word in written for word in _NOT_DENSE) else ():
+        if f"{name}_1" in parts:
             raise InputError(
-                f"input {name!r} is {kind}, which neither ONNX nor TFLite knows",
-                f"Save the model with a signature that takes a padded tensor, and make it {kind} "
-                f"inside ({_MAKERS[kind]})",
+                f"input {name!r} is ragged or sparse, which neither ONNX nor TFLite knows",
+                f"Save the model with a signature that takes {_PADDED}",
                 where=path,
             )
 
 
-_MAKERS = {
-    "ragged": "tf.RaggedTensor.from_tensor with the lengths as a second input, or padding=...",
-    "sparse": "tf.sparse.from_dense",
-}
-
-
-def _kinds_taken(path: Path) -> set[str]:
-    """The kinds of tensors, beside dense ones, that functions of a SavedModel take."""
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    saved = saved_model_pb2.SavedModel()
-    saved.ParseFromString((path / "saved_model.pb").read_bytes())
-    written = "".join(
-        str(function.canonicalized_input_signature)
-        for graph in saved.meta_graphs
-        for function in graph.object_graph_def.concrete_functions.values()
-    )
-    return {kind for kind in _MAKERS if f"{kind.upper()}_TENSOR_SPEC" in written}
+_NOT_DENSE = (b"RaggedTensorSpec", b"SparseTensorSpec")
+_PADDED = (
+    "a padded tensor, and make it ragged or sparse inside (tf.RaggedTensor.from_tensor, "
+    "tf.sparse.from_dense)"
+)
 
 
 @contextmanager
@@ -376,10 +362,9 @@ def _require_tensors(name: str, function: TfFunction) -> None:
 
     for spec in tf.nest.flatten(function.structured_input_signature):
         if (kind := _kind(spec)) is not None:
-            inside = f", and make it {kind} inside ({_MAKERS[kind]})" if kind in _MAKERS else ""
             raise InputError(
                 f"tf.function {name!r} takes a {kind} tensor, which neither ONNX nor TFLite knows",
-                f"Let it take a padded tensor{inside}",
+                f"Let it take {_PADDED}",
             )
 
 
@@ -419,12 +404,7 @@ def _is_polymorphic(value: object) -> bool:
 
 
 def _spec(name: str, spec: "tf.TensorSpec", sizes: Sizes) -> TensorSpec:
-    shape = sizes.shapes.get(name) if spec.shape.rank is None else spec.shape
-    if shape is None:
-        raise InputError(
-            f"input {name!r} has no fixed number of axes",
-            f"Give its shape with --input-shape {name}=SIZES (input_shapes={{{name!r}: [...]}})",
-        )
+    shape = sizes.whole(name) if spec.shape.rank is None else spec.shape
     return TensorSpec(name, tuple(shape), spec.dtype.name)
 
 

@@ -1,13 +1,11 @@
 """Model files of Keras 1, spelled out."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tf_keras
-from keras2_writing import filled, sequential, write_h5
+from keras2_writing import sequential, write_h5
 from repository import SUPPORT
 from tf_keras import layers
 
@@ -54,45 +52,4 @@ def keras_1_recurrent(path: Path) -> Any:
         "embedding_1": embedding, "lstm_1": of_gates, "bidirectional_1": of_grus, "dense_1": dense
     }  # fmt: skip
     write_h5(path, config, weights, "1.2.1")
-    return model
-
-
-def keras_1_branches(path: Path) -> Any:
-    """Two Sequential models that Keras 1 joined by a Merge layer; weights are listed flat."""
-    left, right = layers.Input((3,)), layers.Input((4,))
-    first, second = layers.Dense(5, activation="tanh"), layers.Dense(5)
-    last = layers.Dense(2)
-    joined = layers.Concatenate()([first(left), second(right)])
-    model = filled(tf_keras.Model([left, right], last(joined)))
-
-    def dense(name: str, units: int, activation: str, shape: Sequence[int | None]) -> object:
-        config = {"activation": activation, "bias": True, "name": name, "output_dim": units}
-        extra = {"batch_input_shape": [None, *shape], "init": "glorot_uniform"} if shape else {}
-        return {"class_name": "Dense", "config": {**config, **extra, "W_regularizer": None}}
-
-    def branch(layer: object) -> object:
-        return {"class_name": "Sequential", "config": [layer]}
-
-    merge = {
-        "arguments": {},
-        "concat_axis": -1,
-        "dot_axes": -1,
-        "layers": [
-            branch(dense("dense_1", 5, "tanh", [3])),
-            branch(dense("dense_2", 5, "linear", [4])),
-        ],
-        "mode": "concat",
-        "mode_type": "raw",
-        "name": "merge_1",
-        "output_mask": None,
-        "output_shape": None,
-    }
-    config = [{"class_name": "Merge", "config": merge}, dense("dense_3", 2, "linear", [])]
-    weights = {
-        "dense_1": first.get_weights(),
-        "dense_2": second.get_weights(),
-        "merge_1": [],
-        "dense_3": last.get_weights(),
-    }
-    write_h5(path, {"class_name": "Sequential", "config": config}, weights, "1.1.0")
     return model

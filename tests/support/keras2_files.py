@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tf_keras
-from keras1_files import keras_1_branches, keras_1_images, keras_1_recurrent
+from keras1_files import keras_1_images, keras_1_recurrent
 from keras2_writing import (
     Recorded,
     Write,
@@ -219,7 +219,6 @@ def _transposed(kernel: np.ndarray, gates: int) -> np.ndarray:
 
 
 FILES: dict[str, Recorded] = {
-    "keras-1.1-branches": Recorded(".h5", keras_1_branches),
     "keras-1.2-images": Recorded(".h5", keras_1_images),
     "keras-1.2-recurrent": Recorded(".h5", keras_1_recurrent, ids=9),
     "keras-2.0-ids": Recorded(".h5", _ids, ids=9),

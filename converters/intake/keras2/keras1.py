@@ -73,21 +73,7 @@ def in_words_of_keras_2(config: Config, given: Container[str] = ()) -> Config:
             return {**config, "class_name": kind, "config": inner}
         return config
 
-    if isinstance(config, dict) and merged_branches(config):
-        config = _branches(config["config"])
     return rewritten(config, part)
-
-
-def merged_branches(config: Config) -> bool:
-    """Whether a Sequential model of Keras 1 begins with branches, whose weights go by name."""
-    inner = config.get("config")
-    return (
-        config.get("class_name") == "Sequential" and isinstance(inner, list) and _merges(inner[:1])
-    )
-
-
-def _merges(layers: list[Config]) -> bool:
-    return any(layer.get("class_name") == "Merge" for layer in layers)
 
 
 def _layer(kind: str, inner: _Inner) -> tuple[str, _Inner]:
@@ -141,6 +127,11 @@ def _place(kind: str, inner: _Inner) -> None:
 
 def _merge(inner: _Inner) -> tuple[str, _Inner]:
     mode = inner.get("mode")
+    if inner.get("layers"):
+        raise InputError(
+            f"layer {inner.get('name')!r} holds the branches that it joins, as in Keras 1 alone",
+            "Build the model in a function, and name it with --architecture FILE.py:function",
+        )
     if mode not in _MERGES or inner.get("mode_type", "raw") != "raw":
         raise InputError(
             f"layer {inner.get('name')!r} merges by a function of its own, which is Python code "
@@ -161,43 +152,3 @@ def _plain_axes(axes: Config) -> Config:
     if isinstance(axes, list):
         return [axis[0] if isinstance(axis, list) else axis for axis in axes]
     return axes
-
-
-def _branches(layers: list[Config]) -> Config:
-    """A Sequential model that begins with branches, as a functional one."""
-    nodes: list[Config] = []
-    inputs: list[list[Any]] = []
-    ends: list[list[Any]] = []
-    for branch in layers[0]["config"]["layers"]:
-        if branch.get("class_name") != "Sequential" or not isinstance(branch.get("config"), list):
-            raise InputError(
-                f"a branch of this model of Keras 1 is a {branch.get('class_name')}, which only "
-                "Keras 1 can join",
-                "Convert a model of Keras 2 or later",
-            )
-        inner = branch["config"]
-        shape = inner[0]["config"].get("batch_input_shape")
-        name = f"{inner[0]['config']['name']}_input"
-        first = {"name": name, "batch_input_shape": shape, "dtype": "float32", "sparse": False}
-        nodes.append(_node("InputLayer", first, []))
-        inputs.append([name, 0, 0])
-        ends.append(_chain(nodes, inner, [name, 0, 0, {}]))
-    kind, merge = _merge(layers[0]["config"])
-    nodes.append(_node(kind, merge, [ends]))
-    last = _chain(nodes, layers[1:], [merge["name"], 0, 0, {}])
-    config = {"name": "model", "layers": nodes, "input_layers": inputs, "output_layers": [last[:3]]}
-    return {"class_name": "Model", "config": config}
-
-
-def _chain(nodes: list[Config], layers: list[Config], end: list[Any]) -> list[Any]:
-    """Adds layers one behind the other; gives the end of the last."""
-    for layer in layers:
-        if layer["class_name"] == "Merge":
-            raise InputError("branches inside branches of a Keras 1 file are not read.")
-        nodes.append(_node(layer["class_name"], layer["config"], [[end]]))
-        end = [layer["config"]["name"], 0, 0, {}]
-    return end
-
-
-def _node(kind: str, inner: _Inner, inbound: list[Any]) -> Config:
-    return {"class_name": kind, "config": inner, "name": inner["name"], "inbound_nodes": inbound}

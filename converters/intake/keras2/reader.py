@@ -13,7 +13,6 @@ from zipfile import ZipFile
 
 from tfmp.converters.intake.keras2.archive import Archive, Config, named_by_content
 from tfmp.converters.intake.keras2.configs import Changes, readable
-from tfmp.converters.intake.keras2.keras1 import merged_branches
 from tfmp.converters.intake.trust import code_in_architecture, open_hdf5
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
@@ -106,7 +105,6 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
     Raises:
         Exception: whatever tf_keras raises for weights of another model.
     """
-    by_name = archive.config is not None and merged_branches(archive.config)
     with hints_hidden(), temporary_folder() as folder, named_by_content(archive) as path:
         if archive.tree or archive.zipped:
             moved = folder / "moved.weights.h5"
@@ -116,7 +114,7 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
             _copy_weights(path, moved)
             model.load_weights(str(moved))
         else:
-            model.load_weights(str(path), by_name=by_name)
+            model.load_weights(str(path))
     if archive.backend == "theano":
         _turn_kernels(model)
 

@@ -7,7 +7,6 @@ from .architectures import (
     unknown_object as unknown_object,
     vocabulary_file as vocabulary_file,
 )
-from .graphs import check_sizes as check_sizes, code_in_trace as code_in_trace
 from .hdf5 import open_hdf5 as open_hdf5
 from .saved_models import (
     code_in_saved_model as code_in_saved_model,

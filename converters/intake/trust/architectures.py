@@ -7,8 +7,7 @@ file names. So a name in a file has to be one of those below, or one that the us
 from collections.abc import Container, Iterator
 from typing import Any
 
-from tfmp.converters.intake.trust.graphs import ALLOW
-from tfmp.converters.intake.trust.names import CLASSES, FUNCTIONS, METHODS, OPERATIONS
+from tfmp.converters.intake.trust.names import ALLOW, CLASSES, FUNCTIONS, METHODS, OPERATIONS
 from tfmp.converters.shared.errors import Refusal
 
 REBUILT = "build the model anew in a function, and name it with --architecture FILE.py:function"

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+ALLOW = "If you trust the source of the model, allow it with --unsafe-load (unsafe_load=True)"
+
 
 def _read(name: str) -> frozenset[str]:
     lines = Path(__file__).with_name(name).read_text(encoding="ascii").splitlines()

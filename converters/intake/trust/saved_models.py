@@ -7,11 +7,16 @@ of every graph and function in the file has to be one that only computes.
 
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import PurePosixPath, PureWindowsPath
 
-from tfmp.converters.intake.trust.graphs import ALLOW, beyond_computing, prints, told
+from tfmp.converters.intake.trust.names import ALLOW, OPERATIONS
 from tfmp.converters.shared.errors import Refusal
 from tfmp.converters.shared.frameworks import MetaGraphDef, NodeDef, SavedModelProto
+
+# They print, which is no part of a model's results; PrintV2 may print into a file.
+_PRINTING = ("Print", "PrintV2")
+_STREAMS = (b"", b"stdout", b"stderr", b"log(info)", b"log(warning)", b"log(error)")
 
 # Every SavedModel has them: they write and read its variables where the caller says, and TensorFlow
 # calls them in the functions that it keeps for this purpose only.
@@ -36,7 +41,7 @@ def without_prints(saved: SavedModelProto) -> bool:
 
 
 def _muted(node: NodeDef) -> bool:
-    if not prints(node):
+    if node.op not in _PRINTING or node.attr["output_stream"].s not in _STREAMS:
         return False
     value = list(node.input[:1]) if node.op == "Print" else []
     before = [name for name in node.input if name.startswith("^")]
@@ -52,7 +57,10 @@ def _muted(node: NodeDef) -> bool:
 def code_in_saved_model(saved: SavedModelProto) -> Refusal | None:
     """Why a SavedModel may not be loaded; None if nothing in it does more than compute."""
     for graph in saved.meta_graphs:
-        reason = next(_Program(graph).reasons(), None)
+        program = _Program(graph)
+        if (foreign := program.foreign()) is not None:
+            return foreign
+        reason = next(program.reasons(), None)
         if reason is not None:
             return Refusal(reason, remedy=ALLOW)
     return None
@@ -65,6 +73,21 @@ class _Program:
         self._meta = meta
         self._top = {node.name: node for node in meta.graph_def.node}
         self._functions = {each.signature.name: each for each in meta.graph_def.library.function}
+
+    def foreign(self) -> Refusal | None:
+        """Why no TensorFlow of here can load it: an operation of a library that is not here."""
+        from tensorflow.python.framework import op_def_registry
+
+        functions = (each.node_def for each in self._functions.values())
+        for node in chain(self._top.values(), *functions):
+            known = node.op in OPERATIONS or node.op in self._functions
+            if not known and op_def_registry.get(node.op) is None:
+                return Refusal(
+                    f"node {node.name!r} calls {node.op}, which TensorFlow does not have here",
+                    remedy="Name the model that this one was made from, or import the library of "
+                    "that operation and load the model in Python",
+                )
+        return None
 
     def reasons(self) -> Iterator[str]:
         """A sentence for each part that does more than compute."""
@@ -84,9 +107,16 @@ class _Program:
         self, where: str, nodes: Iterable[NodeDef], allowed: Collection[str], function: str = ""
     ) -> Iterator[str]:
         """A sentence for each node that does more; `allowed` names its kind, or itself."""
-        for node in beyond_computing(nodes, self._functions, allowed):
+        for node in nodes:
+            if node.op in OPERATIONS or node.op in self._functions:
+                continue
+            if not {node.op, node.name}.isdisjoint(allowed):
+                continue
             if node.op not in _TABLES:
-                yield told(node, where)
+                yield (
+                    f"node {node.name!r} of {where} calls {node.op}, which does more than compute: "
+                    "it could read or write files, or run code"
+                )
             elif not self._reads_asset(node, function):
                 yield (
                     f"node {node.name!r} of {where} fills a table from a file that is not one of "

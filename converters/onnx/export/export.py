@@ -39,7 +39,7 @@ from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.converters.shared.tensors import TEXT, Batch, describe, relative_l2
 from tfmp.converters.shared.time_limits import OverTime
 from tfmp.shared.progress import SILENT, Progress
-from tfmp.shared.wording import first_line
+from tfmp.shared.wording import first_line, listed
 
 if TYPE_CHECKING:
     from tf2onnx.graph import Graph
@@ -254,9 +254,8 @@ def _or_tflite(ops: Iterable[str]) -> str:
     """The other format as a way out, unless TFLite lacks one of these TensorFlow ops, too."""
     from tensorflow.lite.python.schema_py_generated import BuiltinOperator
 
-    known = [name.replace("_", "") for name in vars(BuiltinOperator)]
-    plain = {re.sub(r"V\d$", "", op).upper() for op in ops}
-    if all(any(name.startswith(op) for name in known) for op in plain):
+    known = {re.sub(r"_|V\d$", "", name) for name in vars(BuiltinOperator)}
+    if known.issuperset(re.sub(r"V\d$", "", op).upper() for op in ops):
         return ", or convert to TFLite (`tfmp-convert tflite`)"
     return ""
 
@@ -342,6 +341,9 @@ def _restore_signature(model: ir.Model, source: Source) -> None:
 # model of the corpus (largest seen: 1e-6); a wrong op or weight layout does not.
 _EXPORT_REL_L2 = 1e-4
 
+# Inputs of open sizes that a message names.
+_MOST_OPEN = 3
+
 # Another order of summation makes another rounding error, not a much larger one.
 _NOISE_FACTOR = 3.0
 
@@ -384,6 +386,12 @@ def check_export(model: ir.Model, source: Source) -> float:
                     f"output {name!r} cannot be compared with an export",
                     "Convert a checkpoint from before the training diverged",
                 )
+            if (way := _way_to_run(source)) and not np.isfinite(expected).any():
+                raise ConversionError(
+                    f"model {source.name!r}: output {name!r} is NaN for inputs of every size that "
+                    "was tried, so the export cannot be checked",
+                    way,
+                )
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
                 f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding)",
@@ -418,15 +426,24 @@ def _reference(source: Source, batch: Batch) -> Batch:
         lines = [line.strip() for line in str(error).splitlines()]
         told = [line for line in lines if line and not line.startswith("[[")]  # where in its graph
         reason = told[-1][:300] if told else type(error).__name__
-        way_out = missing_kernel(reason) or (
-            "Fix sizes that it needs with --batch or --input-shape, or convert it where TensorFlow "
-            "can run it."
-        )
         raise ConversionError(
             f"model {source.name!r}: TensorFlow itself cannot run this model here ({reason}), so "
             f"the export cannot be checked",
-            way_out,
+            missing_kernel(reason) or _way_to_run(source, "convert it where TensorFlow can run it"),
         ) from error
+
+
+def _way_to_run(source: Source, otherwise: str = "") -> str:
+    """How to check a model that no made-up input fits; `otherwise` where data are given."""
+    ways = [otherwise] if otherwise else []
+    names = [spec.name for spec in source.inputs if None in spec.shape[1:]]
+    if source.sampled is None and names:
+        usual = f"the usual sizes of {listed(names, _MOST_OPEN)} with --input-shape NAME=SIZES"
+        ways.insert(0, f"{usual} (input_shapes={{...}})")
+    if source.sampled is None:
+        ways.insert(0, "give data that it takes (--data FILE or data=...)")
+    told = ", or ".join(ways)
+    return f"{told[:1].upper()}{told[1:]}"
 
 
 def _as_near_to_float64(source: Source, run: Run, name: str) -> bool:
@@ -468,11 +485,11 @@ def _require_onnx_ops(model: ir.Model, source: Source) -> None:
     if foreign:
         places = [(node.op_type, node.metadata_props["tfmp.layer"]) for node in foreign]
         where = {f"{op} in {layer}" if layer else op for op, layer in places}
-        listed = ", ".join(sorted(where)[:5])
+        told = listed(sorted(where), 5)
         if all(_RANDOM.match(op) for op, _ in places):
             raise ConversionError(
-                f"no ONNX form for: {listed}, which draws other numbers in each run, so a file "
-                "cannot be compared with the model",
+                f"no ONNX form for: {told}, which draws random numbers, and no file draws the "
+                "same ones",
                 "Let the model take the random numbers as an input, or convert the part of it "
                 "before they are drawn",
             )
@@ -480,7 +497,7 @@ def _require_onnx_ops(model: ir.Model, source: Source) -> None:
         fix = "Fix the sizes of the inputs with --input-shape, or replace" if sized else "Replace"
         behind = cut_behind(source, places[0][1])
         raise ConversionError(
-            f"no ONNX form for: {listed}",
+            f"no ONNX form for: {told}",
             f"{fix} the layer by one made of standard ops{_or_tflite(op for op, _ in places)}"
             f"{behind and f', or do its step before the model{behind}'}",
         )

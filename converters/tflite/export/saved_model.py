@@ -12,7 +12,10 @@ from tfmp.shared.backend import Tensor
 
 
 def write_saved_model(
-    signatures: Mapping[str, Source], batch_sizes: Mapping[str, int | None], folder: Path
+    signatures: Mapping[str, Source],
+    batch_sizes: Mapping[str, int | None],
+    folder: Path,
+    allow_flex: bool,
 ) -> None:
     """Writes the forward passes with safe names; weights that they share are written once.
 
@@ -21,9 +24,11 @@ def write_saved_model(
         batch_sizes: samples of the inputs that leave the number open, by signature; None keeps it
             open.
         folder: the folder to write to.
+        allow_flex: whether TensorFlow ops may stay in the file.
 
     Raises:
-        ConversionError: there is no room for the weights, or one of them is a lookup table.
+        ConversionError: there is no room for the weights, one of them is a lookup table, or a layer
+            reads texts.
     """
     import tensorflow as tf
 
@@ -35,6 +40,8 @@ def write_saved_model(
         # The variables themselves: behind Keras's own objects the converter does not see that
         # nothing writes to them, and exports empty ones.
         _refuse_tables(graph, source)
+        if not allow_flex:
+            _refuse_texts(graph, source)
         variables.update({id(variable): variable for variable in graph.graph.variables})
         functions[key] = _serving(graph, len(source.inputs))
     module.weights = list(variables.values())
@@ -112,6 +119,27 @@ def _refuse_tables(graph: TracedFunction, source: Source) -> None:
                 f"layer {', '.join(layers)} looks values up in a table, which TFLite cannot do for "
                 "these types. Look them up before the model, and pass the results as data"
                 f"{cut_behind(source, layers[0])}."
+            )
+
+
+# TFLite compares texts, and knows their shapes.
+_ON_TEXTS = ("Equal", "NotEqual", "Rank", "Shape", "Size")
+
+
+def _refuse_texts(graph: TracedFunction, source: Source) -> None:
+    """Raises `ConversionError` for a layer that makes numbers of texts, as Hashing does."""
+    import tensorflow as tf
+
+    for operation in graph.graph.get_operations():
+        reads = any(value.dtype == tf.string for value in operation.inputs)
+        made = all(value.dtype != tf.string for value in operation.outputs)
+        if reads and made and operation.type not in _ON_TEXTS:
+            layer = layer_of(operation.name) or operation.name
+            raise ConversionError(
+                f"layer {layer} makes numbers of texts ({operation.type}), which TFLite cannot. Do "
+                f"its step before the model, and pass the results as data"
+                f"{cut_behind(source, layer)}. Or keep TensorFlow ops in the file with "
+                "`--allow-flex` (`allow_flex=True`)."
             )
 
 

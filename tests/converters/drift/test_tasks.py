@@ -109,7 +109,7 @@ def test_a_dict_of_tasks():
 
 
 def kind(name, shape, loss=None, activation=None, dtype="float32"):
-    hint = OutputHint(loss=loss, from_logits=None, activation=activation)
+    hint = OutputHint(loss=loss, activation=activation)
     task = infer_task(name, dtype, shape, hint)
     return task.kind if task else None
 

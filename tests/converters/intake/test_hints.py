@@ -1,6 +1,5 @@
 """A model's own hints at the meaning of its outputs, however it is opened."""
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import onnx
 import pytest
 import tensorflow as tf
 import tf_keras
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from tfmp.converters.intake import OutputHint, open_source
 
@@ -30,29 +29,22 @@ def dense(*names: str, activation: str | None = None) -> keras.Model:
 
 class TestLoss:
     @pytest.mark.parametrize(
-        ("loss", "name", "from_logits"),
+        ("loss", "name"),
         [
-            ("mse", "mean_squared_error", None),
-            ("MeanAbsoluteError", "mean_absolute_error", None),
-            (keras.losses.KLDivergence(), "kl_divergence", None),
-            (keras.losses.poisson, "poisson", None),
-            (keras.losses.CosineSimilarity(name="mine"), "cosine_similarity", None),
-            ("sparse_categorical_crossentropy", "sparse_categorical_crossentropy", False),
-            (keras.losses.BinaryCrossentropy(from_logits=True), "binary_crossentropy", True),
-            (own_error, "own_error", None),
+            ("mse", "mse"),
+            ("MeanAbsoluteError", "mean_absolute_error"),
+            (keras.losses.KLDivergence(), "kl_divergence"),
+            (keras.losses.poisson, "poisson"),
+            (keras.losses.CosineSimilarity(name="mine"), "cosine_similarity"),
+            (own_error, "own_error"),
         ],
     )
-    def test_of_one_output(self, loss: Any, name: str, from_logits: bool | None) -> None:
+    def test_of_one_output(self, loss: Any, name: str, tmp_path: Path) -> None:
         model: Any = dense("y")
         model.compile(loss=loss)
-        assert open_source(model).hints == {"y": OutputHint(name, from_logits, "linear")}
-
-    def test_of_a_file(self, tmp_path: Path) -> None:
-        model: Any = dense("y")
-        model.compile(loss=own_error)
         model.save(tmp_path / "model.keras")
-        hints = open_source(tmp_path / "model.keras").hints
-        assert hints == {"y": OutputHint("own_error", None, "linear")}
+        for opened in (model, tmp_path / "model.keras"):
+            assert open_source(opened).hints == {"y": OutputHint(name)}
 
     @pytest.mark.parametrize(
         "loss",
@@ -67,38 +59,29 @@ class TestLoss:
         model.save(tmp_path / "model.keras")
         for opened in (model, tmp_path / "model.keras"):
             hints = open_source(opened).hints
-            assert hints["a"] == OutputHint("binary_crossentropy", True, "linear")
-            assert hints["b"] == OutputHint("mean_absolute_error", None, "linear")
+            assert hints == {"a": OutputHint("binary_crossentropy"), "b": OutputHint("mae")}
 
     def test_of_outputs_in_a_dict(self) -> None:
         inputs = keras.Input((4,))
         head = layers.Dense(3, "softmax", name="named_otherwise")(inputs)
         model = keras.Model(inputs, {"classes": head, "box": layers.Dense(4)(inputs)})
         model.compile(loss={"box": "huber", "classes": "categorical_crossentropy"})
-        assert open_source(model).hints == {
-            "classes": OutputHint("categorical_crossentropy", False, "softmax", -1),
-            "box": OutputHint("huber", None, "linear"),
+        assert open_source(model, batch_size=1).hints == {
+            "classes": OutputHint("categorical_crossentropy", "softmax", -1),
+            "box": OutputHint("huber"),
         }
-        model = dense("y")
-        model.compile(loss="mse")
-        assert open_source(model, batch_size=1).hints["y"].loss == "mean_squared_error"
-        model = dense("y")
-        crossentropy = functools.partial(keras.losses.binary_crossentropy, from_logits=True)
-        model.compile(loss=crossentropy)
-        assert open_source(model).hints["y"] == OutputHint("binary_crossentropy", True, "linear")
 
     @pytest.mark.parametrize("loss", [None, lambda truth, predicted: 0.0, {"other": "mse"}])
     def test_that_says_nothing(self, loss: Any) -> None:
         model = dense("y")
-        model.compile(loss=None if isinstance(loss, dict) else loss)
         model.loss = loss
-        assert open_source(model).hints == {"y": OutputHint(activation="linear")}
+        assert open_source(model).hints == {}
 
     @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5")
     def test_in_a_file_of_keras_2_by_another_name(self, tmp_path: Path) -> None:
         model = tf_keras.Sequential([tf_keras.layers.Dense(3, input_shape=(4,), name="y")])
         model.compile(loss=tf_keras.losses.BinaryCrossentropy(from_logits=True))
-        expected = {"y": OutputHint("binary_crossentropy", True, "linear")}
+        expected = {"y": OutputHint("binary_crossentropy")}
         assert open_source(model).hints == expected
         model.save(tmp_path / "model.h5")
         (tmp_path / "model.h5").rename(tmp_path / "model.keras")
@@ -132,12 +115,9 @@ class TestActivation:
             (layers.Dense(3, "softmax"), "softmax"),
             (layers.Softmax(axis=1), "softmax"),
             (layers.Dense(1, "sigmoid", dtype="mixed_float16"), "sigmoid"),
-            (layers.Dense(3), "linear"),
-            (layers.Conv1D(3, 1), "linear"),
             (lambda x: layers.Flatten()(layers.Permute((2, 1))(layers.Softmax()(x))), "softmax"),
             (lambda x: layers.Softmax()(x)[:, 0], "softmax"),
             (lambda x: keras.ops.cast(keras.ops.argmax(x, axis=-1), "float32"), "argmax"),
-            (lambda x: keras.ops.top_k(x, 2)[1], "top_k"),
         ],
     )
     def test_of_keras(self, head: Any, activation: str) -> None:
@@ -147,7 +127,7 @@ class TestActivation:
     @pytest.mark.parametrize(
         "head",
         [
-            lambda x: x + layers.Dense(3)(x),
+            layers.Dense(3),
             lambda x: layers.Softmax()(x) * x,
             lambda x: layers.Softmax()(x)[:, :, 1:],
             layers.LayerNormalization(),
@@ -169,16 +149,14 @@ class TestActivation:
 
         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32)])
         def model(x: tf.Tensor) -> dict[str, tf.Tensor]:
-            first, second = reshaped(tf.nn.softmax(x), tf.nn.tanh(x))
-            return {"tanh": first, "softmax": second}
+            first, second = reshaped(tf.nn.softmax(x), tf.nn.sigmoid(x))
+            return {"sigmoid": first, "softmax": second}
 
         module = tf.Module()
         module.model = model
         hints = open_source(model.get_concrete_function()).hints
-        assert {name: hint.activation for name, hint in hints.items()} == {
-            "tanh": "tanh",
-            "softmax": "softmax",
-        }
+        assert all(hint.activation == name for name, hint in hints.items())
+        assert len(hints) == 2
 
     def test_of_boxes_that_a_suppression_chose(self) -> None:
         @tf.function(input_signature=[tf.TensorSpec([5, 4]), tf.TensorSpec([5])])
@@ -196,8 +174,7 @@ class TestOnnx:
     ) -> Any:
         x = helper.make_tensor_value_info("x", TensorProto.FLOAT, given)
         y = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
-        weights = numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")
-        graph = helper.make_graph(nodes, "g", [x], [y], [weights])
+        graph = helper.make_graph(nodes, "g", [x], [y])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
         onnx.save(model, tmp_path / "model.onnx")
         return open_source(tmp_path / "model.onnx").hints
@@ -207,7 +184,7 @@ class TestOnnx:
         [
             (["Softmax", "Transpose", "Identity"], "softmax"),
             (["LogSoftmax"], "log_softmax"),
-            (["Softplus"], "softplus"),
+            (["HardSigmoid"], "hard_sigmoid"),
         ],
     )
     def test_last_operator(self, ops: list[str], activation: str, tmp_path: Path) -> None:
@@ -220,15 +197,6 @@ class TestOnnx:
         axis = {"softmax": -2, "log_softmax": -1}.get(activation)
         hint = OutputHint(activation=activation, axis=axis)
         assert self.hints(nodes, shape, tmp_path) == {"y": hint}
-
-    def test_product_with_weights_and_a_sum_of_signals(self, tmp_path: Path) -> None:
-        product = helper.make_node("MatMul", ["x", "w"], ["p"])
-        signals = [product, helper.make_node("Add", ["p", "x"], ["y"])]
-        assert self.hints(signals, [2, 3], tmp_path) == {}
-        ones = numpy_helper.from_array(np.ones(3, np.float32))
-        bias = helper.make_node("Constant", [], ["b"], value=ones)
-        biased = [product, bias, helper.make_node("Add", ["p", "b"], ["y"])]
-        assert self.hints(biased, [2, 3], tmp_path) == {"y": OutputHint(activation="linear")}
 
     @pytest.mark.parametrize(
         ("behind", "axis", "shape"),

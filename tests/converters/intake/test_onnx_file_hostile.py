@@ -29,31 +29,7 @@ def save(path: Path, nodes: list[onnx.NodeProto], constants: list[onnx.TensorPro
     return path
 
 
-def branches(depth: int, output: str) -> onnx.NodeProto:
-    """Ifs inside of each other; each doubles x where its condition is true."""
-
-    def body(name: str, node: onnx.NodeProto) -> onnx.GraphProto:
-        result = helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)
-        return helper.make_graph([node], name, [], [result])
-
-    if not depth:
-        return helper.make_node("Add", ["x", "x"], [output])
-    deeper = branches(depth - 1, f"{output}{depth}")
-    same = helper.make_node("Identity", ["x"], [f"same{depth}"])
-    return helper.make_node(
-        "If", ["yes"], [output], then_branch=body("a", deeper), else_branch=body("b", same)
-    )
-
-
 YES = helper.make_tensor("yes", TensorProto.BOOL, [], [True])
-
-
-def test_branches_inside_of_each_other(tmp_path: Path):
-    source = open_source(save(tmp_path / "few.onnx", [branches(6, "y")], [YES]))
-    np.testing.assert_array_equal(source.forward(X)["y"], 2 * X["x"])
-    path = save(tmp_path / "many.onnx", [branches(20, "y")], [YES])
-    with pytest.raises(InputError, match="more than 12 branches or loops inside of each other"):
-        open_source(path)
 
 
 def test_a_graph_without_outputs(tmp_path: Path):

@@ -1,6 +1,7 @@
 """Models in: signatures, names, policies, old files, and what is refused."""
 
 import os
+import pickle
 import zipfile
 
 import keras
@@ -62,6 +63,11 @@ def bad_files(folder):
     (folder / "junk.keras").write_bytes(b"no zip archive")
     (folder / "cut.keras").write_bytes(b"PK\x03\x04 and then nothing")
     (folder / "junk.h5").write_bytes(b"no HDF5")
+    (folder / "page.h5").write_bytes(b"<!DOCTYPE html>")
+    (folder / "pickle.h5").write_bytes(pickle.dumps({}))
+    for name, inside in (("torch.h5", "model/data.pkl"), ("packed.keras", "model.h5")):
+        with zipfile.ZipFile(folder / name, "w") as archive:
+            archive.writestr(inside, b"any")
     (folder / "folder.keras").mkdir()
     os.mkfifo(folder / "pipe.onnx")
 
@@ -74,6 +80,10 @@ def bad_files(folder):
         ("junk.keras", "not a .keras model: it starts with b'no zip a'"),
         ("cut.keras", "not a .keras model: its end, with the list of its contents, is missing"),
         ("junk.h5", "not a .h5 model"),
+        ("page.h5", "It is a web page: download the file"),
+        ("pickle.h5", "It is a pickle"),
+        ("torch.h5", "no model of Keras. Export the PyTorch model with `torch.onnx.export`."),
+        ("packed.keras", "no model of Keras. It is an archive: unpack it"),
         ("folder.keras", "without saved_model.pb is no SavedModel"),
         ("pipe.onnx", "is a device or a pipe. Write the model to a file."),
     ],
@@ -91,6 +101,7 @@ def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
     [
         ("frozen.pb", r"pass `model` to .*prune\(\['INPUT:0'\], \['OUTPUT:0'\]\)"),
         ("served/1/keras_metadata.pb", r"part of a SavedModel\. Name its folder, .*served/1\.$"),
+        ("served/1/variables/variables.index", r"part of a .*Name its folder, .*served/1\.$"),
         ("served", r"There is one inside: name .*served/1\.$"),
         ("saved_model.tar.gz", "It is an archive: unpack it"),
         ("model.ckpt.index", "holds no model: load it into one"),
@@ -132,6 +143,10 @@ def test_what_is_no_usable_model_is_refused():
         open_source(model)
     with pytest.raises(InputError, match=r"a tf\.function or a path, received int"):
         open_source(3)
+    with pytest.raises(
+        InputError, match=r"^https://a\.b/c\.keras: is an address.*Download it first"
+    ):
+        open_source("https://a.b/c.keras")
 
 
 @keras.saving.register_keras_serializable("tests")

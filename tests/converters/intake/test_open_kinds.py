@@ -239,18 +239,6 @@ def test_custom_classes(tmp_path, suffix):
     assert_exports(source)
 
 
-@pytest.mark.parametrize("suffix", [".keras", ".h5"])
-def test_lambda_code_runs_only_when_it_may(tmp_path, suffix):
-    x = keras.Input((2,), name="x")
-    model = keras.Model(x, keras.layers.Lambda(lambda v: v * 3, name="triple")(x))
-    path = tmp_path / f"code{suffix}"
-    model.save(path)
-    with pytest.raises(InputError, match=r"holds a Lambda layer.*--unsafe-load"):
-        open_source(path)
-    source = open_source(path, unsafe_load=True)
-    np.testing.assert_array_equal(source.forward({"x": np.ones((1, 2), "f")})["triple"], [[3, 3]])
-
-
 def test_batch_and_shapes_are_pinned_in_the_file(tmp_path):
     model = keras_models.transformer()
     assert open_source(model, batch_size=2).inputs[0].shape == (2, None, 16)

@@ -35,6 +35,13 @@ def test_the_smallest_size_where_it_does():
     assert probe(source, samples=1, seed=0)["steps"].shape == (1, 8, 2)
 
 
+def test_a_size_that_only_the_weights_tell():
+    """As where `Normalization().adapt(x)` stands before a model that is built by its first call."""
+    x = keras.Input((None,), name="x")
+    source = open_source(keras.Model(x, keras.ops.relu(x - np.ones((1, 65), np.float32))))
+    assert probe(source, samples=2, seed=0)["x"].shape == (2, 65)
+
+
 def test_the_first_axis_of_a_function_may_be_one_of_time():
     @tf.function(input_signature=[tf.TensorSpec((None,), name="wave")])
     def spectra(wave):

@@ -5,6 +5,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tf_keras
@@ -18,15 +19,13 @@ from tfmp.converters.shared.errors import InputError
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 
 
-def lambda_model() -> Any:
-    x = layers.Input((2,), name="x")
-    return tf_keras.Model(x, layers.Lambda(lambda value: value * 3.0, name="triple")(x))
-
-
 @pytest.mark.parametrize("suffix", [".h5", ".keras"])
-def test_a_lambda_of_keras_2_runs_only_when_it_may(suffix: str, tmp_path: Path):
+@pytest.mark.parametrize("library", [tf_keras, keras])
+def test_a_lambda_runs_only_when_it_may(library: Any, suffix: str, tmp_path: Path):
+    x = library.layers.Input((2,), name="x")
+    triple = library.layers.Lambda(lambda value: value * 3.0, name="triple")
     path = tmp_path / f"model{suffix}"
-    lambda_model().save(path)
+    library.Model(x, triple(x)).save(path)
     with pytest.raises(InputError, match=r"holds a Lambda layer.*--unsafe-load"):
         open_source(path)
     source = open_source(path, unsafe_load=True)

@@ -176,21 +176,3 @@ def test_an_operation_in_an_op_layer_is_looked_at(tmp_path: Path):
     with pytest.raises(InputError, match=r"calls 'DebugIdentityV2'.*--unsafe-load"):
         open_source(tmp_path / "model.h5")
     assert not told.exists()
-
-
-def test_what_a_custom_class_records_is_looked_at_before_it_runs(tmp_path: Path):
-    class Noted(tf_keras.layers.Layer):
-        def call(self, x: Any) -> Any:
-            tf.io.write_file(str(tmp_path / "noted"), "ran")
-            return x * 2.0
-
-    model = tf_keras.Sequential([tf_keras.Input((4,), name="x"), Noted(name="noted")])
-    model.save(tmp_path / "model.h5")
-    given = {"Noted": Noted}
-    (tmp_path / "noted").unlink(missing_ok=True)
-    with pytest.raises(InputError, match=r"calls WriteFile, .*--unsafe-load"):
-        open_source(tmp_path / "model.h5", custom_objects=given)
-    assert not (tmp_path / "noted").exists()
-    source = open_source(tmp_path / "model.h5", custom_objects=given, unsafe_load=True)
-    (received,) = source.forward({"x": np.ones((1, 4), "f4")}).values()
-    np.testing.assert_array_equal(received, [[2, 2, 2, 2]])

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 import tensorflow as tf
 
-from tfmp.converters.intake import open_source
+from tfmp.converters.intake import open_source, probing
 from tfmp.converters.onnx.export import export
 from tfmp.converters.onnx.export.export import check_export, export_onnx
 from tfmp.converters.onnx.export.freeze import freeze
@@ -217,13 +217,34 @@ def test_sums_of_a_product_and_operands_of_any_rank(added):
     check_export(export_onnx(source), source)
 
 
-def test_an_op_that_no_format_has_is_refused_without_the_other():
-    @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.int32)], autograph=False)
-    def bits(x):
-        return tf.raw_ops.PopulationCount(x=x)
+@pytest.mark.parametrize(
+    ("function", "dtype", "op"),
+    [
+        (lambda x: tf.raw_ops.PopulationCount(x=x), "int32", "PopulationCount"),
+        (lambda x: tf.linalg.svd(x, compute_uv=False), "float32", "Svd"),  # TFLite has SVDF
+    ],
+)
+def test_an_op_that_no_format_has_is_refused_without_the_other(function, dtype, op):
+    spec = tf.TensorSpec((2, 2), dtype)
+    traced = tf.function(lambda x: function(x), input_signature=[spec], autograph=False)
+    with pytest.raises(ConversionError, match=rf"{op}\. Replace the layer [\w ]+\.$"):
+        export_onnx(open_source(traced))
 
-    with pytest.raises(ConversionError, match=r"PopulationCount\. Replace the layer [\w ]+\.$"):
-        export_onnx(open_source(bits))
+
+def test_a_window_that_no_made_up_input_fills_asks_for_sizes(monkeypatch):
+    monkeypatch.setattr(probing, "_SIGNAL_SIZES", ())
+    sound = keras.Input((None,), name="sound")
+    power = keras.layers.Lambda(
+        lambda x: tf.reduce_mean(tf.abs(tf.signal.stft(x, 400, 200)), (1, 2)), output_shape=()
+    )
+    model = keras.Model(sound, power(sound))
+    source = open_source(model)
+    with pytest.raises(
+        ConversionError, match=r"is NaN for .*--data FILE.* sizes of sound with --i"
+    ):
+        check_export(export_onnx(source), source)
+    source = open_source(model, input_shapes={"sound": [1, 800]})  # the way that is told
+    assert check_export(export_onnx(source), source) < 1e-5
 
 
 def test_a_column_that_becomes_a_row_keeps_the_number_of_samples():

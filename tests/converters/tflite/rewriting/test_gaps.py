@@ -154,6 +154,7 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     },
     "bits": lambda: model(layers.Lambda(bits, output_shape=(12,)), 3, dtype="int32"),
     "list without a loop": lambda: model(layers.Lambda(listed), 3, 4),
+    "max pool, open depth": lambda: model(layers.MaxPooling3D(2), None, 6, 4, 2),
     "dilated transpose, 1-D": lambda: model(transposed(1), 6, 3),
     "dilated, open length": lambda: model(dilated("Conv1D", filters=2), None, 3),
     "dilated, open length, causal": lambda: model(
@@ -189,6 +190,7 @@ QUICK = (
     "in a loop",
     "list without a loop",
     "marks",
+    "max pool, open depth",
     "patches, same",
     "one feature",
     "one feature, two products",
@@ -277,10 +279,21 @@ def test_softplus_does_not_end_at_11_and_float64_parts_fit(
     np.testing.assert_allclose(received, np.logaddexp(0, x) / np.log(10), rtol=2e-3)
 
 
-def test_lookup_tables_are_refused_with_their_layer(export: Callable, tmp_path: Path) -> None:
-    lookup = layers.IntegerLookup(vocabulary=[3, 5, 7], name="lookup")
-    source = open_source(model(lookup, 3, dtype="int64"))
-    with pytest.raises(ConversionError, match=r"layer lookup looks values up in a table"):
+@pytest.mark.parametrize(
+    ("layer", "dtype", "told"),
+    [
+        (lambda: layers.IntegerLookup(vocabulary=[3]), "int64", r"looks values up in a table.*"),
+        (lambda: layers.Hashing(9), "string", r"makes numbers of texts.*allow-flex.*"),
+    ],
+)
+def test_what_tflite_cannot_read_is_refused_with_the_model_behind_it(
+    layer: Callable, dtype: str, told: str, export: Callable, tmp_path: Path
+) -> None:
+    x = keras.Input((3,), dtype=dtype)
+    table = layers.Embedding(9, 2, name="table")
+    source = open_source(keras.Model(x, table(layer()(x))))
+    cut = r"keras\.Model\(model\.get_layer\('table'\)\.input, model\.outputs\)"
+    with pytest.raises(ConversionError, match=rf"(?=.*{told})(?=.*{cut})"):
         export(source, tmp_path / "model.tflite")
 
 

@@ -57,15 +57,6 @@ def test_integers_are_looked_up_in_a_table(options, opset):
     np.testing.assert_array_equal(received, expected)
 
 
-def test_a_table_of_strings_is_refused_by_the_name_of_its_layer():
-    ids = keras.Input((1,), dtype="int64", name="ids")
-    words = keras.layers.StringLookup(vocabulary=["a", "b"], invert=True, name="words")
-    with pytest.raises(
-        ConversionError, match=r"words reads a table.*Do that step before the model"
-    ):
-        export_onnx(open_source(keras.Model(ids, words(ids))))
-
-
 @pytest.mark.parametrize(
     ("shape", "layer"),
     [
