@@ -1,5 +1,6 @@
 """FitSession: one `fit` in mixed precision, from its first step to its summary."""
 
+import math
 import sys
 import warnings
 from collections.abc import Mapping
@@ -104,7 +105,10 @@ class FitSession:
             self._read(epoch_over=False)
 
     def epoch_ended(self, logs: Mapping[str, object]) -> dict[str, float]:
-        """Reads the counters; returns the entries for the epoch's logs."""
+        """Reads the counters; returns the entries for the epoch's logs.
+
+        Means over no step are NaN among them: Keras makes 0 of them, the best of all losses.
+        """
         self.recorder.pause()
         self._fix_unscaled_step()
         self._watch.before_step()
@@ -113,6 +117,11 @@ class FitSession:
             self._read(epoch_over=True)
         finally:
             added = self.recorder.epoch_logs()
+            if (
+                logs.get("loss") == 0
+                and added["skipped_steps"] == self.recorder.since("epoch").steps
+            ):
+                added |= {name: math.nan for name in logs if not name.startswith("val_")}
             self.recorder.add_curves({**logs, **added})
         return added
 
