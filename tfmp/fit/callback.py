@@ -12,7 +12,7 @@ import keras
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.options import FitOptions
-from tfmp.fit.preflight import preflight_findings, unscaled_until_now
+from tfmp.fit.preflight import preflight_findings
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.fit.skipped_steps import leave_out_skipped_steps
@@ -145,7 +145,6 @@ class MixedPrecision(keras.callbacks.Callback):
         self._begun_with: keras.optimizers.Optimizer | None = None
         self._epoch = 0
         self._findings: tuple[Finding, ...] = ()
-        self._unscaled: tuple[Finding, ...] = ()
 
     @property
     def report(self) -> TrainingReport | None:
@@ -174,12 +173,11 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_start = None
 
     def _begin_early(self) -> None:
-        self._session, self._unscaled = None, ()
+        self._session = None
         if _waits_for_data(self.model):
             return
         if self._measures():
             # The plan comes with the first batch; a callback may restore the optimizer before.
-            self._unscaled = unscaled_until_now(self.model)
             attach_loss_scale(self.model, self._scale_for(self._usual_dtype()))
         else:
             self._begin()
@@ -260,7 +258,7 @@ class MixedPrecision(keras.callbacks.Callback):
         for optimizer in scaled_optimizers(model):
             optimizer.watch_scale_loss()
             optimizer.measure_from_now(self._steps_of_fit())
-        return (*self._unscaled, *findings)
+        return findings
 
     def _state(self) -> tuple[object, ...]:
         """All that a plan and a training function depend on, as it is now.
