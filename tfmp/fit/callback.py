@@ -5,7 +5,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeAlias
-from weakref import WeakKeyDictionary, ref
 
 import keras
 
@@ -45,9 +44,6 @@ from tfmp.shared.findings import Finding
 
 # Numbers by name, which Keras hands from callback to callback.
 Logs: TypeAlias = dict[str, float]
-
-# The callback in each `fit` that runs, by its history.
-_RUNNING: "WeakKeyDictionary[keras.callbacks.History, ref[MixedPrecision]]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,8 @@ class MixedPrecision(keras.callbacks.Callback):
             steps of an epoch.
         on_nonfinite: the reaction to non-finite steps that a lower loss scale does not fix.
             "report" writes their cause into the report; "raise" stops the training with the cause;
-            "keep_float32" moves the layer that overflows to float32 and goes on.
+            "keep_float32" moves the layer that overflows to float32 and goes on. In the first step
+            such layers move whatever this is.
         max_consecutive_skips: largest number of skipped steps in a row; if a reading finds more,
             training stops with an error.
         save_failing: folder for the batch of a step that was not finite although the loss scale
@@ -224,7 +221,6 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def _begin(self, data: TensorTree = None) -> FitSession:
         model = self.model
-        self._check_is_the_only_one()
         before: _Left = getattr(model, _LEFT, _Left())
         object.__setattr__(model, _LEFT, _Left())
         if before.plan is not None and before.state == self._state():
@@ -272,16 +268,6 @@ class MixedPrecision(keras.callbacks.Callback):
         layers = [(layer, layer.dtype_policy, layer.trainable) for layer in model._flatten_layers()]
         return model.train_function, model.optimizer, asked, every, layers
 
-    def _check_is_the_only_one(self) -> None:
-        history = getattr(self.model, "history", None)
-        first = self if history is None else _RUNNING.setdefault(history, ref(self))()
-        if first not in (self, None):
-            raise ValueError(
-                "fit expects one MixedPrecision callback, received several, with the policies "
-                f"{first.policy!r} and {self.policy!r}. For layers in different dtypes pass one "
-                "with keep={'bfloat16': [...], 'float32': [...]}."
-            )
-
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Starts the clock."""
         self._epoch = epoch
@@ -322,7 +308,6 @@ class MixedPrecision(keras.callbacks.Callback):
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the files and prints the summary."""
         self._take_back_means()
-        _RUNNING.pop(getattr(self.model, "history", None), None)
         if self._session:
             self._session.ended()
             self._last_report, self._session = self._session.report(), None

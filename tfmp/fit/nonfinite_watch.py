@@ -11,6 +11,7 @@ What was skipped before a repair no longer counts. After a reading or look outsi
 more skips in a row than allowed end the training.
 """
 
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 
@@ -253,7 +254,7 @@ class NonFiniteWatch:
                 optimizer.scale_variable.assign(found.finite_at)
         if bound:
             reverting.trace_anew(self._model)
-            lower = f"{found} It goes on from {found.finite_at:g}, and may fall lower."
+            lower = f"{_told(found)} It goes on from {found.finite_at:g}, and may fall lower."
             self._repaired(now, lower, step)
         return bool(bound)
 
@@ -277,7 +278,7 @@ class NonFiniteWatch:
             return found is not None and self._let_scale_fall(found, batch, now, step=1)
         moved = self._move_to_float32(found, batch)
         if moved:
-            self._repaired(now, f"{found} Moved to float32: {', '.join(moved)}.", step=1)
+            self._repaired(now, f"{_told(found)} Moved to float32: {', '.join(moved)}.", step=1)
         return bool(moved)
 
     def scale_for_others(self, batches: list[TensorTree], scale: float) -> float:
@@ -312,6 +313,11 @@ class NonFiniteWatch:
                 # The overflow that is fixed now had driven it down.
                 optimizer.scale_variable.assign(optimizer.loss_scale.initial)
         return tuple(moved)
+
+
+def _told(found: NonFinite) -> str:
+    """A finding whose advice was followed."""
+    return str(replace(found, advice=""))
 
 
 def _every_other(first: int, values: Tensor | None) -> Tensor | None:

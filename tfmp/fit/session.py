@@ -150,7 +150,7 @@ class FitSession:
         reached = report.loss_scales[-1].loss_scale
         found = self._watch.found
         if found and found.cause != "loss scale":
-            skipped += f". {found.what}" + (f": {found.why}" if found.why else "")
+            skipped += f". {found.what}: {found.why}" if found.why else f". {found.what}"
             fix = found.advice.rstrip(".")
         elif reached <= 1:
             fix = (
