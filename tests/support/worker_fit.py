@@ -42,7 +42,6 @@ def main() -> None:
         "finite": bool(np.isfinite(weight.numpy()).all()),
         "scale": counters.loss_scale,
         "skipped": counters.skipped_steps,
-        "longest_skip_run": counters.longest_skip_run,
         "iterations": int(optimizer.iterations.numpy()),
     }
     sys.stdout.write(json.dumps(result) + "\n")

@@ -5,14 +5,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeAlias
-from weakref import WeakKeyDictionary, ref
 
 import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
 from tfmp.fit.early_start import before_callbacks_begin
 from tfmp.fit.options import FitOptions
-from tfmp.fit.preflight import preflight_findings, unscaled_until_now
+from tfmp.fit.preflight import preflight_findings
 from tfmp.fit.report import TrainingReport
 from tfmp.fit.session import FitSession
 from tfmp.fit.skipped_steps import leave_out_skipped_steps
@@ -45,9 +44,6 @@ from tfmp.shared.findings import Finding
 
 # Numbers by name, which Keras hands from callback to callback.
 Logs: TypeAlias = dict[str, float]
-
-# The callback in each `fit` that runs, by its history.
-_RUNNING: "WeakKeyDictionary[keras.callbacks.History, ref[MixedPrecision]]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,8 @@ class MixedPrecision(keras.callbacks.Callback):
             steps of an epoch.
         on_nonfinite: the reaction to non-finite steps that a lower loss scale does not fix.
             "report" writes their cause into the report; "raise" stops the training with the cause;
-            "keep_float32" moves the layer that overflows to float32 and goes on.
+            "keep_float32" moves the layer that overflows to float32 and goes on. In the first step
+            such layers move whatever this is.
         max_consecutive_skips: largest number of skipped steps in a row; if a reading finds more,
             training stops with an error.
         save_failing: folder for the batch of a step that was not finite although the loss scale
@@ -145,7 +142,6 @@ class MixedPrecision(keras.callbacks.Callback):
         self._begun_with: keras.optimizers.Optimizer | None = None
         self._epoch = 0
         self._findings: tuple[Finding, ...] = ()
-        self._unscaled: tuple[Finding, ...] = ()
 
     @property
     def report(self) -> TrainingReport | None:
@@ -174,12 +170,11 @@ class MixedPrecision(keras.callbacks.Callback):
         self._take_back_start = None
 
     def _begin_early(self) -> None:
-        self._session, self._unscaled = None, ()
+        self._session = None
         if _waits_for_data(self.model):
             return
         if self._measures():
             # The plan comes with the first batch; a callback may restore the optimizer before.
-            self._unscaled = unscaled_until_now(self.model)
             attach_loss_scale(self.model, self._scale_for(self._usual_dtype()))
         else:
             self._begin()
@@ -226,7 +221,6 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def _begin(self, data: TensorTree = None) -> FitSession:
         model = self.model
-        self._check_is_the_only_one()
         before: _Left = getattr(model, _LEFT, _Left())
         object.__setattr__(model, _LEFT, _Left())
         if before.plan is not None and before.state == self._state():
@@ -260,7 +254,7 @@ class MixedPrecision(keras.callbacks.Callback):
         for optimizer in scaled_optimizers(model):
             optimizer.watch_scale_loss()
             optimizer.measure_from_now(self._steps_of_fit())
-        return (*self._unscaled, *findings)
+        return findings
 
     def _state(self) -> tuple[object, ...]:
         """All that a plan and a training function depend on, as it is now.
@@ -273,16 +267,6 @@ class MixedPrecision(keras.callbacks.Callback):
         every = interval_for(self._steps_of_fit())
         layers = [(layer, layer.dtype_policy, layer.trainable) for layer in model._flatten_layers()]
         return model.train_function, model.optimizer, asked, every, layers
-
-    def _check_is_the_only_one(self) -> None:
-        history = getattr(self.model, "history", None)
-        first = self if history is None else _RUNNING.setdefault(history, ref(self))()
-        if first not in (self, None):
-            raise ValueError(
-                "fit expects one MixedPrecision callback, received several, with the policies "
-                f"{first.policy!r} and {self.policy!r}. For layers in different dtypes pass one "
-                "with keep={'bfloat16': [...], 'float32': [...]}."
-            )
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Starts the clock."""
@@ -324,7 +308,6 @@ class MixedPrecision(keras.callbacks.Callback):
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the files and prints the summary."""
         self._take_back_means()
-        _RUNNING.pop(getattr(self.model, "history", None), None)
         if self._session:
             self._session.ended()
             self._last_report, self._session = self._session.report(), None

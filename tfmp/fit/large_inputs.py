@@ -1,8 +1,9 @@
 """Inputs that 16 bits cannot hold, too large or too close together, and the layers that read them.
 
 The numbers of the first batch are followed in float32, from the data through the layers that
-compute in float32 to those that read them in 16 bits. Of these, the layers that would overflow or
-round off differences go to float32 before the first step.
+compute in float32 to those that read them in 16 bits. Of these, the layers that would read
+infinities or round off differences go to float32 before the first step. Layers whose sums overflow
+go there when the first step is skipped.
 """
 
 from collections.abc import Iterator
@@ -13,9 +14,7 @@ import keras
 import numpy as np
 from keras import ops, tree
 
-from tfmp.fit.nonfinite_watch import locate_in, move_to_float32
-from tfmp.fit.preflight import has_own_step
-from tfmp.nonfinite import Call, NonFinite, RoundedOff, is_float, replay, rounded_off
+from tfmp.nonfinite import Call, RoundedOff, is_float, replay, rounded_off
 from tfmp.precision import (
     NARROW_DTYPES,
     PrecisionPlan,
@@ -32,9 +31,6 @@ _FORMATS = {fmt.name: fmt for fmt in (FLOAT16, BFLOAT16)}
 _SCALE_DATA = (
     "Scale the data, or put a Rescaling or Normalization layer first: they stay in float32."
 )
-
-# Sums of 32 such numbers are past 65504.
-_LARGE_IN_SUMS = 2048.0
 
 
 @dataclass(frozen=True)
@@ -56,18 +52,13 @@ class Reader:
     lost: RoundedOff | None
 
     @property
-    def is_large(self) -> bool:
-        """Whether sums of such numbers may be infinite in its dtype."""
-        return self.dtype == "float16" and self.largest >= _LARGE_IN_SUMS
-
-    @property
     def overflows(self) -> bool:
         """Whether a number is infinite in its dtype."""
         return self.dtype == "float16" and self.largest >= FLOAT16.overflow_threshold
 
 
 def widen_readers(model: keras.Model, plan: PrecisionPlan, batch: TensorTree) -> list[str]:
-    """Moves layers to float32 that lose numbers of the data, and that overflow behind them.
+    """Moves layers to float32 that lose numbers of the data.
 
     Args:
         model: the model with the plan applied, between two steps.
@@ -79,24 +70,17 @@ def widen_readers(model: keras.Model, plan: PrecisionPlan, batch: TensorTree) ->
     """
     readers = _read_in_16_bits(model, plan, batch)
     notes = []
-    if large := [one for one in readers if one.is_large]:
-        past = [one for one in large if one.overflows]
-        worst, moved = (past or large)[0], [one.name for one in past]
-        behind, found = _widen_behind(model, batch)
-        limit = "past 65504" if moved else "and sums of such numbers exceed 65504"
-        if moved or behind:
-            reason = f"{_capital(worst.source)} reaches {worst.largest:g}, {limit}"
-            notes.append(_note(reason, moved + behind, _SCALE_DATA if moved else ""))
-        if moved and found and found.stage in ("forward", "loss"):
-            notes.append(f"The first step still is not finite. {found}")
+    if past := [one for one in readers if one.overflows]:
+        reason = f"{_capital(past[0].source)} reaches {past[0].largest:g}, past 65504"
+        notes.append(_note(reason, past, _SCALE_DATA))
     if coarse := [one for one in readers if one.lost and not one.overflows]:
         notes.append(_lost_differences(coarse))
     return notes
 
 
-def _note(reason: str, names: list[str], fix: str) -> str:
-    moved = listed(list(dict.fromkeys(names)), 5)
-    return f"{reason}. Moved to float32 before the first step: {moved}. {fix}".rstrip()
+def _note(reason: str, readers: list[Reader], fix: str) -> str:
+    moved = listed(list(dict.fromkeys(one.name for one in readers)), 5)
+    return f"{reason}. Moved to float32 before the first step: {moved}. {fix}"
 
 
 def _capital(text: str) -> str:
@@ -111,8 +95,7 @@ def _lost_differences(coarse: list[Reader]) -> str:
     holds = f"is around {lost.size:.6g} and varies by {lost.spread:.3g}"
     fix = "subtract the mean from the data, or put a Normalization layer first"
     apart = f"where the numbers of {first.dtype} are {lost.spacing:.3g} apart"
-    names = [one.name for one in coarse]
-    return _note(f"{_capital(which)} {holds}, {apart}", names, f"To keep 16 bits, {fix}.")
+    return _note(f"{_capital(which)} {holds}, {apart}", coarse, f"To keep 16 bits, {fix}.")
 
 
 # --- the layers that read the data ---
@@ -165,7 +148,7 @@ class _DataWatch:
     def _loses(self, numbers: np.ndarray) -> bool:
         """Whether one of the plan's dtypes may lose some."""
         readers = [self._reader("", dtype, numbers) for dtype in self._dtypes]
-        return any(one.is_large or one.lost for one in readers)
+        return any(one.overflows or one.lost for one in readers)
 
     def _reader(self, name: str, dtype: str, numbers: np.ndarray) -> Reader:
         sources = (
@@ -223,21 +206,3 @@ def _float_inputs(model: keras.Model, x: TensorTree) -> Iterator[tuple[str, Tens
         spec = by_name.get(str(path[-1]) if path else "", specs[place] if specs else value)
         if is_float(value) or (value is not None and "int" in str(value.dtype) and is_float(spec)):
             yield ".".join(map(str, path)) or "x", value
-
-
-# --- what overflows behind them ---
-
-
-def _widen_behind(model: keras.Model, batch: TensorTree) -> tuple[list[str], NonFinite | None]:
-    """Moves the layers that overflow in a step; their names, and what is not finite after that."""
-    if has_own_step(model) and layer_tree.has_call(model):
-        return [], None  # its own step may do more with the inputs than call the model
-    moved: list[str] = []
-    found = None
-    with suppress(Exception):  # a model without a loss, for example: `fit` says it better
-        while found := locate_in(model, [batch], loss_scale=1.0)[0]:
-            path = move_to_float32(model, found) if found.cause == "overflow" else None
-            if path is None:
-                break
-            moved.append(layer_tree.describe(path))
-    return moved, found

@@ -11,6 +11,7 @@ What was skipped before a repair no longer counts. After a reading or look outsi
 more skips in a row than allowed end the training.
 """
 
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 
@@ -179,9 +180,7 @@ class NonFiniteWatch:
         if found is not None and found.cause == "loss scale" and falls:
             self._repaired(now)
             return
-        # One odd batch is no proof: a scale that serves it would lose the gradients of the others.
-        is_proof = now.consecutive_skips >= EARLY_STEPS[0]
-        if is_proof and found is not None and self._let_scale_fall(found, now):
+        if found is not None and self._let_scale_fall(found, batch, now):
             return
         self.found = found
         cause += self._saved(batch, scale)
@@ -229,13 +228,21 @@ class NonFiniteWatch:
             return f" The batch could not be saved: {first_line(error)}."
         return f" Replay it: python {script}."
 
-    def _let_scale_fall(self, found: NonFinite, now: StepCounters, step: int | None = None) -> bool:
+    def _let_scale_fall(
+        self, found: NonFinite, batch: TensorTree, now: StepCounters, step: int | None = None
+    ) -> bool:
         """Takes the bound away from a dynamic scale that proved too high, unless the user set it.
 
-        The scale becomes the one that the batch needs.
+        The scale becomes the one that the batch needs. One odd row is no proof: a scale that serves
+        it would lose the gradients of the others. Several steps in a row are one, unless they are
+        the first step again, and both halves of a batch are.
         """
         if found.finite_at is None:
             return False
+        if step is not None or now.consecutive_skips < EARLY_STEPS[0]:
+            serves = self.scale_for_others([batch], now.loss_scale)
+            if serves >= now.loss_scale:
+                return False
         bound = {
             optimizer: freed
             for optimizer in scaled_optimizers(self._model)
@@ -247,7 +254,7 @@ class NonFiniteWatch:
                 optimizer.scale_variable.assign(found.finite_at)
         if bound:
             reverting.trace_anew(self._model)
-            lower = f"{found} It goes on from {found.finite_at:g}, and may fall lower."
+            lower = f"{_told(found)} It goes on from {found.finite_at:g}, and may fall lower."
             self._repaired(now, lower, step)
         return bool(bound)
 
@@ -256,9 +263,7 @@ class NonFiniteWatch:
         return scaled_optimizers(self._model)[0].loss_scale
 
     def mends_first_step(self, batches: list[TensorTree], now: StepCounters) -> bool:
-        """Moves layers to float32 that get too large gradients from code in float32.
-
-        Without such layers, both halves of the batch may need a scale below the usual bound.
+        """Moves layers to float32 that overflow in the first step, or lets the scale fall lower.
 
         Args:
             batches: their step was skipped at every loss scale.
@@ -269,21 +274,37 @@ class NonFiniteWatch:
         except Exception:  # a step of the user's own may not be replayed
             return False
         self._reason = "The first step was not finite"
-        moved = self._move_to_float32(found, batch) if found and found.is_steep else ()
-        if found and not moved:
-            halves = (_half_needs_lower(self._model, batch, k, now.loss_scale) for k in (0, 1))
-            return all(halves) and self._let_scale_fall(found, now, step=1)
+        if found is None or found.cause != "overflow":
+            return found is not None and self._let_scale_fall(found, batch, now, step=1)
+        moved = self._move_to_float32(found, batch)
         if moved:
-            self._repaired(now, f"{found} Moved to float32: {', '.join(moved)}.", step=1)
+            self._repaired(now, f"{_told(found)} Moved to float32: {', '.join(moved)}.", step=1)
         return bool(moved)
+
+    def scale_for_others(self, batches: list[TensorTree], scale: float) -> float:
+        """The largest scale up to this one that serves a half of a batch, every other row.
+
+        It is the scale for the batches after one whose step is skipped at every scale: an odd row
+        is in one half alone. It is the given scale if no half tells more.
+        """
+        found = []
+        for first in (0, 1):
+            try:
+                half = keras.tree.map_structure(partial(_every_other, first), batches[0])
+                bad, _ = locate_in(self._model, [half], scale)
+            except Exception:  # not every batch can be divided
+                return scale
+            found.append(bad.finite_at if bad else scale)
+        return max((one for one in found if one is not None), default=scale)
 
     def _move_to_float32(self, found: NonFinite | None, batch: TensorTree) -> tuple[str, ...]:
         """Makes the layers that overflow on a batch compute in float32 from the next step on."""
         moved: list[str] = []
         while found and (path := move_to_float32(self._model, found)) is not None:
             moved.append(path)
-            # The layers before it get the same gradients.
-            found = locate_in(self._model, [batch], 1.0)[0] if found.is_steep else None
+            # Layers behind it may overflow, too, and those before it get the same gradients.
+            found = locate_in(self._model, [batch], 1.0)[0]
+            found = found if found and found.cause == "overflow" else None
         if not moved:
             return ()
         self._model.make_train_function(force=True)
@@ -294,18 +315,13 @@ class NonFiniteWatch:
         return tuple(moved)
 
 
+def _told(found: NonFinite) -> str:
+    """A finding whose advice was followed."""
+    return str(replace(found, advice=""))
+
+
 def _every_other(first: int, values: Tensor | None) -> Tensor | None:
     return None if values is None else values[first::2]
-
-
-def _half_needs_lower(model: keras.Model, batch: TensorTree, first: int, scale: float) -> bool:
-    """Whether every other row of a batch needs a lower scale, too: one odd row is no proof."""
-    try:
-        half = keras.tree.map_structure(partial(_every_other, first), batch)
-        found, _ = locate_in(model, [half], scale)
-    except Exception:  # not every batch can be divided
-        return False
-    return found is not None and found.finite_at is not None
 
 
 def move_to_float32(model: keras.Model, found: NonFinite) -> str | None:

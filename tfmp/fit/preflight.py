@@ -69,31 +69,8 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
         plan: the plan that was made for this model.
     """
     planned = PlannedModel(model, layer_tree.walk(model), plan)
-    is_mixed = bool(planned.narrow_layers())
-    checks = CHECKS if is_mixed else CHECKS_OF_FLOAT32
-    found = unscaled_until_now(model) if is_mixed else ()
-    return (*found, *(finding for check in checks for finding in check(planned)))
-
-
-def unscaled_until_now(model: keras.Model) -> tuple[Finding, ...]:
-    """`compile` adds loss scaling only if the model's own policy is named mixed_float16."""
-    places = held_optimizers(model)
-    optimizers = [model.optimizer, *(place.optimizer for place in places)]
-    if any(isinstance(one, keras.optimizers.LossScaleOptimizer) for one in optimizers):
-        return ()
-    if not any(keras.ops.convert_to_numpy(one.iterations) for one in optimizers if one):
-        return ()  # compiled a moment ago: nothing was lost yet
-    nodes = [node for node in layer_tree.walk(model).within() if node.path != layer_tree.ROOT]
-    narrow = [node.path for node in nodes if node.layer.compute_dtype == "float16"]
-    lost = Finding(
-        "unwrapped optimizer",
-        "warning",
-        f"{''.join(narrow[:1])} already computed in float16, but the optimizer did not scale the "
-        "loss: small gradients were lost in earlier training",
-        "It scales the loss from here on; compile with tfmp.LossScaleOptimizer(optimizer) to train "
-        "without this callback",
-    )
-    return (lost,) if narrow else ()
+    checks = CHECKS if planned.narrow_layers() else CHECKS_OF_FLOAT32
+    return tuple(finding for check in checks for finding in check(planned))
 
 
 def has_own_step(model: keras.Model) -> bool:

@@ -105,9 +105,12 @@ class FitRecorder:
         """Takes a reading, with one transfer."""
         now = self.peek()
         so_far = now.since(self.latest().counters)
-        reading = Reading(now.steps, self.epoch, now.loss_scale, so_far.skipped_steps)
         health = self._of_plan(so_far.gradients)
-        self._add("reading", now, reading.with_gradients(health) if health else reading)
+        measured = (health.underflow, health.step + 1) if health else ()
+        skipped = so_far.skipped_steps
+        self._add(
+            "reading", now, Reading(now.steps, self.epoch, now.loss_scale, skipped, *measured)
+        )
 
     def epoch_ended(self) -> None:
         """Ends the epoch that was just read."""

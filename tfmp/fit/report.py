@@ -3,10 +3,10 @@
 import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
-from tfmp.loss_scaling import ODD_JUMP, GradientHealth, Offender
+from tfmp.loss_scaling import GradientHealth, Offender
 from tfmp.precision import LayerPrecision
 from tfmp.shared.findings import Finding
 from tfmp.shared.html_page import SIGNS, Bar
@@ -14,7 +14,7 @@ from tfmp.shared.report_files import JsonObject, json_number
 from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
 from tfmp.shared.wording import counted, listed
 
-SCHEMA = "tfmp.training/1"
+SCHEMA = "tfmp.training/2"
 
 # Findings that call for a change, for a look, and others, the worst first.
 _STATUSES = {"problem": "FAIL", "warning": "INCONCLUSIVE", "note": "PASS", "ok": "PASS"}
@@ -38,35 +38,17 @@ class Reading:
         epoch: the epoch in progress, from 0.
         loss_scale: the scale of the next step.
         skipped_steps: steps that were skipped since `fit` began.
-        largest_gradient: the largest magnitude in the gradients of the latest measured step,
-            multiplied by its loss scale; None before the first one.
-        smallest_gradient: the same for the variable with the smallest such magnitude but 0.
-        gradient_norm: norm of all unscaled gradients of that step.
-        underflow: estimated share of their values that FP16 loses.
-        gradient_step: the measured step, from 1; skipped steps do not count.
+        underflow: estimated share of the values that FP16 loses from the gradients of the latest
+            measured step; None before the first one.
+        gradient_step: that step, from 1; skipped steps do not count.
     """
 
     step: int
     epoch: int
     loss_scale: float
     skipped_steps: int
-    largest_gradient: float | None = None
-    smallest_gradient: float | None = None
-    gradient_norm: float | None = None
     underflow: float | None = None
     gradient_step: int | None = None
-
-    def with_gradients(self, health: GradientHealth) -> "Reading":
-        """The reading with a measurement."""
-        largest = [row.largest for row in health.variables if row.largest]
-        return replace(
-            self,
-            largest_gradient=max(largest, default=None),
-            smallest_gradient=min(largest, default=None),
-            gradient_norm=health.norm,
-            underflow=health.underflow,
-            gradient_step=health.step + 1,
-        )
 
 
 @dataclass(frozen=True)
@@ -179,10 +161,6 @@ class TrainingReport(Report):
             parts.append(f"underflow {health.underflow:.1%}")
         if math.isfinite(health.headroom_bits):
             parts.append(f"headroom 2^{round(health.headroom_bits)} to 65504")
-        if health.update_ratio is not None:
-            parts.append(f"update {health.update_ratio:.1e} of the weights' norm")
-        if health.norm_jump is not None and health.norm_jump >= ODD_JUMP:
-            parts.append(f"one norm stands out, by {health.norm_jump:.0f} standard deviations")
         return ", ".join(parts) + f" (the optimizer's step {health.step + 1})"
 
     def to_dict(self) -> JsonObject:
@@ -253,10 +231,6 @@ class TrainingReport(Report):
     def _gradient_pictures(self) -> tuple[Picture, ...]:
         return (
             Picture(
-                "Variables whose gradients were not finite, the first offender first",
-                self._offender_bars(),
-            ),
-            Picture(
                 "Share of each variable's gradient that is 0 in FP16 but not in float32, in the "
                 "latest measured step",
                 self._underflow_bars(),
@@ -285,18 +259,6 @@ class TrainingReport(Report):
                 verdict="FAIL" if row.underflow > 0.5 else None,
             )
             for row in rows[:_MOST_VARIABLES]
-        )
-
-    def _offender_bars(self) -> tuple[Bar, ...]:
-        """The variables whose gradients were not finite."""
-        most = max((one.nonfinite_steps for one in self.offenders), default=0)
-        return tuple(
-            Bar(
-                one.variable,
-                f"{one.nonfinite_steps} steps, first in {one.first_steps}",
-                one.nonfinite_steps / most,
-            )
-            for one in self.offenders[:_MOST_VARIABLES]
         )
 
     def _layer_rows(self) -> tuple[tuple[str, ...], ...]:

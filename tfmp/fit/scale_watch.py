@@ -13,19 +13,13 @@ from tfmp.loss_scaling import (
     LossScale,
     scaled_optimizers,
 )
-from tfmp.nonfinite import (
-    LostGradient,
-    first_wrong_layer,
-    lost_gradients,
-)
-from tfmp.precision import layer_tree
+from tfmp.nonfinite import LostGradient, lost_gradients
 from tfmp.shared.backend import TensorTree
 from tfmp.shared.findings import Finding
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.wording import listed
 
 UNDERFLOW = "underflow"
-VANISHING = "vanishing gradients"
 CLIPPING = "clipping of scaled gradients"
 
 # Replays cost seconds for a large model. Zeros that are zero in float32 too are likely to stay.
@@ -88,19 +82,13 @@ class ScaleWatch:
 
     def _lost_gradients(self, health: GradientHealth, strategy: LossScale) -> Finding | None:
         """Replays a batch in float32 where the gauges are suspicious."""
-        told = self._recorder.knows(UNDERFLOW, VANISHING, UNSCALABLE)
+        told = self._recorder.knows(UNDERFLOW, UNSCALABLE)
         if told or not self._replays_left or not _is_suspicious(health):
             return None
         self._replays_left -= 1
         scale = health.loss_scale
         try:
             rows, source = lost_gradients(self._model, *self._batch, scale), "the first batch"
-            # The scale holds such gradients; their way to the weight does not.
-            gone = [
-                row for row in rows if row.share == 1 and row.largest >= FLOAT16.smallest_normal
-            ]
-            if gone and (layer := first_wrong_layer(self._model, *self._batch)):
-                return vanishing([row.variable for row in gone], layer)
         except Exception:
             # A step of the user's own may have another loss, or none that can be replayed.
             source = f"step {health.step + 1}, by an estimate,"
@@ -144,21 +132,6 @@ def underflow(
         f"At loss scale {scale:g}, {share:.0%} of the gradient values of {source} are 0 in FP16 "
         f"but not in float32{where}",
         f"Raise the scale to 2^{math.log2(better):.0f}: {_argument(better, strategy)}",
-    )
-
-
-def vanishing(variables: Sequence[str], layer: str) -> Finding:
-    """The finding about gradients that no loss scale keeps."""
-    fix = "Cast in its own code, keras.ops.cast(x, 'float32'), before it squares or divides"
-    if layer != layer_tree.ROOT:
-        fix = f"Keep it in float32: keep_float32=[{layer!r}]"
-    return Finding(
-        VANISHING,
-        "problem",
-        f"The gradients of {listed(variables, 3)} are 0 in FP16 at every loss scale, but not in "
-        f"float32. The result of {layer_tree.describe(layer)} is wrong in FP16, such as a quotient "
-        "by a norm that overflows",
-        fix,
     )
 
 

@@ -1,5 +1,6 @@
 """FitSession: one `fit` in mixed precision, from its first step to its summary."""
 
+import math
 import sys
 import warnings
 from collections.abc import Mapping
@@ -104,7 +105,10 @@ class FitSession:
             self._read(epoch_over=False)
 
     def epoch_ended(self, logs: Mapping[str, object]) -> dict[str, float]:
-        """Reads the counters; returns the entries for the epoch's logs."""
+        """Reads the counters; returns the entries for the epoch's logs.
+
+        Means over no step are NaN among them: Keras makes 0 of them, the best of all losses.
+        """
         self.recorder.pause()
         self._fix_unscaled_step()
         self._watch.before_step()
@@ -113,6 +117,11 @@ class FitSession:
             self._read(epoch_over=True)
         finally:
             added = self.recorder.epoch_logs()
+            if (
+                logs.get("loss") == 0
+                and added["skipped_steps"] == self.recorder.since("epoch").steps
+            ):
+                added |= {name: math.nan for name in logs if not name.startswith("val_")}
             self.recorder.add_curves({**logs, **added})
         return added
 
@@ -141,7 +150,7 @@ class FitSession:
         reached = report.loss_scales[-1].loss_scale
         found = self._watch.found
         if found and found.cause != "loss scale":
-            skipped += f". {found.what}" + (f": {found.why}" if found.why else "")
+            skipped += f". {found.what}: {found.why}" if found.why else f". {found.what}"
             fix = found.advice.rstrip(".")
         elif reached <= 1:
             fix = (
@@ -184,9 +193,8 @@ class FitSession:
         """Whether `fit` takes the first step again: it was skipped, and the loss scale fell.
 
         So the gradients of the first batch choose the scale, and no batch is lost. Where no usual
-        scale makes them finite, layers that get too large ones from float32 code go to float32, or
-        the scale may fall further. If neither helps it is the batch, and the others need no scale
-        as low as it left.
+        scale makes them finite, layers that overflow go to float32, or the scale may fall further.
+        If neither helps, a half of the batch chooses the scale for the others.
         """
         recorder, tried = self.recorder, self._tried
         now = recorder.peek()
@@ -198,9 +206,10 @@ class FitSession:
             tried.clear()
         else:
             if is_skipped and tried:
+                scale = self._watch.scale_for_others(self._first_batches, tried[0])
                 for optimizer in scaled_optimizers(self._model):
-                    optimizer.scale_variable.assign(max(tried[0], optimizer.loss_scale.floor))
-                recorder.start_counting(replace(recorder.latest().counters, loss_scale=tried[0]))
+                    optimizer.scale_variable.assign(max(scale, optimizer.loss_scale.floor))
+                recorder.start_counting(replace(recorder.latest().counters, loss_scale=scale))
             self._first_batches = []
             return False
         recorder.start_counting(recorder.peek())

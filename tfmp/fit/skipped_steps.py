@@ -32,8 +32,7 @@ def leave_out_skipped_steps(model: keras.Model) -> Callable[[], None]:
     """Lets training steps that are traced from now on keep nothing of a step that is skipped.
 
     States of layers are after a skipped step what they were before it; so are metrics, where the
-    step made one of them NaN or infinite. The means of an epoch are NaN until its first step with
-    finite ones, so that nobody takes them for a 0.
+    step made one of them NaN or infinite.
 
     Args:
         model: compiled, with the training function not made yet.
@@ -86,26 +85,19 @@ class _StepInPlace:
         self._model, self._step = model, step
         self._optimizers = scaled_optimizers(model)
         self._states: list[keras.Variable] | None = None
-        self._may_be_empty = True
 
     def __call__(self, batch: TensorTree) -> Any:
         model, own = self._model, current_backend()
         if self._states is None or not own.picks_in_python:  # a trace may have made more
             _build_metrics(model, batch)
             self._states = _layers_states(model)
-        means, metrics = _means(model), _metrics_variables(model)
+        metrics = _metrics_variables(model)
         before = _values([*self._states, *metrics])
-        if self._may_be_empty:
-            before = _begun(means, before)
-            for variable in (variable for mean in means for variable in (mean.total, mean.count)):
-                variable.assign(before[id(variable)])
         is_skipped = self._watch(own)
         logs = self._step(batch)
         skipped = is_skipped()
-        if own.picks_in_python:
-            self._may_be_empty = skipped
-            if not skipped:
-                return logs
+        if own.picks_in_python and not skipped:
+            return logs
         # Constants, which may be large, are not written.
         written = [*own.maybe_assigned(self._states), *metrics]
         kept = _kept(skipped, model, before, _values(written))
@@ -131,13 +123,11 @@ def _put(model: keras.Model, step: Callable[..., Any] | None) -> None:
 def _stateless_step(
     model: keras.Model, step: Callable[..., Any], state: tuple[TensorTree, ...], batch: TensorTree
 ) -> Any:
-    optimizer, means = model.optimizer, _means(model)
+    optimizer = model.optimizer
     kinds = model.non_trainable_variables, model.metrics_variables
     states = {id(one) for one in (*_layers_states(model), *model.metrics_variables)}
     trainable, *others = state
-    values = {id(one): value for one, value in _pairs(kinds, others[::2]) if id(one) in states}
-    before = _begun(means, values)
-    others[2] = _replaced(model.metrics_variables, others[2], before)
+    before = {id(one): value for one, value in _pairs(kinds, others[::2]) if id(one) in states}
     with _of_step(optimizer, others[1]):
         is_skipped = watch_skips([optimizer] if isinstance(optimizer, LossScaleOptimizer) else [])
     logs, (trainable, *after) = step((trainable, *others), batch)
@@ -152,17 +142,6 @@ def _stateless_step(
     return logs, (trainable, *after)
 
 
-def _begun(means: Iterable[keras.metrics.Mean], values: _Values) -> _Values:
-    """The values before a step, with means without values where no step was applied yet."""
-    begun = dict(values)
-    for mean in means:
-        if id(mean.total) in values:
-            finite = ops.isfinite(values[id(mean.total)])
-            for variable in (mean.total, mean.count):
-                begun[id(variable)] = ops.where(finite, values[id(variable)], 0)
-    return begun
-
-
 def _kept(skipped: Tensor, model: keras.Model, before: _Values, after: _Values) -> _Values:
     """The values after a step; those before it of what it spoiled, if it was skipped."""
     metrics = {id(one) for one in _metrics_variables(model) if id(one) in before}
@@ -170,19 +149,12 @@ def _kept(skipped: Tensor, model: keras.Model, before: _Values, after: _Values) 
     for key in metrics:  # the loss may be finite where a gradient is not
         spoiled = ops.logical_or(spoiled, ops.any(ops.logical_not(ops.isfinite(after[key]))))
     spoiled = ops.logical_and(skipped, spoiled)
-    kept = {
+    return {
         key: ops.where(spoiled if key in metrics else skipped, before[key], value)
         if key in before
         else value
         for key, value in after.items()
     }
-    for mean in _means(model):
-        if id(mean.count) in before:
-            # Keras divides by a count of 0 as by an infinity.
-            is_empty = ops.logical_and(spoiled, before[id(mean.count)] == 0)
-            for variable, value in ((mean.total, float("nan")), (mean.count, 1.0)):
-                kept[id(variable)] = ops.where(is_empty, value, kept[id(variable)])
-    return kept
 
 
 def _layers_states(model: keras.Model) -> list[keras.Variable]:
@@ -205,10 +177,6 @@ def _layers_states(model: keras.Model) -> list[keras.Variable]:
 
 def _metrics_variables(model: keras.Model) -> list[keras.Variable]:
     return [variable for metric in _leaves(model.metrics) for variable in metric.variables]
-
-
-def _means(model: keras.Model) -> list[keras.metrics.Mean]:
-    return [one for one in _leaves(model.metrics) if isinstance(one, keras.metrics.Mean)]
 
 
 def _leaves(metrics: Iterable[keras.metrics.Metric]) -> Iterator[keras.metrics.Metric]:

@@ -5,7 +5,7 @@ from .attach import (
     enable_mixed_precision_graph_rewrite as enable_mixed_precision_graph_rewrite,
 )
 from .gauges import interval_for as interval_for
-from .gradient_health import ODD_JUMP as ODD_JUMP, GradientHealth as GradientHealth
+from .gradient_health import GradientHealth as GradientHealth
 from .optimizer import (
     LossScaleOptimizer as LossScaleOptimizer,
     UnscaledLossWarning as UnscaledLossWarning,

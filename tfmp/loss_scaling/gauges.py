@@ -1,4 +1,4 @@
-"""Gauges of the gradients: sizes, values lost below FP16's range, and steps of the weights.
+"""Gauges of the gradients: sizes, and values lost below FP16's range.
 
 They are measured on the device, on a few steps only, and lie in one vector beside the counters. The
 host reads both together.
@@ -23,11 +23,8 @@ EVERY = 512
 _LEAST_EVERY = 32
 _FEWEST_MEASUREMENTS = 16
 
-# Norms of this many measured steps are kept, for the median that a jump is measured against.
+# Norms of this many measured steps are kept: clipped gradients have one norm in all of them.
 RING = 32
-
-# Weights of each variable whose change from one step to the next is measured.
-SAMPLE = 32
 
 # The largest magnitudes that are zero, in the lowest two binades of FP16, and in the next two.
 _BOUNDS = np.nextafter(
@@ -49,10 +46,6 @@ class Gauges(NamedTuple):
         lowest: how many are not zero and below 2**-22, in FP16's lowest two binades.
         next: how many lie in the two binades above.
         largest: the largest magnitude.
-        update_ratio: norm of the change that a step made, divided by the norm of the weights; from
-            up to `SAMPLE` weights.
-        sample: those weights, `SAMPLE` for each variable in turn; before the measured step with
-            TensorFlow, after it with JAX.
     """
 
     measured_at: Tensor
@@ -64,28 +57,25 @@ class Gauges(NamedTuple):
     lowest: Tensor
     next: Tensor
     largest: Tensor
-    update_ratio: Tensor
-    sample: Tensor
 
 
 _SCALARS = 3
-_VECTORS = 6
+_VECTORS = 5
 
 
 def packed_size(variables: int) -> int:
     """Length of the vector for this many trainable variables."""
-    return _SCALARS + RING + (_VECTORS + SAMPLE) * variables
+    return _SCALARS + RING + _VECTORS * variables
 
 
 def unpack(vector: Tensor) -> Gauges:
     """The gauges in a packed vector: backend tensor or NumPy array, of static length."""
     first = _SCALARS + RING
-    variables = (int(vector.shape[0]) - first) // (_VECTORS + SAMPLE)
-    starts = [first + index * variables for index in range(_VECTORS)]
+    variables = (int(vector.shape[0]) - first) // _VECTORS
     parts = [vector[index] for index in range(_SCALARS)]
     parts.append(vector[_SCALARS:first])
-    parts += [vector[start : start + variables] for start in starts]
-    return Gauges._make([*parts, vector[first + _VECTORS * variables :]])
+    starts = [first + index * variables for index in range(_VECTORS)]
+    return Gauges(*parts, *(vector[start : start + variables] for start in starts))
 
 
 def interval_for(steps: int | None) -> int:
@@ -96,7 +86,7 @@ def interval_for(steps: int | None) -> int:
 
 
 def is_due(iterations: Tensor, every: int, first: int) -> Tensor:
-    """Whether the next applied step is measured: two steps in a row, which the weights need.
+    """Whether the next applied step is measured: two steps in a row, whose norms are compared.
 
     Args:
         iterations: the inner optimizer's iterations.
@@ -112,7 +102,6 @@ def measure(
     scale: Tensor,
     iterations: Tensor,
     grads: Sequence[Tensor | None],
-    weights: Sequence[Tensor],
 ) -> Tensor:
     """The packed gauges after a step that was applied.
 
@@ -121,11 +110,9 @@ def measure(
         scale: the loss scale.
         iterations: the inner optimizer's iterations before the step.
         grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
-        weights: the values of the variables, always before the step or always after it.
     """
     before = unpack(vector)
     values, nonzero, lowest, following, largest, norms = _of_gradients(grads)
-    sample = ops.concatenate([_some(weight) for weight in weights])
     now = ops.cast(iterations, "float32")
     place = ops.arange(RING, dtype="float32") == ops.mod(before.count, float(RING))
     parts = [
@@ -136,8 +123,6 @@ def measure(
         lowest,
         following,
         largest,
-        _update_ratio(before, sample, now),
-        sample,
     ]
     return ops.concatenate([ops.cast(part, "float32") for part in parts])
 
@@ -244,21 +229,3 @@ def _norm(values: Tensor) -> Tensor:
     largest = ops.max(ops.abs(values))
     safe = ops.where(largest > 0, largest, 1.0)
     return largest * ops.sqrt(rarely_summed(ops.square(values / safe), 1))
-
-
-def _some(weight: Tensor) -> Tensor:
-    """Up to `SAMPLE` weights from all over a variable, and zeros."""
-    flat = ops.reshape(weight, (-1,))
-    step = max(1, int(flat.shape[0]) // SAMPLE)
-    taken = ops.cast(flat[: step * SAMPLE : step], "float32")
-    return _padded(taken, (SAMPLE,))
-
-
-def _update_ratio(before: Gauges, sample: Tensor, now: Tensor) -> Tensor:
-    """Norm of the last step's change over the norm of the weights; the old one if none is known."""
-
-    both = ops.reshape(ops.stack([sample - before.sample, before.sample]), (2, -1, SAMPLE))
-    change, size = ops.unstack(ops.sqrt(rarely_summed(ops.square(both), 1)), 2)
-    # A step that only accumulates gradients changes nothing, and says nothing.
-    known = ops.logical_and(before.measured_at == now - 1.0, ops.logical_and(size > 0, change > 0))
-    return ops.where(known, change / ops.where(size > 0, size, 1.0), before.update_ratio)

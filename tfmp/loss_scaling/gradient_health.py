@@ -6,23 +6,12 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from tfmp.loss_scaling.gauges import SAMPLE, Gauges
+from tfmp.loss_scaling.gauges import Gauges
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.report_files import JsonObject
 
-# A median and its deviation mean little for fewer measurements.
-_FEWEST_NORMS = 8
-
-# Iglewicz and Hoaglin, "How to Detect and Handle Outliers" (1993): the factor that makes standard
-# deviations of median absolute deviations, and the score from which on a value is odd.
-_MAD_FACTOR = 0.6745
-ODD_JUMP = 3.5
-
 # Sums of one size differ by their rounding; norms of the gradients of two batches differ by more.
 _SAME_SIZE = 1e-5
-
-# Norms that differ by less than this, in powers of two, never count as a jump.
-_LEAST_SPREAD = 0.1
 
 
 @dataclass(frozen=True)
@@ -35,7 +24,6 @@ class VariableHealth:
         zeros: share of them that is zero.
         underflow: estimated share that is zero in FP16 though it is not in float32.
         largest: the largest magnitude, multiplied by the loss scale.
-        update_ratio: norm of a step's change over the norm of the weights; None if unknown.
     """
 
     variable: str
@@ -43,7 +31,6 @@ class VariableHealth:
     zeros: float
     underflow: float
     largest: float
-    update_ratio: float | None
 
 
 @dataclass(frozen=True)
@@ -54,13 +41,9 @@ class GradientHealth:
         step: the inner optimizer's iterations before that step.
         loss_scale: the scale of that step.
         norm: norm of all unscaled gradients together.
-        norm_jump: robust z-score, in powers of two, of the norm that stands out most upwards in
-            the last 32 measured steps; 3.5 and more is odd. None for fewer than 8 of them.
         underflow: estimated share of all values that is zero in FP16 though it is not in float32.
         headroom_bits: powers of two between the largest scaled gradient and 65504; infinite if all
             are 0, and in training without FP16 layers.
-        update_ratio: norm of a step's change of all weights over their norm; None if unknown. It is
-            estimated from up to 32 weights of each variable.
         variables: one row for each trainable variable that has a gradient.
         clipped_at: the size that scaled gradients have again and again, as clipping leaves them:
             the largest magnitude of every variable, or the norm in every measured step.
@@ -69,10 +52,8 @@ class GradientHealth:
     step: int
     loss_scale: float
     norm: float
-    norm_jump: float | None
     underflow: float
     headroom_bits: float
-    update_ratio: float | None
     variables: tuple[VariableHealth, ...]
     clipped_at: float | None = None
 
@@ -89,14 +70,9 @@ class GradientHealth:
 
     def scalars(self) -> dict[str, float]:
         """The numbers that are worth a curve over time, by name."""
-        numbers = {
-            "gradient_norm": self.norm,
-            "gradient_norm_jump": self.norm_jump,
-            "underflow": self.underflow,
-            "headroom_bits": self.headroom_bits if math.isfinite(self.headroom_bits) else None,
-            "update_ratio": self.update_ratio,
-        }
-        return {name: value for name, value in numbers.items() if value is not None}
+        numbers = {"gradient_norm": self.norm, "underflow": self.underflow}
+        headroom = {"headroom_bits": self.headroom_bits}
+        return {**numbers, **(headroom if math.isfinite(self.headroom_bits) else {})}
 
     def to_dict(self) -> JsonObject:
         """Everything, as plain JSON types."""
@@ -120,7 +96,6 @@ def health_of(gauges: Gauges, paths: Sequence[str]) -> GradientHealth | None:
             zeros=float(1 - gauges.nonzero[place] / values),
             underflow=float(lost[place] / values),
             largest=float(gauges.largest[place]),
-            update_ratio=float(gauges.update_ratio[place]) or None,
         )
         for place, (path, values) in enumerate(zip(paths, gauges.values, strict=True))
         if values
@@ -131,10 +106,8 @@ def health_of(gauges: Gauges, paths: Sequence[str]) -> GradientHealth | None:
         step=int(gauges.measured_at),
         loss_scale=float(gauges.scale),
         norm=float(gauges.ring[int(gauges.count - 1) % len(gauges.ring)]),
-        norm_jump=_largest_jump(norms),
         underflow=float(lost.sum() / max(1.0, gauges.values.sum())),
         headroom_bits=math.log2(FLOAT16.max / largest) if largest else math.inf,
-        update_ratio=_update_of_all(gauges),
         variables=rows,
         clipped_at=_one_of([row.largest for row in rows if row.largest])
         or _one_of([float(norm) for norm in norms * gauges.scale]),
@@ -172,21 +145,3 @@ def _lost_values(gauges: Gauges) -> np.ndarray:
             series = low * ratio / (1 - ratio) if ratio < 1 else math.inf
             lost[place] = min(zeros[place], series)
     return lost
-
-
-def _update_of_all(gauges: Gauges) -> float | None:
-    """Biases begin at 0 and move by their whole norm: among all weights they count for little."""
-    samples = gauges.sample.reshape(-1, SAMPLE).astype("float64")
-    values, ratios = gauges.values.astype("float64"), gauges.update_ratio.astype("float64")
-    sizes = np.square(samples).sum(axis=1) * values / np.clip(values, 1, SAMPLE)
-    moved = np.square(ratios) * sizes
-    return math.sqrt(moved.sum() / sizes.sum()) if moved.any() else None
-
-
-def _largest_jump(norms: np.ndarray) -> float | None:
-    logs = np.log2(norms[norms > 0])
-    if len(logs) < _FEWEST_NORMS:
-        return None
-    distance = logs - np.median(logs)
-    spread = max(float(np.median(np.abs(distance))), _LEAST_SPREAD * _MAD_FACTOR)
-    return float(_MAD_FACTOR * distance.max() / spread)

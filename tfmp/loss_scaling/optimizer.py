@@ -411,28 +411,22 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
 
     def load_own_variables(self, store: Mapping[str, np.ndarray]) -> None:
         """Loads a checkpoint of this class, of Keras's own wrapper, or of the inner optimizer."""
-        inner_count = len(self.inner_optimizer.variables)
-        if self.built and len(store.keys()) == inner_count:
+        if not self.built:
+            super().load_own_variables(store)
+            return
+        inner, saved = self.inner_optimizer.variables, len(store.keys())
+        if saved == len(inner):
             self.inner_optimizer.load_own_variables(store)
             return
-        older = self._older_variables(len(store.keys()) - inner_count) if self.built else []
-        if older:
-            targets = [*older, *self.inner_optimizer.variables]
-            for index, variable in enumerate(targets):
+        added = id(self.counters), id(self.gauges)
+        of_keras = [*(own for own in self._variables if id(own) not in added), *inner]
+        if saved == len(of_keras):
+            for index, variable in enumerate(of_keras):
                 variable.assign(store[str(index)])
         else:
             super().load_own_variables(store)
-        if self.built:
-            saved = float(ops.convert_to_numpy(self.scale_variable))
-            self.scale_variable.assign(self.loss_scale.restore(saved))
-
-    def _older_variables(self, count: int) -> list[keras.Variable]:
-        """The own variables in files of Keras's wrapper, or of this class without gauges."""
-        for absent in ((self.gauges,), (self.gauges, self.counters)):
-            left = [own for own in self._variables if all(own is not other for other in absent)]
-            if len(left) == count:
-                return left
-        return []
+        scale = float(ops.convert_to_numpy(self.scale_variable))
+        self.scale_variable.assign(self.loss_scale.restore(scale))
 
     def get_config(self) -> KerasConfig:
         """Constructor arguments, in the form that Keras serializes."""

@@ -77,11 +77,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             self.was_skipped = not applied
 
         def measure_and_move(grads: Gradients) -> None:
-            # Not `read`, which would copy each of them whole.
-            weights = [variable.value for variable in self._trainable_variables]
-            after, measured = self._after_rare_step(
-                self._snapshot(), own.read(self.gauges), grads, weights
-            )
+            after, measured = self._after_rare_step(self._snapshot(), own.read(self.gauges), grads)
             self._assign(after)
             self.gauges.assign(measured)
 
@@ -95,8 +91,8 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         def look_and_skip(grads: Gradients) -> None:
             skip(self._finite_flags(grads, self._trainable_variables, 1, rarely_all))
 
-        # Before the update, which writes weights that this reads, and not within that condition:
-        # XLA takes longer for one within another. It may move the scale that these gradients have.
+        # Not within the condition of the update: XLA takes longer for one within another. It may
+        # move the scale that these gradients have.
         own.branch(rare, lambda: own.rarely_run(measure_and_move)(everything), lambda: None)
         # Alone, a replica looks again at what is not finite: flags that left the check for here
         # would keep XLA from fusing it.
@@ -150,8 +146,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             )
             after, measured = current_backend().branch(
                 self._is_rare(now),
-                # The new weights: with a branch that reads the old ones, XLA's steps take longer.
-                lambda: self._after_rare_step(now, gauges_before, grads, trainable),
+                lambda: self._after_rare_step(now, gauges_before, grads),
                 lambda: ((now.scale, now.streak + 1, now.counters), gauges_before),
             )
             return list(trainable), own_after(after, measured) + list(inner)
@@ -199,11 +194,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         return measured if moves is False else ops.logical_or(moves, measured)
 
     def _after_rare_step(
-        self,
-        now: Snapshot,
-        gauges_before: Tensor,
-        grads: Gradients,
-        weights: Sequence[Tensor],
+        self, now: Snapshot, gauges_before: Tensor, grads: Gradients
     ) -> tuple[Transition, Tensor]:
         """The scale, the counters and the gauges after a step that was applied.
 
@@ -211,13 +202,12 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
             now: the snapshot before the step.
             gauges_before: the gauges before it.
             grads: the scaled gradients, one for each built variable.
-            weights: the values of these variables; see `gauges.measure`.
         """
         measured = gauges_before
         if self._measure_every:
             measured = current_backend().branch(
                 self._is_measured(now),
-                lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads, weights),
+                lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads),
                 lambda: gauges_before,
             )
         return transitions.after_finite(self.loss_scale, now), measured

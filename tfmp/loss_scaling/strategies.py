@@ -8,7 +8,6 @@ one `ScaleState` of backend tensors to the next, so the same code runs eagerly, 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
@@ -304,11 +303,9 @@ def as_loss_scale(value: object) -> LossScale:
         return StaticLossScale(float(value))
     if value == "dynamic":
         return DynamicLossScale()
-    near = get_close_matches(value, ["dynamic"]) if isinstance(value, str) else []
-    guess = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(
         'loss_scale expects "dynamic", a positive number or one of DynamicLossScale, '
-        f"StaticLossScale and ScheduledLossScale, received {shown(value)}.{guess}"
+        f"StaticLossScale and ScheduledLossScale, received {shown(value)}."
     )
 
 

@@ -34,11 +34,6 @@ class Offender:
     nonfinite_steps: int
     first_steps: int
 
-    @property
-    def layer(self) -> str:
-        """Name of the layer that owns the variable, for `keep_float32`."""
-        return self.variable.rsplit("/", 2)[-2] if "/" in self.variable else self.variable
-
     def since(self, before: "Offender | None") -> "Offender":
         """The same for the steps after another snapshot."""
         if before is None:
@@ -62,16 +57,11 @@ class StepCounters:
         steps: iterations of the inner optimizer plus skipped steps.
         skipped_steps: steps that were not applied, because their gradients were not finite.
         consecutive_skips: skipped steps since the last applied one.
-        longest_skip_run: the most skipped steps in a row.
         growths: number of times that the scale rose.
         backoffs: number of times that the scale fell.
         finite_streak: finite steps since the scale last moved or a step was skipped.
-        variables: number of trainable variables.
         offenders: variables that ever had a non-finite gradient; the variable that was most often
             the first offender comes first.
-        last_first_offender: the first offender of the last skipped step.
-        last_began_at_loss: whether that step's gradients were not finite from the last variable
-            on; then the forward pass or the loss was probably not finite already.
         loss_was_scaled: whether the training step calls `scale_loss`; None before any step.
         gradients: sizes of the gradients in the latest step that was measured; None before it.
     """
@@ -80,14 +70,10 @@ class StepCounters:
     steps: int
     skipped_steps: int = 0
     consecutive_skips: int = 0
-    longest_skip_run: int = 0
     growths: int = 0
     backoffs: int = 0
     finite_streak: int = 0
-    variables: int = 0
     offenders: tuple[Offender, ...] = ()
-    last_first_offender: Offender | None = None
-    last_began_at_loss: bool = False
     loss_was_scaled: bool | None = None
     gradients: GradientHealth | None = None
 
@@ -175,22 +161,16 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
             strict=True,
         )
     ]
-    guilty = np.flatnonzero(counters.last_nonfinite)
     running = counters.skip_run_at == int(iterations)
     return StepCounters(
         loss_scale=float(scale),
         steps=int(iterations) + int(counters.skipped_steps),
         skipped_steps=int(counters.skipped_steps),
         consecutive_skips=int(counters.skip_run) if running else 0,
-        longest_skip_run=int(counters.longest_skip_run),
         growths=int(counters.growths),
         backoffs=int(counters.backoffs),
         finite_streak=int(streak),
-        variables=len(offenders),
         offenders=_ranked(offenders),
-        # Backpropagation runs from the last variable to the first.
-        last_first_offender=offenders[guilty[-1]] if guilty.size else None,
-        last_began_at_loss=bool(guilty.size and guilty[-1] == len(offenders) - 1),
         loss_was_scaled=optimizer.loss_was_scaled,
         gradients=health_of(gauges.unpack(measured), paths),
     )
@@ -208,12 +188,11 @@ def read_model_counters(model: keras.Model) -> StepCounters | None:
         return readings[0] if readings else None
     worst = max(readings, key=lambda one: one.consecutive_skips)
     healths = [one.gradients for one in readings if one.gradients is not None]
-    added = ("steps", "skipped_steps", "growths", "backoffs", "variables")
+    added = ("steps", "skipped_steps", "growths", "backoffs")
     return replace(
         worst,
         **{name: sum(getattr(one, name) for one in readings) for name in added},
         loss_scale=min(one.loss_scale for one in readings),
-        longest_skip_run=max(one.longest_skip_run for one in readings),
         finite_streak=min(one.finite_streak for one in readings),
         offenders=_ranked(offender for one in readings for offender in one.offenders),
         loss_was_scaled=all(one.loss_was_scaled for one in readings),
@@ -246,15 +225,12 @@ def _path(variable: keras.Variable) -> str:
 
 
 def _explain(counters: StepCounters, limit: int, cause: str, layer: str | None) -> str:
-    offender = counters.last_first_offender
-    where = "not recorded" if offender is None else repr(offender.variable)
-    if counters.last_began_at_loss:
-        where += " (the nearest to the loss: the forward pass may have been non-finite already)"
+    where = repr(counters.offenders[0].variable) if counters.offenders else "not recorded"
     return (
         f"Training stopped: {counters.consecutive_skips} steps in a row had gradients that are "
         f"not finite; max_consecutive_skips={limit} allows no more. The weights are as they were "
         f"after the last finite step.\n"
-        f"  First offending variable: {where}\n"
+        f"  First gradient that was not finite, from the loss back: {where}\n"
         f"  Loss scale: {counters.loss_scale:g} after {counters.backoffs} reductions; "
         f"{counters.skipped_steps} of {counters.steps} steps skipped in all\n"
         + (f"  Cause: {cause}\n" if cause else "")

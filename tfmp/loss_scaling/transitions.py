@@ -27,33 +27,28 @@ class Counters(NamedTuple):
         skip_run: length of the latest run of skipped steps.
         skip_run_at: the inner optimizer's iterations when that run was recorded: if they have
             moved on since, the run is over.
-        longest_skip_run: length of the longest run.
         growths: number of times that the scale rose.
         backoffs: number of times that the scale fell.
         nonfinite_counts: per trainable variable, the steps in which its gradient was not finite.
         first_offender_counts: per trainable variable, the steps in which its gradient was the
             first that was not finite in the order of backpropagation: the nearest to the loss.
-        last_nonfinite: per trainable variable, 1 if its gradient was not finite in the latest
-            skipped step.
     """
 
     strikes: Tensor
     skipped_steps: Tensor
     skip_run: Tensor
     skip_run_at: Tensor
-    longest_skip_run: Tensor
     growths: Tensor
     backoffs: Tensor
     nonfinite_counts: Tensor
     first_offender_counts: Tensor
-    last_nonfinite: Tensor
 
     def consecutive_skips(self, iterations: Tensor) -> Tensor:
         """Skipped steps since the last applied one, given the inner optimizer's iterations."""
         return ops.where(self.skip_run_at == iterations, self.skip_run, 0)
 
 
-_VECTORS = 3
+_VECTORS = 2
 _SCALARS = len(Counters._fields) - _VECTORS
 
 
@@ -137,10 +132,8 @@ def after_skip(strategy: LossScale, now: Snapshot, finite: Tensor) -> Transition
         skipped_steps=counters.skipped_steps + 1,
         skip_run=run,
         skip_run_at=now.iterations,
-        longest_skip_run=ops.maximum(counters.longest_skip_run, run),
         nonfinite_counts=counters.nonfinite_counts + guilty,
         first_offender_counts=counters.first_offender_counts + first,
-        last_nonfinite=guilty,
     )
     return _moved(now, strategy.after_skip(state), counters)
 

@@ -10,8 +10,4 @@ from .replay import (
 )
 from .rounding import RoundedOff as RoundedOff, rounded_off as rounded_off
 from .value_range import is_float as is_float
-from .vanishing import (
-    LostGradient as LostGradient,
-    first_wrong_layer as first_wrong_layer,
-    lost_gradients as lost_gradients,
-)
+from .vanishing import LostGradient as LostGradient, lost_gradients as lost_gradients

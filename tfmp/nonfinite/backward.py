@@ -29,10 +29,11 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         stage="gradient",
         cause="invalid",
         what=what,
-        why="in float32 without a loss scale it is not finite either, like the derivative of a "
-        "root at 0 or of an untaken branch of ops.where",
-        advice="Keep the function's argument away from the point where its derivative is not "
-        "finite, for example with ops.maximum(x, 1e-6) inside the root.",
+        why="it is not finite in float32 without a loss scale either, like the derivative of a "
+        "root at 0",
+        advice="Keep the argument away from the point where the derivative is not finite, for "
+        "example with ops.maximum(x, 1e-6) inside the root. A branch of ops.where that is not "
+        "taken has a derivative, too.",
         layer=path_of(node),
         loss_scale=scale,
     )

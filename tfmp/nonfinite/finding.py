@@ -46,7 +46,9 @@ class NonFinite:
         return self.stage != "none"
 
     def __str__(self) -> str:
-        sentences = [f"{self.what}: {self.why}." if self.why else f"{self.what}."]
+        sentences = [f"{self.what}."]
+        if self.why:
+            sentences.append(f"{self.why[0].upper()}{self.why[1:]}.")
         if self.op is not None:
             sentences.append(f"First operation: {self.op}.")
         if self.ranges:

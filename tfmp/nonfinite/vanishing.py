@@ -1,22 +1,13 @@
-"""Gradients that are 0 in 16 bits but not in float32, and the layer that makes them so.
+"""Gradients that are 0 in 16 bits but not in float32: too small for the loss scale."""
 
-They may be too small for the loss scale. Or a layer's result is wrong: a norm that overflows makes
-the quotient by it 0. No result is infinite or NaN then and no step is skipped, but the layers
-before it learn nothing, whatever the scale is.
-"""
-
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import keras
 import numpy as np
 
 from tfmp.nonfinite import replay
-from tfmp.nonfinite.replay import Call, CallKey, ReplayedStep
+from tfmp.nonfinite.replay import ReplayedStep
 from tfmp.shared.backend import TensorTree, current_backend
-
-# Rounding to 11 bits keeps the results of sound layers within a few percent.
-_WRONG = 0.5
 
 
 @dataclass(frozen=True)
@@ -75,32 +66,3 @@ def magnitudes(step: ReplayedStep, scale: float) -> dict[str, np.ndarray]:
         for variable, gradient in zip(step.model.trainable_variables, found, strict=True)
         if gradient is not None and current_backend().is_dense(gradient)
     }
-
-
-def first_wrong_layer(
-    model: keras.Model, x: TensorTree, y: TensorTree, sample_weight: TensorTree
-) -> str | None:
-    """Path of the first layer whose result is off by half and more; None without one."""
-    step = replay.make_step(model, x, y, sample_weight)
-    with replay.in_float32(list(step.root.within())):
-        exact = {key: values for key, _, values in _results(step)}
-    for key, path, values in _results(step):
-        for one, other in zip(values, exact.get(key, values), strict=True):
-            if not np.linalg.norm(one - other) <= _WRONG * np.linalg.norm(other):
-                return path
-    return None
-
-
-def _results(step: ReplayedStep) -> Iterator[tuple[CallKey, str, list[np.ndarray]]]:
-    """The path and the results of each call of a layer, in their order."""
-    found: list[tuple[CallKey, str, list[np.ndarray]]] = []
-
-    def record(call: Call) -> TensorTree:
-        tensors = call.float_outputs()
-        if all(map(current_backend().is_concrete, tensors)):
-            values = [np.asarray(keras.ops.convert_to_numpy(t), np.float64) for t in tensors]
-            found.append((call.key, call.node.path, values))
-        return call.outputs
-
-    replay.run(step, record)
-    yield from found

@@ -195,7 +195,7 @@ def test_it_can_be_pickled_after_use(tmp_path):
     ("arguments", "error", "text"),
     [
         ({"policy": "fp16"}, ValueError, "policy expects one of 'auto'"),
-        ({"loss_scale": "dynamc"}, ValueError, "Did you mean 'dynamic'?"),
+        ({"loss_scale": "dynamc"}, ValueError, 'loss_scale expects "dynamic"'),
         ({"log_every": 0}, ValueError, "log_every expects a whole number, 1 or more"),
         ({"on_nonfinite": "stop"}, ValueError, "'report', 'raise', 'keep_float32'"),
         ({"max_consecutive_skips": 0}, ValueError, "max_consecutive_skips expects a whole number"),

@@ -73,16 +73,6 @@ def test_a_callback_that_compiles_anew_comes_before():
     assert float(ops.convert_to_numpy(net.optimizer.learning_rate)) == 0.5
 
 
-def test_a_second_policy_in_one_fit_is_refused_and_the_next_fit_is_free():
-    net, half = model(), tfmp.MixedPrecision("mixed_bfloat16")
-    expected = "one MixedPrecision callback, received several, .*'mixed_bfloat16' and 'mixed_float"
-    with pytest.raises(ValueError, match=expected):
-        train(net, [half], mixed_first=True)
-    train(net, [keras.callbacks.History()], mixed_first=True, mixed=half)
-    assert half.report.steps == 4
-    train(net, [], mixed_first=True)
-
-
 @pytest.mark.slow
 def test_a_fit_that_fails_before_it_begins_changes_nothing_in_the_next():
     """Another callback may raise after this one has asked to begin early."""

@@ -71,19 +71,21 @@ def overflowing_model() -> keras.Model:
 
 
 def data(value=2000.0):
-    x = np.full((32, 8), value, "float32") * np.linspace(0.9, 1.0, 8, dtype="float32")
-    return x, np.ones((32, 1), "float32")
+    """Rows of which those of the first batch overflow nothing: it would move the layer."""
+    x = np.full((96, 8), value, "float32") * np.linspace(0.9, 1.0, 8, dtype="float32")
+    x[:8] *= 1e-4
+    return x, np.ones((96, 1), "float32")
 
 
-def fit(model, x, y, mode, epochs=3, **options):
-    callback = MixedPrecision("mixed_float16", on_nonfinite=mode, **options)
-    model.fit(x, y, batch_size=8, epochs=epochs, shuffle=False, verbose=0, callbacks=[callback])
+def fit(model, x, y, mode, loss_scale=DynamicLossScale(initial=2.0), **options):  # noqa: B008
+    callback = MixedPrecision("mixed_float16", loss_scale, on_nonfinite=mode, **options)
+    model.fit(x, y, batch_size=8, shuffle=False, verbose=0, callbacks=[callback])
     return callback
 
 
 def test_keep_float32_moves_the_layer_that_overflows_and_goes_on():
     model = overflowing_model()
-    report = fit(model, *data(), "keep_float32", epochs=4).report
+    report = fit(model, *data(), "keep_float32").report
     computes_in = {layer.name: layer.compute_dtype for layer in model.layers}
     assert computes_in["sums"] == "float32"
     assert computes_in["first"] == "float16"
@@ -99,8 +101,8 @@ def test_keep_float32_moves_the_layer_that_overflows_and_goes_on():
 @pytest.mark.slow
 def test_what_was_moved_stays_moved_in_the_next_fit_until_revert():
     model = overflowing_model()
-    fit(model, *data(), "keep_float32", epochs=4)
-    second = fit(model, *data(), "raise", epochs=1)
+    fit(model, *data(), "keep_float32")
+    second = fit(model, *data(), "raise")
     reasons = {row.path: row.reason for row in second.plan.rows}
     assert reasons["sums"] == "needed float32 in earlier training"
     revert(model)
@@ -123,10 +125,20 @@ def test_raise_stops_with_the_cause():
 def test_report_writes_the_cause_down_and_goes_on():
     model = overflowing_model()
     report = fit(model, *data(), "report").report
-    assert report.steps == report.skipped_steps == 12
+    assert (report.steps, report.skipped_steps) == (12, 11)
     (event,) = report.events
     assert "layer sums (Dense)" in event.text
     assert model.get_layer("sums").compute_dtype == "float16"
+
+
+def test_the_first_batch_moves_the_layer_that_overflows_on_it():
+    model = overflowing_model()
+    x, y = data()
+    report = fit(model, x[8:], y[8:], "report").report
+    assert (report.steps, report.skipped_steps) == (11, 0)
+    (event,) = report.events
+    assert event.text.startswith("The first step was not finite. The output of layer sums (Dense)")
+    assert event.text.endswith("Moved to float32: sums.")
 
 
 def test_data_that_is_not_finite_moves_no_layer():
@@ -151,7 +163,7 @@ def test_a_search_that_finds_no_batch_again_is_given_up():
     model = overflowing_model()
     x, y = data(value=0.1)
     x[:8] = np.nan  # the first batch of each epoch, at a static scale
-    report = fit(model, x, y, "report", epochs=1, loss_scale=8.0).report
+    report = fit(model, x[:32], y[:32], "report", loss_scale=8.0).report
     assert report.events[0].text == (
         "1 of 4 steps were not finite at loss scale 8. Training ended before it happened again."
     )
@@ -179,7 +191,8 @@ def test_a_large_loss_trains_below_a_scale_of_1_from_the_first_step_on():
     assert callback.report.loss_scales[-1].loss_scale < 1
     (event,) = callback.report.events
     assert event.step == 1
-    assert "the loss scale of 1 is too high" in event.text
+    assert "The loss scale of 1 is too high" in event.text
+    assert event.text.endswith(", and may fall lower.")
     assert net.get_layer(index=0).compute_dtype == "float16"
     # The next fit keeps the scale and counts on.
     net.fit(x, y, batch_size=32, verbose=0, callbacks=[callback])
@@ -205,7 +218,7 @@ def test_a_bound_of_the_users_own_holds():
     callback = MixedPrecision("mixed_float16", DynamicLossScale(min_scale=2.0))
     with pytest.raises(NonFiniteGradientsError) as error:
         net.fit(x, y, batch_size=8, verbose=0, callbacks=[callback])
-    assert "the loss scale of 2 is too high" in str(error.value)
+    assert "The loss scale of 2 is too high" in str(error.value)
 
 
 def test_a_first_step_that_was_finite_does_not_hold_the_early_look_back():
@@ -269,7 +282,7 @@ def test_keep_float32_moves_all_layers_that_large_gradients_reach():
     assert model.third.compute_dtype == "float16"
     note = str(callback.report)
     assert "passes back to layer second (Dense)" in note
-    assert "code in float32 computes it, and it exceeds 65504 even at a loss scale of 1" in note
+    assert "Code in float32 computes it, and it exceeds 65504 even at a loss scale of 1" in note
     assert "Moved to float32: second, first." in note
     assert callback.report.skipped_steps < 20
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from tfmp import LossScaleOptimizer, MixedPrecision, plan
+from tfmp import MixedPrecision, plan
 from tfmp.fit.preflight import (
     PlannedModel,
     kernels_in_float32,
@@ -83,19 +83,6 @@ def test_the_reason_of_parts_is_that_of_the_layer_that_made_them():
     planned = PlannedModel(model, layer_tree.walk(model), replace(made, rows=tuple(wide)))
     (found,) = kernels_in_float32(planned)
     assert "this reason: no kernel" in found.message
-
-
-def test_mixed_layers_that_were_trained_without_scaling():
-    model = chain(layers.Dense(8, dtype="mixed_float16", name="half"))
-    assert findings(model) == {}  # it has taken no step, as a clone of a planned model
-    model.optimizer.iterations.assign(1)
-    found = findings(model)["unwrapped optimizer"]
-    assert "half already computed in float16, but the optimizer did not scale" in found.message
-    assert "tfmp.LossScaleOptimizer(optimizer)" in found.fix
-    wrapped = chain(
-        layers.Dense(8, dtype="mixed_float16"), optimizer=LossScaleOptimizer(keras.optimizers.SGD())
-    )
-    assert findings(wrapped) == {}
 
 
 def test_every_optimizer_of_a_step_that_scales_nothing_is_named():

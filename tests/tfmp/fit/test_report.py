@@ -12,7 +12,6 @@ from tfmp import MixedPrecision
 from tfmp.fit import figures
 from tfmp.fit.report import Event, Reading, TrainingReport
 from tfmp.loss_scaling.gradient_health import GradientHealth, VariableHealth
-from tfmp.loss_scaling.telemetry import Offender
 from tfmp.precision import LayerPrecision
 from tfmp.shared.findings import Finding
 
@@ -27,8 +26,8 @@ GOOD = TrainingReport(
     steps=200,
     skipped_steps=2,
     loss_scales=(
-        Reading(100, 0, 2.0**15, 2, 1000.0, 0.5, 0.1, 0.0),
-        Reading(200, 1, 2.0**15, 2, 900.0, 0.25, 0.1, 0.0),
+        Reading(100, 0, 2.0**15, 2, 0.0, 99),
+        Reading(200, 1, 2.0**15, 2, 0.0, 199),
     ),
     model="net",
     layers=ROWS,
@@ -74,21 +73,19 @@ def test_findings_decide_the_verdict(changes, verdict):
 
 def test_the_page_has_everything_and_loads_nothing(tmp_path):
     gradients = GradientHealth(
-        9, 1.0, 0.1, None, 0.4, 6.0, None, (VariableHealth("a/kernel", 9, 0.7, 0.6, 0.1, None),)
+        9, 1.0, 0.1, 0.4, 6.0, (VariableHealth("a/kernel", 9, 0.7, 0.6, 0.1),)
     )
     report = replace(
         GOOD,
         findings=(PROBLEM,),
         events=(Event(7, "a step <failed>"),),
         gradients=gradients,
-        offenders=(Offender("a/bias", 3, 2),),
     )
     text = report.save(tmp_path / "x.html").read_text()
     for part in ("✗ needs a change", "a step &lt;failed&gt;", "Gradients are &lt;0&gt;"):
         assert part in text
     for part in (
         "60.0% lost",
-        "3 steps, first in 2",
         "output: the loss sees it",
         "skipped_steps by epoch",
     ):
@@ -111,10 +108,10 @@ def test_a_float32_training_has_a_page_without_curves_of_a_scale(tmp_path):
 def test_json_has_words_for_numbers_that_are_not_finite(tmp_path):
     report = replace(GOOD, curves={"loss": (1.0, math.nan)})
     data = json.loads(report.save(tmp_path / "x.json").read_text(), parse_constant=pytest.fail)
-    assert data["schema"] == "tfmp.training/1"
+    assert data["schema"] == "tfmp.training/2"
     assert data["verdict"] == "FAIL"
     assert data["curves"]["loss"] == [1.0, "nan"]
-    assert data["loss_scales"][0]["largest_gradient"] == 1000.0
+    assert data["loss_scales"][0]["gradient_step"] == 99
 
 
 def test_markdown_has_the_epochs_and_the_plan(tmp_path):

@@ -36,20 +36,7 @@ def fit(net, loss_scale, **options):
 
 
 def scale_findings(report) -> list[str]:
-    checks = ("underflow", "vanishing gradients")
-    return [str(finding) for finding in report.findings if finding.check in checks]
-
-
-class Normalized(keras.Model):
-    """Divides by a norm in its own code, which no layer's dtype changes."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.out = layers.Dense(16, name="first"), layers.Dense(1, name="out")
-
-    def call(self, x):
-        x = self.first(x)
-        return self.out(x / ops.sqrt(ops.mean(ops.square(x), axis=-1, keepdims=True) + 1e-3))
+    return [str(finding) for finding in report.findings if finding.check == "underflow"]
 
 
 @pytest.mark.slow
@@ -69,19 +56,6 @@ def test_bfloat16_loses_no_gradient_that_fp16_would(tmp_path):
     (record,) = map(json.loads, (tmp_path / "tfmp.jsonl").read_text().splitlines())
     assert record["underflow"] == 0.0
     assert "headroom_bits" not in record
-
-
-def test_gradients_that_no_scale_keeps_are_found_with_the_layer():
-    keras.utils.set_random_seed(0)
-    net = Normalized()
-    net.compile("adam", "mse", **EAGER)
-    x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32") * 1e3
-    callback = MixedPrecision("mixed_float16", keep={"float16": "first"})
-    net.fit(x, x.sum(axis=1, keepdims=True) / 1e3, verbose=0, callbacks=[callback])
-    (text,) = scale_findings(callback.report)
-    assert "/first/kernel, " in text
-    assert "are 0 in FP16 at every loss scale, but not in float32" in text
-    assert "The result of out is wrong in FP16" in text
 
 
 def test_a_loss_that_fp16_loses_is_found_and_the_advice_helps(tmp_path):

@@ -51,8 +51,8 @@ def spoiled(array: np.ndarray, row: int, value: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("x", "y", "said"),
     [
-        (spoiled(X, 3, np.nan), Y, "x has 1 NaN of 32 values: the first is in row 3"),
-        (X, spoiled(Y, 5, -np.inf), "y has 1 infinite of 8 values: the first is in row 5"),
+        (spoiled(X, 3, np.nan), Y, "x has 1 NaN of 32 values. The first is in row 3"),
+        (X, spoiled(Y, 5, -np.inf), "y has 1 infinite of 8 values. The first is in row 5"),
     ],
 )
 def test_the_data_itself(x, y, said):
