@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfmp.precision.measuring.alterations import AS_SEEN, FLAT, LARGEST, SMALL, Given, altered
+from tfmp.precision.measuring.alterations import AS_SEEN, FLAT, LARGEST, Given, altered
 from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions, trace
 from tfmp.precision.measuring.errors import Array, deviation, errors, overflows, rounded
 from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op, promoting_line
@@ -342,9 +342,7 @@ class Measurement:
         """Computes in float32, and notes what float32 of this piece alone would not mend."""
         first = self._exact(values) if name != AS_SEEN else self._first
         exact, count = self._numbers(first), len(self._places)
-        share = 1.0 if name in FLAT else 1 / 64 if name == SMALL else 0.0
-        slopes = (self._floor if name in FLAT else self._least(first))[count:]
-        least = [share * one for one in self._floor[:count]] + slopes
+        least = self._floor if name in FLAT else [0.0] * count + self._least(first)[count:]
         arriving = _arriving(exact[count:])
         sizes = [1.0] * count + [arriving] * (len(exact) - count)
         scaled = [one * size for one, size in zip(exact, sizes, strict=True)]
