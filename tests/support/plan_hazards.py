@@ -1,6 +1,7 @@
 """Code that FP16 may harm, as people write it in layers: for the tests of plans and their table."""
 
 import keras
+import numpy as np
 from keras import layers, ops
 from own_layer import Own
 
@@ -42,7 +43,20 @@ def own_softmax(x):
     return exponentials / ops.sum(exponentials, axis=-1, keepdims=True)
 
 
-# FP16 loses on normal numbers, or where they are larger, smaller or constant.
+def routed(x):
+    """The two largest shares of each step, where near ones may change places."""
+    shares, chosen = ops.top_k(ops.softmax(x), 2)
+    return x * ops.sum(ops.one_hot(chosen, 8, dtype=x.dtype) * shares[..., None], axis=-2)
+
+
+def sum_of_bases(x):
+    """A spline of a KAN."""
+    centres = ops.cast(np.linspace(-2, 2, 6), x.dtype)
+    bases = ops.exp(-ops.square(ops.tanh(x)[..., None] - centres))
+    return ops.matmul(bases, ops.cast([0.1, -0.2, 0.1, 0.3, -0.2, -0.1], x.dtype))
+
+
+# FP16 loses on normal numbers, or where they are larger or constant.
 HARMFUL = {
     "mask": masked,
     "epsilon": lambda x: x / (ops.abs(x) + 1e-09),
@@ -70,6 +84,8 @@ HARMFUL = {
 # FP16 loses no more than it does by rounding the arguments.
 BENIGN = {
     **{name: keras.activations.get(name) for name in "softmax softplus selu mish".split()},
+    "routed": routed,
+    "sum_of_bases": sum_of_bases,
     "logsumexp": lambda x: ops.logsumexp(x, axis=-1),
     "logaddexp": lambda x: ops.logaddexp(x, 2 * x),
     "own_softmax": own_softmax,

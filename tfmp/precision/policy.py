@@ -49,7 +49,7 @@ def plan(
 
     Code that is not Keras's own is measured: the model runs once in float32 on a few rows, and then
     each piece of such code runs alone, forwards and backwards, in float32 and in 16 bits, on seeded
-    numbers of the sizes seen and on larger, smaller and constant ones.
+    numbers of the sizes seen, on larger ones, zeros and constant rows.
 
     Args:
         model: a Sequential, Functional or subclassed model that has its weights.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import keras
 from keras import layers
+from keras.src.backend.common.masking import get_keras_mask
 
 from tfmp.precision.dtype_policies import is_narrow, policy_named
 from tfmp.precision.layer_tree import LayerNode, divides_by_norm, is_graph, is_preprocessing
@@ -16,9 +17,6 @@ from tfmp.precision.measuring import Evidence
 from tfmp.precision.policy_names import PURE_POLICIES
 
 FLOAT32 = "float32"
-
-# A sum over so many values passes 65504 where they are 512 on average, as activations may be.
-_LONG_SUM = 128
 
 LEAVE = None  # the layer keeps its policy
 
@@ -118,23 +116,15 @@ def measured(node: LayerNode, facts: Facts) -> Decision | None:
     return Decision(FLOAT32, reason) if reason else None
 
 
-def long_masked_mean(node: LayerNode, facts: Facts) -> Decision | None:
+def masked_mean(node: LayerNode, facts: Facts) -> Decision | None:
     """With a mask, Keras sums the steps in the layer's own dtype before it divides."""
     for layer in _subjects(node):
-        if not isinstance(layer, layers.GlobalAveragePooling1D) or facts.base != "mixed_float16":
-            continue
-        steps = _steps(layer)
-        if steps is None or steps >= _LONG_SUM:
-            many = "any number of" if steps is None else str(steps)
-            return Decision(FLOAT32, f"sums {many} steps where it gets a mask")
+        if isinstance(layer, layers.GlobalAveragePooling1D):
+            given = [tensor for call in layer._inbound_nodes for tensor in call.input_tensors]
+            # A layer in somebody's own code has no inputs that are known beforehand.
+            if not given or any(get_keras_mask(tensor) is not None for tensor in given):
+                return Decision(FLOAT32, "sums all steps where it gets a mask")
     return None
-
-
-def _steps(layer: layers.GlobalAveragePooling1D) -> int | None:
-    axis = 1 if layer.data_format == "channels_last" else 2
-    sizes = [tensor.shape[axis] for call in layer._inbound_nodes for tensor in call.input_tensors]
-    # A layer in somebody's own code has no inputs that are known beforehand.
-    return None if None in sizes or not sizes else max(sizes)
 
 
 def preprocessing(node: LayerNode, facts: Facts) -> Decision | None:
@@ -243,7 +233,7 @@ RULES: tuple[Rule, ...] = (
     hands_on_raw_values,
     numerically_delicate,
     measured,
-    long_masked_mean,
+    masked_mean,
     output,
     no_gain,
     chosen_before,  # last: after a reload it holds for most kept layers, and the others say more

@@ -70,14 +70,6 @@ def test_a_processor_without_bfloat16_is_told(monkeypatch):
             assert ("TF_ENABLE_ONEDNN_OPTS=1 before" in str(rewrite)) is told
 
 
-@in_bfloat16
-def test_a_function_that_xla_compiles_runs_as_written():
-    compiled = tf.function(forward, jit_compile=True)
-    expected = compiled(X).numpy()
-    with tfmp.graph_rewrite("bfloat16"):
-        np.testing.assert_array_equal(compiled(X).numpy(), expected)
-
-
 def test_wrong_arguments():
     with (
         pytest.raises(ValueError, match="expects one of 'float16', 'bfloat16', 'off'; received 16"),

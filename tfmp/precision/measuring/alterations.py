@@ -8,15 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-AS_SEEN, SMALL, LARGEST = "numbers as seen", "numbers x 1/64", "numbers x 128"
-ZEROS, CONSTANT_ROWS, RAW = "rows of zeros", "constant rows", "inputs up to 3e4"
-
-# Far from what was seen, only what no NaN tells of counts, such as the quotient of infinite norms.
-FAR = (LARGEST, RAW)
+AS_SEEN, LARGEST = "numbers as seen", "numbers x 128"
+ZEROS, CONSTANT_ROWS = "rows of zeros", "constant rows"
 FLAT = (ZEROS, CONSTANT_ROWS)
-
-# Inputs of a model may reach it, unscaled: times, counts, amounts of money.
-_RAW_SIZE = 3e4
 
 
 @dataclass(frozen=True)
@@ -27,7 +21,7 @@ class Given:
         values: the draws.
         is_fixed: they are flags: zeros and ones, such as masks.
         is_bounded: they never grow: shares, or results of a tanh.
-        is_raw: they are an input of the model, which nothing scales.
+        is_raw: they are an input of the model, which has no gradient.
         dtype: the one that they have under the plan.
         is_lookup: they come from a lookup that is float32 and may be in 16 bits, too.
     """
@@ -71,17 +65,11 @@ def altered(given: Sequence[Given]) -> Iterator[tuple[str, list[np.ndarray]]]:
     def grown(factor: int) -> Callable[[Given], np.ndarray]:
         return lambda one: one.values if one.is_bounded else one.values * factor
 
-    def raw(one: Given) -> np.ndarray:
-        largest = max(float(np.abs(one.values).max(initial=0)), 1e-30)
-        return one.values * (_RAW_SIZE / largest) if one.is_raw else one.values
-
     yield AS_SEEN, [one.values for one in given]
     for name, change in (
         ("numbers x 2", grown(2)),
         ("numbers x 16", grown(16)),
         (LARGEST, grown(128)),
-        (RAW, raw),
-        (SMALL, lambda one: one.values / 64),
         (ZEROS, lambda one: np.zeros_like(one.values)),
         (CONSTANT_ROWS, lambda one: _constant_rows(one.values)),
     ):

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import keras
@@ -252,37 +252,40 @@ def recorded(
     return top[0]
 
 
-def replay(
-    call: Call,
-    values: Sequence[np.ndarray],
-    dtypes: Sequence[str],
-    chosen: Callable[[Outcome], Sequence[Tensor]],
-    arriving: float = 1.0,
-) -> Outcome:
-    """Runs a call's code; gradients of a fixed random direction arrive at the chosen results.
+class Replay:
+    """Runs a call's code, under the policies that its layers have at the first run.
 
-    Args:
-        call: its code runs under the policies that its layers have.
-        values: numbers for its inputs.
-        dtypes: the dtypes in which these arrive.
-        chosen: the results that count.
-        arriving: size of the gradients.
+    Gradients of a fixed random direction arrive at the chosen results.
     """
-    count = len(values)
-    sources = [
-        *(ops.cast(ops.convert_to_tensor(v), d) for v, d in zip(values, dtypes, strict=True)),
-        *(ops.convert_to_tensor(one.value) for one in call.weights),
-    ]
-    outcomes: list[Outcome] = []
 
-    def function(tensors: list[Tensor]) -> list[Tensor]:
-        outcomes.append(call.run(tensors[:count], tensors[count:]))
-        return list(chosen(outcomes[-1]))
+    def __init__(
+        self, call: Call, dtypes: Sequence[str], chosen: Callable[[Outcome], Sequence[Tensor]]
+    ) -> None:
+        """Runs nothing yet.
 
-    with np.errstate(over="ignore"):
-        results, slopes = pulled_back(function, sources, arriving)
-    slopes = [one / arriving for one in slopes]
-    return replace(outcomes[0], results=results, slopes=slopes)
+        Args:
+            call: the call.
+            dtypes: the dtypes in which its inputs arrive.
+            chosen: the results that count.
+        """
+        self._call, self._dtypes, self._chosen = call, dtypes, chosen
+        self._program = current_backend().as_written(partial(pulled_back, self._run))
+
+    def __call__(self, values: Sequence[np.ndarray], arriving: float = 1.0) -> Outcome:
+        """Runs it on numbers for its inputs; the gradients that arrive have a size."""
+        pairs = zip(values, self._dtypes, strict=True)
+        sources = [
+            *(ops.cast(ops.convert_to_tensor(value), dtype) for value, dtype in pairs),
+            *(ops.convert_to_tensor(one.value) for one in self._call.weights),
+        ]
+        with np.errstate(over="ignore"):
+            results, slopes = map(arrays, self._program(sources, arriving))
+        return replace(self._outcome, results=results, slopes=[one / arriving for one in slopes])
+
+    def _run(self, tensors: list[Tensor]) -> list[Tensor]:
+        count = len(self._dtypes)
+        self._outcome = self._call.run(tensors[:count], tensors[count:])
+        return list(self._chosen(self._outcome))
 
 
 def trace(call: Call, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> Outcome:
@@ -305,16 +308,15 @@ def trace(call: Call, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) 
 
 
 def pulled_back(
-    function: Callable[[list[Tensor]], list[Tensor]], sources: list[Tensor], arriving: float = 1.0
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    function: Callable[[list[Tensor]], list[Tensor]], sources: list[Tensor], arriving: Tensor = 1.0
+) -> tuple[list[Tensor], list[Tensor]]:
     """Results, and the gradients of the sources where a fixed random direction arrives at them."""
 
     def arrive(results: list[Tensor]) -> list[Tensor]:
         pairs = zip(results, directions([one.shape for one in results]), strict=True)
         return [ops.cast(values * arriving, one.dtype) for one, values in pairs]
 
-    results, slopes = current_backend().pulled_back(function, sources, arrive)
-    return _arrays(results), _arrays(slopes)
+    return current_backend().pulled_back(function, sources, arrive)
 
 
 def directions(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
@@ -323,7 +325,8 @@ def directions(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     return [draw.standard_normal(shape) for shape in shapes]
 
 
-def _arrays(values: Sequence[Tensor]) -> list[np.ndarray]:
+def arrays(values: Sequence[Tensor]) -> list[np.ndarray]:
+    """Tensors as float32."""
     with np.errstate(all="ignore"):
         return [np.asarray(ops.convert_to_numpy(value), "float32") for value in values]
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tfmp.shared.numerics import FLOAT16
+
 Array = np.ndarray
 
 # Channels whose deviation is less than this share of that of all matter less.
@@ -58,8 +60,15 @@ def _error(found: Array, exact: Array, least: float) -> float:
         return 0.0
     axes = tuple(range(exact.ndim - 1)) or None
     error = np.sqrt(np.mean(np.square(found - exact, dtype="float64"), axis=axes))
-    own = np.maximum(deviations(exact), max(least, _SMALL_CHANNEL * deviation(exact)))
-    return float(np.max(np.where(error > 0, error / np.maximum(own, 1e-300), 0.0), initial=0.0))
+    own = deviations(exact)
+    least = max(least, _SMALL_CHANNEL * float(np.sqrt(np.mean(np.square(own)))), 1e-300)
+    return float(np.max(error / np.maximum(own, least), initial=0.0))
+
+
+def overflows(values: Array) -> bool:
+    """Whether FP16 makes infinity of one that is finite."""
+    finite = values[np.isfinite(values)]
+    return bool(np.abs(finite).max(initial=0.0) >= FLOAT16.overflow_threshold)
 
 
 def rounded(values: Sequence[Array]) -> list[Array]:

@@ -1,17 +1,17 @@
 """What a piece of code needs so that FP16 does it no harm: it runs in both precisions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, cached_property, partial
 
 import keras
 import numpy as np
 from keras import ops
 
-from tfmp.precision.measuring.alterations import AS_SEEN, FAR, FLAT, LARGEST, SMALL, Given, altered
-from tfmp.precision.measuring.calls import Call, Outcome, directions, replay, trace
-from tfmp.precision.measuring.errors import Array, deviation, errors, rounded
+from tfmp.precision.measuring.alterations import AS_SEEN, FLAT, LARGEST, Given, altered
+from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions, trace
+from tfmp.precision.measuring.errors import Array, deviation, errors, overflows, rounded
 from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op, promoting_line
 from tfmp.precision.measuring.made_inputs import ROWS
 from tfmp.shared.backend import Tensor
@@ -81,7 +81,7 @@ class _Baseline:
         exact: what float32 computes.
         losses: what it adds to the loss then.
         least: standard deviations that count at least.
-        limits: errors that 16 bits may have.
+        limits: gives the errors that 16 bits may have, in a run of its own.
         arriving: the size of gradients at which a dynamic loss scale settles.
         fits: whether FP16 holds the results and the gradients of the inputs.
     """
@@ -91,7 +91,7 @@ class _Baseline:
     exact: list[Array]
     losses: list[Array]
     least: list[float]
-    limits: list[float]
+    limits: Callable[[], list[float]]
     arriving: float
     fits: bool
 
@@ -126,16 +126,14 @@ class Measurement:
         self._trained = [index for index, one in enumerate(given) if not one.is_raw]
         self._dtypes = [one.dtype for one in given]
         self._passed: frozenset[int] | None = None
+        self._replays: dict[tuple[object, ...], Replay] = {}
+        self._ran: tuple[frozenset[int], Outcome] | None = None
         self._first = self._exact(self._values)
         places = enumerate(self._first.places)
         self._places = [place for index, place in places if index not in self._first.passed]
         # FP16 draws other numbers of the same seed; those without one differ between float32 runs.
         unit = (part.layer for part in piece.node.unit())
         self._is_random = any(getattr(layer, "_seed_generators", ()) for layer in unit)
-        self._traces = False
-        with suppress(Exception):  # it may need numbers to run
-            trace(piece, [one.shape for one in self._values], ["float32"] * len(given))
-            self._traces = True
         self._floor = self._least(self._first)
 
     # --- what runs in 16 bits ---
@@ -151,7 +149,10 @@ class Measurement:
         if any(one.is_lookup for one in self.given) and self._fails(self._parts()):
             self._let_lookups_follow()
         self._widen(self._fails)
-        self.need.dtypes = [_dtype(one) for one in self._run_once(self._parts()).at(None)]
+        parts = self._parts()
+        if self._ran is None or self._ran[0] != parts:
+            self._ran = parts, self._run_once(parts)
+        self.need.dtypes = [_dtype(one) for one in self._ran[1].at(None)]
 
     def _keep_states(self) -> None:
         """Keeps own code in float32 that moves a weight's value by small steps.
@@ -165,7 +166,7 @@ class Measurement:
                 continue
             self._set_policies(True, True)
             dtypes = ["float32"] * len(self._values)
-            ran = replay(self.piece, self._values, dtypes, partial(_state, index))
+            ran = Replay(self.piece, dtypes, partial(_state, index))(self._values)
             slope = ran.slopes[len(dtypes) + index]
             (arrived,) = directions([slope.shape])
             if np.linalg.norm(slope - arrived) <= _FORGOTTEN * np.linalg.norm(arrived):
@@ -210,14 +211,26 @@ class Measurement:
 
     def _run_once(self, parts: frozenset[int]) -> Outcome:
         """Traces the piece in 16 bits but for some parts; runs it if it needs numbers to run."""
-        if not self._traces:
-            return self._mixed(self._values, parts, 1.0)
+        with suppress(Exception):
+            return self._traced(parts)
+        return self._traced(parts) if self._traces else self._mixed(self._values, parts, 1.0)
+
+    @cached_property
+    def _traces(self) -> bool:
+        self._set_policies(True, True)
+        try:
+            trace(self.piece, [one.shape for one in self._values], ["float32"] * len(self._values))
+        except Exception:
+            return False
+        return True
+
+    def _traced(self, parts: frozenset[int]) -> Outcome:
         self._set_policies(OWN in parts, False)
         return trace(self.piece, [one.shape for one in self._values], self._dtypes_of(parts))
 
     def _fails(self, parts: frozenset[int]) -> tuple[str, int] | None:
         try:
-            self._run_once(parts)
+            self._ran = parts, self._run_once(parts)
         except Exception as error:
             return self._failure(error)
         return None
@@ -284,8 +297,8 @@ class Measurement:
         places = [end if p is None else p for p in self._places] + [end] * (len(lost) - count)
         for place, index in sorted((place, index) for index, place in enumerate(places)):
             error, is_infinite = lost[index], lost[index] == np.inf
-            counts = on.name not in FAR if is_infinite else not self._is_random
-            if counts and error > on.limits[index]:
+            counts = on.name != LARGEST if is_infinite else not self._is_random
+            if counts and error > _TOLERANCE and error > on.limits()[index]:
                 of = "standard deviation" if index < count else "gradients"
                 return _loss(error, of, on.name), place
         return None
@@ -297,7 +310,7 @@ class Measurement:
         """
         most = FLOAT16.max / (_ROWS_OF_BATCH / ROWS if on.name == AS_SEEN else 1)
         pairs = zip(self._losses_of(found), on.losses, found.losses, strict=True)
-        return on.name not in FAR and any(
+        return on.name != LARGEST and any(
             _dtype(made) == self.dtype
             and np.isfinite(exact).all()
             and not (np.isfinite(narrow).all() and (np.abs(exact) <= most).all())
@@ -329,32 +342,32 @@ class Measurement:
         """Computes in float32, and notes what float32 of this piece alone would not mend."""
         first = self._exact(values) if name != AS_SEEN else self._first
         exact, count = self._numbers(first), len(self._places)
-        share = 1.0 if name in FLAT else 1 / 64 if name == SMALL else 0.0
-        slopes = (self._floor if name in FLAT else self._least(first))[count:]
-        least = [share * one for one in self._floor[:count]] + slopes
+        least = self._floor if name in FLAT else [0.0] * count + self._least(first)[count:]
         arriving = _arriving(exact[count:])
-        alone = self._numbers(self._exact(self._rounded(values), arriving))
         sizes = [1.0] * count + [arriving] * (len(exact) - count)
         scaled = [one * size for one, size in zip(exact, sizes, strict=True)]
-        floors = [one * size for one, size in zip(least, sizes, strict=True)]
-        stored = errors(rounded(scaled), scaled, floors)
-        if name not in FAR:
-            self._note_neighbours(name, stored, scaled)
-        limits = [
-            (1 if index < count else 2) * _limit(a, b)
-            for index, (a, b) in enumerate(zip(errors(alone, exact, least), stored, strict=True))
-        ]
-        fits = all(size < np.inf for size in stored[: count + len(self._trained)])
-        losses = self._losses_of(first)
-        return _Baseline(name, values, exact, losses, least, limits, arriving, fits)
 
-    def _note_neighbours(self, name: str, stored: list[float], scaled: list[Array]) -> None:
+        @cache
+        def limits() -> list[float]:
+            alone = self._numbers(self._exact(self._rounded(values), arriving))
+            floors = [one * size for one, size in zip(least, sizes, strict=True)]
+            stored = errors(rounded(scaled), scaled, floors)
+            pairs = zip(errors(alone, exact, least), stored, strict=True)
+            return [(1 if i < count else 2) * _limit(*pair) for i, pair in enumerate(pairs)]
+
+        near = scaled[: count + len(self._trained)]
+        past = [index for index, values in enumerate(near) if overflows(values)]
+        # So far, only what no NaN tells of counts, such as the quotient of infinite norms.
+        if name != LARGEST:
+            self._note_neighbours(name, {index: _largest([near[index]]) for index in past})
+        losses = self._losses_of(first)
+        return _Baseline(name, values, exact, losses, least, limits, arriving, not past)
+
+    def _note_neighbours(self, name: str, past: Mapping[int, float]) -> None:
         """Notes the layers that would read, or get as gradients, numbers past the range."""
         count = len(self._places)
-        for index, size in enumerate(stored[: count + len(self._trained)]):
-            if size < np.inf:
-                continue
-            largest = f"{np.abs(scaled[index]).max():.1g}, infinite in float16, on {name}"
+        for index, size in past.items():
+            largest = f"{size:.1g}, infinite in float16, on {name}"
             if index < count:
                 self.need.readers.setdefault(self._places[index], f"which reach {largest}")
             elif self._dtypes[place := self._trained[index - count]] != "float32":
@@ -365,13 +378,17 @@ class Measurement:
     # --- runs ---
 
     def _exact(self, values: Sequence[Array], arriving: float = 1.0) -> Outcome:
-        self._set_policies(True, True)
-        dtypes = ["float32"] * len(values)
-        return replay(self.piece, values, dtypes, self._made, arriving)
+        return self._replay(["float32"] * len(values), True, True)(values, arriving)
 
     def _mixed(self, values: Sequence[Array], parts: frozenset[int], arriving: float) -> Outcome:
-        self._set_policies(OWN in parts, False)
-        return replay(self.piece, values, self._dtypes_of(parts), self._made, arriving)
+        return self._replay(self._dtypes_of(parts), OWN in parts, False)(values, arriving)
+
+    def _replay(self, dtypes: list[str], own: bool, inner: bool) -> Replay:
+        self._set_policies(own, inner)
+        key = (own, inner, *dtypes)
+        if key not in self._replays:
+            self._replays[key] = Replay(self.piece, dtypes, self._made)
+        return self._replays[key]
 
     def _dtypes_of(self, parts: frozenset[int]) -> list[str]:
         pairs = zip(self._dtypes, self.piece.sources, strict=True)

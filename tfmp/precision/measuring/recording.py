@@ -21,12 +21,13 @@ from tfmp.precision.layer_tree import (
 from tfmp.precision.measuring.calls import (
     Arguments,
     Call,
+    Replay,
+    arrays,
     is_float,
     losses_kept,
     policies_kept,
     pulled_back,
     recorded,
-    replay,
 )
 from tfmp.precision.measuring.first_op import failure
 from tfmp.precision.measuring.made_inputs import possible_arguments
@@ -161,7 +162,7 @@ class Recording:
             _, slopes = pulled_back(
                 function, [ops.zeros_like(one) for call in calls for one in call.results()]
             )
-        for call, slope in zip(known, slopes, strict=True):
+        for call, slope in zip(known, arrays(slopes), strict=True):
             yield call, float(np.abs(slope[np.isfinite(slope)]).max(initial=0.0))
 
     @cached_property
@@ -236,7 +237,7 @@ class Recording:
         values = [draw.standard_normal(one.shape, "float32") for one in call.inputs]
         dtypes = ["float32"] * len(values)
         with self.in_float32():
-            ran = replay(call, values, dtypes, lambda outcome: outcome.at(place))
+            ran = Replay(call, dtypes, lambda outcome: outcome.at(place))(values)
         pairs = zip(call.sources, ran.slopes, strict=False)
         sources = frozenset(source for source, slopes in pairs if np.any(slopes))
         made = {i for i, where in enumerate(ran.places) if where is None}

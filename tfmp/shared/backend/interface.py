@@ -145,6 +145,13 @@ class Backend(ABC):
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         """The function as one program, where the backend makes such; of XLA if `jit` says so."""
 
+    def as_written(self, function: Callable[..., TensorTree]) -> Callable[..., TensorTree]:
+        """The function as one program, where each operation would be compiled for itself.
+
+        Every operation rounds its results to their dtype, as if it ran alone.
+        """
+        return function
+
     def program(self, function: Callable[..., TensorTree], arguments: TensorTree) -> bytes:
         """A function's `HloModuleProto`, serialized, before XLA optimizes it.
 

@@ -73,6 +73,9 @@ class Jax(Backend):
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         return jax.jit(function)
 
+    def as_written(self, function: Callable[..., TensorTree]) -> Callable[..., TensorTree]:
+        return jax.jit(function, compiler_options={"xla_allow_excess_precision": False})
+
     def program(self, function: Callable[..., TensorTree], arguments: TensorTree) -> bytes:
         lowered = jax.jit(function).lower(*arguments).compiler_ir("hlo")
         return lowered.as_serialized_hlo_module_proto()
