@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tfmp.converters.shared.worker import Worker
     from tfmp.converters.tflite.export import TFLiteFile
     from tfmp.converters.tflite.file import HostScaling
-    from tfmp.converters.tflite.rewriting import Change, Overflow, Repaired
+    from tfmp.converters.tflite.rewriting import Repaired
 
 # Layers that a report names; `tfmp-convert inspect` lists all.
 _MOST_TOLD = 5
@@ -48,6 +48,10 @@ _NOTHING_TO_SCALE = (
     "standard deviation"
 )
 _PAST_FP16 = "{} reaches {:.3g}, FP16 ends at 65504, and no rewrite keeps it below"
+_VANISHES = (
+    "FP16 makes zero of numbers of {}, down to {:.3g}: scale them up, or add logarithms where "
+    "numbers are multiplied"
+)
 _RAW_INPUT = "{} reaches {:.3g}, FP16 ends at 65504: scale it before the model"
 _ROUNDED_INPUT = "FP16 rounds {} (relative L2): subtract its mean or scale it before the model"
 _ONNX = "As ONNX the model keeps to the budget on these samples: tfmp-convert onnx{}"
@@ -70,7 +74,17 @@ class TFLiteFormat(Format):
     all_signatures = True
     gpu = "LiteRT's GPU backend"
     gpu_advice = "install the GPU's Vulkan driver"
-    remedies = (_REPAIR, _SCALING, _LOOK, _PAST_FP16, _RAW_INPUT, _ROUNDED_INPUT, _ONNX, _NO_WAY)
+    remedies = (
+        _REPAIR,
+        _SCALING,
+        _LOOK,
+        _PAST_FP16,
+        _VANISHES,
+        _RAW_INPUT,
+        _ROUNDED_INPUT,
+        _ONNX,
+        _NO_WAY,
+    )
 
     def check(
         self, precision: str, options: TFLiteOptions, sampled: bool, batch_size: int | None = None
@@ -335,11 +349,14 @@ def _looked_at(
     progress(f"{'repairing' if options.repair else 'looking for'} layers that overflow in FP16")
     given = samples.batches if options.repair else lambda: batches
     found = repair_model(source, given, overflow=options.repair)
-    changes = _told("{}", found.changes)
+    changes = _told([str(one) for one in found.changes])
     if options.repair and not changes:
-        changes = (_UNREPAIRABLE if found.left or found.lost else _NOTHING_TO_REPAIR,)
-    left = _told("not repaired: {}" if options.repair else "overflows in FP16: {}", found.left)
-    return found.source, FileNotes((*changes, *found.notes), left, _LOOK, "")
+        changes = (
+            _UNREPAIRABLE if found.left or found.lost or found.vanishing else _NOTHING_TO_REPAIR,
+        )
+    harm = "not repaired" if options.repair else "overflows in FP16"
+    left = [*(f"{harm}: {one}" for one in found.left), *map(str, found.vanishing)]
+    return found.source, FileNotes((*changes, *found.notes), _told(left), _LOOK, "")
 
 
 def _cause(found: "Repaired", batch: "Batch") -> list[str]:
@@ -350,7 +367,8 @@ def _cause(found: "Repaired", batch: "Batch") -> list[str]:
         told = _RAW_INPUT if one.op == "Placeholder" else _PAST_FP16
         return [told.format(one.layer, one.peak)]
     rounded = rounded_input(found.source, batch)
-    return [_ROUNDED_INPUT.format(rounded)] * bool(rounded) + [*found.lost[:_MOST_LOST]]
+    zeros = [_VANISHES.format(one.layer, one.smallest) for one in found.vanishing]
+    return [*zeros, *[_ROUNDED_INPUT.format(rounded)] * bool(rounded), *found.lost][:_MOST_LOST]
 
 
 def _ends(target: Target) -> "Iterator[Way]":
@@ -363,9 +381,7 @@ def _ends(target: Target) -> "Iterator[Way]":
     yield Way(_NO_WAY)
 
 
-def _told(sentence: str, found: "Sequence[Change | Overflow]") -> tuple[str, ...]:
-    """The first in words, and how many there are more."""
-    told = [sentence.format(one) for one in found[:_MOST_TOLD]]
-    if len(found) > _MOST_TOLD:
-        told.append(sentence.format(f"{len(found) - _MOST_TOLD} layers more"))
-    return tuple(told)
+def _told(found: "Sequence[str]") -> tuple[str, ...]:
+    """The first, and how many there are more."""
+    more = len(found) - _MOST_TOLD
+    return (*found[:_MOST_TOLD], *([f"and {more} layers more"] if more > 0 else ()))

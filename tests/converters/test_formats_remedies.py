@@ -123,7 +123,11 @@ TFLITE = {
     ),
     "vanishing input": (
         lambda: model(own(lambda x: ops.log(x + 1e-12)), dense(2)),
-        *(np.float32(10) ** (2 * X - 6), "", "input x: FP16 makes zero of "),
+        *(np.float32(10) ** (2 * X - 6), "", "FP16 makes zero of numbers of input x, down to "),
+    ),
+    "product of probabilities": (
+        lambda: model(layers.Dense(24, "sigmoid"), own(lambda p: ops.log(ops.prod(p, -1)))),
+        *(X, "", tflite._VANISHES),
     ),
     "rounded input": (
         lambda: model(own(lambda x: (x - 47.4) * 300), dense(2, 1, 47)),

@@ -20,7 +20,6 @@ from tfmp.converters.onnx.graph import (
     is_float,
     is_half,
     number_of,
-    weights_as_inputs,
     widen,
 )
 from tfmp.shared.atomic_file import temporary_folder
@@ -29,8 +28,8 @@ from tfmp.shared.numerics import round_to
 # Would hide Gemm and Conv behind ops of the CPU provider (graph_transformer_utils.cc: cpu_ep).
 _CPU_ONLY = ("GemmActivationFusion", "ConvActivationFusion")
 
-# Constants that decide about fusions: scalars, biases, scales. Larger ones are weights.
-_SMALL_BYTES = 2**16
+# Elements of constants that decide about fusions: scalars, biases, scales. Larger ones are weights.
+_LARGEST_CONSTANT = 2**14
 
 # Numbers that patterns of the optimizer hold, to seven digits in float32 and rounded in FP16:
 # those of GELU (gelu_fusion.cc, fast_gelu_fusion.cc).
@@ -93,6 +92,7 @@ def predicted(model: ir.Model, ops: Collection[str]) -> tuple[Fusion, ...]:
         return ()
     copy = model.clone()
     _cut(copy)
+    _leave_weights(copy.graph)
     widen(copy)
     _sharpen(copy)
     try:
@@ -140,16 +140,24 @@ def _sharpen(model: ir.Model) -> None:
                 value.const_value = ir.tensor(array, name=value.name)
 
 
+def _leave_weights(graph: ir.Graph) -> None:
+    """Makes inputs of the weights, which decide about no fusion and take memory."""
+    for name, value in list(graph.initializers.items()):
+        if value.const_value is not None and value.const_value.size > _LARGEST_CONSTANT:
+            del graph.initializers[name]
+            value.const_value = None
+            if not value.is_graph_input():
+                graph.inputs.append(value)
+
+
 def _optimized(model: ir.Model) -> onnx.GraphProto:
     import onnxruntime
 
-    proto, weights = detach_weights(model)
-    small = {name: array for name, array in weights.items() if array.nbytes <= _SMALL_BYTES}
+    proto, constants = detach_weights(model)
     proto.graph.initializer.extend(
         onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
-        for name, array in small.items()
+        for name, array in constants.items()
     )
-    weights_as_inputs(proto, {k: v for k, v in weights.items() if k not in small})
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED

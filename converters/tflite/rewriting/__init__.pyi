@@ -6,8 +6,6 @@ from .ranges import (
     measure as measure,
 )
 from .repair import (
-    Change as Change,
-    Overflow as Overflow,
     Repaired as Repaired,
     repair_model as repair_model,
 )

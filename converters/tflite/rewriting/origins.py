@@ -6,13 +6,14 @@ A softmax, a layer normalization and distances between points do not mind either
 from operations: the origin is moved, and the outputs are compared.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
-from tfmp.converters.intake import Edits, Graph, Node
+from tfmp.converters.intake import Edits, Filling, Graph, Node
 from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitudes
 from tfmp.shared.backend import Tensor
+from tfmp.shared.numerics import FLOAT16
 
 # FP16 rounds numbers by up to 2**-11: the difference of numbers so many times as large, by 3 %.
 _CANCELS = 64
@@ -54,13 +55,29 @@ def origins(graph: Graph, seen: Magnitudes) -> Iterator[tuple[str, Origin]]:
 
 def move_origin(graph: Graph, edits: Edits, name: str, origin: Origin) -> None:
     """Subtracts from a tensor before anything reads it; a `Rewrite` once the rest is bound."""
+    _read_through(_from(origin), name, graph, edits)
+
+
+def lose_small(graph: Graph, edits: Edits, names: Collection[str]) -> None:
+    """Rounds what is subnormal in FP16 before anything reads it; a `Rewrite` once bound."""
+    import tensorflow as tf
+
+    step, normal = FLOAT16.smallest_subnormal, FLOAT16.smallest_normal
+    for name in names:
+        _read_through(
+            lambda x: tf.where(tf.abs(x) < normal, tf.round(x / step) * step, x), name, graph, edits
+        )
+
+
+def _read_through(function: Filling, name: str, graph: Graph, edits: Edits) -> None:
+    """Puts a function of a tensor between it and its readers."""
     if name not in graph.makers:
         return
     moved = moved_name(name)
     bare = moved.removesuffix(":0")
     edits.constant(bare, 0.0)
     graph.specs[moved] = graph.specs[name]
-    edits.replace(Node(bare, "Const", (name,), (moved,), {}), _from(origin), graph)
+    edits.replace(Node(bare, "Const", (name,), (moved,), {}), function, graph)
     for reader in graph.readers(name):
         for index, given in enumerate(reader.inputs):
             if given == name:

@@ -18,7 +18,13 @@ from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
 from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
-from tfmp.converters.tflite.rewriting.origins import cancelling, move_origin, moved_name, origins
+from tfmp.converters.tflite.rewriting.origins import (
+    cancelling,
+    lose_small,
+    move_origin,
+    moved_name,
+    origins,
+)
 from tfmp.converters.tflite.rewriting.ranges import Magnitudes, fetching, measure, worst_of
 from tfmp.converters.tflite.rewriting.rescale import rescale
 from tfmp.shared.numerics import FLOAT16
@@ -33,8 +39,10 @@ _FP16_TOLERANCE = 2.0**-11
 _FP32_ANGLE, _FP32_SUMS = 2.0**-22, 2.0**-20
 # Of an input's values.
 _VANISHING = 0.01
-# Origins that are tried, each with all samples.
-_MOST_ORIGINS = 8
+# Origins that are tried, and layers that may vanish, each with all samples.
+_MOST_TRIED = 8
+# Of an output's largest value: what `DriftBudget` allows.
+_HARM = 1e-2
 
 Batches = Callable[[], Iterable[Batch]]
 
@@ -78,6 +86,25 @@ class Overflow:
 
 
 @dataclass(frozen=True)
+class Vanishing:
+    """A layer whose values FP16 makes zero, to the harm of an output.
+
+    Attributes:
+        layer: the layer, operation or input, in words.
+        op: TensorFlow's operation.
+        smallest: smallest magnitude other than zero.
+    """
+
+    layer: str
+    op: str
+    smallest: float
+
+    def __str__(self) -> str:
+        told = f"{self.layer} ({self.op}) goes down to {self.smallest:.3g}"
+        return f"vanishes in FP16: {told}, and zero in its place changes an output"
+
+
+@dataclass(frozen=True)
 class Repaired:
     """A model after a repair.
 
@@ -85,6 +112,7 @@ class Repaired:
         source: the model to convert, without gaps; the original if nothing had to be changed.
         changes: the changes, layer by layer.
         left: layers that still overflow, the worst first.
+        vanishing: the first layer of which FP16 makes zero, to the harm of an output, if any.
         lost: what FP16 loses and no rewrite keeps, with the way out, in words.
         notes: what `without_gaps` changed before, in words.
     """
@@ -92,6 +120,7 @@ class Repaired:
     source: Source
     changes: tuple[Change, ...]
     left: tuple[Overflow, ...]
+    vanishing: tuple[Vanishing, ...] = ()
     lost: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -173,7 +202,8 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
     lost = dict.fromkeys((*_lost_values(model), *_lost_limits(model), *_lost_angles(model)))
     left = [one for one in model.peaks.values() if one.peak >= _END]
     left.sort(key=lambda one: -one.peak)
-    return Repaired(model.source, tuple(changes), tuple(left), tuple(lost), notes)
+    zeros = tuple(_vanishing(model))
+    return Repaired(model.source, tuple(changes), tuple(left), zeros, tuple(lost), notes)
 
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:
@@ -222,7 +252,7 @@ def _turns(model: _Model) -> tuple[_Model, list[Change]]:
 def _around(model: _Model) -> tuple[_Model, list[Change]]:
     """Tensors get another origin, one after the other, where the outputs stay as they are."""
     changes, tried, words = list[Change](), set[tuple[str, object]](), dict(model.ends)
-    while len(tried) < _MOST_ORIGINS:
+    while len(tried) < _MOST_TRIED:
         graph, seen = model.graph, model.seen
         candidate = next((one for one in origins(graph, seen) if one not in tried), None)
         if candidate is None:
@@ -292,18 +322,38 @@ def _lost_angles(model: _Model) -> Iterator[str]:
 
 
 def _lost_values(model: _Model) -> Iterator[str]:
-    """Inputs that FP16 makes zero, and differences of much larger numbers, in words."""
-    for name in model.seen.keys() & {*model.graph.inputs}:
-        one = model.seen[name]
-        if one.vanished > _VANISHING * one.nonzero:
-            told = f"{model.ends[name]}: FP16 makes zero of {one.smallest:.3g}"
-            yield f"{told}. Scale such numbers before the model"
+    """Differences of much larger numbers, in words."""
     for node, large in cancelling(model.graph, model.seen):
         yield (
             f"{_layer(node.name)}: it subtracts numbers up to {large:.3g} that differ by "
             f"{model.seen[node.outputs[0]].peak:.3g}, and FP16 rounds them before. Subtract before "
             "squares and sums are taken"
         )
+
+
+def _vanishing(model: _Model) -> Iterator[Vanishing]:
+    """The first layer whose small numbers change an output where FP16 rounds them alone.
+
+    Most of what vanishes is harmless, such as probabilities; the first is named if all harm only
+    together.
+    """
+    graph, seen = model.graph, model.seen
+    small = [
+        (name, node)
+        for node in graph.nodes
+        for name in node.outputs
+        if name in seen and name not in graph.constants and graph.readers(name)
+        if seen[name].vanished > _VANISHING * seen[name].nonzero
+    ]
+    if not small or _with_lost([name for name, _ in small], model):
+        return
+    alone = (one for one in small[:_MOST_TRIED] if not _with_lost([one[0]], model))
+    name, node = next(alone, small[0])
+    yield Vanishing(model.ends.get(name, _layer(node.name)), node.op, seen[name].smallest)
+
+
+def _with_lost(names: Collection[str], model: _Model) -> _Model | None:
+    return model.rewritten(partial(lose_small, names=names), _HARM)
 
 
 def _same(one: _Model, changed: _Model, tolerance: float) -> bool:

@@ -25,8 +25,8 @@ _PRODUCTS = frozenset(
 )
 # An output whose mean is so many standard deviations from zero loses two bits beside it.
 _FAR = 4.0
-# Relative L2 of an output: what `DriftBudget` allows, and 20 times FP16's rounding.
-_HARM = 1e-2
+# Relative L2 of an output: half of what `DriftBudget` allows, and ten times FP16's rounding.
+_HARM = 5e-3
 # Two powers of two stay free for samples that were not measured.
 _LARGEST = FLOAT16.max / 4
 

@@ -211,6 +211,21 @@ def test_outputs_and_inputs_past_fp16_are_named() -> None:
     assert [left.layer for left in repair_model(source, lambda: [huge]).left] == ["input x"]
 
 
+def test_small_numbers_are_named_where_zero_in_their_place_harms() -> None:
+    forms = {
+        "product": lambda p: keras.ops.log(keras.ops.prod(p, -1)),
+        "sum": lambda p: keras.ops.sum(keras.ops.log(p), -1),  # the advice
+        "harmless": lambda p: keras.ops.sum(p + p**40, -1),
+    }
+    found = {}
+    for name, form in forms.items():
+        dense = layers.Dense(24, "sigmoid", kernel_initializer="ones")
+        found[name] = repaired(on((8,), dense, layers.Lambda(form, name="own")))[2].vanishing
+    (told,) = found.pop("product")
+    assert (told.layer, told.op) == ("layer own", "Prod")
+    assert set(found.values()) == {()}
+
+
 def masked_attention() -> keras.Model:
     tokens = keras.Input((6,), dtype="int32", name="tokens")
     x = layers.Embedding(9, 8, mask_zero=True, name="embed")(tokens)
