@@ -299,9 +299,9 @@ class ExperimentReport(Report):
             self._evidence(),
         ]
 
-    def _page(self) -> str:
+    def _page(self, parts: list[Section]) -> str:
         advice = self.conclusion.partition("\n")[0]
-        return page(self.title, self.heading, advice, self.sections(), *self.signal)
+        return page(self.heading, self.heading, advice, parts, *self.signal)
 
     def _evidence(self) -> Section:
         """The task and its runs; versions last."""
