@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,17 +217,11 @@ class OnnxFormat(Format):
         return OnnxRunner(path, _cpu_info())
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
-        from tfmp.converters.intake import OnnxSource
         from tfmp.converters.runners import OnnxGpuRunner, SourceRunner
-        from tfmp.converters.shared.sessions import holds
 
         if gpu and source.origin.path is not None:
             return OnnxGpuRunner(source.origin.path)
-        info = _cpu_info()
-        assert isinstance(source, OnnxSource)
-        if holds(source.model, "FLOAT16", "BFLOAT16"):
-            info = replace(info, fp16="weights-only")
-        return SourceRunner(source, info)
+        return SourceRunner(source, _cpu_info())
 
     def time_calls(
         self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None

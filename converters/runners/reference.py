@@ -1,10 +1,12 @@
 """The original model, which candidates are compared with."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Self
 
-from tfmp.converters.intake import AnySource
+from tfmp.converters.intake import AnySource, OnnxSource
 from tfmp.converters.runners.base import Held, RunnerInfo
+from tfmp.converters.shared.sessions import holds
 from tfmp.converters.shared.tensors import Batch
 
 
@@ -20,7 +22,8 @@ class SourceRunner(Held):
         """
         self._source = source
         self.inputs, self.outputs = source.inputs, source.outputs
-        self.info = info
+        half = isinstance(source, OnnxSource) and holds(source.model, "FLOAT16", "BFLOAT16")
+        self.info = replace(info, fp16="weights-only") if half else info
 
     def run(self, batch: Batch) -> Batch:
         return self._source.forward(batch)
