@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfmp.experiment import figures
-from tfmp.experiment.arms import BASE, TRAININGS, Arm
+from tfmp.experiment.arms import BASE, Arm
 from tfmp.experiment.differences import (
     CONFIDENCE,
     MOST_SEEDS,
@@ -102,6 +102,11 @@ class ExperimentReport(Report):
         return next(result for result in self.results if result.arm.name == BASE)
 
     @property
+    def _rivals(self) -> list[ArmResult]:
+        """The trainings beside float32."""
+        return [each for each in self.results if not each.arm.file and each.arm.name != BASE]
+
+    @property
     def shipped(self) -> ArmResult | None:
         """The file to ship: as good as float32, no FAIL, the smallest, then the fastest."""
         sound = [
@@ -126,7 +131,8 @@ class ExperimentReport(Report):
             return f"Nothing can be concluded: {self._base_failed()}."
         losses = [
             f"{each.arm.name} {'loses' if each.difference else 'fails'}: {self.why(each)}."
-            for each in self.losing
+            for each in self._rivals
+            if each.finding is Finding.WORSE
         ]
         if self.base.failed:
             losses.insert(0, f"Note that {self._base_failed()}.")
@@ -164,8 +170,8 @@ class ExperimentReport(Report):
     def _as_good(self) -> list[str]:
         """The trainings that are no worse than float32, and the time that they take."""
         found = []
-        for result in self.results:
-            if result.arm.name in TRAININGS and result.arm.name != BASE and result.sound:
+        for result in self._rivals:
+            if result.sound:
                 time = f", {result.slowdown:.2f} times the step time" if result.slowdown else ""
                 found.append(f"{result.arm.name} ({self.number(result.metric)}{time})")
         return [f"Trained as well as float32: {joined(found)}."] if found else []
@@ -174,16 +180,6 @@ class ExperimentReport(Report):
         """The true difference, from its bounds, in the metric's own direction."""
         low, high = sorted(self.task["sign"] * bound for bound in (difference.low, difference.high))
         return f"difference {self.number(low, True)} to {self.number(high, True)}"
-
-    @property
-    def losing(self) -> tuple[ArmResult, ...]:
-        """The trainings that are worse than float32."""
-        return tuple(
-            result
-            for result in self.results
-            if result.finding is Finding.WORSE and result.arm.name in TRAININGS
-            if result.arm.name != BASE
-        )
 
     def _open(self) -> list[str]:
         undecided = [

@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from keras import ops
 
-from tfmp.machine import Device, devices, timed
+from tfmp.machine import Device, devices, interleaved, timed
 from tfmp.roofline.work import Work
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
@@ -27,8 +28,8 @@ _TRIALS = 5
 # Small products in a row that no compiler can fuse: one pass each.
 _CHAIN = 64
 _TINY = 8
-# Calls of short functions that are timed at once.
-_CALLS = 8
+# Calls of short functions that are timed at once, and how often.
+_CALLS, _TURNS = 8, 40
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,19 @@ def _overhead(jit: bool) -> tuple[float, float]:
             values = ops.matmul(values, tiny)
         return values
 
+    def calls(function: Callable[..., TensorTree]) -> TensorTree:
+        for _ in range(_CALLS):
+            last = function(tiny)
+        return last
+
     compiled = current_backend().compiled
-    empty = _fastest(compiled(lambda values: ops.add(values, 1.0), jit), tiny, repeats=_CALLS)
-    long = _fastest(compiled(chain, jit), tiny, repeats=_CALLS)
+    functions = compiled(lambda values: ops.add(values, 1.0), jit), compiled(chain, jit)
+    blocks = {str(place): partial(timed, partial(calls, f)) for place, f in enumerate(functions)}
+    for block in blocks.values():
+        block()
+    # In turns, so that other work of the machine hits both, and often, so that some run without it.
+    found = interleaved(blocks, _TURNS)
+    empty, long = (min(found[name].seconds) / _CALLS for name in blocks)
     return empty, max(0.0, long - empty) / _CHAIN
 
 
@@ -139,16 +150,8 @@ def _random(size: int, dtype: str) -> Tensor:
     return ops.cast(ops.convert_to_tensor(values / size), dtype)
 
 
-def _fastest(function: Callable[..., TensorTree], *arguments: Tensor, repeats: int = 1) -> float:
-    """Seconds of the fastest call: other work of the machine only adds time.
-
-    Short calls are timed several at once, and more often, so that some run undisturbed.
-    """
-
-    def block() -> TensorTree:
-        for _ in range(repeats):
-            last = function(*arguments)
-        return last
-
-    block()
-    return min(timed(block) for _ in range(_TRIALS * repeats)) / repeats
+def _fastest(function: Callable[..., TensorTree], *arguments: Tensor) -> float:
+    """Seconds of the fastest call: other work of the machine only adds time."""
+    call = partial(function, *arguments)
+    call()
+    return min(timed(call) for _ in range(_TRIALS))

@@ -129,13 +129,9 @@ def check_compiled(model: "keras.Model", needs_optimizer: bool = True) -> None:
 
 
 def made_by(build: Callable[[], object], name: str) -> "keras.Model":
-    """The compiled model that a user's function returns.
+    """The compiled model that a user's function returns; errors call the function `name`.
 
     Layers without a name have the same ones in each model of a function, so that patterns fit all.
-
-    Args:
-        build: the function.
-        name: its name, for the error.
 
     Raises:
         TypeError: it does not return a Keras model.
@@ -144,11 +140,10 @@ def made_by(build: Callable[[], object], name: str) -> "keras.Model":
     import keras
     from keras.src.backend.common import global_state
 
-    numbers = global_state.get_global_attribute("object_name_uids", defaultdict(int), True)
-    before = dict(numbers)
+    numbers = global_state.get_global_attribute("object_name_uids", defaultdict(int))
+    global_state.set_global_attribute("object_name_uids", numbers.copy())
     model = build()
-    numbers.clear()
-    numbers.update(before)
+    global_state.set_global_attribute("object_name_uids", numbers)
     if not isinstance(model, keras.Model):
         raise TypeError(
             f"{name} has to return a compiled keras.Model; it returned {type(model).__name__}."
