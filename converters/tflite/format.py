@@ -49,8 +49,8 @@ _NOTHING_TO_SCALE = (
 )
 _PAST_FP16 = "{} reaches {:.3g}, FP16 ends at 65504, and no rewrite keeps it below"
 _VANISHES = (
-    "FP16 makes zero of numbers of {}, down to {:.3g}: scale them up, or add logarithms where "
-    "numbers are multiplied"
+    "FP16 makes zero of numbers of {}, down to {:.3g}: scale them up, write a floor from 6.1e-05 "
+    "under them, or add logarithms where numbers are multiplied"
 )
 _RAW_INPUT = "{} reaches {:.3g}, FP16 ends at 65504: scale it before the model"
 _ROUNDED_INPUT = "FP16 rounds {} (relative L2): subtract its mean or scale it before the model"

@@ -177,8 +177,7 @@ class TFLiteModel:
         Raises:
             InputError: its bytes are not those of an array of its shape.
         """
-        if tensor.buffer is None:
-            raise ValueError(f"{tensor.spec} is computed, not constant")
+        assert tensor.buffer is not None, "it is computed, not constant"
         shape = [size or 0 for size in tensor.spec.shape]
         try:
             data = self.content.buffers[tensor.buffer].data

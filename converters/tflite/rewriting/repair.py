@@ -199,7 +199,7 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
     for step in (_limits, *(_STEPS if overflow else ())):
         model, made = step(model)
         changes += made
-    lost = dict.fromkeys((*_lost_values(model), *_lost_limits(model), *_lost_angles(model)))
+    lost = dict.fromkeys((*_lost_values(model), *_lost_angles(model)))
     left = [one for one in model.peaks.values() if one.peak >= _END]
     left.sort(key=lambda one: -one.peak)
     zeros = tuple(_vanishing(model))
@@ -224,9 +224,8 @@ def _limits(model: _Model) -> tuple[_Model, list[Change]]:
     return changed, list(dict.fromkeys(changes))
 
 
-def _limited(model: _Model, names: Collection[str], lose: bool = False) -> _Model | None:
-    rewrite = partial(hold_floors, seen=model.seen, names=names, lose=lose)
-    return model.rewritten(rewrite, _FP16_TOLERANCE)
+def _limited(model: _Model, names: Collection[str]) -> _Model | None:
+    return model.rewritten(partial(hold_floors, seen=model.seen, names=names), _FP16_TOLERANCE)
 
 
 def _turns(model: _Model) -> tuple[_Model, list[Change]]:
@@ -297,17 +296,6 @@ _STEPS: tuple[_Step, ...] = (
         _scaled, what="scaled by powers of two", rewrite=lambda seen: partial(rescale, seen=seen)
     ),
 )
-
-
-def _lost_limits(model: _Model) -> Iterator[str]:
-    """Layers with limits that FP16 lacks and the samples reach, in words."""
-    for one in floors(model.graph, model.seen):
-        if _limited(model, [one.name], lose=True) is None:
-            yield (
-                f"{_layer(one.name)}: FP16 makes {one.value:.3g} {one.lost:g}, and the samples "
-                "reach it. Write a limit from 6.1e-05 to 32768 in that layer, or scale its values "
-                "before"
-            )
 
 
 def _lost_angles(model: _Model) -> Iterator[str]:

@@ -226,22 +226,6 @@ def test_small_numbers_are_named_where_zero_in_their_place_harms() -> None:
     assert set(found.values()) == {()}
 
 
-def masked_attention() -> keras.Model:
-    tokens = keras.Input((6,), dtype="int32", name="tokens")
-    x = layers.Embedding(9, 8, mask_zero=True, name="embed")(tokens)
-    x = layers.MultiHeadAttention(2, 4, name="attention")(x, x, use_causal_mask=True)
-    return keras.Model(tokens, {"y": layers.GlobalAveragePooling1D(name="pool")(x)}, name="masked")
-
-
-def test_masks_become_finite_and_the_attention_the_same() -> None:
-    tokens = np.array([[1, 2, 3, 4, 5, 6], [7, 8, 1, 2, 0, 0]], np.int32)
-    source, batch, result = repaired(masked_attention(), {"tokens": tokens})
-    assert computed_peak(source, batch) > 1e8
-    assert result.left == ()
-    assert result.notes == ("masks became finite numbers that FP16 holds: attention",)
-    np.testing.assert_array_equal(result.source.forward(batch)["y"], source.forward(batch)["y"])
-
-
 def test_a_low_constant_that_is_no_mask_is_kept() -> None:
     model = on((4,), lambda x: keras.ops.maximum(x, -1e9))
     source, batch, result = repaired(model)
