@@ -361,13 +361,16 @@ def _looked_at(
 
 def _cause(found: "Repaired", batch: "Batch") -> list[str]:
     """What FP16 loses of a model that no rewrite keeps, the first of it, with the way out."""
-    from tfmp.converters.tflite.rewriting import rounded_input
+    from tfmp.converters.tflite.rewriting import first_vanishing, rounded_input
 
     for one in found.left[:1]:
         told = _RAW_INPUT if one.op == "Placeholder" else _PAST_FP16
         return [told.format(one.layer, one.peak)]
     rounded = rounded_input(found.source, batch)
-    zeros = [_VANISHES.format(one.layer, one.smallest) for one in found.vanishing]
+    zeros = [
+        _VANISHES.format(one.layer, one.smallest)
+        for one in found.vanishing or first_vanishing(found.source, lambda: [batch])
+    ]
     return [*zeros, *[_ROUNDED_INPUT.format(rounded)] * bool(rounded), *found.lost][:_MOST_LOST]
 
 

@@ -319,8 +319,15 @@ def _lost_values(model: _Model) -> Iterator[str]:
         )
 
 
-def _vanishing(model: _Model) -> Iterator[Vanishing]:
-    """The first layer whose small numbers change an output where FP16 rounds them alone.
+def first_vanishing(source: Source, batches: Batches) -> Iterator[Vanishing]:
+    """The first layer, if any, that harms where hardware makes zero of subnormal FP16 numbers."""
+    return _vanishing(_Model(source, batches), FLOAT16.smallest_normal, share=0.0)
+
+
+def _vanishing(
+    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = _VANISHING
+) -> Iterator[Vanishing]:
+    """The first layer whose small numbers change an output where only they are rounded to steps.
 
     Most of what vanishes is harmless, such as probabilities; the first is named if all harm only
     together.
@@ -331,17 +338,17 @@ def _vanishing(model: _Model) -> Iterator[Vanishing]:
         for node in graph.nodes
         for name in node.outputs
         if name in seen and name not in graph.constants and graph.readers(name)
-        if seen[name].vanished > _VANISHING * seen[name].nonzero
+        if seen[name].smallest < step / 2 and seen[name].vanished >= share * seen[name].nonzero
     ]
-    if not small or _with_lost([name for name, _ in small], model):
+
+    def keeps(names: Collection[str]) -> _Model | None:
+        return model.rewritten(partial(lose_small, names=names, step=step), _HARM)
+
+    if not small or keeps([name for name, _ in small]):
         return
-    alone = (one for one in small[:_MOST_TRIED] if not _with_lost([one[0]], model))
+    alone = (one for one in small[:_MOST_TRIED] if not keeps([one[0]]))
     name, node = next(alone, small[0])
     yield Vanishing(model.ends.get(name, _layer(node.name)), node.op, seen[name].smallest)
-
-
-def _with_lost(names: Collection[str], model: _Model) -> _Model | None:
-    return model.rewritten(partial(lose_small, names=names), _HARM)
 
 
 def _same(one: _Model, changed: _Model, tolerance: float) -> bool:

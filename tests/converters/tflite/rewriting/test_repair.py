@@ -15,7 +15,7 @@ from tfmp.converters.intake.source import Source
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.rewriting.ranges import measure
-from tfmp.converters.tflite.rewriting.repair import Repaired, repair_model
+from tfmp.converters.tflite.rewriting.repair import Repaired, first_vanishing, repair_model
 
 FP16_MAX = 65504
 
@@ -216,14 +216,18 @@ def test_small_numbers_are_named_where_zero_in_their_place_harms() -> None:
         "product": lambda p: keras.ops.log(keras.ops.prod(p, -1)),
         "sum": lambda p: keras.ops.sum(keras.ops.log(p), -1),  # the advice
         "harmless": lambda p: keras.ops.sum(p + p**40, -1),
+        "subnormal": lambda p: keras.ops.sum((p * 3e-3) ** 2, -1) / 9e-6,
     }
-    found = {}
+    found, flushed = {}, {}
     for name, form in forms.items():
         dense = layers.Dense(24, "sigmoid", kernel_initializer="ones")
-        found[name] = repaired(on((8,), dense, layers.Lambda(form, name="own")))[2].vanishing
+        source, batch, result = repaired(on((8,), dense, layers.Lambda(form, name="own")))
+        found[name] = result.vanishing
+        flushed[name] = [*first_vanishing(source, lambda batch=batch: [batch])]
     (told,) = found.pop("product")
     assert (told.layer, told.op) == ("layer own", "Prod")
     assert set(found.values()) == {()}
+    assert [name for name, one in flushed.items() if one] == ["product", "subnormal"]
 
 
 def test_a_low_constant_that_is_no_mask_is_kept() -> None:
