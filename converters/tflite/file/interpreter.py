@@ -216,8 +216,13 @@ class Interpreter:
             # Of an output without rows nothing is written.
             if _untouched(memory) and self._spare.get(name) != 0
         ]
+        if lost and self._mode != "cpu":
+            raise RunnerError(
+                f"LiteRT does not hand out {', '.join(map(repr, lost))}, because it knows the size "
+                "only after the computation. Fix the input sizes: convert with --input-shape"
+            )
         if lost:
-            return self._without_buffers(chunk, lost)
+            return self._allocating(chunk)
         return {
             spec.name: self._without_spare_rows(
                 spec,
@@ -234,15 +239,6 @@ class Interpreter:
         rows = self._memory[spec.name].view(np.uint8).reshape(values.shape[axis], -1)
         written = (rows != _untouched_byte(values.dtype)).any(axis=1)
         return values.take(np.arange(np.count_nonzero(written)), axis=axis)
-
-    def _without_buffers(self, chunk: Batch, lost: list[str]) -> Batch:
-        """Outputs of LiteRT's older interpreter: the newer one keeps some outputs to itself."""
-        if self._mode != "cpu":
-            raise RunnerError(
-                f"LiteRT does not hand out {', '.join(map(repr, lost))}, because it knows the size "
-                "only after the computation. Fix the input sizes: convert with --input-shape"
-            )
-        return self._allocating(chunk)
 
     def _buffers_for(self, chunk: Batch) -> tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]]:
         """Where inputs are written and outputs appear, for arrays of these shapes."""
@@ -272,8 +268,10 @@ class Interpreter:
         if self._open:
             real = {name: list(array.shape) for name, array in self._allocating(chunk).items()}
         self._spare = self._rows_that_may_vary(real) if self._ragged else {}
-        for name, rows in self._spare.items():
-            real[name][self._open_axis(name)] = rows + max(rows, _SPARE_ROWS)
+        for spec in self.outputs:
+            rows = self._spare.get(spec.name)
+            if rows is not None:
+                real[spec.name][spec.shape.index(None)] = rows + max(rows, _SPARE_ROWS)
         self._output_shapes = real
         self._memory = {
             spec.name: _memory(real[spec.name], np.dtype(spec.dtype))
@@ -296,9 +294,6 @@ class Interpreter:
             and set(real[spec.name][: spec.shape.index(None)]) <= {1}
             and 0 not in real[spec.name][spec.shape.index(None) + 1 :]
         }
-
-    def _open_axis(self, name: str) -> int:
-        return next(spec.shape.index(None) for spec in self.outputs if spec.name == name)
 
     def _allocating(self, chunk: Batch) -> Batch:
         """The outputs by LiteRT's older interpreter, which allocates as it goes, in FP32."""

@@ -141,11 +141,6 @@ class TFLiteModel:
         """The outputs of the default signature, in its order."""
         return self.signature().outputs
 
-    @property
-    def batch_size(self) -> int | None:
-        """The batch size of the default signature; None when it may change."""
-        return self.signature().batch_size
-
     @cached_property
     def has_fp16_weights(self) -> bool:
         """Whether any constant is float16."""

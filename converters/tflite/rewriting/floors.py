@@ -50,11 +50,6 @@ class Floor:
             return "floor moved behind the logarithm or root"
         return "floor raised" if self.value < 1 else "ceiling lowered"
 
-    @property
-    def name(self) -> str:
-        """Name of the constant."""
-        return self.node.name
-
 
 def floors(graph: Graph, seen: Magnitudes) -> list[Floor]:
     """The floors and ceilings of a graph that FP16 lacks."""
@@ -110,7 +105,7 @@ def hold_floors(graph: Graph, edits: Edits, seen: Magnitudes, names: Collection[
         names: names of the constants.
     """
     for floor in floors(graph, seen):
-        if floor.name not in names:
+        if floor.node.name not in names:
             continue
         beside = []
         for reader in floor.readers:
@@ -119,7 +114,7 @@ def hold_floors(graph: Graph, edits: Edits, seen: Magnitudes, names: Collection[
                 beside.append(reader)
                 continue
             edits.replace(*moved, graph)
-        limit = edits.constant(f"{floor.name}/held", floor.held) if beside else ""
+        limit = edits.constant(f"{floor.node.name}/held", floor.held) if beside else ""
         for reader in beside:
             for index, name in enumerate(reader.inputs):
                 if name == floor.node.outputs[0]:

@@ -208,7 +208,7 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:
     """Limits that FP16 lacks become ones that it holds."""
-    found = {one.name: one for one in floors(model.graph, model.seen)}
+    found = {one.node.name: one for one in floors(model.graph, model.seen)}
     moved = list(found)
     changed = _limited(model, moved) if moved else None
     if moved and changed is None:

@@ -118,7 +118,7 @@ def test_a_batch_size_that_the_model_fixes_is_kept(
     source: Source, tmp_path: Path, export: Callable
 ) -> None:
     fixed = replace(source, inputs=tuple(replace(s, shape=(3, 4)) for s in source.inputs))
-    assert TFLiteModel(export(fixed, tmp_path / "model.tflite").path).batch_size == 3
+    assert TFLiteModel(export(fixed, tmp_path / "model.tflite").path).signature().batch_size == 3
 
 
 def of_function(function: Callable, *specs: tf.TensorSpec) -> Source:
