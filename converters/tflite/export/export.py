@@ -131,7 +131,7 @@ def export_tflite(
         if scaling:
             (one,) = signatures.values()
             names = [[spec.name for spec in specs] for specs in (one.inputs, one.outputs)]
-            add_scaling(model, *names, scaling)
+            add_scaling(model, names[0], names[1], scaling)
         pack(model, draft)
         result = _describe(TFLiteModel(draft), output, list(signatures), findings)
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
