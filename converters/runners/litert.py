@@ -58,17 +58,13 @@ class _Interpreted:
     def run(self, batch: Batch) -> Batch:
         from tfmp.converters.tflite.file import scaled_by_host
 
-        outputs, evidence = self._worker.call("run", batch)
+        outputs, off_grid = self._worker.call("run", batch)
         if self.info.fp16 in ("native", "emulated"):
-            off_grid = ", ".join(evidence.off_grid)
             self.info.details["proof"] = (
-                f"{off_grid} holds values that FP16 cannot hold, so a part was computed in FP32"
+                f"{', '.join(off_grid)} holds values that FP16 cannot hold, so a part was computed "
+                "in FP32"
                 if off_grid
                 else "every output value is an FP16 number"
-            )
-        if evidence.same_as_cpu:
-            self.info.details["fallback"] = (
-                "outputs are bit for bit the CPU's: the GPU may not have run at all"
             )
         return scaled_by_host(outputs, self._scaling)
 

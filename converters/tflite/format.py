@@ -49,8 +49,8 @@ _NOTHING_TO_SCALE = (
 )
 _PAST_FP16 = "{} reaches {:.3g}, FP16 ends at 65504, and no rewrite keeps it below"
 _VANISHES = (
-    "FP16 makes zero of numbers of {}, down to {:.3g}: scale them up, or add logarithms where "
-    "numbers are multiplied"
+    "FP16 makes zero of numbers of {}, down to {:.3g}: scale them up, write a floor from 6.1e-05 "
+    "under them, or add logarithms where numbers are multiplied"
 )
 _RAW_INPUT = "{} reaches {:.3g}, FP16 ends at 65504: scale it before the model"
 _ROUNDED_INPUT = "FP16 rounds {} (relative L2): subtract its mean or scale it before the model"
@@ -361,13 +361,16 @@ def _looked_at(
 
 def _cause(found: "Repaired", batch: "Batch") -> list[str]:
     """What FP16 loses of a model that no rewrite keeps, the first of it, with the way out."""
-    from tfmp.converters.tflite.rewriting import rounded_input
+    from tfmp.converters.tflite.rewriting import first_vanishing, rounded_input
 
     for one in found.left[:1]:
         told = _RAW_INPUT if one.op == "Placeholder" else _PAST_FP16
         return [told.format(one.layer, one.peak)]
     rounded = rounded_input(found.source, batch)
-    zeros = [_VANISHES.format(one.layer, one.smallest) for one in found.vanishing]
+    zeros = [
+        _VANISHES.format(one.layer, one.smallest)
+        for one in found.vanishing or first_vanishing(found.source, lambda: [batch])
+    ]
     return [*zeros, *[_ROUNDED_INPUT.format(rounded)] * bool(rounded), *found.lost][:_MOST_LOST]
 
 

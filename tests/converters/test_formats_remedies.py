@@ -88,7 +88,7 @@ TFLITE = {
     ),
     "floor": (
         lambda: model(own(lambda x: ops.log(ops.where(x < 1e-9, 1e-9, x)))),
-        *(X, "", "layer own: FP16 makes 1e-09 0, and the samples reach it. Write a limit"),
+        *(X, "", "layer own, down to 1e-09: scale them up, write a floor"),
     ),
     "fractions": (
         lambda: model(own(lambda t: ops.sin(t * 0.99 * RATES)), dense(4), columns=1),

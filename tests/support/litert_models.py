@@ -93,9 +93,3 @@ def hidden_sums() -> keras.Model:
         "inverse": 1.0 / (keras.ops.abs(x) * 1e-9 + 1e-9),
     }
     return keras.Model(x, outputs, name="hidden")
-
-
-def only_integers() -> keras.Model:
-    """No GPU takes 64-bit integers, so all of it runs on the CPU."""
-    inputs = keras.Input((4,), name="ids", dtype="int64")
-    return keras.Model(inputs, {"next": inputs + 1}, name="integers")

@@ -16,7 +16,6 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.graph import (
     HALVES,
-    detach_weights,
     is_float,
     is_half,
     number_of,
@@ -153,11 +152,7 @@ def _leave_weights(graph: ir.Graph) -> None:
 def _optimized(model: ir.Model) -> onnx.GraphProto:
     import onnxruntime
 
-    proto, constants = detach_weights(model)
-    proto.graph.initializer.extend(
-        onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
-        for name, array in constants.items()
-    )
+    proto = ir.to_proto(ir.external_data.load_to_model(model))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED

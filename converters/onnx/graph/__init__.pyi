@@ -69,10 +69,8 @@ from .traversal import (
     remove_unused as remove_unused,
 )
 from .types import (
-    detach_weights as detach_weights,
     infer_types as infer_types,
     light_proto as light_proto,
-    weights_as_inputs as weights_as_inputs,
 )
 from .widening import (
     flush as flush,

@@ -8,8 +8,8 @@ ones: without data the audit only names the things that it cannot know.
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting import SUMS, Magnitude, Magnitudes, measure, without_gaps
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
+from tfmp.shared.report_files import JsonObject, plain_fields
 
 # Less room than this, in powers of two, and other data than what was measured may overflow.
 TIGHT_BINADES = 2.0
@@ -60,6 +61,8 @@ class ActivationFinding:
     vanishing: float
     nonfinite: int
     status: str
+
+    DERIVED: ClassVar = ("headroom", "footroom")
 
     @property
     def headroom(self) -> float:
@@ -105,18 +108,9 @@ class Audit:
             return 1
         return 0 if self.samples else 3
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """A JSON document with the names of the attributes; non-finite numbers are texts."""
-        rows = [
-            {**asdict(found), "headroom": found.headroom, "footroom": found.footroom}
-            for found in self.activations
-        ]
-        return {
-            "schema": "tfmp.audit/1",
-            **asdict(self),
-            "constants": [_spelled_out(asdict(found)) for found in self.constants],
-            "activations": list(map(_spelled_out, rows)),
-        }
+        return {"schema": "tfmp.audit/1", **plain_fields(self)}
 
 
 # From the worst to harmless.
@@ -254,8 +248,3 @@ _WITH_BODIES = frozenset("Case If StatelessCase StatelessIf StatelessWhile While
 def _binades(limit: float, value: float) -> float:
     """Powers of two from `value` up to `limit`; infinite when the value is 0."""
     return math.log2(limit / value) if value > 0 else math.inf
-
-
-def _spelled_out(row: dict[str, Any]) -> dict[str, Any]:
-    infinite = {key: isinstance(one, float) and not math.isfinite(one) for key, one in row.items()}
-    return {key: str(value) if infinite[key] else value for key, value in row.items()}

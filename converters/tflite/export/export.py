@@ -26,16 +26,14 @@ from tfmp.converters.tflite.export.storage import account, store_in_fp16
 from tfmp.converters.tflite.file import (
     FLATBUFFER_LIMIT_BYTES,
     MEANING,
-    METADATA,
     SIGNATURE,
     HostScaling,
     Signature,
     TFLiteModel,
     accumulation,
-    add_metadata,
+    add_scaling,
     pack,
     restore_names,
-    scaling_metadata,
     unpacked,
 )
 from tfmp.converters.tflite.rewriting import without_gaps
@@ -134,7 +132,7 @@ def export_tflite(
         if scaling:
             (one,) = signatures.values()
             names = [[spec.name for spec in specs] for specs in (one.inputs, one.outputs)]
-            add_metadata(model, METADATA, scaling_metadata(names[0], names[1], scaling))
+            add_scaling(model, names[0], names[1], scaling)
         pack(model, draft)
         result = _describe(TFLiteModel(draft), output, list(signatures), findings)
         changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)

@@ -5,11 +5,10 @@ from .contract import (
     promise as promise,
 )
 from .host import (
-    METADATA as METADATA,
     HostScaling as HostScaling,
+    add_scaling as add_scaling,
     host_scaling as host_scaling,
     scaled_by_host as scaled_by_host,
-    scaling_metadata as scaling_metadata,
 )
 from .interpreter import Interpreter as Interpreter
 from .objects import (

@@ -4,6 +4,7 @@
 Its `NormalizationOptions` of an output tell the host to give (y - mean) / std in place of y.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,19 +12,21 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import Batch
+from tfmp.converters.tflite.file.objects import add_metadata
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
-METADATA = "TFLITE_METADATA"
+_METADATA = "TFLITE_METADATA"
 _IDENTIFIER = b"M001"
-# Files of others may mean other values than those of their reference.
-_AUTHOR = "tfmp"
+# The same in JSON: files of others may mean other values than those of their reference.
+_OWN = "tfmp.host_scaling"
 # The first version of the schema that has normalization.
 _PARSER_VERSION = "1.0.0"
 _NORMALIZATION = 1  # its place in the union ProcessUnitOptions
 
 # Fields by their place in their tables.
-_MODEL = {"subgraphs": 3, "author": 4, "min_parser_version": 7}
+_MODEL = {"subgraphs": 3, "min_parser_version": 7}
 _SUBGRAPH = {"inputs": 2, "outputs": 3}
 _TENSOR = {"name": 0, "process_units": 4}
 _UNIT = {"type": 0, "options": 1}
@@ -63,12 +66,16 @@ def scaled_by_host(outputs: Batch, scaling: Mapping[str, HostScaling]) -> Batch:
     }
 
 
-def scaling_metadata(
-    inputs: Sequence[str], outputs: Sequence[str], scaling: Mapping[str, HostScaling]
-) -> bytes:
-    """The content of the metadata entry `METADATA`.
+def add_scaling(
+    model: schema.ModelT,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    scaling: Mapping[str, HostScaling],
+) -> None:
+    """Adds metadata on a host's scaling: for LiteRT's readers, and for `host_scaling`.
 
     Args:
+        model: a file as objects; it is changed.
         inputs: names of the inputs in the file's order.
         outputs: names of the outputs in that order.
         scaling: what the host does, by output name.
@@ -106,59 +113,25 @@ def scaling_metadata(
     graph = {_SUBGRAPH[half]: tables([*map(tensor, names)]) for half, names in halves.items()}
     fields = {
         _MODEL["subgraphs"]: tables([table(graph)]),
-        _MODEL["author"]: builder.CreateString(_AUTHOR),
         _MODEL["min_parser_version"]: builder.CreateString(_PARSER_VERSION),
     }
     builder.Finish(table(fields), _IDENTIFIER)
-    return bytes(builder.Output())
+    add_metadata(model, _METADATA, bytes(builder.Output()))
+    exact = {name: [one.scale.tolist(), one.offset.tolist()] for name, one in scaling.items()}
+    add_metadata(model, _OWN, json.dumps(exact).encode())
 
 
 def host_scaling(model: TFLiteModel) -> dict[str, HostScaling]:
-    """What the host of a file that tfmp wrote does, by output name."""
-    content = model.metadata.get(METADATA, b"")
-    if content[4:8] != _IDENTIFIER:
-        return {}
-    root = _Table(content, int.from_bytes(content[:4], "little"))
-    if root.text(_MODEL["author"]) != _AUTHOR:
-        return {}
-    found = {}
-    for graph in root.tables(_MODEL["subgraphs"]):
-        for tensor in graph.tables(_SUBGRAPH["outputs"]):
-            for unit in tensor.tables(_TENSOR["process_units"]):
-                options = unit.table(_UNIT["options"])
-                mean, std = (options.floats(_OPTIONS[key]) for key in ("mean", "std"))
-                found[tensor.text(_TENSOR["name"])] = HostScaling(1 / std, -mean / std)
-    return found
+    """What the host of a file that tfmp wrote does, by output name.
 
-
-class _Table:
-    """A table of a FlatBuffer, read by the places of its fields."""
-
-    def __init__(self, content: bytes, position: int) -> None:
-        self._table = schema.flatbuffers.table.Table(content, position)
-
-    def text(self, slot: int) -> str:
-        start = self._start(slot)
-        return self._table.String(start).decode() if start else ""
-
-    def table(self, slot: int) -> "_Table":
-        return _Table(self._table.Bytes, self._table.Indirect(self._start(slot)))
-
-    def tables(self, slot: int) -> list["_Table"]:
-        offset = self._table.Offset(4 + 2 * slot)
-        if not offset:
-            return []
-        start = self._table.Vector(offset)
-        places = (start + 4 * index for index in range(self._table.VectorLen(offset)))
-        return [_Table(self._table.Bytes, self._table.Indirect(place)) for place in places]
-
-    def floats(self, slot: int) -> np.ndarray:
-        offset = self._table.Offset(4 + 2 * slot)
-        values: np.ndarray = self._table.GetVectorAsNumpy(
-            schema.flatbuffers.number_types.Float32Flags, offset
-        )
-        return values.astype(np.float64)
-
-    def _start(self, slot: int) -> int:
-        offset = self._table.Offset(4 + 2 * slot)
-        return int(offset + self._table.Pos) if offset else 0
+    Raises:
+        InputError: the entry is damaged.
+    """
+    try:
+        told = json.loads(model.metadata.get(_OWN, b"{}"))
+        pairs = {name: map(np.asarray, one) for name, one in told.items()}
+        return {name: HostScaling(*pair) for name, pair in pairs.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{model.path}: metadata entry {_OWN} is damaged ({error}). Convert the model again."
+        ) from error

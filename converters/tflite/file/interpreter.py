@@ -6,7 +6,6 @@ fraction of a second.
 
 import ctypes
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import ai_edge_litert
@@ -40,21 +39,6 @@ _CHOOSING = frozenset({"WHERE", "UNIQUE"})
 
 # Rows beyond those of a run in FP32 that memory has room for: in FP16 there may be more.
 _SPARE_ROWS = 64
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Evidence from the runs so far of the way they were computed.
-
-    Attributes:
-        off_grid: names of float outputs with a finite value that FP16 cannot hold. FP16 arithmetic
-            never gives them, and FP32 arithmetic hardly ever anything else.
-        same_as_cpu: whether a GPU's outputs of the first sample are bit for bit the CPU's; None
-            on a CPU.
-    """
-
-    off_grid: tuple[str, ...]
-    same_as_cpu: bool | None
 
 
 class Interpreter:
@@ -97,7 +81,7 @@ class Interpreter:
         self._ragged = any(None in spec.shape for spec in self.outputs) and (
             not self._resizable or any(operator.name in _CHOOSING for operator in file.operators)
         )
-        self._path, self._mode, self._signature = path, mode, signature
+        self._path, self._mode = path, mode
         if vulkan_loader:
             # LiteRT opens it by its bare name, which finds a library that is loaded already.
             ctypes.CDLL(vulkan_loader, mode=ctypes.RTLD_GLOBAL)
@@ -109,20 +93,20 @@ class Interpreter:
         self._memory: dict[str, np.ndarray] = {}
         self._spare: dict[str, int] = {}  # rows in FP32 of outputs with room for more
         self._off_grid: set[str] = set()
-        self._same_as_cpu: bool | None = None
 
     def describe(self) -> tuple[str, bool]:
         """LiteRT's version, and whether the accelerator that was asked for runs every operator."""
         return ai_edge_litert.__version__, self._model.is_fully_accelerated()
 
-    def run(self, batch: Batch) -> tuple[Batch, Evidence]:
+    def run(self, batch: Batch) -> tuple[Batch, tuple[str, ...]]:
         """Runs any number of samples, with files of any batch size.
 
         Args:
             batch: arrays by input name, all with the same first size.
 
         Returns:
-            Arrays by output name, and the evidence of all runs so far.
+            Arrays by output name, and the names of float outputs with a finite value so far that
+            FP16 cannot hold: FP16 arithmetic never gives one, FP32 arithmetic nearly always.
 
         Raises:
             RunnerError: an input does not fit, or LiteRT fails.
@@ -142,9 +126,7 @@ class Interpreter:
         for name, values in results.items():
             if values.dtype == np.float32 and not _on_float16_grid(values):
                 self._off_grid.add(name)
-        if self._mode == "gpu" and self._same_as_cpu is None:
-            self._same_as_cpu = self._equals_cpu(arrays, results)
-        return results, Evidence(tuple(sorted(self._off_grid)), self._same_as_cpu)
+        return results, tuple(sorted(self._off_grid))
 
     @staticmethod
     def answer(probe: Path, batch: Batch) -> Batch:
@@ -175,19 +157,6 @@ class Interpreter:
         self._run_once(chunk)
         given, taken = self._buffers_for(chunk)
         return lambda: self._model.run_by_name(self._key, given, taken), rows
-
-    def _equals_cpu(self, arrays: Batch, results: Batch) -> bool:
-        """Whether the CPU gives the first sample's outputs to the last bit."""
-        on_cpu = Interpreter(self._path, "cpu", self._signature)
-        alone = self._whole or all(array.shape[:1] in ((), (1,)) for array in arrays.values())
-        ones = {
-            name: array if alone or not array.ndim else array[:1] for name, array in arrays.items()
-        }
-        first, _ = on_cpu.run(ones)
-        return all(
-            first[name].tobytes() == (values if alone else values[:1]).tobytes()
-            for name, values in results.items()
-        )
 
     def _fitted(self, batch: Batch, spec: TensorSpec) -> np.ndarray:
         if spec.name not in batch:
@@ -247,8 +216,13 @@ class Interpreter:
             # Of an output without rows nothing is written.
             if _untouched(memory) and self._spare.get(name) != 0
         ]
+        if lost and self._mode != "cpu":
+            raise RunnerError(
+                f"LiteRT does not hand out {', '.join(map(repr, lost))}, because it knows the size "
+                "only after the computation. Fix the input sizes: convert with --input-shape"
+            )
         if lost:
-            return self._without_buffers(chunk, lost)
+            return self._allocating(chunk)
         return {
             spec.name: self._without_spare_rows(
                 spec,
@@ -265,15 +239,6 @@ class Interpreter:
         rows = self._memory[spec.name].view(np.uint8).reshape(values.shape[axis], -1)
         written = (rows != _untouched_byte(values.dtype)).any(axis=1)
         return values.take(np.arange(np.count_nonzero(written)), axis=axis)
-
-    def _without_buffers(self, chunk: Batch, lost: list[str]) -> Batch:
-        """Outputs of LiteRT's older interpreter: the newer one keeps some outputs to itself."""
-        if self._mode != "cpu":
-            raise RunnerError(
-                f"LiteRT does not hand out {', '.join(map(repr, lost))}, because it knows the size "
-                "only after the computation. Fix the input sizes: convert with --input-shape"
-            )
-        return self._allocating(chunk)
 
     def _buffers_for(self, chunk: Batch) -> tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]]:
         """Where inputs are written and outputs appear, for arrays of these shapes."""
@@ -303,8 +268,10 @@ class Interpreter:
         if self._open:
             real = {name: list(array.shape) for name, array in self._allocating(chunk).items()}
         self._spare = self._rows_that_may_vary(real) if self._ragged else {}
-        for name, rows in self._spare.items():
-            real[name][self._open_axis(name)] = rows + max(rows, _SPARE_ROWS)
+        for spec in self.outputs:
+            rows = self._spare.get(spec.name)
+            if rows is not None:
+                real[spec.name][spec.shape.index(None)] = rows + max(rows, _SPARE_ROWS)
         self._output_shapes = real
         self._memory = {
             spec.name: _memory(real[spec.name], np.dtype(spec.dtype))
@@ -327,9 +294,6 @@ class Interpreter:
             and set(real[spec.name][: spec.shape.index(None)]) <= {1}
             and 0 not in real[spec.name][spec.shape.index(None) + 1 :]
         }
-
-    def _open_axis(self, name: str) -> int:
-        return next(spec.shape.index(None) for spec in self.outputs if spec.name == name)
 
     def _allocating(self, chunk: Batch) -> Batch:
         """The outputs by LiteRT's older interpreter, which allocates as it goes, in FP32."""

@@ -141,11 +141,6 @@ class TFLiteModel:
         """The outputs of the default signature, in its order."""
         return self.signature().outputs
 
-    @property
-    def batch_size(self) -> int | None:
-        """The batch size of the default signature; None when it may change."""
-        return self.signature().batch_size
-
     @cached_property
     def has_fp16_weights(self) -> bool:
         """Whether any constant is float16."""
@@ -177,8 +172,7 @@ class TFLiteModel:
         Raises:
             InputError: its bytes are not those of an array of its shape.
         """
-        if tensor.buffer is None:
-            raise ValueError(f"{tensor.spec} is computed, not constant")
+        assert tensor.buffer is not None, "it is computed, not constant"
         shape = [size or 0 for size in tensor.spec.shape]
         try:
             data = self.content.buffers[tensor.buffer].data

@@ -7,6 +7,7 @@ from .ranges import (
 )
 from .repair import (
     Repaired as Repaired,
+    first_vanishing as first_vanishing,
     repair_model as repair_model,
 )
 from .scaling import leave_scaling as leave_scaling, rounded_input as rounded_input

@@ -44,21 +44,11 @@ class Floor:
     moved: bool = False
 
     @property
-    def lost(self) -> float:
-        """What FP16 makes of it."""
-        return 0.0 if self.value < 1 else np.inf
-
-    @property
     def what(self) -> str:
         """The change in words."""
         if self.moved:
             return "floor moved behind the logarithm or root"
         return "floor raised" if self.value < 1 else "ceiling lowered"
-
-    @property
-    def name(self) -> str:
-        """Name of the constant."""
-        return self.node.name
 
 
 def floors(graph: Graph, seen: Magnitudes) -> list[Floor]:
@@ -105,9 +95,7 @@ def _most(reader: Node, limit: str, seen: Magnitudes) -> float:
     return max(2.0 ** math.floor(math.log2(smallest)), FLOAT16.smallest_subnormal)
 
 
-def hold_floors(
-    graph: Graph, edits: Edits, seen: Magnitudes, names: Collection[str], lose: bool = False
-) -> None:
+def hold_floors(graph: Graph, edits: Edits, seen: Magnitudes, names: Collection[str]) -> None:
     """Puts numbers that FP16 holds in the place of limits of these names; a `Rewrite`.
 
     Args:
@@ -115,20 +103,18 @@ def hold_floors(
         edits: takes the changes.
         seen: magnitudes by tensor.
         names: names of the constants.
-        lose: make them zero and infinite instead, as FP16 does.
     """
     for floor in floors(graph, seen):
-        if floor.name not in names:
+        if floor.node.name not in names:
             continue
         beside = []
         for reader in floor.readers:
-            moved = None if lose else _moved(reader, floor, graph)
+            moved = _moved(reader, floor, graph)
             if moved is None:
                 beside.append(reader)
                 continue
             edits.replace(*moved, graph)
-        held = floor.lost if lose else floor.held
-        limit = edits.constant(f"{floor.name}/held", held) if beside else ""
+        limit = edits.constant(f"{floor.node.name}/held", floor.held) if beside else ""
         for reader in beside:
             for index, name in enumerate(reader.inputs):
                 if name == floor.node.outputs[0]:

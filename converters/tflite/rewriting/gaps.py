@@ -36,8 +36,10 @@ from tfmp.converters.tflite.rewriting.exponentials import softplus
 from tfmp.converters.tflite.rewriting.integers import INTEGERS
 from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
 from tfmp.shared.backend import Tensor
+from tfmp.shared.numerics import FLOAT16
 
 _FLOAT64 = 2  # tensorflow.DataType
+_STEP = 2.0**14  # FP16 holds it
 
 
 def without_gaps(source: Source) -> tuple[Source, tuple[str, ...]]:
@@ -285,6 +287,20 @@ def _scaled_sum(node: Node, graph: Graph) -> Chain | None:
     return replace(node, inputs=(total.inputs[0], *factor.outputs)), scaled
 
 
+def _quotient(node: Node, graph: Graph) -> Filling | Chain | None:
+    """A quotient by small numbers in two steps: the converter multiplies by their inverse.
+
+    Files keep factors at the end of FP16, because larger ones are masks.
+    """
+    below = graph.static(node.inputs[1])
+    sizes = np.abs(np.zeros(1) if below is None else below)
+    small = (sizes > 0) & (sizes * FLOAT16.max < 1)
+    if not small.any():
+        return _scaled_sum(node, graph)
+    step = np.where(small, _STEP, 1).astype(np.float32)
+    return lambda x, number: x * step / (number * step)
+
+
 def _made_by(graph: Graph, tensor: str, op: str) -> Node | None:
     maker = graph.makers[tensor]
     return maker if maker.op == op else None
@@ -408,7 +424,7 @@ GAPS: dict[str, Gap] = {
         f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
         for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()
     },
-    "RealDiv": _scaled_sum,
+    "RealDiv": _quotient,
     "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))
     "StridedSlice": _new_axes,
 }

@@ -58,15 +58,15 @@ def move_origin(graph: Graph, edits: Edits, name: str, origin: Origin) -> None:
     _read_through(_from(origin), name, graph, edits)
 
 
-def lose_small(graph: Graph, edits: Edits, names: Collection[str]) -> None:
-    """Rounds what is subnormal in FP16 before anything reads it; a `Rewrite` once bound."""
+def lose_small(graph: Graph, edits: Edits, names: Collection[str], step: float) -> None:
+    """Rounds subnormal FP16 numbers to steps before anything reads them; a `Rewrite` once bound."""
     import tensorflow as tf
 
-    step, normal = FLOAT16.smallest_subnormal, FLOAT16.smallest_normal
+    def rounded(x: Tensor) -> Tensor:
+        return tf.where(tf.abs(x) < FLOAT16.smallest_normal, tf.round(x / step) * step, x)
+
     for name in names:
-        _read_through(
-            lambda x: tf.where(tf.abs(x) < normal, tf.round(x / step) * step, x), name, graph, edits
-        )
+        _read_through(rounded, name, graph, edits)
 
 
 def _read_through(function: Filling, name: str, graph: Graph, edits: Edits) -> None:

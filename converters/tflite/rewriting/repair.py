@@ -199,7 +199,7 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
     for step in (_limits, *(_STEPS if overflow else ())):
         model, made = step(model)
         changes += made
-    lost = dict.fromkeys((*_lost_values(model), *_lost_limits(model), *_lost_angles(model)))
+    lost = dict.fromkeys((*_lost_values(model), *_lost_angles(model)))
     left = [one for one in model.peaks.values() if one.peak >= _END]
     left.sort(key=lambda one: -one.peak)
     zeros = tuple(_vanishing(model))
@@ -208,7 +208,7 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:
     """Limits that FP16 lacks become ones that it holds."""
-    found = {one.name: one for one in floors(model.graph, model.seen)}
+    found = {one.node.name: one for one in floors(model.graph, model.seen)}
     moved = list(found)
     changed = _limited(model, moved) if moved else None
     if moved and changed is None:
@@ -224,9 +224,8 @@ def _limits(model: _Model) -> tuple[_Model, list[Change]]:
     return changed, list(dict.fromkeys(changes))
 
 
-def _limited(model: _Model, names: Collection[str], lose: bool = False) -> _Model | None:
-    rewrite = partial(hold_floors, seen=model.seen, names=names, lose=lose)
-    return model.rewritten(rewrite, _FP16_TOLERANCE)
+def _limited(model: _Model, names: Collection[str]) -> _Model | None:
+    return model.rewritten(partial(hold_floors, seen=model.seen, names=names), _FP16_TOLERANCE)
 
 
 def _turns(model: _Model) -> tuple[_Model, list[Change]]:
@@ -299,17 +298,6 @@ _STEPS: tuple[_Step, ...] = (
 )
 
 
-def _lost_limits(model: _Model) -> Iterator[str]:
-    """Layers with limits that FP16 lacks and the samples reach, in words."""
-    for one in floors(model.graph, model.seen):
-        if _limited(model, [one.name], lose=True) is None:
-            yield (
-                f"{_layer(one.name)}: FP16 makes {one.value:.3g} {one.lost:g}, and the samples "
-                "reach it. Write a limit from 6.1e-05 to 32768 in that layer, or scale its values "
-                "before"
-            )
-
-
 def _lost_angles(model: _Model) -> Iterator[str]:
     """Layers with sines of positions that FP16 has rounded before, in words."""
     for angle in angles(model.graph, model.seen):
@@ -331,8 +319,15 @@ def _lost_values(model: _Model) -> Iterator[str]:
         )
 
 
-def _vanishing(model: _Model) -> Iterator[Vanishing]:
-    """The first layer whose small numbers change an output where FP16 rounds them alone.
+def first_vanishing(source: Source, batches: Batches) -> Iterator[Vanishing]:
+    """The first layer, if any, that harms where hardware makes zero of subnormal FP16 numbers."""
+    return _vanishing(_Model(source, batches), FLOAT16.smallest_normal, share=0.0)
+
+
+def _vanishing(
+    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = _VANISHING
+) -> Iterator[Vanishing]:
+    """The first layer whose small numbers change an output where only they are rounded to steps.
 
     Most of what vanishes is harmless, such as probabilities; the first is named if all harm only
     together.
@@ -343,17 +338,17 @@ def _vanishing(model: _Model) -> Iterator[Vanishing]:
         for node in graph.nodes
         for name in node.outputs
         if name in seen and name not in graph.constants and graph.readers(name)
-        if seen[name].vanished > _VANISHING * seen[name].nonzero
+        if seen[name].smallest < step / 2 and seen[name].vanished >= share * seen[name].nonzero
     ]
-    if not small or _with_lost([name for name, _ in small], model):
+
+    def keeps(names: Collection[str]) -> _Model | None:
+        return model.rewritten(partial(lose_small, names=names, step=step), _HARM)
+
+    if not small or keeps([name for name, _ in small]):
         return
-    alone = (one for one in small[:_MOST_TRIED] if not _with_lost([one[0]], model))
+    alone = (one for one in small[:_MOST_TRIED] if not keeps([one[0]]))
     name, node = next(alone, small[0])
     yield Vanishing(model.ends.get(name, _layer(node.name)), node.op, seen[name].smallest)
-
-
-def _with_lost(names: Collection[str], model: _Model) -> _Model | None:
-    return model.rewritten(partial(lose_small, names=names), _HARM)
 
 
 def _same(one: _Model, changed: _Model, tolerance: float) -> bool:

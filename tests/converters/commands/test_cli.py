@@ -81,9 +81,9 @@ def test_a_tflite_file_takes_the_batch_and_the_sums_that_were_asked_for(folder):
     result = tfmp_convert("tflite", "dense.keras", "--dynamic", "--accumulate", "fp16")
     assert result.exit_code == 0, result.output
     assert "allows FP16 sums" in result.stdout
-    assert TFLiteModel(folder / "dense.tflite").batch_size is None
+    assert TFLiteModel(folder / "dense.tflite").signature().batch_size is None
     assert tfmp_convert("tflite", "dense.keras", "--batch", "3", "--force").exit_code == 0
-    assert TFLiteModel(folder / "dense.tflite").batch_size == 3
+    assert TFLiteModel(folder / "dense.tflite").signature().batch_size == 3
 
 
 def test_inspect_shows_ranges_with_data_and_admits_to_know_nothing_without(folder):

@@ -326,15 +326,6 @@ def test_operators_that_a_gpu_lacks_run_on_the_cpu_and_are_named(
     assert rel_l2(received, source.forward(batch)["head"]) < 5e-3
 
 
-def test_outputs_that_are_the_cpus_to_the_last_bit_are_flagged(
-    gpu: None, convert: Convert, models: ModuleType
-) -> None:
-    source, file = convert(models.only_integers)
-    with LiteRTGpuRunner(file.path) as runner:
-        runner.run(sample(source, 1))
-        assert "bit for bit the CPU's" in runner.info.details["fallback"]
-
-
 def sequence() -> keras.Model:
     """The length of what a recurrent loop has gathered is open in the file."""
     steps = keras.Input((5, 3), name="steps")

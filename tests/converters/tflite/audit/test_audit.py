@@ -1,7 +1,6 @@
 """The audit: ranges, hidden sums and divisors, set against what FP16 can hold."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,18 +14,11 @@ from tfmp.converters.intake.source import OnnxSource, Origin
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.tflite.audit.audit import ActivationFinding, Audit, audit_model
 
-Look = Callable[..., Audit]
-
 
 @pytest.fixture(scope="module")
-def look() -> Look:
-    return audit_model
-
-
-@pytest.fixture(scope="module")
-def overflowing(models: ModuleType, look: Look) -> Audit:
+def overflowing(models: ModuleType) -> Audit:
     rows = np.random.default_rng(0).normal(size=(6, 1024)).astype(np.float32)
-    return look(open_source(models.variance_overflow()), [{"x": rows[:4]}, {"x": rows[4:]}])
+    return audit_model(open_source(models.variance_overflow()), [{"x": rows[:4]}, {"x": rows[4:]}])
 
 
 def test_the_variance_is_found_with_its_layer_its_peak_and_its_sum(overflowing: Audit) -> None:
@@ -41,10 +33,8 @@ def test_the_variance_is_found_with_its_layer_its_peak_and_its_sum(overflowing: 
     assert overflowing.samples == 6
 
 
-def test_without_samples_it_says_that_it_knows_nothing_of_activations(
-    models: ModuleType, look: Look
-) -> None:
-    result = look(open_source(models.destroyed_constants()))
+def test_without_samples_it_says_that_it_knows_nothing_of_activations(models: ModuleType) -> None:
+    result = audit_model(open_source(models.destroyed_constants()))
     assert result.activations == ()
     assert (
         "no samples were run: which activations overflow or vanish is unknown"
@@ -63,9 +53,9 @@ def test_it_is_json_with_numbers_that_json_has(overflowing: Audit) -> None:
 
 
 @pytest.fixture(scope="module")
-def hidden(models: ModuleType, look: Look) -> tuple[np.ndarray, Audit]:
+def hidden(models: ModuleType) -> tuple[np.ndarray, Audit]:
     x = (np.random.default_rng(4).normal(size=(1, 64)) * 300).astype(np.float32)
-    return x.astype(np.float64), look(open_source(models.hidden_sums()), [{"x": x}])
+    return x.astype(np.float64), audit_model(open_source(models.hidden_sums()), [{"x": x}])
 
 
 def by_op(result: Audit, op: str) -> ActivationFinding:
@@ -88,12 +78,10 @@ def test_a_divisor_that_fp16_makes_zero_is_a_danger(hidden: tuple[np.ndarray, Au
     assert found.footroom < -4
 
 
-def test_samples_that_the_model_cannot_run_are_an_error_for_the_user(
-    models: ModuleType, look: Look
-) -> None:
+def test_samples_that_the_model_cannot_run_are_an_error_for_the_user(models: ModuleType) -> None:
     source = open_source(models.variance_overflow())
     with pytest.raises(InputError, match="'variance' cannot run on these samples"):
-        look(source, [{"x": np.zeros((2, 2, 2, 2), np.float32)}])
+        audit_model(source, [{"x": np.zeros((2, 2, 2, 2), np.float32)}])
 
 
 def test_an_onnx_graph_is_refused() -> None:
@@ -102,7 +90,7 @@ def test_an_onnx_graph_is_refused() -> None:
         audit_model(graph)
 
 
-def test_tables_that_are_read_row_by_row_are_constants(look: Look, tmp_path: Path) -> None:
+def test_tables_that_are_read_row_by_row_are_constants(tmp_path: Path) -> None:
     module = tf.Module()
     module.table = tf.Variable(np.full((5, 4), 1e9, np.float32), name="table")
     module.__call__ = tf.function(
@@ -110,20 +98,20 @@ def test_tables_that_are_read_row_by_row_are_constants(look: Look, tmp_path: Pat
         input_signature=[tf.TensorSpec((None,), tf.int32)],
     )
     tf.saved_model.save(module, str(tmp_path), signatures=module.__call__)
-    (found,) = look(open_source(tmp_path)).constants
+    (found,) = audit_model(open_source(tmp_path)).constants
     assert found.clamped == 20
 
 
-def test_values_inside_loops_are_said_to_be_unknown(look: Look) -> None:
+def test_values_inside_loops_are_said_to_be_unknown() -> None:
     layers = [keras.Input((5, 3)), keras.layers.SimpleRNN(2, name="steps")]
     source = open_source(keras.Sequential(layers))
-    result = look(source, [{source.inputs[0].name: np.ones((2, 5, 3), np.float32)}])
+    result = audit_model(source, [{source.inputs[0].name: np.ones((2, 5, 3), np.float32)}])
     assert result.samples == 2
     assert any("inside loops" in one for one in result.unknown)
 
 
-def test_sizes_that_samples_do_not_have_are_unknown(look: Look) -> None:
+def test_sizes_that_samples_do_not_have_are_unknown() -> None:
     x = keras.Input((None, 3), name="x")
     source = open_source(keras.Model(x, keras.layers.GlobalAveragePooling1D(name="pool")(x)))
-    result = look(source, [{"x": np.ones((2, 5, 3), np.float32)}])
+    result = audit_model(source, [{"x": np.ones((2, 5, 3), np.float32)}])
     assert any("larger sizes than these samples have" in one for one in result.unknown)

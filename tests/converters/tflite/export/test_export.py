@@ -61,14 +61,6 @@ def test_large_weights_become_fp16_and_the_account_says_so(
     assert f": {stored['float16'] / 1e3:.3g} kB of FP16 weights, " in file.notes[0]
 
 
-def test_recurrent_layers_at_a_fixed_batch_need_no_flex(
-    convert: Callable, models: ModuleType
-) -> None:
-    _, file = convert(models.recurrent)
-    assert file.flex_ops == ()
-    assert not any(operator.custom for operator in TFLiteModel(file.path).operators)
-
-
 def test_float32_weights_are_left_alone(convert: Callable, models: ModuleType) -> None:
     source, file = convert(models.variance_overflow, precision="fp32")
     assert "float16" not in constants(file.path)
@@ -76,12 +68,6 @@ def test_float32_weights_are_left_alone(convert: Callable, models: ModuleType) -
     model = TFLiteModel(file.path)
     stored = [model.constant(t) for t in model.constants() if t.spec.shape == (10, 1024)]
     np.testing.assert_array_equal(stored[0], kernel.T)
-
-
-def test_a_batch_size_can_be_chosen_or_left_open(convert: Callable, models: ModuleType) -> None:
-    assert TFLiteModel(convert(models.variance_overflow)[1].path).batch_size == 1
-    open_batch = TFLiteModel(convert(models.variance_overflow, batch_size=None)[1].path)
-    assert open_batch.inputs[0].shape == (None, 1024)
 
 
 def test_recurrent_layers_with_an_open_batch_are_refused_with_the_way_out(
@@ -132,7 +118,7 @@ def test_a_batch_size_that_the_model_fixes_is_kept(
     source: Source, tmp_path: Path, export: Callable
 ) -> None:
     fixed = replace(source, inputs=tuple(replace(s, shape=(3, 4)) for s in source.inputs))
-    assert TFLiteModel(export(fixed, tmp_path / "model.tflite").path).batch_size == 3
+    assert TFLiteModel(export(fixed, tmp_path / "model.tflite").path).signature().batch_size == 3
 
 
 def of_function(function: Callable, *specs: tf.TensorSpec) -> Source:
@@ -182,20 +168,6 @@ def test_flex_is_allowed_on_request_and_noted(convert: Callable, models: ModuleT
     assert file.flex_ops == ("FlexMatrixInverse",)
     told = " ".join(file.notes)
     assert "needs the TensorFlow (Flex) delegate for FlexMatrixInverse" in told
-
-
-def test_a_model_trained_in_mixed_float16_is_converted_from_its_master_weights(
-    convert: Callable,
-) -> None:
-    def mixed() -> keras.Model:
-        layers = [keras.Input((4,)), keras.layers.Dense(3, dtype="mixed_float16", name="half")]
-        return keras.Sequential(layers)
-
-    source, file = convert(mixed)
-    model = TFLiteModel(file.path)
-    assert [spec.dtype for spec in (*model.inputs, *model.outputs)] == ["float32", "float32"]
-    stored = [model.constant(t) for t in model.constants() if t.spec.shape == (3, 4)]
-    np.testing.assert_array_equal(stored[0], source.variables[0].numpy().T)
 
 
 def test_allowed_accumulation_is_in_the_file(convert: Callable, models: ModuleType) -> None:

@@ -308,11 +308,15 @@ def test_the_model_behind_a_lookup_table_is_as_the_refusal_says(sequential: bool
     np.testing.assert_array_equal(rest(lookup(ids)), net(ids))
 
 
-def test_sums_beside_numbers_are_right_in_fp16(tmp_path: Path, export: Callable) -> None:
+def test_sums_beside_numbers_and_small_divisors_are_right_in_fp16(
+    tmp_path: Path, export: Callable
+) -> None:
     """XNNPACK gives 0 for a sum times a number where it computes in FP16."""
     x = keras.Input((300, 300), name="x")
     rows, all_ = keras.ops.sum(x, axis=1), keras.ops.sum(x, axis=(1, 2), keepdims=True)
     outputs = {"product": 3.0 * rows, "count": all_ / 9e4, "far": all_ * 2.0, "inverse": 4.0 / rows}
+    small = np.float32([1e-5, 0.5] * 150)  # whose inverse is past FP16
+    outputs["small"] = keras.ops.square(0.03 * x[:, 0] + 0.03) / small
     source = open_source(keras.Model(x, outputs))
     batch = {"x": np.random.default_rng(0).random((2, 300, 300)).astype(np.float32) / 4}
     expected = source.forward(batch)

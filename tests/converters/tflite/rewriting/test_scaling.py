@@ -11,7 +11,6 @@ from own_layer import Own
 
 from tfmp.converters import convert, open_source, validate
 from tfmp.converters.runners import LiteRTRunner
-from tfmp.converters.shared.errors import InputError
 from tfmp.converters.tflite.file import TFLiteModel, host_scaling
 from tfmp.converters.tflite.rewriting.scaling import leave_scaling
 
@@ -105,17 +104,3 @@ def test_a_fail_advises_it_and_the_verdict_knows_it(tmp_path: Path) -> None:
     assert again.outputs[0].rel_l2 < 1e-5
     assert any(note.startswith("the host gives output 'y'") for note in again.notes)
     assert host_scaling(TFLiteModel(plain.path)) == {}
-
-
-def test_it_needs_data_and_fp16(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"host_output_scaling \(--host-output-scaling\) finds the"
-    ):
-        convert(SCALED["kelvin"](), "tflite", tmp_path / "m.tflite", host_output_scaling=True)
-    with pytest.raises(InputError, match="host_output_scaling is about FP16 files"):
-        convert(
-            SCALED["kelvin"](),
-            *("tflite", tmp_path / "m.tflite", "fp32"),
-            data=X,
-            host_output_scaling=True,
-        )
