@@ -51,7 +51,6 @@ class Result:
     """One model.
 
     Attributes:
-        model: which.
         bare: samples a second that run through both models.
         compared: samples a second when they are compared as well.
         ratio: median over rounds of the time with comparison over the time without.
@@ -59,7 +58,6 @@ class Result:
         peak_mib: what comparing adds to the largest size of the process; None where not measured.
     """
 
-    model: str
     bare: float
     compared: float
     ratio: float
@@ -85,7 +83,7 @@ def encoder() -> keras.Model:
     return _attention("encoder", blocks=6)
 
 
-def block() -> keras.Model:
+def one_block() -> keras.Model:
     """One such block: an output as large as the work behind it, the worst case."""
     return _attention("one_block", blocks=1)
 
@@ -144,16 +142,13 @@ def random_data(source: Any, samples: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
 
-def timed(
-    name: str, samples: int, rounds: int, both: tuple[Callable[[], None], Callable[[], None]]
-) -> Result:
+def timed(samples: int, rounds: int, both: tuple[Callable[[], None], Callable[[], None]]) -> Result:
     """Times both loops over the same samples."""
     bare, compared = both
     bare(), compared()  # warm up
     rounds_of = [_pair(bare, compared, first=index % 2) for index in range(rounds)]
     times, processor = zip(*rounds_of, strict=True)
     return Result(
-        name,
         samples / statistics.median(one for one, _ in times),
         samples / statistics.median(other for _, other in times),
         *(statistics.median(other / one for one, other in each) for each in (times, processor)),
@@ -168,7 +163,7 @@ def measure(model: keras.Model, samples: int, rounds: int) -> Result:
         candidate = onnx_runner(path)
     with TensorFlowRunner(source) as reference:
         both = loops(source, reference, candidate, random_data(source, samples))
-        return timed(model.name, samples, rounds, both)
+        return timed(samples, rounds, both)
 
 
 def segmentation(rounds: int) -> Result:
@@ -179,7 +174,7 @@ def segmentation(rounds: int) -> Result:
         for precision in ("fp32", "fp16"):
             convert(model, "onnx", folder / f"{precision}.onnx", precision)
         bare, compared = (_in_own_process(folder, index) for index in (0, 1))
-        found = timed(model.name, SEGMENTED, rounds, _segmenter_loops(folder))
+        found = timed(SEGMENTED, rounds, _segmenter_loops(folder))
     return replace(found, peak_mib=compared - bare)
 
 
@@ -217,7 +212,7 @@ def _pair(one: Callable[[], None], other: Callable[[], None], first: int) -> tup
     return (seconds[one], seconds[other]), (processor[one], processor[other])
 
 
-MODELS = {"classifier": classifier, "encoder": encoder, "one_block": block, "segmenter": segmenter}
+MODELS = {made.__name__: made for made in (classifier, encoder, one_block, segmenter)}
 
 
 def main() -> None:
@@ -236,12 +231,9 @@ def main() -> None:
             found = segmentation(options.rounds)
         else:
             found = measure(MODELS[name](), options.samples, options.rounds)
+        cells = f"{name:<16}{found.bare:>10.1f}/s{found.compared:>10.1f}/s{found.ratio:>8.3f}"
         peak = "" if found.peak_mib is None else f"{found.peak_mib:.0f} MiB"
-        print(
-            f"{found.model:<16}{found.bare:>10.1f}/s{found.compared:>10.1f}/s{found.ratio:>8.3f}"
-            f"{found.processor_ratio:>11.3f}{peak:>12}",
-            flush=True,
-        )
+        print(f"{cells}{found.processor_ratio:>11.3f}{peak:>12}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """Kills runs while they work and write, and looks at what is left.
 
-    python tests/support/killed_runs.py [--count 50] [--seed 0] [--kind KIND]...
+    python tests/support/killed_runs.py all|colocate COUNT
 
 Each run is forked from a process that has loaded all frameworks, and is killed (SIGKILL) at a
 random operation on files. After each kill every file is the old one or the new one, and no process
 goes on; after a run that is not killed, nothing is left.
 """
 
-import argparse
 import hashlib
 import os
 import random
@@ -275,24 +274,14 @@ def tell(kind: str, number: int, kill: int, left: list[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--count", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", action="append", choices=KINDS)
-    given = parser.parse_args()
+    kind, count = sys.argv[1:]
     for module in _LOADED:  # once, and not in each run
         import_module(module)
-    kinds = given.kind or list(KINDS)
-    for kind in kinds:
-        top = Path(tempfile.mkdtemp(prefix="k"))
-        os.environ["TMPDIR"] = tempfile.tempdir = str(top / "t")
-        os.mkdir(tempfile.tempdir)
-        try:
-            KINDS[kind](top, max(1, given.count // len(kinds)), random.Random(given.seed))
-        finally:
-            tempfile.tempdir = None
-            del os.environ["TMPDIR"]
-        shutil.rmtree(top)
+    top = Path(tempfile.mkdtemp(prefix="k"))
+    os.environ["TMPDIR"] = tempfile.tempdir = str(top / "t")
+    os.mkdir(tempfile.tempdir)
+    KINDS[kind](top, int(count), random.Random(0))
+    shutil.rmtree(top)
 
 
 if __name__ == "__main__":

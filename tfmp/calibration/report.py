@@ -1,6 +1,5 @@
 """GradientReport: the sizes of a model's gradients, and the share that FP16 loses at a scale."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 # Exponent of the largest magnitude that rounds to zero in FP16: half the smallest subnormal.
 _VANISHING = FLOAT16.min_exponent - FLOAT16.fraction_bits - 1
 
-SUFFIXES = (".json", ".png", ".svg", ".pdf")
+SUFFIXES = (*Report.SUFFIXES, ".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -175,17 +174,16 @@ class GradientReport(Report):
         return [Section("Layers", tables=(layers,), drawings=(Drawing("Gradients", picture),))]
 
     def save(self, path: str | Path) -> Path:
-        """Writes the report: `.json` as data, `.png`, `.svg` or `.pdf` as a picture.
+        """Writes the report: `.json` as data, `.html` as a page, the others as a picture.
 
         Raises:
             ValueError: the path has another suffix, or the file cannot be written.
         """
         path = check_report_path(path, SUFFIXES)
+        if path.suffix in self.SUFFIXES:
+            return super().save(path)
         with writing_report(path) as new:
-            if path.suffix == ".json":
-                new.write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
-            else:
-                _figure(self).savefig(new)
+            _figure(self).savefig(new)
         return path
 
 

@@ -21,7 +21,7 @@ from tfmp.shared.commands import progress_bar
     show_default=True,
     help="Headroom: factor by which gradients may exceed the largest measured one.",
 )
-@common.report_options(".json, .png, .svg or .pdf")
+@common.report_options(".html, .json, .png, .svg or .pdf")
 @common.quiet_option
 @common.json_option
 def command(

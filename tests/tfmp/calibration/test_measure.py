@@ -204,6 +204,7 @@ def test_what_is_saved(tmp_path):
     for name, start in (("r.png", b"\x89PNG"), ("r.pdf", b"%PDF")):
         assert report.save(tmp_path / name).read_bytes().startswith(start)
     assert json.loads(report.save(tmp_path / "r.json").read_text()) == report.to_dict()
+    assert "<svg" in report.save(tmp_path / "r.html").read_text()
 
 
 def test_the_legend_lies_below_the_name_of_the_axis():
