@@ -48,6 +48,12 @@ def take_tables(graph_def: GraphDef, captures: Mapping[str, Tensor]) -> Tables:
     return tables
 
 
+def unread(graph_def: GraphDef, tables: Tables) -> list[str]:
+    """Names of the nodes that look values up in other tables than these."""
+    finds = [node for node in graph_def.node if node.op == _FIND]
+    return [node.name for node in finds if node.input[0].partition(":")[0].encode() not in tables]
+
+
 def readers(graph_def: GraphDef, names: Sequence[str]) -> list[str]:
     """Names of the nodes that read any of these nodes."""
     return [

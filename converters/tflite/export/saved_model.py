@@ -111,15 +111,20 @@ def _refuse_tables(graph: TracedFunction, source: Source) -> None:
     import tensorflow as tf
 
     handles = {id(variable.handle) for variable in graph.graph.variables}
-    for outer, inner in graph.graph.captures:
-        if inner.dtype == tf.resource and id(outer) not in handles:
-            readers = [operation.name for operation in inner.consumers()]
-            layers = sorted({layer_of(name) or name for name in readers})
-            raise ConversionError(
-                f"layer {', '.join(layers)} looks values up in a table, which TFLite cannot do for "
-                "these types. Look them up before the model, and pass the results as data"
-                f"{cut_behind(source, layers[0])}."
-            )
+    captured = [
+        inner
+        for outer, inner in graph.graph.captures
+        if inner.dtype == tf.resource and id(outer) not in handles
+    ]
+    own = (one for one in graph.graph.get_operations() if one.type.startswith("HashTable"))
+    tables = (*captured, *(value for one in own for value in one.outputs))
+    layers = sorted({layer_of(one.name) or one.name for x in tables for one in x.consumers()})
+    if layers:
+        raise ConversionError(
+            f"layer {', '.join(layers)} looks values up in a table, which TFLite cannot do for "
+            "these types. Look them up before the model, and pass the results as data"
+            f"{cut_behind(source, layers[0])}."
+        )
 
 
 # TFLite compares texts, and knows their shapes.
