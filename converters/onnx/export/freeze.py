@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake import Source, cut_behind
 from tfmp.converters.onnx.export.layers import layer_of
-from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables, unread
+from tfmp.converters.onnx.export.lookups import Tables, take_tables, unread
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
 from tfmp.converters.shared.tensors import describe, unique_name
@@ -86,10 +86,9 @@ def freeze(source: Source) -> FrozenGraph:
     constant |= {f"{name.decode()}:0" for name in tables}
     open_inputs = [tensor.name for tensor in traced.inputs if tensor.name not in constant]
     outside = [name for name in captures if f"{name}:0" in open_inputs]
-    if lookups := unread(graph_def, tables):
-        _refuse_captures(source, lookups)
-    if len(open_inputs) != len(source.inputs):
-        _refuse_captures(source, readers(graph_def, outside))
+    lookups = unread(graph_def, tables)
+    if lookups or len(open_inputs) != len(source.inputs):
+        _refuse_captures(source, lookups or outside)
     inputs = dict(zip(open_inputs, (spec.name for spec in source.inputs), strict=True))
     taken = {spec.name for spec in (*source.inputs, *source.outputs)}
     paths = _keras_paths(source)
@@ -108,9 +107,9 @@ def freeze(source: Source) -> FrozenGraph:
     return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers), tables)
 
 
-def _refuse_captures(source: Source, readers: Sequence[str]) -> None:
-    """Raises `ConversionError` about nodes that read tables, or tensors from outside."""
-    where = dict.fromkeys(layer_of(name, source.layers) or name for name in readers)
+def _refuse_captures(source: Source, nodes: Sequence[str]) -> None:
+    """Raises `ConversionError` about nodes that read tables, or are tensors from outside."""
+    where = dict.fromkeys(layer_of(name, source.layers) or name for name in nodes)
     raise ConversionError(
         f"model {source.name!r}: {', '.join(where) or 'a layer'} reads a table or tensor that is "
         f"kept outside the model and cannot be a constant (inputs: {describe(source.inputs)})",

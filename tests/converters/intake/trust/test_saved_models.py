@@ -353,7 +353,7 @@ def test_a_table_of_tensorflow_1_is_opened(tmp_path: Path):
         ConversionError, match=r"hash_table_Lookup\S* reads a table.* before the mo"
     ):
         export_onnx(source)
-    with pytest.raises(ConversionError, match=r"looks values up in a table, which TFLite cannot"):
+    with pytest.raises(ConversionError, match=r"looks values up in a table or .* TFLite cannot"):
         convert(source, "tflite", tmp_path / "out.tflite")
 
 
