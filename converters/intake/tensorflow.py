@@ -132,6 +132,8 @@ def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]
     """Raises `InputError` where a signature parses texts of `tf.Example`, as Estimators' do."""
     parsed = {
         key: [one for one in function.graph.get_operations() if one.type.startswith("ParseExample")]
+        if any(value.dtype == "string" for value in function.inputs)  # else nothing feeds them
+        else []
         for key, function in functions.items()
     }
     if not parsed[name]:

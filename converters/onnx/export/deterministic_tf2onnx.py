@@ -57,10 +57,6 @@ class OrderedSet(MutableSet[Item]):
         """Whether `other` has all items of this set."""
         return self <= OrderedSet(other)
 
-    def copy(self) -> "OrderedSet[Item]":
-        """A new set of the same items."""
-        return OrderedSet(self)
-
 
 class Numbers:
     """Stands in for `id`: counts objects in the order in which they are asked about.

@@ -341,9 +341,6 @@ def _restore_signature(model: ir.Model, source: Source) -> None:
 # model of the corpus (largest seen: 1e-6); a wrong op or weight layout does not.
 _EXPORT_REL_L2 = 1e-4
 
-# Inputs of open sizes that a message names.
-_MOST_OPEN = 3
-
 # Another order of summation makes another rounding error, not a much larger one.
 _NOISE_FACTOR = 3.0
 
@@ -390,7 +387,7 @@ def check_export(model: ir.Model, source: Source) -> float:
                 raise ConversionError(
                     f"model {source.name!r}: output {name!r} is NaN for inputs of every size that "
                     "was tried, so the export cannot be checked",
-                    way,
+                    f"G{way[1:]}",
                 )
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
@@ -426,24 +423,21 @@ def _reference(source: Source, batch: Batch) -> Batch:
         lines = [line.strip() for line in str(error).splitlines()]
         told = [line for line in lines if line and not line.startswith("[[")]  # where in its graph
         reason = told[-1][:300] if told else type(error).__name__
+        ways = filter(None, ("Convert it where TensorFlow can run it", _way_to_run(source)))
         raise ConversionError(
             f"model {source.name!r}: TensorFlow itself cannot run this model here ({reason}), so "
             f"the export cannot be checked",
-            missing_kernel(reason) or _way_to_run(source, "convert it where TensorFlow can run it"),
+            missing_kernel(reason) or ", or ".join(ways),
         ) from error
 
 
-def _way_to_run(source: Source, otherwise: str = "") -> str:
-    """How to check a model that no made-up input fits; `otherwise` where data are given."""
-    ways = [otherwise] if otherwise else []
-    names = [spec.name for spec in source.inputs if None in spec.shape[1:]]
-    if source.sampled is None and names:
-        usual = f"the usual sizes of {listed(names, _MOST_OPEN)} with --input-shape NAME=SIZES"
-        ways.insert(0, f"{usual} (input_shapes={{...}})")
-    if source.sampled is None:
-        ways.insert(0, "give data that it takes (--data FILE or data=...)")
-    told = ", or ".join(ways)
-    return f"{told[:1].upper()}{told[1:]}"
+def _way_to_run(source: Source) -> str:
+    """How to give inputs that a model takes; "" where data are given already."""
+    if source.sampled is not None:
+        return ""
+    name = next((spec.name for spec in source.inputs if None in spec.shape[1:]), "")
+    sizes = f", or usual sizes (--input-shape {name}=SIZES)" if name else ""
+    return f"give data that it takes (--data FILE or data=...){sizes}"
 
 
 def _as_near_to_float64(source: Source, run: Run, name: str) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake import Source, cut_behind
 from tfmp.converters.onnx.export.layers import layer_of
-from tfmp.converters.onnx.export.lookups import Tables, readers, take_tables
+from tfmp.converters.onnx.export.lookups import Tables, take_tables, unread
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
 from tfmp.converters.shared.tensors import describe, unique_name
@@ -85,10 +85,10 @@ def freeze(source: Source) -> FrozenGraph:
     constant = {traced.graph.internal_captures[index].name for index in converted}
     constant |= {f"{name.decode()}:0" for name in tables}
     open_inputs = [tensor.name for tensor in traced.inputs if tensor.name not in constant]
-    if len(open_inputs) != len(source.inputs):
-        _refuse_captures(
-            source, graph_def, [name for name in captures if f"{name}:0" in open_inputs]
-        )
+    outside = [name for name in captures if f"{name}:0" in open_inputs]
+    lookups = unread(graph_def, tables)
+    if lookups or len(open_inputs) != len(source.inputs):
+        _refuse_captures(source, lookups or outside)
     inputs = dict(zip(open_inputs, (spec.name for spec in source.inputs), strict=True))
     taken = {spec.name for spec in (*source.inputs, *source.outputs)}
     paths = _keras_paths(source)
@@ -107,10 +107,9 @@ def freeze(source: Source) -> FrozenGraph:
     return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers), tables)
 
 
-def _refuse_captures(source: Source, graph_def: GraphDef, names: Sequence[str]) -> None:
-    """Raises `ConversionError` about tensors that the graph reads from outside."""
-    found = readers(graph_def, names)
-    where = dict.fromkeys(layer_of(name, source.layers) or name for name in found)
+def _refuse_captures(source: Source, nodes: Sequence[str]) -> None:
+    """Raises `ConversionError` about nodes that read tables, or are tensors from outside."""
+    where = dict.fromkeys(layer_of(name, source.layers) or name for name in nodes)
     raise ConversionError(
         f"model {source.name!r}: {', '.join(where) or 'a layer'} reads a table or tensor that is "
         f"kept outside the model and cannot be a constant (inputs: {describe(source.inputs)})",

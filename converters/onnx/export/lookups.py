@@ -1,6 +1,6 @@
 """Reads lookup tables of integers, as `keras.layers.IntegerLookup` has them, as arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -48,10 +48,7 @@ def take_tables(graph_def: GraphDef, captures: Mapping[str, Tensor]) -> Tables:
     return tables
 
 
-def readers(graph_def: GraphDef, names: Sequence[str]) -> list[str]:
-    """Names of the nodes that read any of these nodes."""
-    return [
-        node.name
-        for node in graph_def.node
-        if any(name.partition(":")[0] in names for name in node.input)
-    ]
+def unread(graph_def: GraphDef, tables: Tables) -> list[str]:
+    """Names of the nodes that look values up in other tables than these."""
+    finds = [node for node in graph_def.node if node.op == _FIND]
+    return [node.name for node in finds if node.input[0].partition(":")[0].encode() not in tables]

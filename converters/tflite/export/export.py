@@ -114,8 +114,7 @@ def export_tflite(
     ):
         progress("tracing the model for TFLite")
         filled = {key: without_gaps(one) for key, one in signatures.items()}
-        sources = {key: one for key, (one, _) in filled.items()}
-        write_saved_model(sources, sizes, folder, allow_flex)
+        write_saved_model({key: one for key, (one, _) in filled.items()}, sizes, folder, allow_flex)
         progress("converting to TFLite")
         whole = folder / "float32.tflite"
         # The process was started in another working directory, perhaps.

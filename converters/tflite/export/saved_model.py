@@ -27,8 +27,7 @@ def write_saved_model(
         allow_flex: whether TensorFlow ops may stay in the file.
 
     Raises:
-        ConversionError: there is no room for the weights, one of them is a lookup table, or a layer
-            reads texts.
+        ConversionError: there is no room for the weights, or a layer reads a table or texts.
     """
     import tensorflow as tf
 
@@ -39,9 +38,7 @@ def write_saved_model(
         graph = source.graph if pinned or size is None else source.trace(size)
         # The variables themselves: behind Keras's own objects the converter does not see that
         # nothing writes to them, and exports empty ones.
-        _refuse_tables(graph, source)
-        if not allow_flex:
-            _refuse_texts(graph, source)
+        _refuse_lookups(graph, source, allow_flex)
         variables.update({id(variable): variable for variable in graph.graph.variables})
         functions[key] = _serving(graph, len(source.inputs))
     module.weights = list(variables.values())
@@ -106,40 +103,16 @@ def keep_activations(library: FunctionLibrary) -> None:
                 node.input[0] = f"{kept.name}:activations:0"
 
 
-def _refuse_tables(graph: TracedFunction, source: Source) -> None:
-    """Raises `ConversionError` for a lookup table, which is neither a variable nor a constant."""
-    import tensorflow as tf
-
-    handles = {id(variable.handle) for variable in graph.graph.variables}
-    for outer, inner in graph.graph.captures:
-        if inner.dtype == tf.resource and id(outer) not in handles:
-            readers = [operation.name for operation in inner.consumers()]
-            layers = sorted({layer_of(name) or name for name in readers})
+def _refuse_lookups(graph: TracedFunction, source: Source, texts: bool) -> None:
+    """Raises `ConversionError` for a layer that reads a table, or else makes numbers of texts."""
+    for one in graph.graph.get_operations():
+        of_texts = one.type.startswith("StringTo") and not texts
+        if of_texts or one.type.startswith("LookupTable"):
+            layer = layer_of(one.name) or one.name
             raise ConversionError(
-                f"layer {', '.join(layers)} looks values up in a table, which TFLite cannot do for "
-                "these types. Look them up before the model, and pass the results as data"
-                f"{cut_behind(source, layers[0])}."
-            )
-
-
-# TFLite compares texts, and knows their shapes.
-_ON_TEXTS = ("Equal", "NotEqual", "Rank", "Shape", "Size")
-
-
-def _refuse_texts(graph: TracedFunction, source: Source) -> None:
-    """Raises `ConversionError` for a layer that makes numbers of texts, as Hashing does."""
-    import tensorflow as tf
-
-    for operation in graph.graph.get_operations():
-        reads = any(value.dtype == tf.string for value in operation.inputs)
-        made = all(value.dtype != tf.string for value in operation.outputs)
-        if reads and made and operation.type not in _ON_TEXTS:
-            layer = layer_of(operation.name) or operation.name
-            raise ConversionError(
-                f"layer {layer} makes numbers of texts ({operation.type}), which TFLite cannot. Do "
-                f"its step before the model, and pass the results as data"
-                f"{cut_behind(source, layer)}. Or keep TensorFlow ops in the file with "
-                "`--allow-flex` (`allow_flex=True`)."
+                f"layer {layer} looks values up in a table or makes numbers of texts, which TFLite "
+                "cannot. Do that step before the model, and pass its results as data"
+                f"{cut_behind(source, layer)}."
             )
 
 

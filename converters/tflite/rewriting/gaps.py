@@ -107,13 +107,12 @@ def _pool_3d(node: Node, graph: Graph, pool: str) -> Filling | None:
 
     def pooled(x: Tensor) -> Tensor:
         size, channels = tf.shape(x), x.shape[4]
-        layers = size[1] if x.shape[1] is None else x.shape[1]  # behind a loop it may be unknown
         planes = tf.reshape(x, (-1, *x.shape[2:5]))
         planes = pool_2d(planes, window[:2], steps[:2], padding)
         height, width = planes.shape[1:3]
-        columns = tf.reshape(planes, (-1, layers, height * width, channels))
+        columns = tf.reshape(planes, (-1, x.shape[1] or size[1], height * width, channels))
         columns = pool_2d(columns, (depth, 1), (depth_step, 1), padding)
-        left = tf.shape(columns)[1] if columns.shape[1] is None else columns.shape[1]
+        left = columns.shape[1] or tf.shape(columns)[1]  # behind a loop it may be unknown
         return tf.reshape(columns, (size[0], left, height, width, channels))
 
     return pooled

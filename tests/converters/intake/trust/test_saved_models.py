@@ -22,7 +22,7 @@ from tfmp.converters.intake.trust import code_in_saved_model, without_prints
 from tfmp.converters.intake.trust.names import OPERATIONS
 from tfmp.converters.onnx.export import check_export, export_onnx
 from tfmp.converters.shared import time_limits
-from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.errors import ConversionError, InputError
 
 X = {"x": np.ones((2, 3), np.float32)}
 
@@ -240,6 +240,7 @@ def old_saved_model(
     change: Callable[[Any], Any] = tf.identity,
     resource: bool = True,
     texts: tuple[str, ...] = (),
+    fed: bool = False,
 ) -> Path:
     """A SavedModel of TensorFlow 1, with an operation that runs when it is loaded."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -251,7 +252,10 @@ def old_saved_model(
         for key in texts:
             given = tf.compat.v1.placeholder(tf.string, (None,), f"{key}_texts")
             read = tf.io.parse_example(given, {"x": tf.io.FixedLenFeature((3,), tf.float32)})["x"]
-            signatures[key] = signature({"texts": given}, {"y": read @ weight})
+            found = tf.identity(read)
+            signatures[key] = signature({"texts": given}, {"y": found @ weight})
+            if fed:  # a signature that is given what another one parses, as TensorFlow Serving's
+                signatures["fed"] = signature({"x": found}, {"y": found @ weight})
         session.run(tf.compat.v1.global_variables_initializer())
         builder = tf.compat.v1.saved_model.Builder(str(folder / name))
         builder.add_meta_graph_and_variables(session, ["serve"], signatures, main_op=initial())
@@ -328,6 +332,11 @@ def test_texts_of_features_are_told_with_the_part_behind_them(tmp_path: Path):
     both = old_saved_model(tmp_path, "both", tf.no_op, texts=("predict",))
     with pytest.raises(InputError, match=r"--signature: 'serving_default'"):
         open_source(both, signature="predict")
+    fed = old_saved_model(tmp_path, "fed", tf.no_op, texts=("serving_default",), fed=True)
+    with pytest.raises(InputError, match=r"--signature: 'fed'"):
+        open_source(fed)
+    source = open_source(fed, signature="fed")
+    assert check_export(export_onnx(source), source) < 1e-6
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -338,7 +347,14 @@ def test_a_table_of_tensorflow_1_is_opened(tmp_path: Path):
         return y + tf.cast(table.lookup(tf.cast(y, tf.int64)), tf.float32)
 
     path = old_saved_model(tmp_path, "table", tf.compat.v1.tables_initializer, looked_up)
-    assert [spec.name for spec in open_source(path).outputs] == ["y"]
+    source = open_source(path)
+    assert [spec.name for spec in source.outputs] == ["y"]
+    with pytest.raises(
+        ConversionError, match=r"hash_table_Lookup\S* reads a table.* before the mo"
+    ):
+        export_onnx(source)
+    with pytest.raises(ConversionError, match=r"looks values up in a table or .* TFLite cannot"):
+        convert(source, "tflite", tmp_path / "out.tflite")
 
 
 @pytest.mark.parametrize(

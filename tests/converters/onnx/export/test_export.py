@@ -240,7 +240,7 @@ def test_a_window_that_no_made_up_input_fills_asks_for_sizes(monkeypatch):
     model = keras.Model(sound, power(sound))
     source = open_source(model)
     with pytest.raises(
-        ConversionError, match=r"is NaN for .*--data FILE.* sizes of sound with --i"
+        ConversionError, match=r"is NaN for .*--data FILE.*--input-shape sound=SIZES"
     ):
         check_export(export_onnx(source), source)
     source = open_source(model, input_shapes={"sound": [1, 800]})  # the way that is told

@@ -280,20 +280,20 @@ def test_softplus_does_not_end_at_11_and_float64_parts_fit(
 
 
 @pytest.mark.parametrize(
-    ("layer", "dtype", "told"),
+    ("layer", "dtype"),
     [
-        (lambda: layers.IntegerLookup(vocabulary=[3]), "int64", r"looks values up in a table.*"),
-        (lambda: layers.Hashing(9), "string", r"makes numbers of texts.*allow-flex.*"),
+        (lambda: layers.IntegerLookup(vocabulary=[3]), "int64"),
+        (lambda: layers.Hashing(9), "string"),
     ],
 )
 def test_what_tflite_cannot_read_is_refused_with_the_model_behind_it(
-    layer: Callable, dtype: str, told: str, export: Callable, tmp_path: Path
+    layer: Callable, dtype: str, export: Callable, tmp_path: Path
 ) -> None:
     x = keras.Input((3,), dtype=dtype)
     table = layers.Embedding(9, 2, name="table")
     source = open_source(keras.Model(x, table(layer()(x))))
     cut = r"keras\.Model\(model\.get_layer\('table'\)\.input, model\.outputs\)"
-    with pytest.raises(ConversionError, match=rf"(?=.*{told})(?=.*{cut})"):
+    with pytest.raises(ConversionError, match=rf"looks values up in a table or .*{cut}"):
         export(source, tmp_path / "model.tflite")
 
 
