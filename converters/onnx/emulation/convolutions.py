@@ -14,12 +14,9 @@ import onnx_ir as ir
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder, slice_end
 from tfmp.converters.onnx.graph import (
     NotStaticError,
-    integer,
-    integers,
     operand,
     optional,
     sizes_from,
-    text,
 )
 
 
@@ -28,10 +25,12 @@ def sum_conv(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x, weights = operand(node, 0), operand(node, 1)
     shape = sizes_from(weights)
     spatial = len(shape) - 2
-    groups, kernel = integer(node, "group", 1), shape[2:]
+    groups, kernel = node.attributes.get_int("group", 1), shape[2:]
     if shape[1] * math.prod(kernel) <= block:
         return None
-    strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
+    strides, dilations = (
+        node.attributes.get_ints(name, [1] * spatial) for name in ("strides", "dilations")
+    )
     pads = _pads(node, x, kernel, strides, dilations)
     order = [0, *range(2, 2 + spatial), 1]
     flat = build.transpose(weights, order)
@@ -40,15 +39,17 @@ def sum_conv(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
 
 def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """An average pool: a convolution of each channel with ones, over the pixels of each window."""
-    x, kernel = operand(node, 0), integers(node, "kernel_shape", [])
+    x, kernel = operand(node, 0), node.attributes.get_ints("kernel_shape", [])
     spatial = len(kernel)
     if math.prod(kernel) <= block:
         return None
-    strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
-    if integer(node, "ceil_mode", 0):
+    strides, dilations = (
+        node.attributes.get_ints(name, [1] * spatial) for name in ("strides", "dilations")
+    )
+    if node.attributes.get_int("ceil_mode", 0):
         raise NotStaticError
     pads = _pads(node, x, kernel, strides, dilations)
-    counted = pads if integer(node, "count_include_pad", 0) else [0] * len(pads)
+    counted = pads if node.attributes.get_int("count_include_pad", 0) else [0] * len(pads)
     apart = build.reshape(x, [-1, 1], build.sizes(x, 2, 2 + spatial))
     ones = build.floats(np.ones((1, *kernel, 1)))
     window = strides, dilations, pads
@@ -156,9 +157,9 @@ def _pads(
     dilations: Sequence[int],
 ) -> list[int]:
     """Pads before and behind every axis, whichever way the node says them."""
-    how = text(node, "auto_pad", "NOTSET")
+    how = node.attributes.get_string("auto_pad", "NOTSET")
     if how == "NOTSET":
-        return integers(node, "pads", [0] * 2 * len(kernel))
+        return node.attributes.get_ints("pads", [0] * 2 * len(kernel))
     if how == "VALID":
         return [0] * 2 * len(kernel)
     totals = [
