@@ -24,17 +24,14 @@ def sum_conv(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """A convolution whose sums are held in FP16; None if one block holds them."""
     x, weights = operand(node, 0), operand(node, 1)
     shape = sizes_from(weights)
-    spatial = len(shape) - 2
-    groups, kernel = node.attributes.get_int("group", 1), shape[2:]
+    spatial, kernel = len(shape) - 2, shape[2:]
     if shape[1] * math.prod(kernel) <= block:
         return None
     strides, dilations = (
         node.attributes.get_ints(name, [1] * spatial) for name in ("strides", "dilations")
     )
     pads = _pads(node, x, kernel, strides, dilations)
-    order = [0, *range(2, 2 + spatial), 1]
-    flat = build.transpose(weights, order)
-    return _convolved(build, node, x, flat, shape, groups, (strides, dilations, pads))
+    return _convolved(build, node, x, weights, shape, (strides, dilations, pads))
 
 
 def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -51,13 +48,12 @@ def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     pads = _pads(node, x, kernel, strides, dilations)
     counted = pads if node.attributes.get_int("count_include_pad", 0) else [0] * len(pads)
     apart = build.reshape(x, [-1, 1], build.sizes(x, 2, 2 + spatial))
-    ones = build.floats(np.ones((1, *kernel, 1)))
+    taps = build.floats(np.ones((1, 1, *kernel)))
     window = strides, dilations, pads
-    total = _convolved(build, node, apart, ones, [1, 1, *kernel], 1, window)
+    total = _convolved(build, node, apart, taps, [1, 1, *kernel], window)
     count = build.floats(math.prod(kernel))
     if pads != counted:
         image = build.op("Add", build.zeros_like(apart), build.floats(1))
-        taps = build.reshape(ones, [1, 1, *kernel])
         count = build.op("Conv", image, taps, strides=strides, dilations=dilations, pads=pads)
     mean = build.op("Div", total, count)
     return build.reshape(mean, build.sizes(x, 0, 2), build.sizes(mean, 2, 2 + spatial))
@@ -67,21 +63,25 @@ def _convolved(
     build: SumBuilder,
     node: ir.Node,
     x: ir.Value,
-    flat: ir.Value,
+    weights: ir.Value,
     shape: Sequence[int],
-    groups: int,
     window: tuple[Sequence[int], Sequence[int], Sequence[int]],
 ) -> ir.Value:
     """A convolution as a product of its weights with shifted copies of the image.
 
     Args:
-        flat: weights in the order (..., O, k..., C/g).
-        shape: shape of the weights in Conv, (O, C/g, k...).
+        build: puts the nodes.
+        node: the convolution, or an average pool.
+        x: the image.
+        weights: of shape (O, C/g, k...).
+        shape: theirs.
         window: strides, dilations and pads.
     """
     strides, dilations, pads = window
     outputs, channels, kernel = shape[0], shape[1], shape[2:]
     spatial, positions = len(kernel), math.prod(kernel)
+    groups = node.attributes.get_int("group", 1)
+    flat = build.transpose(weights, [0, *range(2, 2 + spatial), 1])
     if any(pads):
         sides = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
         x = build.op("Pad", x, build.integers(sides))
@@ -126,7 +126,7 @@ def _added(
 
     Args:
         before: the total so far; None for the first.
-        flat: see `_convolved`.
+        flat: weights in the order (O, k..., C/g).
         taps: the image shifted to each of these positions.
         sizes: outputs, channels of a group, groups.
         start: the first of the positions.
