@@ -125,9 +125,9 @@ def test_sums_that_the_profile_holds_in_fp16_are_kept_in_fp32(tmp_path: Path):
 
 
 SKIPPED_NORM = """
-agraph (float[N, 16] x) => (float[N, 4] y) {
+agraph (float[N, 5, 16] x) => (float[N, 5, 4] y) {
     a = MatMul(x, w)  b = MatMul(x, v)  s = Add(a, b)
-    n = LayerNormalization(s, one)  y = MatMul(n, u)
+    n = LayerNormalization(s, one, zero)  y = MatMul(n, u)
 }
 """
 
@@ -138,8 +138,15 @@ def test_what_a_runtime_loses_in_a_fused_op_is_kept_in_fp32():
     w, v, u = (
         rng.standard_normal(shape).astype(np.float32) for shape in ((16, 32),) * 2 + ((32, 4),)
     )
-    proto = parse(SKIPPED_NORM, w=100 * w, v=100 * v, u=u, one=np.ones(32, np.float32))
-    found = search(proto, normal(64, 16), BUDGET, profile=Profile.parse("ort-cuda:1.26"))
+    proto = parse(
+        SKIPPED_NORM,
+        w=100 * w,
+        v=100 * v,
+        u=u,
+        one=np.ones(32, np.float32),
+        zero=np.zeros(32, np.float32),
+    )
+    found = search(proto, normal(64, 5, 16), BUDGET, profile=Profile.parse("ort-cuda:1.26"))
     assert found.before[0].rel_l2 > 0.5
     assert found.met
     assert 0 < len(found.islands) <= 2
