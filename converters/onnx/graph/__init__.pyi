@@ -72,7 +72,6 @@ from .types import (
     weights_as_inputs as weights_as_inputs,
 )
 from .widening import (
-    flush as flush,
     widen as widen,
     widen_attributes as widen_attributes,
     widen_constants as widen_constants,
