@@ -122,9 +122,11 @@ def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     common = np.clip(high - low, 0, None).prod(axis=-1)
     areas = [(boxes[..., 2:] - boxes[..., :2]).prod(axis=-1) for boxes in (one, other)]
     union = areas[0] + areas[1] - common
-    # FP16 cannot tell the corners of a sliver apart: it is none if its corners are next to others.
+    # FP16 cannot tell the corners of a sliver apart, which is where its corners are next to others.
     # They follow from centres and sizes, so the largest of them tells what can be told apart.
-    near = (np.abs(one - other) <= 2 * ulp(np.abs(one).max(axis=-1, keepdims=True))).all(axis=-1)
+    step = ulp(np.abs(one).max(axis=-1, keepdims=True))
+    near = (np.abs(one - other) <= 2 * step).all(axis=-1)
+    near &= ((one[..., 2:] - one[..., :2]).min(axis=-1, keepdims=True) <= step)[..., 0]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(near, 1.0, np.where(union > 0, common / union, 0.0))
 

@@ -43,7 +43,7 @@ class Assignments:
             keep_fp32: see `rules.decide`.
             target: see `rules.decide`.
             edges: see `rules.decide`.
-            profile: FP16 hardware to emulate. The runtime's fusions and its TF32 are left out.
+            profile: FP16 hardware to emulate, without TF32 in the nodes that stay in FP32.
         """
         model = model.clone()
         if edges is not None:
@@ -99,7 +99,7 @@ class Assignments:
             target=self._target,
             narrow_weights=narrow,
         )
-        return open_session(emulated(model, self._profile, fusions=()))
+        return open_session(emulated(model, self._profile))
 
 
 def _is_narrow(value: ir.Value | None) -> bool:

@@ -14,12 +14,9 @@ import onnx_ir as ir
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder, slice_end
 from tfmp.converters.onnx.graph import (
     NotStaticError,
-    integer,
-    integers,
     operand,
     optional,
     sizes_from,
-    text,
 )
 
 
@@ -27,36 +24,36 @@ def sum_conv(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """A convolution whose sums are held in FP16; None if one block holds them."""
     x, weights = operand(node, 0), operand(node, 1)
     shape = sizes_from(weights)
-    spatial = len(shape) - 2
-    groups, kernel = integer(node, "group", 1), shape[2:]
+    spatial, kernel = len(shape) - 2, shape[2:]
     if shape[1] * math.prod(kernel) <= block:
         return None
-    strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
+    strides, dilations = (
+        node.attributes.get_ints(name, [1] * spatial) for name in ("strides", "dilations")
+    )
     pads = _pads(node, x, kernel, strides, dilations)
-    order = [0, *range(2, 2 + spatial), 1]
-    flat = build.transpose(weights, order)
-    return _convolved(build, node, x, flat, shape, groups, (strides, dilations, pads))
+    return _convolved(build, node, x, weights, shape, (strides, dilations, pads))
 
 
 def sum_pool(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """An average pool: a convolution of each channel with ones, over the pixels of each window."""
-    x, kernel = operand(node, 0), integers(node, "kernel_shape", [])
+    x, kernel = operand(node, 0), node.attributes.get_ints("kernel_shape", [])
     spatial = len(kernel)
     if math.prod(kernel) <= block:
         return None
-    strides, dilations = (integers(node, name, [1] * spatial) for name in ("strides", "dilations"))
-    if integer(node, "ceil_mode", 0):
+    strides, dilations = (
+        node.attributes.get_ints(name, [1] * spatial) for name in ("strides", "dilations")
+    )
+    if node.attributes.get_int("ceil_mode", 0):
         raise NotStaticError
     pads = _pads(node, x, kernel, strides, dilations)
-    counted = pads if integer(node, "count_include_pad", 0) else [0] * len(pads)
+    counted = pads if node.attributes.get_int("count_include_pad", 0) else [0] * len(pads)
     apart = build.reshape(x, [-1, 1], build.sizes(x, 2, 2 + spatial))
-    ones = build.floats(np.ones((1, *kernel, 1)))
+    taps = build.floats(np.ones((1, 1, *kernel)))
     window = strides, dilations, pads
-    total = _convolved(build, node, apart, ones, [1, 1, *kernel], 1, window)
+    total = _convolved(build, node, apart, taps, [1, 1, *kernel], window)
     count = build.floats(math.prod(kernel))
     if pads != counted:
         image = build.op("Add", build.zeros_like(apart), build.floats(1))
-        taps = build.reshape(ones, [1, 1, *kernel])
         count = build.op("Conv", image, taps, strides=strides, dilations=dilations, pads=pads)
     mean = build.op("Div", total, count)
     return build.reshape(mean, build.sizes(x, 0, 2), build.sizes(mean, 2, 2 + spatial))
@@ -66,21 +63,25 @@ def _convolved(
     build: SumBuilder,
     node: ir.Node,
     x: ir.Value,
-    flat: ir.Value,
+    weights: ir.Value,
     shape: Sequence[int],
-    groups: int,
     window: tuple[Sequence[int], Sequence[int], Sequence[int]],
 ) -> ir.Value:
     """A convolution as a product of its weights with shifted copies of the image.
 
     Args:
-        flat: weights in the order (..., O, k..., C/g).
-        shape: shape of the weights in Conv, (O, C/g, k...).
+        build: puts the nodes.
+        node: the convolution, or an average pool.
+        x: the image.
+        weights: of shape (O, C/g, k...).
+        shape: theirs.
         window: strides, dilations and pads.
     """
     strides, dilations, pads = window
     outputs, channels, kernel = shape[0], shape[1], shape[2:]
     spatial, positions = len(kernel), math.prod(kernel)
+    groups = node.attributes.get_int("group", 1)
+    flat = build.transpose(weights, [0, *range(2, 2 + spatial), 1])
     if any(pads):
         sides = [0, 0, *pads[:spatial], 0, 0, *pads[spatial:]]
         x = build.op("Pad", x, build.integers(sides))
@@ -125,7 +126,7 @@ def _added(
 
     Args:
         before: the total so far; None for the first.
-        flat: see `_convolved`.
+        flat: weights in the order (O, k..., C/g).
         taps: the image shifted to each of these positions.
         sizes: outputs, channels of a group, groups.
         start: the first of the positions.
@@ -156,9 +157,9 @@ def _pads(
     dilations: Sequence[int],
 ) -> list[int]:
     """Pads before and behind every axis, whichever way the node says them."""
-    how = text(node, "auto_pad", "NOTSET")
+    how = node.attributes.get_string("auto_pad", "NOTSET")
     if how == "NOTSET":
-        return integers(node, "pads", [0] * 2 * len(kernel))
+        return node.attributes.get_ints("pads", [0] * 2 * len(kernel))
     if how == "VALID":
         return [0] * 2 * len(kernel)
     totals = [

@@ -21,13 +21,10 @@ from tfmp.converters.onnx.emulation.steps import (
 from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
 from tfmp.converters.onnx.graph import (
     NotStaticError,
-    integer,
     operand,
     optional,
     rank_of,
-    real,
     size_of,
-    text,
 )
 
 # They add up too, and are left with sums in FP32. A transposed convolution has a few of a model's
@@ -111,17 +108,17 @@ def _matmul(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
 
 def _gemm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     a, b = operand(node, 0), operand(node, 1)
-    flips = [bool(integer(node, name, 0)) for name in ("transA", "transB")]
+    flips = [bool(node.attributes.get_int(name, 0)) for name in ("transA", "transB")]
     depth = size_of(a, 0 if flips[0] else 1) or size_of(b, 1 if flips[1] else 0)
     if depth is not None and depth <= block:
         return None
     a, b = (build.transpose(v, [1, 0]) if f else v for v, f in zip((a, b), flips, strict=True))
     total = build.product(a, b, (2, 2), depth)
-    total = _scaled(build, total, real(node, "alpha", 1.0))
+    total = _scaled(build, total, node.attributes.get_float("alpha", 1.0))
     addend = optional(node, 2)
     if addend is None:
         return total
-    return build.op("Add", total, _scaled(build, addend, real(node, "beta", 1.0)))
+    return build.op("Add", total, _scaled(build, addend, node.attributes.get_float("beta", 1.0)))
 
 
 def _scaled(build: SumBuilder, value: ir.Value, factor: float) -> ir.Value:
@@ -130,7 +127,9 @@ def _scaled(build: SumBuilder, value: ir.Value, factor: float) -> ir.Value:
 
 def _einsum(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """An Einsum of two operands; the axes that it sums over become the last of both."""
-    inputs, arrow, result = text(node, "equation", "").replace(" ", "").partition("->")
+    inputs, arrow, result = (
+        node.attributes.get_string("equation", "").replace(" ", "").partition("->")
+    )
     labels = inputs.split(",")
     inner = [label for label in labels[0] if label not in result]
     plain = arrow and len(labels) == 2 and "." not in inputs

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from tfmp.converters.onnx.emulation.sum_builder import Attribute, SumBuilder
-from tfmp.converters.onnx.graph import FP32, NotStaticError, integer, operand, optional, text
+from tfmp.converters.onnx.graph import FP32, NotStaticError, operand, optional
 
 RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 
@@ -64,8 +64,8 @@ def _check(model: ir.Model, node: ir.Node) -> None:
     refused = (
         model.opset_imports.get("", 1) < _OLDEST_OPSET,
         "clip" in node.attributes,
-        integer(node, "input_forget", 0) != 0,
-        integer(node, "layout", 0) != 0,
+        node.attributes.get_int("input_forget", 0) != 0,
+        node.attributes.get_int("layout", 0) != 0,
         node.op_type == "LSTM" and optional(node, 7) is not None,
         not set(_activations(node, 0) + _activations(node, 1)) <= _SIMPLE,
     )
@@ -85,7 +85,7 @@ def _unrolled(
     build: SumBuilder, node: ir.Node, products: list[ir.Node], coarse: bool
 ) -> list[ir.Value]:
     """The node's outputs: Y, Y_h and, of an LSTM, Y_c."""
-    way = text(node, "direction", "forward")
+    way = node.attributes.get_string("direction", "forward")
     reverses = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[way]
     parts = [
         _Direction(build, node, index, reverse, coarse).run(products)
@@ -168,7 +168,7 @@ class _Direction:
             build.op("Slice", bias, build.integers([start]), build.integers([start + size]))
             for start in (0, size)
         ]
-        if not (self._is("GRU") and integer(self._node, "linear_before_reset", 0)):
+        if not (self._is("GRU") and self._node.attributes.get_int("linear_before_reset", 0)):
             return build.op("Add", *halves)
         split = build.integers([2 * self._hidden]), build.integers([3 * self._hidden])
         self._late = build.op("Slice", halves[1], *split)
@@ -225,7 +225,7 @@ class _Direction:
         (hidden,) = states
         gate, new = self._activations
         z, r, h = body.split(given, self._sizes, 3)
-        if integer(self._node, "linear_before_reset", 0):
+        if self._node.attributes.get_int("linear_before_reset", 0):
             past_z, past_r, past = body.split(body.product(hidden), self._sizes, 3)
             if self._late is not None:
                 past = body.op("Add", past, self._late)

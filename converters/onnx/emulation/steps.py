@@ -16,14 +16,10 @@ from tfmp.converters.onnx.graph import (
     FP32,
     NotStaticError,
     array_of,
-    integer,
-    integers,
     operand,
     optional,
     rank_of,
-    real,
     size_of,
-    text,
 )
 
 
@@ -42,10 +38,10 @@ def add_up(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     back = [order.index(other) for other in range(rank)]
     last, depth = build.integers([rank - 1]), size_of(x, axis)
     terms = build.transpose(x, order)
-    if integer(node, "reverse", 0):
+    if node.attributes.get_int("reverse", 0):
         terms = _turned(build, terms, last)
     count = build.sizes(terms, rank - 1, rank)
-    if integer(node, "exclusive", 0):
+    if node.attributes.get_int("exclusive", 0):
         pads = [0] * 2 * rank
         pads[rank - 1] = 1
         terms = build.op("Pad", terms, build.integers(pads))
@@ -54,7 +50,7 @@ def add_up(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     moved = build.transpose(totals, [*range(1, rank), 0, rank])
     flat = build.reshape(moved, [0] * (rank - 1) + [-1])
     result = build.op("Slice", flat, build.integers([0]), count, last)
-    if integer(node, "reverse", 0):
+    if node.attributes.get_int("reverse", 0):
         result = _turned(build, result, last)
     return build.transpose(result, back)
 
@@ -95,8 +91,8 @@ def reduced_axes(node: ir.Node) -> list[int]:
     if given is not None and given.const_value is not None:
         axes = [int(axis) for axis in given.const_value.numpy().reshape(-1)]
     else:
-        axes = integers(node, "axes", [])
-    if not axes and not integer(node, "noop_with_empty_axes", 0):
+        axes = node.attributes.get_ints("axes", [])
+    if not axes and not node.attributes.get_int("noop_with_empty_axes", 0):
         axes = list(range(rank))
     return sorted(axis % rank for axis in axes)
 
@@ -145,7 +141,7 @@ class Reduction:
     def result(self, value: ir.Value) -> ir.Value:
         """A value with one element at the end, in the shape of the node's result."""
         flat = self._build.op("Squeeze", value, self._build.integers([len(self.kept)]))
-        if integer(self._node, "keepdims", 1):
+        if self._node.attributes.get_int("keepdims", 1):
             return self._build.op("Unsqueeze", flat, self._build.integers(self.axes))
         return flat
 
@@ -153,7 +149,7 @@ class Reduction:
 def last_axis(node: ir.Node) -> tuple[int, int, list[int]]:
     """The rank of a softmax, its axis, and the order of axes in which that one is the last."""
     rank = rank_of(operand(node, 0))
-    axis = integer(node, "axis", -1) % rank
+    axis = node.attributes.get_int("axis", -1) % rank
     return rank, axis, [*(other for other in range(rank) if other != axis), axis]
 
 
@@ -194,14 +190,14 @@ def _skip_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value |
     x, scale = operand(node, 0), operand(node, 1)
     rank = rank_of(x)
     size = size_of(x, rank - 1)
-    if integer(node, "axis", -1) % rank != rank - 1 or size is None:
+    if node.attributes.get_int("axis", -1) % rank != rank - 1 or size is None:
         raise NotStaticError
     share = build.floats(np.float16(1 / size).astype(np.float32))
     parts = build.rounded(build.op("Mul", x, share))
     mean = _by_pairs(build, parts, rank, size)
     squares = _by_pairs(build, build.rounded(build.op("Mul", parts, x)), rank, size)
     variance = build.rounded(build.op("Sub", squares, build.op("Mul", mean, mean)))
-    epsilon = np.float16(real(node, "epsilon", 1e-5)).astype(np.float32)
+    epsilon = np.float16(node.attributes.get_float("epsilon", 1e-5)).astype(np.float32)
     safe = build.rounded(build.op("Add", variance, build.floats(epsilon)))
     inverse = build.rounded(build.op("Reciprocal", build.op("Sqrt", safe)))
     centred = build.rounded(build.op("Sub", x, mean))
@@ -291,11 +287,11 @@ def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | 
     """Sums, mean and variance are float32; then 1 / deviation is FP16, and so is each product."""
     x, scale = operand(node, 0), operand(node, 1)
     rank = rank_of(x)
-    if integer(node, "axis", -1) % rank != rank - 1 or any(node.outputs[1:]):
+    if node.attributes.get_int("axis", -1) % rank != rank - 1 or any(node.outputs[1:]):
         raise NotStaticError
     mean, square = (build.mean(value, [-1]) for value in (x, build.op("Mul", x, x)))
     variance = build.op("Sub", square, build.op("Mul", mean, mean))
-    safe = build.op("Add", variance, build.floats(real(node, "epsilon", 1e-5)))
+    safe = build.op("Add", variance, build.floats(node.attributes.get_float("epsilon", 1e-5)))
     inverse = build.rounded(build.op("Reciprocal", build.op("Sqrt", safe)))
     centred = build.rounded(build.op("Sub", x, build.rounded(mean)))
     result = build.op("Mul", build.rounded(build.op("Mul", centred, inverse)), scale)
@@ -305,7 +301,7 @@ def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | 
 
 def _elu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    alpha = _half(build, real(node, "alpha", 1.0))
+    alpha = _half(build, node.attributes.get_float("alpha", 1.0))
     powers = _exp_of(build, x)
     below = build.op("Mul", build.rounded(build.op("Sub", powers, build.floats(1))), alpha)
     return build.op("Where", build.op("Less", x, build.floats(0), dtype=ir.DataType.BOOL), below, x)
@@ -320,7 +316,7 @@ def _softplus(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
 
 def _batch_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x, scale, bias, mean, variance = (_by_channel(build, node, index) for index in range(5))
-    epsilon = _half(build, real(node, "epsilon", 1e-5))
+    epsilon = _half(build, node.attributes.get_float("epsilon", 1e-5))
     safe = build.rounded(build.op("Add", variance, epsilon))
     deviation = build.rounded(build.op("Sqrt", safe))
     inverse = build.rounded(build.op("Reciprocal", deviation))
@@ -335,7 +331,7 @@ def _instance_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | N
     axes = range(2, rank_of(x))
     mean, square = (build.mean(value, axes) for value in (x, build.op("Mul", x, x)))
     variance = build.op("Sub", square, build.op("Mul", mean, mean))
-    safe = build.op("Add", variance, build.floats(real(node, "epsilon", 1e-5)))
+    safe = build.op("Add", variance, build.floats(node.attributes.get_float("epsilon", 1e-5)))
     factor = build.op("Div", scale, build.op("Sqrt", safe))
     addend = build.rounded(build.op("Sub", bias, build.op("Mul", mean, factor)))
     scaled = build.rounded(build.op("Mul", x, build.rounded(factor)))
@@ -391,7 +387,7 @@ def _erf_of(build: SumBuilder, value: ir.Value) -> ir.Value:
 
 def _gelu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    if text(node, "approximate", "none") == "tanh" or node.op_type == "FastGelu":
+    if node.attributes.get_string("approximate", "none") == "tanh" or node.op_type == "FastGelu":
         cube = build.rounded(build.op("Mul", x, _half(build, 0.035677408136300125)))
         cube = build.rounded(build.op("Mul", cube, x))
         sloped = build.rounded(build.op("Add", cube, _half(build, 0.7978845608028654)))

@@ -33,7 +33,7 @@ from tfmp.converters.onnx.export.freeze import FrozenGraph, freeze
 from tfmp.converters.onnx.export.layers import layer_of, name_layers, with_layers
 from tfmp.converters.onnx.export.loop_states import release_constant_states
 from tfmp.converters.onnx.export.tails import differs_in_tails
-from tfmp.converters.onnx.graph import Run, light_proto, open_once
+from tfmp.converters.onnx.graph import PRODUCTS, Run, light_proto, open_once
 from tfmp.converters.shared.errors import ConversionError, InputError, missing_kernel
 from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.converters.shared.tensors import TEXT, Batch, describe, relative_l2
@@ -148,16 +148,20 @@ def export_onnx(
 
 
 # From here on a graph input with an initializer has a default that a caller may override; before,
-# a file had to list its weights as inputs.
+# a file had to list its weights as inputs. PyTorch to 1.3 went on: it lists all initializers, and
+# nobody overrides the weights of products.
 _OVERRIDABLE_IR = 4
 
 
 def _with_weights_inside(model: ir.Model) -> ir.Model:
-    if model.ir_version is not None and model.ir_version < _OVERRIDABLE_IR:
+    listed = [value for value in model.graph.initializers.values() if value.is_graph_input()]
+    products = {user.op_type for value in listed for user, at in value.uses() if at == 1} & PRODUCTS
+    every = bool(products) and len(listed) == len(model.graph.initializers)
+    if every or (model.ir_version is not None and model.ir_version < _OVERRIDABLE_IR):
         inputs = [value for value in model.graph.inputs if value.const_value is None]
         model.graph.inputs.clear()
         model.graph.inputs.extend(inputs)
-        model.ir_version = _OVERRIDABLE_IR
+        model.ir_version = max(model.ir_version or 0, _OVERRIDABLE_IR)
     return model
 
 

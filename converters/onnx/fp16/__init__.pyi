@@ -18,8 +18,6 @@ from .provenance import (
 )
 from .rewriter import computes_in_half as computes_in_half, prepare as prepare, to_fp16 as to_fp16
 from .rules import (
-    Decisions as Decisions,
     at_edges as at_edges,
     decide as decide,
-    has_typed_body as has_typed_body,
 )

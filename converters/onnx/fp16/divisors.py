@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import MOVERS, number_of, real
+from tfmp.converters.onnx.graph import MOVERS, number_of
 from tfmp.shared.numerics import FLOAT16, FloatFormat
 
 # Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
@@ -37,7 +37,7 @@ def raise_epsilons(nodes: Iterable[ir.Node]) -> list[str]:
     """
     raised: Counter[str] = Counter()
     for node in nodes:
-        epsilon = real(node, "epsilon", 1e-5)
+        epsilon = node.attributes.get_float("epsilon", 1e-5)
         if node.domain == "" and node.op_type in _NORMALIZATIONS and epsilon < _LEAST_EPSILON:
             node.attributes["epsilon"] = ir.AttrFloat32("epsilon", _LEAST_EPSILON)
             raised[f"{node.op_type}: its epsilon {epsilon:.3g} became {_LEAST_EPSILON:.3g}"] += 1

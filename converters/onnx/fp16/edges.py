@@ -253,10 +253,8 @@ def _offsets(model: ir.Model, data: Batch, low: ir.DataType) -> set[ir.Node]:
 
     Those in bodies, whose values are no outputs, are told by the constant alone.
     """
-    graph, inner = (
-        model.graph,
-        [node for node in nodes_of(model.graph) if node.graph is not model.graph],
-    )
+    graph = model.graph
+    inner = [node for node in nodes_of(graph) if node.graph is not graph]
     asked = {
         node: added
         for node, added in _added(graph)
@@ -322,8 +320,8 @@ def _columns(node: ir.Node) -> np.ndarray | None:
     weights = _constant(node.inputs[1])
     if weights is None or weights.ndim < 2:
         return None
-    turned = "transB" in node.attributes and node.attributes["transB"].as_int()
-    first = node.op_type == "Conv" or (node.op_type == "Gemm" and turned)
+    turned = node.op_type == "Gemm" and node.attributes.get_int("transB", 0)
+    first = node.op_type == "Conv" or turned
     axis = 0 if first else 1 if node.op_type == "ConvTranspose" else weights.ndim - 1
     return np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
 
@@ -358,8 +356,7 @@ def _split(model: ir.Model, node: ir.Node, bias: np.ndarray) -> None:
     graph, result = node.graph, node.outputs[0]
     assert isinstance(graph, ir.Graph)
     if node.op_type == "Gemm":
-        beta = node.attributes.get("beta")
-        bias = bias * np.float32(1.0 if beta is None else beta.as_float())
+        bias = bias * np.float32(node.attributes.get_float("beta", 1.0))
     else:
         bias = bias.reshape(-1, *[1] * (rank_of(operand(node, 1)) - 2))
     add = ir.Node("", "Add", [result, new_constant(model.graph, f"{result.name}_offset", bias)])

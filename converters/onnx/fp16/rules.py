@@ -38,7 +38,6 @@ from tfmp.converters.onnx.graph import (
     node_matcher,
     nodes_of,
     slots,
-    text,
 )
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import Batch
@@ -209,7 +208,8 @@ def _runtime_gap(node: ir.Node, view: GraphView) -> str | None:
         return None
     if view.low == BF16:
         return gaps.without_bf16(node.op_type, view.target)
-    opset, reduces = view.model.opset_imports.get("", 1), text(node, "reduction", "none") != "none"
+    reduces = node.attributes.get_string("reduction", "none") != "none"
+    opset = view.model.opset_imports.get("", 1)
     gap = gaps.gap_of(node.op_type, opset, view.target, reduces)
     return gap.describe() if gap else None
 

@@ -27,16 +27,12 @@ from .node_facts import (
     PRODUCTS as PRODUCTS,
     NotStaticError as NotStaticError,
     depth_of as depth_of,
-    integer as integer,
-    integers as integers,
     node_matcher as node_matcher,
     operand as operand,
     optional as optional,
     rank_of as rank_of,
-    real as real,
     size_of as size_of,
     sizes_from as sizes_from,
-    text as text,
 )
 from .open_sizes import sums_over_open_sizes as sums_over_open_sizes
 from .schema import (
@@ -73,7 +69,6 @@ from .types import (
     light_proto as light_proto,
 )
 from .widening import (
-    flush as flush,
     widen as widen,
     widen_attributes as widen_attributes,
     widen_constants as widen_constants,

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph.node_facts import integers
 from tfmp.converters.onnx.graph.traversal import nodes_of
 
 # The optimizer to leave out, as `disabled_optimizers` of a session names it.
@@ -18,7 +17,7 @@ FAULTY_OPTIMIZER = "MatmulTransposeFusion"
 
 def moves_first_axis(transpose: ir.Node) -> bool:
     """Whether a Transpose puts the first axis last among those of the batch."""
-    order = integers(transpose, "perm", [])
+    order = transpose.attributes.get_ints("perm", [])
     rank = len(order)
     batch = [*range(1, rank - 1), 0]
     return rank > 2 and list(order) in ([*batch, rank - 1], [*batch[:-1], rank - 1, 0])

@@ -8,7 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph.building import new_constant
-from tfmp.converters.onnx.graph.node_facts import integer
 from tfmp.converters.onnx.graph.schema import is_float
 from tfmp.converters.onnx.graph.traversal import UniqueNames, bodies_of, nodes_of
 from tfmp.shared.numerics import FLOAT16, FloatFormat
@@ -276,13 +275,13 @@ def reduction_of(node: ir.Node) -> Reduction | None:
     else:
         axes = []
     if not axes:
-        if integer(node, "noop_with_empty_axes", 0):
+        if node.attributes.get_int("noop_with_empty_axes", 0):
             return None
         axes = range(rank)
     found = tuple(sorted(axis % rank for axis in axes))
     sizes = static(value, found)
     count = math.prod(sizes) if sizes is not None else None
-    return Reduction(value, found, bool(integer(node, "keepdims", 1)), count)
+    return Reduction(value, found, bool(node.attributes.get_int("keepdims", 1)), count)
 
 
 def static(value: ir.Value, axes: Iterable[int]) -> list[int] | None:

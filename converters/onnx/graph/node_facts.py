@@ -46,26 +46,6 @@ def sizes_from(value: ir.Value, start: int = 0) -> list[int]:
     return [size for size in sizes if size is not None]
 
 
-def integer(node: ir.Node, name: str, default: int) -> int:
-    """An attribute, or its default."""
-    return node.attributes[name].as_int() if name in node.attributes else default
-
-
-def real(node: ir.Node, name: str, default: float) -> float:
-    """An attribute, or its default."""
-    return node.attributes[name].as_float() if name in node.attributes else default
-
-
-def integers(node: ir.Node, name: str, default: list[int]) -> list[int]:
-    """An attribute, or its default."""
-    return list(node.attributes[name].as_ints()) if name in node.attributes else default
-
-
-def text(node: ir.Node, name: str, default: str) -> str:
-    """An attribute, or its default."""
-    return node.attributes[name].as_string() if name in node.attributes else default
-
-
 def node_matcher(patterns: Sequence[str]) -> Callable[[ir.Node], str | None]:
     """Gives the first pattern of `keep_fp32` that a node matches, or None.
 
@@ -109,8 +89,7 @@ def depth_of(node: ir.Node) -> float:
     if node.op_type in ("Conv", "ConvTranspose"):
         inner = [*shape[1:]] if node.op_type == "Conv" else [shape[0], *shape[2:]]
     elif node.op_type == "Gemm":
-        transposed = "transB" in node.attributes and node.attributes["transB"].as_int()
-        inner = [shape[1 if transposed else 0]]
+        inner = [shape[1 if node.attributes.get_int("transB", 0) else 0]]
     else:
         inner = [shape[-2] if len(shape) > 1 else shape[0]]
     return math.prod(float(size) for size in inner if isinstance(size, int))

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph.matching import array_of, reduction_of
-from tfmp.converters.onnx.graph.node_facts import integer, text
 from tfmp.converters.onnx.graph.traversal import nodes_of
 
 _MEANS = ("ReduceMean", "GlobalAveragePool")
@@ -62,14 +61,16 @@ def _added(node: ir.Node) -> Iterator[tuple[ir.Value, int]]:
     elif op == "MatMul" and rank:
         yield first, rank - 1
     elif op in _ALONG:
-        yield first, integer(node, "axis", _ALONG[op]) % rank
+        yield first, node.attributes.get_int("axis", _ALONG[op]) % rank
     elif op in _BEHIND or op in _FROM:
-        start = _FROM[op] if op in _FROM else integer(node, "axis", _BEHIND[op]) % rank
+        start = _FROM[op] if op in _FROM else node.attributes.get_int("axis", _BEHIND[op]) % rank
         yield from ((first, axis) for axis in range(start, rank))
     elif op == "CumSum" and (axis := array_of(node.inputs[1])) is not None:
         yield first, int(axis) % rank
     elif op == "Einsum":
-        operands, _, result = text(node, "equation", "").replace(" ", "").partition("->")
+        operands, _, result = (
+            node.attributes.get_string("equation", "").replace(" ", "").partition("->")
+        )
         for value, letters in zip(node.inputs, operands.split(","), strict=False):
             if value is not None and value.shape is not None and "." not in letters:
                 yield from ((value, at) for at, name in enumerate(letters) if name not in result)

@@ -7,7 +7,7 @@ the largest number first; a sum of exponentials whose logarithm is taken can do 
 import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import Pattern, integer, private, reduction_of
+from tfmp.converters.onnx.graph import Pattern, private, reduction_of
 
 
 def rewrite_exponentials(pattern: Pattern) -> None:
@@ -47,7 +47,7 @@ def _log_softmax(pattern: Pattern, node: ir.Node) -> None:
     softmax = pattern.made_by(node.inputs[0], "Softmax")
     if softmax is None or not private([softmax], node):
         return
-    axis = integer(softmax, "axis", -1)
+    axis = softmax.attributes.get_int("axis", -1)
     result = pattern.add(node, "LogSoftmax", [softmax.inputs[0]], "log_softmax", axis=axis)
     pattern.replace(
         node.outputs[0],

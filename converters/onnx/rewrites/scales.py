@@ -19,7 +19,6 @@ from tfmp.converters.onnx.graph import (
     constant_facts,
     node_matcher,
     private,
-    real,
     remove_unused,
     where,
     with_constant,
@@ -111,7 +110,10 @@ def _taker(pattern: Pattern, node: ir.Node, factor: float) -> Callable[[], None]
             return None
         return lambda: _scale_attribute(node, "epsilon", 1e-5, factor**-2)
     if node.op_type == "Gemm":
-        if abs(real(node, "alpha", 1.0)) * factor >= pattern.numbers.overflow_threshold:
+        if (
+            abs(node.attributes.get_float("alpha", 1.0)) * factor
+            >= pattern.numbers.overflow_threshold
+        ):
             return None  # runtimes pass it on in the operands' type
         return lambda: _scale_attribute(node, "alpha", 1.0, factor)
     weights = node.inputs[1]
@@ -129,7 +131,7 @@ def _taker(pattern: Pattern, node: ir.Node, factor: float) -> Callable[[], None]
 
 
 def _scale_attribute(node: ir.Node, name: str, default: float, factor: float) -> None:
-    node.attributes[name] = ir.AttrFloat32(name, real(node, name, default) * factor)
+    node.attributes[name] = ir.AttrFloat32(name, node.attributes.get_float(name, default) * factor)
 
 
 # What a product is scaled down to: data that were not seen may be larger.

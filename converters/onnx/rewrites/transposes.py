@@ -1,6 +1,6 @@
 """Transposes in front of products, which ONNX Runtime's optimizer does not survive in FP16."""
 
-from tfmp.converters.onnx.graph import Pattern, integers, moves_first_axis, rank_of
+from tfmp.converters.onnx.graph import Pattern, moves_first_axis, rank_of
 
 
 def move_transposes(pattern: Pattern) -> None:
@@ -12,7 +12,7 @@ def move_transposes(pattern: Pattern) -> None:
         transpose = pattern.made_by(node.inputs[0], "Transpose")
         if transpose is None or not moves_first_axis(transpose):
             continue
-        order = integers(transpose, "perm", [])
+        order = transpose.attributes.get_ints("perm", [])
         value, matrix = transpose.inputs[0], node.inputs[1]
         # A product with a matrix keeps all axes but the last one in their places.
         if value is None or matrix is None or rank_of(matrix) != 2 or order[-1] != len(order) - 1:

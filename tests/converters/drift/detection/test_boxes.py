@@ -88,6 +88,8 @@ def test_slivers_that_fp16_cannot_tell_from_lines_are_found():
     assert changed(moved, cut) == (0, 3)
     moved[0, 1, [0, 2]] -= 5
     assert changed(moved, cut) == (1, 3)
+    small = np.array([[[3001, 3001, 3005.4, 3005.4, 0.9, 0]]])
+    assert changed(small, small.astype(np.float16)) == (1, 1)  # no sliver: FP16 has steps of 2
 
 
 def test_the_best_class_changes():

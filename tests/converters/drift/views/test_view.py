@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters.drift.views.evidence import Evidence
-from tfmp.converters.drift.views.tables import difference, tables_of
+from tfmp.converters.drift.views.tables import tables_of
 from tfmp.converters.drift.views.view import (
     CONSTANT,
     View,
@@ -71,18 +71,6 @@ def scales(hidden: np.ndarray, dtype: type) -> np.ndarray:
     return (hidden.astype(dtype) + dtype(4)) * units
 
 
-def between_two(hidden: np.ndarray, dtype: type) -> np.ndarray:
-    """The lowest and the highest temperature of a day, in kelvin."""
-    low = hidden[:, :1].astype(dtype) * dtype(8) + dtype(280)
-    return np.concatenate([low, low + dtype(0.25) * np.abs(hidden[:, 1:2]).astype(dtype)], axis=1)
-
-
-def test_differences_are_lost_where_nothing_else_is():
-    hidden = normal(600, 2)
-    found = losses(between_two(hidden, np.float64), between_two(hidden.astype(F16), F16))
-    assert {name for name, loss in found.items() if loss > LIMIT} == {"between_columns"}
-
-
 def test_which_column_is_lost_and_why():
     hidden = normal(600, 3).astype(F16)
     found = worst("between_samples", scales(hidden, np.float64), scales(hidden, F16))
@@ -117,19 +105,6 @@ def test_columns_of_a_vector_may_be_as_wrong_as_most():
     assert losses(vector[:, few], noisy[:, few])["between_samples"] > LIMIT
     vector, noisy = quiet_columns(3.0)
     assert losses(vector, noisy)["between_samples"] > LIMIT
-
-
-def test_columns_of_a_vector_are_over_most_by_chance():
-    assert is_sound(losses(*quiet_columns(1.0)))
-
-
-def test_half_of_the_columns_beside_a_larger_one():
-    vector = normal(300, 64) * ([4000] + [1] * 63)
-    noisy = vector + F32(0.4) * normal(300, 64)
-    kept = evidence(vector, noisy)
-    found = {view.unit: view.loss for view in views_of(tables_of(kept)) if not view.wrong}
-    assert found[""] < 1e-2
-    assert found["half of the columns"] > 0.3
 
 
 def test_float32_s_own_rounding_is_no_variation():
@@ -198,36 +173,10 @@ def test_an_axis_is_read_where_most_places_have_their_next_one(size, is_seen):
     assert (losses(exact, candidate)["between_places"] > LIMIT) is is_seen
 
 
-def test_one_output_less_another():
-    common, own = normal(500, 1) * 40 + 300, normal(2, 500, 1)
-    exact = [common + F32(0.2) * each for each in own]
-    lost = [evidence(each, each.astype(F16)) for each in exact]
-    right = [evidence(each, each + F32(1e-3) * normal(500, 1)) for each in exact]
-    for pair, is_lost in ((lost, True), (right, False)):
-        alone = [view.loss for each in pair for view in views_of(tables_of(each))]
-        assert max(alone) < 0.01
-        (found,) = views_of(tables_of(difference(*pair)))
-        assert (found.loss > LIMIT) is is_lost
-
-
 class TestNearEnd:
     """Probabilities that are nearly certain, by what lacks to certainty."""
 
     RISK = (1e-4 * GENERATOR.lognormal(0, 1, (500, 4))).astype(F32)
-
-    @pytest.mark.parametrize(("dtype", "is_lost"), [(F16, True), (F32, False)])
-    def test_survival(self, dtype, is_lost):
-        survival = dtype(1) - self.RISK.astype(dtype)
-        found = near_end(tables_of(evidence(1 - self.RISK.astype(np.float64), survival)))
-        assert (found.unit, found.samples) == ("1", 500)
-        assert (found.loss > SHARE) is is_lost
-
-    @pytest.mark.parametrize(("scale", "is_lost"), [(1e-4, True), (1.0, False)])
-    def test_risks_below_the_smallest_numbers(self, scale, is_lost):
-        risk = self.RISK * F32(scale)
-        found = near_end(tables_of(evidence(risk, risk.astype(F16))))
-        assert found.unit == "0"
-        assert (found.loss > SHARE) is is_lost
 
     @pytest.mark.parametrize(
         "values", [RISK + 0.5, RISK - 1e-3, RISK + 1, np.where(RISK > 3e-4, 500 * RISK, RISK)]

@@ -67,7 +67,8 @@ def test_the_report_says_what_was_emulated(wide):
 def test_the_runner_names_what_it_could_not_look_into(tmp_path):
     model, _ = onnx_graphs.half(
         onnx_graphs.parse(
-            "g (float[N, 4, 8] x) => (float[N, 4, 8] y) { y = LpPool <kernel_shape = [1]> (x) }"
+            "agraph (float[N, 4, 8] x) => (float[N, 4, a] y)"
+            " { y = LpPool <kernel_shape = [2]> (x) }"
         )
     )
     onnx.save(model, tmp_path / "pool.onnx")

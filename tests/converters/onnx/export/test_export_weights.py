@@ -15,26 +15,33 @@ from tfmp.converters import convert
 HALF = onnx.TensorProto.FLOAT16
 
 
-def test_weights_that_an_old_file_lists_as_inputs_are_constants(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("version", "listed", "inside"),
+    [
+        pytest.param(3, ["w", "v"], True, id="before IR 4"),
+        pytest.param(4, ["w", "v"], True, id="all of PyTorch 1.2"),
+        # From IR 4 on it is a default that a caller may override.
+        pytest.param(4, ["w"], False, id="one of two"),
+    ],
+)
+def test_weights_that_a_file_lists_as_inputs_are_constants(
+    version: int, listed: list[str], inside: bool, tmp_path: Path
+):
     model = parse(
-        "agraph (float[N, 8] x) => (float[N, 8] y) { y = MatMul(x, w) }",
+        "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w)  y = MatMul(h, v) }",
         w=np.eye(8, dtype=np.float32),
+        v=np.eye(8, dtype=np.float32),
     )
-    model.graph.input.append(
-        onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [8, 8])
+    model.graph.input.extend(
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [8, 8]) for name in listed
     )
-    inputs = {}
-    for version in (3, 4):
-        model.ir_version = version
-        model.opset_import[0].version = 9 if version == 3 else 18
-        path = tmp_path / f"ir{version}.onnx"
-        onnx.save(model, path)
-        artifact = convert(path, "onnx", tmp_path / "half.onnx", force=True)
-        written = onnx.load(artifact.path)
-        inputs[version] = [value.name for value in written.graph.input]
-        assert (written.graph.initializer[0].data_type == HALF) == (version == 3)
-    # From IR 4 on it is a default that a caller may override.
-    assert inputs == {3: ["x"], 4: ["x", "w"]}
+    model.ir_version = version
+    model.opset_import[0].version = 9 if version == 3 else 18
+    onnx.save(model, tmp_path / "model.onnx")
+    written = onnx.load(convert(tmp_path / "model.onnx", "onnx", tmp_path / "half.onnx").path)
+    assert [value.name for value in written.graph.input] == ["x", *([] if inside else listed)]
+    kept = {one.name for one in written.graph.initializer if one.data_type != HALF}
+    assert kept == (set() if inside else {"w"})
 
 
 def test_no_weights_stay_for_the_sake_of_their_shapes(tmp_path: Path):
