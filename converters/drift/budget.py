@@ -134,8 +134,8 @@ def _with(budget: DriftBudget, text: str) -> DriftBudget:
     names = [item.name for item in fields(DriftBudget) if item.name != "overrides"]
     if not equals or name not in names:
         raise InputError(
-            f"budget {text!r} is not NAME=VALUE; expected NAME to be one of {', '.join(names)}, or "
-            "OUTPUT.NAME for one output, as in rel_l2=0.005 or logits.rel_l2=0.02."
+            f"budget {text!r} names no limit; expected NAME=VALUE or OUTPUT.NAME=VALUE, such as "
+            f"rel_l2=0.005 or logits.rel_l2=0.02, where NAME is one of {', '.join(names)}."
         )
     value = _value(text, name, value_text.strip())
     changes: dict[str, Any] = {name: value}

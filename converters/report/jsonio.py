@@ -103,7 +103,7 @@ def decode(kind: type[DriftReport], document: Json) -> DriftReport:
         raise InputError(
             f"not a drift report: expected an object with schema {SCHEMA!r}, received "
             f"{schema if schema is not None else type(document).__name__!r}. Name a JSON file that "
-            "tfmp-convert wrote."
+            "tfmp-convert wrote; if a later tfmp did, update this one."
         )
     report = _decode_dataclass(kind, document, "report")
     if schema == FIRST_SCHEMA:

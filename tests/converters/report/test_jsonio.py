@@ -43,7 +43,8 @@ def test_nonfinite_numbers_are_words(report) -> None:
         (
             {"schema": "tfmp.drift/3"},
             "not a drift report: expected an object with schema 'tfmp.drift/2', received "
-            "'tfmp.drift/3'. Name a JSON file that tfmp-convert wrote.",
+            "'tfmp.drift/3'. Name a JSON file that tfmp-convert wrote; if "
+            "a later tfmp did, update this one.",
         ),
         (
             {"verdict": "MAYBE"},
