@@ -1,7 +1,6 @@
 """Code that FP16 may harm, as people write it in layers: for the tests of plans and their table."""
 
 import keras
-import numpy as np
 from keras import layers, ops
 from own_layer import Own
 
@@ -49,13 +48,6 @@ def routed(x):
     return x * ops.sum(ops.one_hot(chosen, 8, dtype=x.dtype) * shares[..., None], axis=-2)
 
 
-def sum_of_bases(x):
-    """A spline of a KAN."""
-    centres = ops.cast(np.linspace(-2, 2, 6), x.dtype)
-    bases = ops.exp(-ops.square(ops.tanh(x)[..., None] - centres))
-    return ops.matmul(bases, ops.cast([0.1, -0.2, 0.1, 0.3, -0.2, -0.1], x.dtype))
-
-
 # FP16 loses on normal numbers, or where they are larger or constant.
 HARMFUL = {
     "mask": masked,
@@ -85,7 +77,6 @@ HARMFUL = {
 BENIGN = {
     **{name: keras.activations.get(name) for name in "softmax softplus selu mish".split()},
     "routed": routed,
-    "sum_of_bases": sum_of_bases,
     "logsumexp": lambda x: ops.logsumexp(x, axis=-1),
     "logaddexp": lambda x: ops.logaddexp(x, 2 * x),
     "own_softmax": own_softmax,

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfmp.shared.numerics import FLOAT16
-
 Array = np.ndarray
 
 # Channels whose deviation is less than this share of that of all matter less.
@@ -65,10 +63,9 @@ def _error(found: Array, exact: Array, least: float) -> float:
     return float(np.max(error / np.maximum(own, least), initial=0.0))
 
 
-def overflows(values: Array) -> bool:
-    """Whether FP16 makes infinity of one that is finite."""
-    finite = values[np.isfinite(values)]
-    return bool(np.abs(finite).max(initial=0.0) >= FLOAT16.overflow_threshold)
+def largest_finite(values: Array) -> float:
+    """The largest magnitude but for infinities."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def rounded(values: Sequence[Array]) -> list[Array]:

@@ -11,7 +11,7 @@ from keras import ops
 
 from tfmp.precision.measuring.alterations import AS_SEEN, FLAT, LARGEST, Given, altered
 from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions, trace
-from tfmp.precision.measuring.errors import Array, deviation, errors, overflows, rounded
+from tfmp.precision.measuring.errors import Array, deviation, errors, largest_finite, rounded
 from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op, promoting_line
 from tfmp.precision.measuring.made_inputs import ROWS
 from tfmp.shared.backend import Tensor
@@ -355,11 +355,11 @@ class Measurement:
             pairs = zip(errors(alone, exact, least), stored, strict=True)
             return [(1 if i < count else 2) * _limit(*pair) for i, pair in enumerate(pairs)]
 
-        near = scaled[: count + len(self._trained)]
-        past = [index for index, values in enumerate(near) if overflows(values)]
+        near = enumerate(map(largest_finite, scaled[: count + len(self._trained)]))
+        past = {index: size for index, size in near if size >= FLOAT16.overflow_threshold}
         # So far, only what no NaN tells of counts, such as the quotient of infinite norms.
         if name != LARGEST:
-            self._note_neighbours(name, {index: _largest([near[index]]) for index in past})
+            self._note_neighbours(name, past)
         losses = self._losses_of(first)
         return _Baseline(name, values, exact, losses, least, limits, arriving, not past)
 

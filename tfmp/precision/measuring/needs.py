@@ -52,7 +52,7 @@ class Evidence:
 
     def size(self) -> int:
         """It grows with every layer that is found."""
-        return len(self.measured) + len(self.lookups_in_16_bits)
+        return len(self.measured) + len(self.lookups_in_16_bits) + len(self.outputs)
 
 
 # For what is known so far, the policy that each layer would get, by id of the layer.
@@ -200,7 +200,8 @@ class _Needs:
         dtype, is_raw = self._dtype(value, maker), id(value) in self._raw
         key = id(maker.node.layer) if maker is not None else 0
         is_lookup = key in self._lookups and dtype == "float32"
-        return Given(values, is_fixed, self._is_bounded(maker), is_raw, dtype, is_lookup)
+        is_bounded = self._is_bounded(self.model.makers.get(id(value)))
+        return Given(values, is_fixed, is_bounded, is_raw, dtype, is_lookup)
 
     def _is_bounded(self, call: Call | None) -> bool:
         if call is None:
@@ -256,6 +257,9 @@ class _Needs:
         for place, reason in need.readers.items():
             reads = model.readers(call) if place is None else model.reading(call.inner[place])
             self._keep(reads, f"reads numbers of {where}, {reason}")
+        is_narrow = not need.dtypes or self.dtype in need.dtypes
+        if call is model.call and is_narrow and not is_graph(call.node.layer):
+            self.found.outputs |= own  # what it returns is in 16 bits otherwise
         if need.promoted is not None:
             self.found.promoted.setdefault(id(call.node.layer), need.promoted)
         if need.unscalable:

@@ -46,10 +46,12 @@ class _Flow(NamedTuple):
     Attributes:
         sources: indices of inner calls before it; None for arguments of the call itself.
         is_passed: whether all results are arguments or results of inner calls, as they were.
+        is_weighted: whether weights of its own are in it.
     """
 
     sources: frozenset[int | None]
     is_passed: bool
+    is_weighted: bool
 
 
 class NotRunError(RuntimeError):
@@ -188,8 +190,10 @@ class Recording:
         if not call.inner:
             return own | self.feeders(call) if self._passes_on(call) else own
         found = self._made_by(call, None) or self.ends(call.inner[-1])
-        is_passed = is_graph(node.layer) or self._flow(call, None).is_passed
-        return found if is_passed else found | own
+        flow = self._flow(call, None)
+        # Operations on results of layers compute in the dtype of these, whatever the model's is.
+        has_own = call is not self.call or None in flow.sources or flow.is_weighted
+        return found | own if has_own and not flow.is_passed and not is_graph(node.layer) else found
 
     def _passes_on(self, call: Call) -> bool:
         """Whether own code returns its arguments, as a layer does that only adds a loss."""
@@ -241,7 +245,7 @@ class Recording:
         pairs = zip(call.sources, ran.slopes, strict=False)
         sources = frozenset(source for source, slopes in pairs if np.any(slopes))
         made = {i for i, where in enumerate(ran.places) if where is None}
-        return _Flow(sources, made <= ran.passed)
+        return _Flow(sources, made <= ran.passed, any(map(np.any, ran.slopes[len(values) :])))
 
 
 def _ended(call: Call) -> Iterator[Call]:

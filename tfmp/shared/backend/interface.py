@@ -83,8 +83,7 @@ class Backend(ABC):
     is_stateless = False
     picks_in_python = False
     rewrites_graphs = False
-    traces_loops = False
-    always_jits = False
+    traces_loops = always_jits = False
     has_xla = merges_jobs = True
     makes_files = softmax_is_narrow = False
     threads_share_randomness = False
@@ -146,10 +145,7 @@ class Backend(ABC):
         """The function as one program, where the backend makes such; of XLA if `jit` says so."""
 
     def as_written(self, function: Callable[..., TensorTree]) -> Callable[..., TensorTree]:
-        """The function as one program, where each operation would be compiled for itself.
-
-        Every operation rounds its results to their dtype, as if it ran alone.
-        """
+        """The function as one program, where every operation is one; each result is rounded."""
         return function
 
     def program(self, function: Callable[..., TensorTree], arguments: TensorTree) -> bytes:

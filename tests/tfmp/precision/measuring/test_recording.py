@@ -200,6 +200,29 @@ def test_a_subclassed_model_with_named_inputs_and_several_outputs():
     assert rows["left"].policy == rows["right"].policy == "float32"
 
 
+@pytest.mark.parametrize("is_cast", [False, True])
+def test_a_model_is_float32_only_where_it_would_return_16_bits(is_cast):
+    class Forecast(keras.Model):
+        """Blocks that explain what those before them left, as N-BEATS has them."""
+
+        def __init__(self):
+            super().__init__()
+            for name in ("hidden", "back", "first", "late", "second"):
+                setattr(self, name, layers.Dense(8, name=name))
+
+        def call(self, x):
+            hidden = self.hidden(x)
+            made = self.first(hidden) + self.second(self.late(x - self.back(hidden)))
+            return ops.cast(made, self.compute_dtype) if is_cast else made
+
+    model = Forecast()
+    model(np.ones((2, 8)))
+    wide = {path for path, row in rows_of(model).items() if row.compute_dtype == "float32"}
+    assert wide >= {"first", "second"}
+    assert ("/" in wide) is is_cast
+    assert is_cast or "back" not in wide
+
+
 def test_an_input_that_a_batch_leaves_out_is_none_in_the_run():
     class Optional(keras.Model):
         def __init__(self):
