@@ -85,7 +85,7 @@ def test_a_fit_without_a_step_at_scale_1_names_the_layer_or_the_way_to_it(epochs
     callback = MixedPrecision("mixed_float16", loss_scale=1.0 if epochs == 1 else "dynamic")
     x = np.ones((16, 8), "float32")
     net.fit(x, x[:, :1], batch_size=8, epochs=epochs, verbose=0, callbacks=[callback])
-    (finding,) = callback.report.findings
+    finding = callback.report.findings[-1]
     assert finding.message.startswith(f"No step of {2 * epochs} was applied: no weight has changed")
     if epochs == 1:
         assert finding.fix.startswith("A lower scale does not help. Look for the cause with a ba")
