@@ -25,7 +25,6 @@ def before_callbacks_begin(model: keras.Model, begin: Callable[[], object]) -> C
         use the callback, and when `fit` has begun.
     """
     own = vars(model)
-    before = own.get(_METHOD)
     # A new one for each `fit`: one that failed meanwhile, in another callback's `set_model`, asks
     # for nothing in the next.
     history = getattr(model, "history", None)
@@ -37,12 +36,8 @@ def before_callbacks_begin(model: keras.Model, begin: Callable[[], object]) -> C
         return getattr(model, _METHOD)(force)
 
     def take_back() -> None:
-        if own.get(_METHOD) is not make_train_function:
-            return
-        if before is None:
+        if own.get(_METHOD) is make_train_function:
             del own[_METHOD]
-        else:
-            own[_METHOD] = before
 
     own[_METHOD] = make_train_function
     return take_back

@@ -255,4 +255,5 @@ class FitRecorder:
 def _without(repeated: int, counters: StepCounters) -> StepCounters:
     """Counters without skipped steps that were taken again."""
     steps, skipped = counters.steps - repeated, counters.skipped_steps - repeated
-    return replace(counters, steps=steps, skipped_steps=skipped)
+    run = min(skipped, counters.consecutive_skips)
+    return replace(counters, steps=steps, skipped_steps=skipped, consecutive_skips=run)

@@ -143,7 +143,7 @@ class FitSession:
             if self._model.trainable_variables:
                 self.recorder.tell([_idle(self._model)])
             return
-        if report.findings or not report.steps or report.skipped_steps < report.steps:
+        if not report.steps or report.skipped_steps < report.steps:
             return
         skipped = f"No step of {report.steps} was applied: no weight has changed"
         fix = "Pass loss_scale='dynamic', which falls until steps are applied"

@@ -158,7 +158,8 @@ def _explain_forward(call: Call) -> NonFinite:
 
 def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
     """Explains a layer with finite inputs: too narrow a dtype, or invalid arithmetic."""
-    finding = replace(finding, op=_first_op_of(call))
+    op = _first_op_of(call)
+    finding = replace(finding, op=op)
     narrow = call.node.layer.compute_dtype
     if narrow in NARROW_DTYPES:
         with replay.in_float32(list(call.node.within())):
@@ -170,7 +171,9 @@ def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
             else:
                 why = f"an intermediate value overflows {narrow}; in float32 all is finite"
             return replace(finding, why=why, advice=keep_advice(call.node))
-    elif _is_narrow(finding.op):
+        with replay.in_float32(list(call.node.within())):
+            op = _first_op_of(call)
+    if _is_narrow(op):
         return _explain_own_cast(finding)
     return replace(
         finding,

@@ -85,7 +85,7 @@ def test_a_fit_without_a_step_at_scale_1_names_the_layer_or_the_way_to_it(epochs
     callback = MixedPrecision("mixed_float16", loss_scale=1.0 if epochs == 1 else "dynamic")
     x = np.ones((16, 8), "float32")
     net.fit(x, x[:, :1], batch_size=8, epochs=epochs, verbose=0, callbacks=[callback])
-    (finding,) = callback.report.findings
+    finding = callback.report.findings[-1]
     assert finding.message.startswith(f"No step of {2 * epochs} was applied: no weight has changed")
     if epochs == 1:
         assert finding.fix.startswith("A lower scale does not help. Look for the cause with a ba")
@@ -151,7 +151,8 @@ def test_the_report_is_written_when_training_ends_and_when_it_is_stopped(tmp_pat
     ended = json.loads((tmp_path / "end.json").read_text())
     assert len(ended["curves"]["loss"]) == 2
     assert ended["layers"][0]["path"] == "/"
-    with pytest.raises(NonFiniteGradientsError):
+    # Those of the repeated first step are none of them.
+    with pytest.raises(NonFiniteGradientsError, match=r"(?s)4 steps in a row .* 4 of 4 st"):
         fit(
             model(),
             *data(bad_rows=[1, 9, 17, 25]),

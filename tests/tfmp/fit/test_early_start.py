@@ -38,20 +38,6 @@ def test_it_can_be_taken_back(net):
     assert "make_train_function" not in vars(net)
 
 
-def test_a_function_of_the_users_stays(net):
-    calls = []
-
-    def own(force=False):
-        calls.append(force)
-        return keras.Model.make_train_function(net, force)
-
-    vars(net)["make_train_function"] = own
-    before_callbacks_begin(net, lambda: None)
-    net.fit(X, X[:, :1], verbose=0)
-    assert calls == [False]
-    assert vars(net)["make_train_function"] is own
-
-
 @pytest.mark.parametrize("method", ["evaluate", "predict"])
 def test_without_fit_nothing_begins(net, method):
     arguments = (X, X[:, :1]) if method == "evaluate" else (X,)

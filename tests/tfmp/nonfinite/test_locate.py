@@ -225,8 +225,11 @@ def test_code_that_casts_to_16_bits_by_itself_is_not_called_invalid_in_float32()
     def loss(y, predicted):
         return ops.mean(in_half(predicted))
 
-    own = Own(lambda x: ops.cast(in_half(x), "float32"), name="own")
-    for net in (sequential(dense(1), loss=loss), sequential(own, dense(1))):
+    nets = [sequential(dense(1), loss=loss)]
+    for dtype in ("float32", HALF):
+        own = Own(lambda x: ops.cast(in_half(x), "float32"), name="own", dtype=dtype)
+        nets.append(sequential(own, dense(1)))
+    for net in nets:
         found = locate_nonfinite(net, X, Y)
         assert found.op.dtype == "float16"
         assert "casts to 16 bits" in found.why
