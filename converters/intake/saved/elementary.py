@@ -1,7 +1,8 @@
-"""The inverse of the error function."""
+"""Functions of single numbers that a format lacks."""
 
 from functools import reduce
 
+from tfmp.converters.intake.saved.graph import Gap, always
 from tfmp.shared.backend import Tensor
 
 # Single-precision approximation of Giles, "Approximating the erfinv function" (2010), table 5.
@@ -15,7 +16,7 @@ _TAIL = (
 )  # fmt: skip
 
 
-def erfinv(x: Tensor) -> Tensor:
+def _erfinv(x: Tensor) -> Tensor:
     """A polynomial in w = -log(1 - x^2), one for w < 5 and one beyond."""
     import tensorflow as tf
 
@@ -29,3 +30,23 @@ def erfinv(x: Tensor) -> Tensor:
 
 def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
     return reduce(lambda total, own: total * x + own, coefficients)
+
+
+def _unless_zero(x: Tensor, value: Tensor) -> Tensor:
+    import tensorflow as tf
+
+    return tf.where(tf.equal(x, 0.0), tf.zeros_like(value), value)
+
+
+def _xlogy(x: Tensor, y: Tensor) -> Tensor:
+    import tensorflow as tf
+
+    return _unless_zero(x, x * tf.math.log(y))
+
+
+ELEMENTARY: dict[str, Gap] = {
+    "Erfinv": always(_erfinv),
+    "Xdivy": always(lambda x, y: _unless_zero(x, x / y)),
+    "Xlog1py": always(lambda x, y: _xlogy(x, 1.0 + y)),
+    "Xlogy": always(_xlogy),
+}

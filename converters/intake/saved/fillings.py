@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from tfmp.converters.intake.saved.complex_numbers import PAIRS, by_parts
-from tfmp.converters.intake.saved.elementary import erfinv
+from tfmp.converters.intake.saved.elementary import ELEMENTARY
 from tfmp.converters.intake.saved.graph import (
     Chain,
     Edits,
@@ -229,13 +229,13 @@ def _shapes(node: Node, graph: Graph) -> Filling:
 
 
 FILLINGS: dict[str, Gap] = {
+    **ELEMENTARY,
     **PAIRS,
     **PICTURES,
     "BitwiseAnd": sign_bit,
     "Cross": _cross,
     "Cumprod": _running_product,
     "DenseBincount": _dense_bincount,
-    "Erfinv": always(erfinv),
     "InTopKV2": always(_in_top_k),
     "LeftShift": _left_shift,
     "LowerBound": partial(_sorted_search, upper=False),
