@@ -147,7 +147,8 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         variable = self.add_variable(
             shape=shape,
             dtype=dtype,
-            initializer=keras.initializers.Constant(value),
+            # From NumPy: of Keras's initializers JAX compiles two programs for each variable.
+            initializer=lambda shape, dtype: np.full(shape, value, dtype),
             aggregation="none",
             name=name,
         )
