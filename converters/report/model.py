@@ -211,7 +211,7 @@ class CandidateReport(CandidateEvidence):
     checks: tuple[Check, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DriftReport(Evidence):
     """Evidence and verdict on all candidates of one reference.
 
@@ -286,6 +286,17 @@ class DriftReport(Evidence):
 
         return decode(cls, document)
 
+    def __repr__(self) -> str:
+        """What the commands print on a wide terminal."""
+        from rich.console import Console
+
+        from tfmp.converters.report.terminal import print_report
+
+        console = Console(width=120, color_system=None, force_jupyter=False)
+        with console.capture() as captured:
+            print_report(self, console)
+        return captured.get().rstrip()
+
     def _repr_html_(self) -> str:
         """The page, in a notebook."""
         from tfmp.converters.report.contents import to_cell
@@ -328,8 +339,8 @@ class Artifact:
     precision: str
     size_bytes: int
     sha256: str
-    known: FileNotes = FileNotes()
-    report: DriftReport | None = field(default=None, compare=False)
+    known: FileNotes = field(default=FileNotes(), repr=False)
+    report: DriftReport | None = field(default=None, compare=False, repr=False)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ def test_what_is_wrong_fits_a_screen_and_the_rest_is_asked_for(report) -> None:
             assert " ".join(reason.split()) in text
     assert "Note: outputs matched by position" in text
     assert "\x1b" not in printed(report)
+    assert str(report) == printed(report).rstrip()
     assert "\x1b[1;32m" in printed(report, force_terminal=True, color_system="standard")
 
 
