@@ -9,8 +9,8 @@ from tfmp.shared.reporting import Section, Table, to_markdown as written
 from tfmp.shared.wording import alike_once
 
 
-def to_markdown(report: DriftReport, *more: Section) -> str:
-    """A heading with the verdict, the table of candidates, the reasons, data, budget and `more`."""
+def to_markdown(report: DriftReport) -> str:
+    """A heading with the verdict, the table of candidates, the reasons, data, budget and hashes."""
     heading = f"{SIGNS[report.verdict]} Drift report: {report.verdict}"
     told = []
     for one in report.candidates:
@@ -20,12 +20,7 @@ def to_markdown(report: DriftReport, *more: Section) -> str:
         told += [(one.name, note) for note in alike_once(one.notes)]
     notes = Section("Notes", facts=tuple(told))
     timed = Section("Latency", tables=(latency_table(report),))
-    return written(heading, headline(report), [conclusion(report), notes, timed, *more])
-
-
-def to_card(report: DriftReport) -> str:
-    """A section of a model card: the report, and hashes of the files it is on."""
-    named = [(file.name, file.sha256) for file in report.models]
     columns = ("File", "SHA-256")
-    files = Table(columns, tuple((name, sum) for name, sum in named if sum), words=columns)
-    return to_markdown(report, Section("Files of this report", tables=(files,)))
+    hashes = tuple((file.name, file.sha256) for file in report.models if file.sha256)
+    files = Section("Files of this report", tables=(Table(columns, hashes, words=columns),))
+    return written(heading, headline(report), [conclusion(report), notes, timed, files])
