@@ -236,7 +236,8 @@ def target_of(
         named = as_path("output", output)
         into = named.is_dir() or str(output).endswith(os.sep)
         path = named / path.name if into else named
-    if original is not None and _same_file(path, original):
+    # An open model may outlive its own file.
+    if original is not None and path.exists() and original.exists() and path.samefile(original):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
     check_output(path, format.suffix, force)
     return Target(format, path, precision, chosen)
@@ -319,11 +320,6 @@ def _write(
         sha256=file_sha256(target.path),
         known=replace(known, notes=(*source.origin.notes, *diverged, *known.notes)),
     )
-
-
-def _same_file(path: Path, original: Path) -> bool:
-    """Whether both are one file; an open model may outlive its own."""
-    return path.exists() and original.exists() and path.samefile(original)
 
 
 def _default_output(model: Any, original: Path | None, format: Format, narrow: str) -> Path:

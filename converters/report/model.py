@@ -160,7 +160,7 @@ class CandidateEvidence(FileNotes, ModelReport):
             labels,
             budget,
             synthetic=data.synthetic or bool(self.synthetic_sizes),
-            nonfinite_inputs=data.nonfinite_values,
+            nonfinite_inputs=sum(data.nonfinite.values()),
             fp16=self.runner.fp16,
             overflows=self.overflows,
             unchanged=self.float32 and self.sha256 is not None and self.sha256 == original,
