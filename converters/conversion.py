@@ -1,16 +1,16 @@
 """`convert`: a model becomes files, which are compared with it and judged."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tfmp.converters.comparison import Plan, candidate_files
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.elsewhere import on_tensorflow
-from tfmp.converters.formats import PRECISIONS, Format, Target, all_formats, format_named
+from tfmp.converters.formats import PRECISIONS, Format, Target, format_named
 from tfmp.converters.intake import (
     AnySource,
     file_sha256,
@@ -109,26 +109,13 @@ def convert(
         check_nothing_asked(plan, labels=labels, budget=budget)
     target = target_of(model, to, output, precision, options, data is not None, force)
     with listening(progress, count) as told:
-        converted = convert_files(model, [target], data, labels, plan, told)
-    return replace(converted.artifacts[0], report=converted.report)
-
-
-@dataclass(frozen=True)
-class Converted:
-    """The result of a conversion.
-
-    Attributes:
-        artifacts: in the order of the targets.
-        report: drift of all of them against the original; None without samples.
-    """
-
-    artifacts: tuple[Artifact, ...]
-    report: DriftReport | None
+        (artifact,), report = convert_files(model, [target], data, labels, plan, told)
+    return replace(artifact, report=report)
 
 
 def convert_files(
     model: Any, targets: Sequence[Target], data: Any, labels: Any, plan: Plan, progress: Progress
-) -> Converted:
+) -> tuple[tuple[Artifact, ...], DriftReport | None]:
     """Converts a model to several files, and validates all of them in one run.
 
     Args:
@@ -138,12 +125,17 @@ def convert_files(
         labels: of the samples.
         plan: of the validation.
         progress: told of stages and samples.
+
+    Returns:
+        The files in the order of the targets, and the drift of all of them against the original;
+        None without samples.
     """
     formats = {target.format for target in targets}
     with ExitStack() as stack:
         compare = stack.enter_context(comparing(plan, formats)) if data is not None else None
-        with starting(formats) as helpers:
-            source = open_model(for_formats(model, formats), progress, data)
+        with ExitStack() as starting:
+            helpers = {each: starting.enter_context(each.starting()) for each in formats}
+            source = open_model(_for_formats(model, formats), progress, data)
             samples = None if data is None else open_samples(source, data, labels, plan)
             source = with_rows(source, samples)
             searched = [
@@ -153,11 +145,15 @@ def convert_files(
             ]
             artifacts = _written(source, samples, searched, plan.budget, helpers, progress)
         if compare is None or samples is None:
-            return Converted(artifacts, None)
-        with _naming(artifacts):
+            return artifacts, None
+        try:
             evidence = compare(source, candidate_files(list(artifacts)), samples, progress)
+        except InputError as error:  # a mistake that shows only late in the data
+            files = " and ".join(str(artifact.path) for artifact in artifacts)
+            told = f"{error} Converted before that, complete and kept: {files}."
+            raise InputError(told) from error
     report = DriftReport.judged(evidence, plan.budget)
-    return Converted(artifacts, with_remedies(report, source, searched, samples, plan, progress))
+    return artifacts, with_remedies(report, source, searched, samples, plan, progress)
 
 
 def _written(
@@ -180,7 +176,7 @@ def _written(
     for target in targets:
         try:
             helper = helpers[target.format]
-            artifacts.append(write_file(source, samples, target, budget, helper, progress))
+            artifacts.append(_write(source, samples, target, budget, helper, progress))
             free_graphs(artifacts[-1].size_bytes)
         except ConversionError as error:
             failures.append(error)
@@ -240,12 +236,9 @@ def target_of(
         named = as_path("output", output)
         into = named.is_dir() or str(output).endswith(os.sep)
         path = named / path.name if into else named
-    if original is not None and _same_file(path, original):
+    # An open model may outlive its own file.
+    if original is not None and path.exists() and original.exists() and path.samefile(original):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
-    if original is not None and _is_part_of(path, original):
-        raise InputError(
-            f"{path}: holds weights of the model {original}. Name another output with -o FILE."
-        )
     check_output(path, format.suffix, force)
     return Target(format, path, precision, chosen)
 
@@ -289,7 +282,7 @@ def check_nothing_asked(plan: Plan, **others: Any) -> None:
         )
 
 
-def for_formats(model: Any, formats: Collection[Format]) -> Any:
+def _for_formats(model: Any, formats: Collection[Format]) -> Any:
     """The model to open, with all of its signatures where every format takes them."""
     if is_open(model):
         return model
@@ -297,14 +290,7 @@ def for_formats(model: Any, formats: Collection[Format]) -> Any:
     return replace(request_of(model), all_signatures=everywhere)
 
 
-@contextmanager
-def starting(formats: Collection[Format]) -> Iterator[dict[Format, Any]]:
-    """The helper of each format, such as a process that starts while the model is loaded."""
-    with ExitStack() as stack:
-        yield {format: stack.enter_context(format.starting()) for format in formats}
-
-
-def write_file(
+def _write(
     source: AnySource,
     samples: Samples | None,
     target: Target,
@@ -312,15 +298,7 @@ def write_file(
     helper: Any,
     progress: Progress,
 ) -> Artifact:
-    """Writes one file from an open model, without validating it.
-
-    Args:
-        source: the model.
-        samples: for searches and repairs; None without data.
-        target: a file that `target_of` allowed.
-        budget: the limits that a search keeps.
-        helper: of the target's format, see `starting`.
-        progress: told of the stages.
+    """Writes one file, without validating it.
 
     Raises:
         InputError: the samples can be read only once, but are searched on.
@@ -342,27 +320,6 @@ def write_file(
         sha256=file_sha256(target.path),
         known=replace(known, notes=(*source.origin.notes, *diverged, *known.notes)),
     )
-
-
-@contextmanager
-def _naming(artifacts: Sequence[Artifact]) -> Iterator[None]:
-    """Adds the files that are complete to a mistake that shows only late in the data."""
-    try:
-        yield
-    except InputError as error:
-        files = " and ".join(str(artifact.path) for artifact in artifacts)
-        raise InputError(f"{error} Converted before that, complete and kept: {files}.") from error
-
-
-def _same_file(path: Path, original: Path) -> bool:
-    """Whether both are one file; an open model may outlive its own."""
-    return path.exists() and original.exists() and path.samefile(original)
-
-
-def _is_part_of(path: Path, original: Path) -> bool:
-    """Whether a path is one of the files that belong to a model file."""
-    formats = (format for format in all_formats() if format.suffix == original.suffix)
-    return any(_same_file(path, part) for format in formats for part in format.companions(original))
 
 
 def _default_output(model: Any, original: Path | None, format: Format, narrow: str) -> Path:

@@ -197,7 +197,7 @@ def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Sampl
         steps=bool(samples.layout.states),
     )
     if samples.labels is None:
-        check_class_folders(samples.stream, outputs, comparison.tasks, source.origin.path)
+        check_class_folders(samples.stream, outputs, comparison.tasks)
     first = samples.first()
     if needs_one_by_one(source, samples, first):
         samples = replace(samples, one_by_one=True)

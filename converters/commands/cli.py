@@ -217,11 +217,12 @@ def _convert(
             asked.data is not None,
             shown.force,
         )
-        converted = convert_files(request, targets, asked.data, asked.labels, plan, progress)
-        report = converted.report
+        artifacts, report = convert_files(
+            request, targets, asked.data, asked.labels, plan, progress
+        )
         if report is not None:
             report = _saved(with_own_options(report, click.get_current_context()), asked)
-    print_results(report, converted.artifacts, asked, shown)
+    print_results(report, artifacts, asked, shown)
     sys.exit(report.verdict.exit_status if report else 0)
 
 

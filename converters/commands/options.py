@@ -249,7 +249,7 @@ AUDITED = Part(
     Asked,
     {
         "data": "Samples to measure ranges on, in any form that a conversion takes.",
-        "report": "File for the audit: .json, or .html with a picture of every range. Repeatable.",
+        "report": "File for the audit: .json, or .html with every range. Repeatable.",
     },
 )
 

@@ -1,8 +1,7 @@
-"""Shows an FP16 audit to people: a table on the terminal, and one HTML file with its picture."""
+"""Shows an FP16 audit to people: a table on the terminal, and one HTML file."""
 
 import json
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,19 +12,14 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_output
 from tfmp.converters.tflite.audit import ActivationFinding, Audit
 from tfmp.shared.atomic_file import replacing
-from tfmp.shared.html_page import NONE, Bar, printable
-from tfmp.shared.numerics import FLOAT16
-from tfmp.shared.reporting import Picture, Section, Table, page, print_section, table_of
+from tfmp.shared.html_page import NONE, printable
+from tfmp.shared.reporting import Section, Table, page, print_section, table_of
 from tfmp.shared.wording import counted
 
 SUFFIXES = (".json", ".html")
 
-# Rows of the terminal's table and of the picture: values in danger, and the nearest ones.
+# Rows of the terminal's table: values in danger, and the nearest ones.
 _MOST_ROWS = 15
-_MOST_DRAWN = 60
-
-# The picture's scale: powers of two from below the subnormals to past every likely overflow.
-_SCALE = (-32.0, 32.0)
 
 _SIGNS = {
     "non-finite": "✗",
@@ -35,7 +29,6 @@ _SIGNS = {
     "tight": "!",
     "fits": "✓",
 }
-_VERDICTS = {"✗": "FAIL", "!": "INCONCLUSIVE", "✓": "PASS"}
 
 
 def check_audit_path(path: str, force: bool = True) -> None:
@@ -81,37 +74,31 @@ def print_audit(
         verbose: print every activation and constant.
     """
     console.print(Text(printable(headline(audit)), style="bold red" if audit.dangers else "bold"))
-    most = max(len(audit.activations), len(audit.constants)) if verbose else _MOST_ROWS
-    for section in () if brief else sections(audit, most):
+    for section in () if brief else sections(audit, None if verbose else _MOST_ROWS):
         print_section(section, console)
 
 
-def sections(audit: Audit, most: int) -> list[Section]:
-    """The audit, with so many of its activations and constants."""
+def sections(audit: Audit, most: int | None = None) -> list[Section]:
+    """The audit, with so many of its activations and constants; None for all."""
     shown, constants = audit.activations[:most], audit.constants[:most]
-    caption = (
-        f"Largest magnitudes on {audit.samples} samples, on a scale of powers of two (thin line: "
-        "largest sum inside the operator; dashed line: 65504, where FP16 ends)"
-    )
     return [
         Section(
             "Activations, the most endangered first",
-            pictures=(Picture(caption, tuple(map(range_bar, shown)), _share(FLOAT16.max)),),
             tables=(_table(shown),),
-            quiet=_more(audit.activations[most:], "activations are in less danger"),
+            quiet=_more(len(audit.activations) - len(shown), "activations are in less danger"),
         ),
         Section(
             "Constants",
             lines=tuple(f"{'✗' if one.serious else '!'} {one}" for one in constants)
             or ("FP16 only rounds the last digits of every constant.",),
-            quiet=_more(audit.constants[most:], "constants lose less"),
+            quiet=_more(len(audit.constants) - len(constants), "constants lose less"),
         ),
         Section("Not known from this audit", lines=audit.unknown),
     ]
 
 
-def _more(others: Sequence[object], told: str) -> tuple[str, ...]:
-    return (f"{len(others)} more {told}.",) if others else ()
+def _more(others: int, told: str) -> tuple[str, ...]:
+    return (f"{others} more {told}.",) if others else ()
 
 
 def _table(found: tuple[ActivationFinding, ...]) -> Table:
@@ -141,25 +128,7 @@ def _headroom(found: ActivationFinding) -> str:
     return f"2^{found.headroom:.1f}" if math.isfinite(found.headroom) else NONE
 
 
-def range_bar(found: ActivationFinding) -> Bar:
-    """A bar up to the largest magnitude, and a line on to the largest sum inside the operator."""
-    return Bar(
-        f"{found.layer or found.name} ({found.op})",
-        f"{found.status}, headroom {_headroom(found)}",
-        _share(found.peak),
-        bound=_share(found.accumulator) if found.accumulator > found.peak else None,
-        verdict=_VERDICTS[_SIGNS[found.status]],
-    )
-
-
-def _share(value: float) -> float:
-    """The place of a magnitude on the picture's scale, from 0 to 1."""
-    low, high = _SCALE
-    exponent = math.log2(value) if value > 0 else low
-    return (min(max(exponent, low), high) - low) / (high - low)
-
-
 def to_html(audit: Audit) -> str:
-    """The audit as a page with inline style and pictures, without scripts or other files."""
+    """The audit as a page with inline style, without scripts or other files."""
     title = f"FP16 audit of {audit.model}"
-    return page(title, title, headline(audit), sections(audit, _MOST_DRAWN))
+    return page(title, title, headline(audit), sections(audit))

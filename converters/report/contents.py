@@ -231,7 +231,6 @@ def _flips(output: OutputDrift) -> str:
 
 def _labels_table(candidate: CandidateReport) -> Table:
     """How much worse a candidate's answers are, measured against labels."""
-    paired = any(label.lost is not None for label in candidate.labels)
     return table_of(
         "Answers against the labels; bounds at 95 % confidence, from distinct samples",
         [(label, metric) for label in candidate.labels for metric in label.metrics],
@@ -243,8 +242,8 @@ def _labels_table(candidate: CandidateReport) -> Table:
             "Candidate": lambda row: value_text(row[1], row[1].candidate),
             "Worse by at least": lambda row: value_text(row[1], row[1].lower),
             "Worse by at most": lambda row: value_text(row[1], row[1].upper),
-            "Lost": lambda row: _count(row[1].lost if paired else None),
-            "Gained": lambda row: _count(row[1].gained if paired else None),
+            "Lost": lambda row: _count(row[1].lost),
+            "Gained": lambda row: _count(row[1].gained),
             "Samples": lambda row: _count(row[1].samples),
         },
         ("Output", "Labels", "Metric"),

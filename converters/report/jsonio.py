@@ -12,8 +12,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from tfmp.converters.report.merge import recomputed
 from tfmp.converters.report.model import FIRST_SCHEMA, SCHEMA, DriftReport
 from tfmp.converters.shared.errors import InputError
@@ -109,9 +107,8 @@ def decode(kind: type[DriftReport], document: Json) -> DriftReport:
     if schema == FIRST_SCHEMA:
         return report
     try:
-        with np.errstate(all="ignore"):
-            report = recomputed(report)
-            report.judged_by(report.budget)
+        report = recomputed(report)
+        report.judged_by(report.budget)
     except InputError:
         raise
     except Exception as error:  # counts that cannot be together fail in any place

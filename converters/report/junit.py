@@ -15,14 +15,7 @@ def to_junit(report: DriftReport) -> str:
     it does not turn a build green.
     """
     root = ElementTree.Element("testsuites", name=f"drift of {printable(report.reference.name)}")
-    totals = {"tests": 0, "failures": 0, "errors": 0}
-    for candidate in report.candidates:
-        suite = _suite(candidate, report)
-        root.append(suite)
-        for name in totals:
-            totals[name] += int(suite.get(name, "0"))
-    for name, count in totals.items():
-        root.set(name, str(count))
+    root.extend(_suite(candidate) for candidate in report.candidates)
     _number_alike(root)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
@@ -40,7 +33,7 @@ def _number_alike(root: ElementTree.Element) -> None:
             case.set("name", f"{name} ({seen[key]})")
 
 
-def _suite(candidate: CandidateReport, report: DriftReport) -> ElementTree.Element:
+def _suite(candidate: CandidateReport) -> ElementTree.Element:
     name = printable(candidate.name)
     verdicts = [check.verdict for check in candidate.checks] or [candidate.verdict]
     suite = ElementTree.Element(
@@ -50,18 +43,6 @@ def _suite(candidate: CandidateReport, report: DriftReport) -> ElementTree.Eleme
         failures=str(verdicts.count(Verdict.FAIL)),
         errors=str(verdicts.count(Verdict.INCONCLUSIVE)),
     )
-    properties = ElementTree.SubElement(suite, "properties")
-    described = {
-        "verdict": str(candidate.verdict),
-        "sha256": candidate.sha256 or "",
-        "runner": candidate.runner.name,
-        "device": candidate.runner.device,
-        "fp16": candidate.runner.fp16 or "",
-        "data.sha256": report.data.sha256,
-        "data.samples": str(report.data.samples),
-    }
-    for key, value in described.items():
-        ElementTree.SubElement(properties, "property", name=key, value=printable(value))
     if not candidate.checks:
         _case(suite, name, "verdict", candidate.verdict, "; ".join(candidate.reasons))
     for check in candidate.checks:

@@ -160,7 +160,7 @@ class CandidateEvidence(FileNotes, ModelReport):
             labels,
             budget,
             synthetic=data.synthetic or bool(self.synthetic_sizes),
-            nonfinite_inputs=data.nonfinite_values,
+            nonfinite_inputs=sum(data.nonfinite.values()),
             fp16=self.runner.fp16,
             overflows=self.overflows,
             unchanged=self.float32 and self.sha256 is not None and self.sha256 == original,
@@ -306,8 +306,8 @@ class DriftReport(Evidence):
     def save(self, path: str | Path) -> Path:
         """Writes the report in the form that the suffix names.
 
-        .json, .html, .md, .xml (JUnit), .card.md (a section of a model card), or .nodes.json
-        or .peak.nodes.json (node data for Model Explorer).
+        .json, .html, .md (or .card.md, for a model card), .xml (JUnit), or .nodes.json or
+        .peak.nodes.json (node data for Model Explorer).
 
         Raises:
             InputError: the suffix is another one, the folder cannot be written, or node data is
@@ -353,7 +353,7 @@ _RENDERERS = {
     ".html": "tfmp.converters.report.contents:to_html",
     ".md": "tfmp.converters.report.markdown:to_markdown",
     ".xml": "tfmp.converters.report.junit:to_junit",
-    ".card.md": "tfmp.converters.report.markdown:to_card",
+    ".card.md": "tfmp.converters.report.markdown:to_markdown",
     ".nodes.json": "tfmp.converters.report.node_data:errors",
     ".peak.nodes.json": "tfmp.converters.report.node_data:peaks",
 }

@@ -1,7 +1,6 @@
 """Numbers, names and findings for people, as every rendering has them."""
 
 import math
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields
@@ -236,20 +235,13 @@ def number(value: float | None, decimals: int | None = None) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     if decimals is not None:
-        return _unsigned(f"{value:.{decimals}f}")
+        return f"{value:z.{decimals}f}"
     return f"{value:.3g}"
-
-
-def _unsigned(text: str) -> str:
-    """A zero that was rounded from below is a zero."""
-    return text[1:] if re.fullmatch(r"-0(\.0+)?%?", text) else text
 
 
 def percent(value: float | None) -> str:
     """A share with two decimals and a percent sign."""
-    return (
-        _unsigned(f"{value:.2%}") if value is not None and math.isfinite(value) else number(value)
-    )
+    return f"{value:z.2%}" if value is not None and math.isfinite(value) else number(value)
 
 
 def size_text(size_bytes: int | None) -> str:

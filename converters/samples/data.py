@@ -49,11 +49,6 @@ class DataReport:
     notes: tuple[str, ...] = ()
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
-    @property
-    def nonfinite_values(self) -> int:
-        """The number of NaN and infinite values in all inputs together."""
-        return sum(self.nonfinite.values())
-
 
 def merged_sizes(
     one: Mapping[str, tuple[int, ...]], other: Mapping[str, tuple[int, ...]]

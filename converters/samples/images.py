@@ -62,32 +62,16 @@ def open_folder(path: Path, inputs: Sequence[TensorSpec]) -> Stream:
 
 
 def check_class_folders(
-    stream: Stream,
-    outputs: Sequence[TensorSpec],
-    tasks: Mapping[str, Task | None],
-    model: Path | None = None,
+    stream: Stream, outputs: Sequence[TensorSpec], tasks: Mapping[str, Task | None]
 ) -> None:
-    """Refuses folders of other classes, or in another order, than the model's only output has.
-
-    The names of its classes are the lines of a file labels.txt beside it, if there is one.
-    """
+    """Refuses another number of class folders than the model's only output has classes."""
     classes = stream.classes
     task = tasks[outputs[0].name] if len(outputs) == 1 else None
     if not classes or task is None or task.kind is not Kind.CLASSIFICATION:
         return
     shape = outputs[0].shape
     scores = shape[-1] if len(shape) == 2 else None
-    if scores is None or scores == len(classes):
-        file = model.parent / "labels.txt" if model else None
-        lines = file.read_text("utf-8", "replace").splitlines() if file and file.is_file() else []
-        # Some tools write numbers before the names.
-        names = [line.strip().removeprefix(f"{index} ") for index, line in enumerate(lines)]
-        if len(names) == len(classes) and names != list(classes):
-            raise InputError(
-                f"folder {stream.name!r} numbers its classes {_some(classes)}, and {str(file)!r} "
-                f"beside the model {_some(names)}",
-                "Rename the folders so that their order is the model's, or pass --labels FILE.npy",
-            )
+    if scores in (None, len(classes)):
         return
     raise InputError(
         f"folder {stream.name!r} has {len(classes)} class folders ({_some(classes)}), but "

@@ -241,7 +241,7 @@ def declared_states(
         outputs: of the model.
 
     Raises:
-        InputError: there is no such input or output, they do not fit, or an output is named twice.
+        InputError: there is no such input or output, or they do not fit.
     """
     given, taken = ({spec.name: spec for spec in specs} for specs in (inputs, outputs))
     for name, output in states.items():
@@ -258,11 +258,6 @@ def declared_states(
                 f"state {name}={output} (--state): {taken[output]} does not fit into {given[name]}",
                 "Name the output of the same shape",
             )
-    if len(set(states.values())) < len(states):
-        raise InputError(
-            "two states (--state) are carried by one output",
-            "Give each its own",
-        )
     if states and len(states) == len(inputs):
         raise InputError(
             "every input is a state (--state): the data would be empty",

@@ -9,7 +9,6 @@ import pytest
 
 from tfmp.converters import convert
 from tfmp.converters.runners import OnnxRunner
-from tfmp.converters.shared.errors import InputError
 
 
 @pytest.fixture
@@ -41,17 +40,3 @@ def test_the_input_keeps_its_weights(original, external):
         )
         np.testing.assert_array_equal(run(original), before)
         np.testing.assert_allclose(run(original.with_name("model.onnx")), before, atol=0.02)
-
-
-def test_weights_are_no_place_for_an_output(original):
-    weights = original.with_name("model.onnx.data")
-    named = weights.rename(weights.with_name("weights.onnx"))
-    model = onnx.load(original, load_external_data=False)
-    for tensor in model.graph.initializer:
-        for entry in tensor.external_data:
-            entry.value = named.name if entry.key == "location" else entry.value
-    onnx.save(model, original)
-    before = named.read_bytes()
-    with pytest.raises(InputError, match=r"weights.onnx: holds weights of the model .*model_fp32"):
-        convert(original, output=named, force=True)
-    assert named.read_bytes() == before

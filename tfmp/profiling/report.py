@@ -203,7 +203,7 @@ class ProfileReport(StepReport):
         if self.layers:
             found.append(self._layers(most))
         if self.roofline and main:
-            found.append(self.roofline.section(main.variant, most, on_page))
+            found.append(self.roofline.section(main.variant, most))
         if self.against:
             found.append(self.against.section())
         lines = [f"GPU in {row.variant}: {row.gpu}" for row in self.variants if row.gpu]

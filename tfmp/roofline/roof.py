@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfmp.machine import bytes_text, seconds_text
-from tfmp.roofline.figures import roof_picture
 from tfmp.roofline.peaks import Peaks
 from tfmp.roofline.verdict import Placement, share_text
 from tfmp.roofline.work import count_text
-from tfmp.shared.reporting import Drawing, Section, Table
+from tfmp.shared.reporting import Section, Table
 
 _VERDICT = ("verdict", "change that would help most")
 
@@ -27,29 +26,20 @@ class Roofline:
     steps: Mapping[str, Placement] = field(default_factory=dict)
     layers: Mapping[str, Mapping[str, Placement]] = field(default_factory=dict)
 
-    def section(self, variant: str, most: int, drawn: bool) -> Section:
+    def section(self, variant: str, most: int) -> Section:
         """The verdicts and the table of steps, and the layers of one variant.
 
         Args:
             variant: whose layers are shown.
             most: number of layers, the most expensive first.
-            drawn: whether the roof is drawn.
         """
         costs = [(path, row[variant]) for path, row in self.layers.items() if variant in row]
         layers = dict(sorted(costs, key=lambda pair: -pair[1].seconds)[:most])
+        rates = (f"{count_text(rate)}FLOP/s in {name}" for name, rate in self.peaks.flops.items())
         verdicts = (f"{name} is {step.verdict}: {step.advice}" for name, step in self.steps.items())
         return Section(
             "Roofline: what limits the step",
             lines=tuple(verdicts),
-            drawings=(
-                Drawing(
-                    f"Layers in {variant} below the roof: the rising line is the memory's "
-                    "bandwidth, a level line the device's FLOP/s in a dtype. The distance to "
-                    "the roof is time that could be saved. The star is the step, the ring the "
-                    "slowest layer.",
-                    roof_picture(self.peaks, self.steps.get(variant), layers) if drawn else "",
-                ),
-            ),
             tables=(
                 _table("policy", self.steps, "steps and the roofline:"),
                 _table("layer", layers, f"layers in {variant} and the roofline:"),
@@ -57,8 +47,9 @@ class Roofline:
             quiet=(
                 "FLOPs and bytes of the program that XLA gets, or of the operations that "
                 "PyTorch runs, against the peaks of the device, which a matrix product and a "
-                "copy have measured. A step that the roof does not explain is launch-bound if "
-                "starting its kernels takes longer than their work.",
+                f"copy have measured: {', '.join(rates)}, {bytes_text(self.peaks.bandwidth)}/s. "
+                "A step that the roof does not explain is launch-bound if starting its kernels "
+                "takes longer than their work.",
             ),
         )
 

@@ -131,7 +131,7 @@ def test_what_inspect_finds_is_its_exit_status(folder: Path, models: ModuleType)
     result = run("inspect", "variance.keras", "--data", "samples.npz", "--report", "audit.html")
     assert result.exit_code == 1, result.output
     assert "✗ overflows norm" in result.stdout
-    assert "<svg" in (folder / "audit.html").read_text()
+    assert "✗ overflows" in (folder / "audit.html").read_text()
     np.savez("small.npz", x=np.load("samples.npz")["x"][:4] * 0.01)
     result = run("inspect", "variance.keras", "--data", "small.npz", "--quiet")
     assert result.exit_code == 0, result.output

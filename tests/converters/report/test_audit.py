@@ -11,7 +11,6 @@ from tfmp.converters.report.audit import (
     check_audit_path,
     headline,
     print_audit,
-    range_bar,
     save_audit,
     to_html,
 )
@@ -77,14 +76,6 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
 )
 def test_the_headline_never_says_more_than_was_looked_at(audit: Audit, text: str) -> None:
     assert headline(audit).startswith(text)
-
-
-def test_lengths_lie_on_a_scale_of_powers_of_two() -> None:
-    bar = range_bar(activation("overflows", peak=2.0**16, accumulator=2.0**24))
-    assert (bar.length, bar.bound, bar.verdict) == (0.75, 0.875, "FAIL")
-    nothing = range_bar(activation(peak=0.0, smallest=0.0))
-    assert (nothing.length, nothing.bound) == (0.0, None)
-    assert nothing.text == "fits, headroom -"
 
 
 def test_the_page_needs_nothing_else_and_escapes_names() -> None:

@@ -21,12 +21,7 @@ def test_suites_cases_and_counts(report) -> None:
         "probs: macro_f1_drop",
     ]
     assert (good.get("tests"), good.get("failures"), good.get("errors")) == ("6", "0", "0")
-    properties = {item.get("name"): item.get("value") for item in good.iter("property")}
-    assert properties["fp16"] == "emulated"
-    assert properties["sha256"] == "ab" * 32
-    root = ElementTree.fromstring(to_junit(report))
     for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
-        assert int(root.get(attribute, "-1")) == len(list(root.iter(tag)))
         for suite in root:
             assert int(suite.get(attribute, "-1")) == len(list(suite.iter(tag)))
 

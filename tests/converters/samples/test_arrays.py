@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies
-from mutations import mutated
 
 from tfmp.converters.samples.data import open_data
 from tfmp.converters.shared import memory
@@ -119,22 +117,3 @@ def test_a_bomb_is_told_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(memory, "_chosen", [2 << 30])
     with pytest.raises(InputError, match="the file ends before its last sample"):
         read(path)
-
-
-SOUND = {".npy": stored(X), ".npz": zipped(stored(X))}
-
-
-@settings(derandomize=True, max_examples=150, deadline=None)
-@given(seed=strategies.integers(0, 2**32), suffix=strategies.sampled_from(sorted(SOUND)))
-def test_damage_is_told_in_one_sentence(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, suffix: str
-):
-    path = tmp_path_factory.getbasetemp() / f"damaged{suffix}"
-    path.write_bytes(mutated(SOUND[suffix], seed))
-    for attempt in (lambda: read(path), lambda: open_data({"x": X}, INPUTS, str(path))):
-        told = ""
-        try:
-            attempt()
-        except InputError as error:
-            told = str(error)
-        assert "\n" not in told

@@ -1,6 +1,5 @@
 """Image folders are read as Keras reads them."""
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import keras
@@ -71,20 +70,6 @@ def test_a_class_without_a_folder_is_refused_until_it_has_an_empty_one(folder: P
     check_class_folders(samples.stream, scores, CLASSES)
     (batch,) = samples.read()
     assert list(batch.labels) == [1, 1, 1, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [("dog\ncat\n", "0 dog, 1 cat"), ("0 dog\n1 cat\n", "0 dog, 1 cat"), ("cat\ndog\n", "")],
-)
-def test_folders_in_another_order_than_the_names_beside_the_model(
-    folder: Path, tmp_path: Path, text: str, told: str
-) -> None:
-    (tmp_path / "labels.txt").write_text(text)
-    scores = [TensorSpec("y", (None, 2), "float32")]
-    given = open_data(folder, [IMAGE]).stream, scores, CLASSES, tmp_path / "model.keras"
-    with pytest.raises(InputError, match=told) if told else nullcontext():
-        check_class_folders(*given)
 
 
 def test_flat_folders_and_other_layouts(folder: Path) -> None:

@@ -131,7 +131,7 @@ def test_the_report_is_a_table_json_and_a_page(measured, tmp_path):
     page = report.save(tmp_path / "p.html").read_text()
     assert "<script" not in page
     assert "://" not in page.replace("http://www.w3.org/", "")  # names in pictures
-    assert page.count("<svg") == 2 + 1  # bars of the steps, and the roof
+    assert page.count("<svg") == 2  # bars of the steps
     with pytest.raises(ValueError, match=r"suffixes \.json, \.html; received"):
         report.save(tmp_path / "p.txt")
     with pytest.raises(ValueError, match=r"Create .* first"):
