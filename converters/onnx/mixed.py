@@ -296,12 +296,7 @@ class _Trial:
         if output.nonfinite or output.infinite_lost or output.saturated or output.collapsed:
             return math.inf
         budget = self._budget.for_output(output.name)
-        flips = None if output.flips is None else output.flips / max(output.samples, 1)
-        limits = (
-            (output.rel_l2, budget.rel_l2),
-            (output.max_abs, budget.max_abs),
-            (flips, budget.flip_rate),
-        )
+        limits = (output.rel_l2, budget.rel_l2), (output.max_abs, budget.max_abs)
         return max(
             (
                 _ratio(measured, limit)
