@@ -282,7 +282,6 @@ def test_remedies_of_onnx_files_are_walked(scales, options, limit, remedies, tmp
 def test_the_layer_that_fp16_harms_is_told_without_asking(inner, told, tmp_path: Path) -> None:
     made = model(dense(4), own(inner), Own(ops.log, name="end"))
     (found,) = convert(made, "onnx", tmp_path / "m.onnx", data=X, fp16_edges=True).report.candidates
-    assert found.verdict == "FAIL"
     assert found.overflows[0].startswith(f"{told} layer 'own'"), found.reasons
 
 
