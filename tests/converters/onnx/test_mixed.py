@@ -249,10 +249,8 @@ def test_what_no_precision_could_prove_keeps_nothing_in_fp32(rate, places, tmp_p
     """Eight samples certify nothing, and 256 no rate of 0.1 %; of many places some change class."""
     x = keras.Input((places, 16), name="x")
     model = keras.Model(x, keras.layers.Dense(4, "softmax")(keras.layers.Dense(64, "tanh")(x)))
-    budget = DriftBudget(flip_rate=rate)
-    path = tmp_path / "few.onnx"
-    given = normal(8, places, 16)
-    artifact = convert(model, "onnx", path, "mixed", given, budget, fp16_edges=True)
+    given = normal(8, places, 16), DriftBudget(flip_rate=rate)
+    artifact = convert(model, "onnx", tmp_path / "few.onnx", "mixed", *given, fp16_edges=True)
     assert artifact.report.verdict.value == "INCONCLUSIVE"
     assert not [note for note in artifact.known.notes if note.startswith("kept in FP32")]
     assert "0 nodes" in " ".join(artifact.known.notes)
