@@ -1,12 +1,14 @@
-"""Remedies of a file that does not pass: each way to convert again is tried before it is named."""
+"""Causes and remedies of a file that fails; each way to convert again is tried first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from tfmp.converters.comparison import Plan, candidate_files
 from tfmp.converters.drift.verdict import Verdict
-from tfmp.converters.formats import Target, Way
+from tfmp.converters.explain import harm_of
+from tfmp.converters.formats import Target
 from tfmp.converters.intake import AnySource
 from tfmp.converters.report import DriftReport
 from tfmp.converters.samples import SEARCH_SAMPLES, RawBatch, Samples
@@ -26,7 +28,7 @@ def with_remedies(
     plan: Plan,
     progress: Progress,
 ) -> DriftReport:
-    """The report, with a remedy that was seen to help for each file that does not pass.
+    """The report, with the layer to blame, and a remedy that was seen to help, of each file.
 
     Args:
         report: of the files.
@@ -38,23 +40,34 @@ def with_remedies(
     """
     plain = replace(plan, split=False, explain=False, latency=False, latency_batches=(), sizes=())
     plain = replace(plain, ray=None, workers=None)
-    found: dict[str | None, Way] = {}
+    if samples.labels is None:  # else each sample has its own
+        stream = samples.stream
+
+        def first(size: int) -> Iterator[RawBatch]:
+            return islice(stream.batches(size), max(1, SEARCH_SAMPLES // size))
+
+        samples = replace(samples, stream=replace(stream, batches=first, samples=None))
+    found: dict[str, dict[str, Any]] = {}
     for target in targets:
         own = [one for one in report.candidates if one.path == str(target.path)]
         worst = max((one.verdict for one in own), key=_BEST_FIRST.index)
         if worst is Verdict.PASS or samples.stream.once or any(one.error for one in own):
             continue
+        fail = [one for one in own if one.verdict is Verdict.FAIL and not plan.explain]
+        lost = any((output.worst_rel_l2 or 0) >= 1 for one in fail for output in one.outputs)
+        if lost and target.format.emulated:
+            progress("looking for the layer that FP16 harms")
+            with comparing(replace(plain, explain=True), {target.format}) as compare:
+                seen = compare(source, candidate_files(target.path), samples, SILENT).candidates
+            harms = {one.name: {"overflows": harm_of(one.explanation)} for one in seen}
+            found |= {one.name: harms.get(one.name, {}) for one in fail}
         for way in target.format.ways(source, target, samples, worst is Verdict.FAIL, progress):
             if way.target is None or _helps(way.target, worst, source, samples, plain, progress):
-                found[str(target.path)] = way
+                told = {"remedy": way.told, "remedy_flags": way.flags}
+                found |= {one.name: {**found.get(one.name, {}), **told} for one in own}
                 break
-    candidates = [
-        replace(one, remedy=found[one.path].told, remedy_flags=found[one.path].flags)
-        if one.path in found
-        else one
-        for one in report.candidates
-    ]
-    return DriftReport.judged(replace(report, candidates=tuple(candidates)), report.budget)
+    candidates = tuple(replace(one, **found.get(one.name, {})) for one in report.candidates)
+    return DriftReport.judged(replace(report, candidates=candidates), report.budget)
 
 
 def _helps(
@@ -66,13 +79,6 @@ def _helps(
     progress: Progress,
 ) -> bool:
     """Whether another file of the model gets a better verdict on the first samples."""
-    if samples.labels is None:  # else each sample has its own
-        stream = samples.stream
-
-        def first(size: int) -> Iterator[RawBatch]:
-            return islice(stream.batches(size), max(1, SEARCH_SAMPLES // size))
-
-        samples = replace(samples, stream=replace(stream, batches=first, samples=None))
     progress(f"trying {target.format.title} in another way")
     try:
         with temporary_folder() as folder, comparing(plan, {target.format}) as compare:

@@ -30,8 +30,10 @@ from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
 
 MIXED = "--precision mixed"
-IN_FP32 = "This file computes in FP32: declare a larger limit, or report the model"
-FP32_FAILS = "The FP32 file is over the limit, too: declare a larger one, or report the model"
+IN_FP32 = "This file computes in FP32, where runtimes differ by rounding: declare a larger limit"
+FP32_FAILS = (
+    "The FP32 file is over the limit, too, as float32 runtimes differ: declare a larger one"
+)
 ROUNDED_OUTPUTS = "Outputs in FP16 are over the limit: leave fp16_io (--fp16-io) out"
 REMEDIES = (IN_FP32, FP32_FAILS, ROUNDED_OUTPUTS)
 

@@ -151,6 +151,13 @@ class _Distance:
         return math.sqrt(self.error_sq / self.reference_sq) if self.reference_sq else math.inf
 
 
+def relative_of(reference: np.ndarray, candidate: np.ndarray) -> float:
+    """Relative L2 error; infinite where a value is lost or not finite."""
+    distance = _Distance()
+    distance.update(reference, candidate)
+    return distance.relative
+
+
 class Attribution:
     """Collects the errors of all parts, batch by batch."""
 

@@ -20,6 +20,7 @@ from tfmp.converters.report import Culprit, Explanation, LayerError, WorstSample
 from tfmp.converters.shared.errors import ConversionError, RunnerError
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.atomic_file import draft, making
+from tfmp.shared.numerics import FLOAT16
 
 NONFINITE = "first value that is not finite"
 JUMP = "largest jump of the error"
@@ -58,16 +59,16 @@ class Explainer:
         Args:
             classes: names of outputs whose answer is the class with the highest score.
         """
+        samples = self._keeper.worst()
         worst = tuple(
             WorstSample(
                 sample.index, sample.error, thumbnail(sample.inputs), _answer(sample, classes)
             )
-            for sample in self._keeper.worst()
+            for sample in samples
             if sample.error > 0
         )
         if isinstance(self._open, str):
             return Explanation(worst, notes=(self._open,))
-        samples = self._keeper.chosen()
         try:
             return self._attributed(worst, samples)
         except (RunnerError, ConversionError) as error:
@@ -123,22 +124,23 @@ class Explainer:
         """Looks inside the layer: a value that is lost there need not show in its results."""
         taps = candidate.nodes(layer.layer)
         whole = Attribution(taps.parts)
-        each: list[tuple[Batch, dict[str, LayerError]]] = []
+        each: list[tuple[Batch, tuple[LayerError, ...]]] = []
         for inputs, _, _ in batched(samples, candidate.batch_size, rows=1):
             fed = self._named(inputs)
             values = taps.run(fed)
             whole.update(values)
             one = Attribution(taps.parts)
             one.update(values)
-            each.append((fed, {part.layer: part for part in one.layers()}))
+            each.append((fed, one.layers()))
         nodes = whole.layers()
         why = NONFINITE if broken or first_nonfinite(nodes) else JUMP
         node = worst_alone(nodes)
         if node is None:
             return Culprit(layer.layer, why, nodes=nodes)
         # The sample that is saved: its script prints the numbers that are reported.
-        fed, parts = max(each, key=lambda pair: _severity(pair[1][node.layer]))
-        worst = parts[node.layer]
+        number = nodes.index(node)
+        alone = [(fed, parts[number]) for fed, parts in each]
+        fed, worst = max(alone, key=lambda pair: (pair[1].local_nonfinite, pair[1].local))
         folder = self._save(candidate, node.layer, fed, taps.run(fed))
         return Culprit(
             layer=layer.layer,
@@ -161,6 +163,24 @@ class Explainer:
         return self._folder
 
 
+def harm_of(found: Explanation | None) -> tuple[str, ...]:
+    """The first layer that FP16 makes infinite, or mostly zero, in words."""
+    if found is None or (culprit := found.culprit) is None:
+        return ()
+    number = [layer.layer for layer in found.layers].index(culprit.layer)
+    broken = culprit.why == NONFINITE
+    for layer in found.layers[0 if broken else number : number + 1]:
+        if layer.peak < FLOAT16.smallest_normal and 0.5 <= layer.local < np.inf:
+            return (f"vanishes in FP16: layer {layer.layer!r}, up to {layer.peak:.3g}",)
+    if not broken:
+        return ()
+    inside = [node for node in culprit.nodes if node.layer == culprit.node and node.local_nonfinite]
+    place = inside[0] if inside else found.layers[number]
+    if place.peak < FLOAT16.overflow_threshold:
+        return (f"not finite in FP16: layer {culprit.layer!r} first",)
+    return (f"overflows in FP16: layer {culprit.layer!r} reaches {place.peak:.3g}",)
+
+
 def _answer(sample: Sample, classes: Collection[str]) -> str:
     """The classes, or the single numbers, that both sides answer for a sample."""
     answers = []
@@ -173,7 +193,3 @@ def _answer(sample: Sample, classes: Collection[str]) -> str:
             theirs = theirs if np.isfinite(other).all() else "no finite score"
             answers.append(f"{ours} in both" if ours == theirs else f"{ours}, candidate {theirs}")
     return "; ".join(answers)
-
-
-def _severity(part: LayerError) -> tuple[int, float]:
-    return part.local_nonfinite, part.local if np.isfinite(part.local) else 0.0

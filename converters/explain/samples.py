@@ -1,4 +1,4 @@
-"""Keeps the samples that drifted most, and some others for a look at the layers."""
+"""Keeps the samples that drifted most, for a look at the layers."""
 
 import heapq
 from collections.abc import Iterator
@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tfmp.converters.drift import is_floating
+from tfmp.converters.explain.attribution import relative_of
 from tfmp.converters.samples import count_batch
 from tfmp.converters.shared.tensors import Batch
 
-# Samples named in a report.
+# Samples named in a report, on which layers are measured.
 WORST = 10
-# Samples from the front of the data that layers are measured on as well: they are usual ones.
-USUAL = 6
 
 # Samples run at a time where the file leaves the number open, and they came together.
 ROWS = 4
@@ -46,7 +45,6 @@ class SampleKeeper:
     def __init__(self) -> None:
         self._count = 0
         self.largest_batch = 0
-        self._usual: list[Sample] = []
         # A heap whose top is the first to go: the smallest error, then the last in the data.
         self._worst: list[tuple[float, int, Sample]] = []
 
@@ -60,23 +58,15 @@ class SampleKeeper:
             index = self._count
             self._count += 1
             full = len(self._worst) == WORST
-            if full and error <= self._worst[0][0] and len(self._usual) == USUAL:
+            if full and error <= self._worst[0][0]:
                 continue
             sample = _row(inputs, expected, received, row, index, error)
-            if len(self._usual) < USUAL:
-                self._usual.append(sample)
             keep = heapq.heappushpop if full else heapq.heappush
             keep(self._worst, (error, -index, sample))
 
     def worst(self) -> list[Sample]:
         """The samples with the largest errors, the worst first."""
         return [sample for _, _, sample in sorted(self._worst, reverse=True)]
-
-    def chosen(self) -> list[Sample]:
-        """The worst samples, and the first of the data."""
-        worst = self.worst()
-        taken = {sample.index for sample in worst}
-        return worst + [sample for sample in self._usual if sample.index not in taken]
 
 
 def sample_errors(expected: Batch, received: Batch) -> np.ndarray:
@@ -100,15 +90,7 @@ def _errors(expected: np.ndarray, received: np.ndarray) -> np.ndarray:
     if not is_floating(one.dtype):
         different = one.astype(str) != other.astype(str) if one.dtype == object else one != other
         return different.mean(axis=1) if different.size else np.zeros(len(one))
-    wide = np.complex128 if one.dtype.kind == "c" else np.float64
-    one, other = one.astype(wide), other.astype(wide)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        same = (one == other) | (np.isnan(one) & np.isnan(other))
-        difference = np.where(same, 0.0, np.abs(other - one))
-        length = np.sqrt((np.abs(np.where(np.isfinite(one), one, 0.0)) ** 2).sum(axis=1))
-        error = np.sqrt((difference**2).sum(axis=1))
-        relative = np.where(error == 0, 0.0, error / length)
-    return np.where(np.isnan(relative), np.inf, relative)
+    return np.array([relative_of(*pair) for pair in zip(one, other, strict=True)])
 
 
 def _with_batch_axis(outputs: Batch) -> Batch:

@@ -124,10 +124,10 @@ class OnnxFormat(Format):
             progress("checking the float32 export")
             check_export(model, source)
             without_marks(model)
-        report = None
+        report, found = None, None
         if target.precision != "fp32":
             model = with_rewrites(model)
-            found, rewritten = None, None
+            rewritten = None
             edges = None if options.fp16_edges else _call(samples)
             if target.precision == "mixed" and samples is not None:
                 with running_on_samples(source.name):
@@ -148,7 +148,8 @@ class OnnxFormat(Format):
         precision = "fp32" if nothing else target.precision
         progress("checking and writing the result")
         kept = None if target.precision == "fp32" else _as_it_is(source, options)
-        if kept is not None and (nothing or already):
+        narrow = found is not None and found.narrow  # FP16 numbers in a file that computes in FP32
+        if kept is not None and not narrow and (nothing or already):
             with replacing(target.path) as new:
                 shutil.copyfile(kept, new)
         else:

@@ -29,6 +29,7 @@ from tfmp.converters.onnx.rewrites import scale_down
 from tfmp.converters.shared.tensors import Batch, TensorSpec
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
+from tfmp.shared.wording import counted
 
 # Each is one pass over the data; what is left after the ranking goes into taking nodes away.
 MAX_EVALUATIONS = 60
@@ -84,9 +85,9 @@ class MixedSearch:
         """Facts that a user should know, one sentence each."""
         kept, added = len(self.islands), self.casts - self.casts_before
         found = (
-            f"mixed precision: {_counted(kept, 'node')} ({self.kept_flops:.1%} of the "
+            f"mixed precision: {counted(kept, 'node')} ({self.kept_flops:.1%} of the "
             f"multiplications) {'stays' if kept == 1 else 'stay'} in FP32, with "
-            f"{_counted(abs(added), 'cast')} {'fewer' if added < 0 else 'more'}{self._stored()}; "
+            f"{counted(abs(added), 'cast')} {'fewer' if added < 0 else 'more'}{self._stored()}; "
             f"worst rel_l2 {_worst(self.before):.2g} -> "
             f"{_worst(self.after):.2g}, found in {self.evaluations} evaluations of "
             f"{self.samples} samples"
@@ -102,10 +103,6 @@ class MixedSearch:
 
     def _stored(self) -> str:
         return f", {len(self.narrow)} with their weights stored in FP16" if self.narrow else ""
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _worst(outputs: Sequence[OutputDrift]) -> float:
@@ -296,12 +293,7 @@ class _Trial:
         if output.nonfinite or output.infinite_lost or output.saturated or output.collapsed:
             return math.inf
         budget = self._budget.for_output(output.name)
-        flips = None if output.flips is None else output.flips / max(output.samples, 1)
-        limits = (
-            (output.rel_l2, budget.rel_l2),
-            (output.max_abs, budget.max_abs),
-            (flips, budget.flip_rate),
-        )
+        limits = (output.rel_l2, budget.rel_l2), (output.max_abs, budget.max_abs)
         return max(
             (
                 _ratio(measured, limit)

@@ -174,8 +174,8 @@ def _measured_on(found: Explanation | None) -> list[str]:
     if found is None or not found.samples:
         return list(found.notes) if found else []
     text = (
-        f"Layers were measured on {found.samples} samples, the ones that drifted most and the "
-        f"first of the data. {found.computed}"
+        f"Layers were measured on {found.samples} samples, the ones that drifted most. "
+        f"{found.computed}"
     )
     if found.baseline is not None:
         text += f". That FP32 run is {number(found.baseline)} from the reference"

@@ -87,8 +87,7 @@ class Explanation:
 
     Attributes:
         worst: the samples that drifted most of all that were compared, the worst first.
-        samples: number of samples that layers were measured on: those in `worst` and the first of
-            the data.
+        samples: number of samples that layers were measured on, those that drifted most.
         computed: the way the layers were computed in FP16 and in FP32, in words.
         baseline: relative L2 error of the FP32 run from the reference on these samples, by its
             worst output: this part is not FP16's doing.

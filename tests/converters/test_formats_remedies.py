@@ -272,6 +272,19 @@ def test_remedies_of_onnx_files_are_walked(scales, options, limit, remedies, tmp
     assert found.verdict == "PASS"
 
 
+@pytest.mark.parametrize(
+    ("inner", "told"),
+    [
+        (lambda p: ops.prod(ops.sigmoid(p - 5), -1, keepdims=True), "vanishes in FP16:"),
+        (lambda x: ops.exp(0 * ops.exp(x + 12) * x), "overflows in FP16:"),
+    ],
+)
+def test_the_layer_that_fp16_harms_is_told_without_asking(inner, told, tmp_path: Path) -> None:
+    made = model(dense(4), own(inner), Own(ops.log, name="end"))
+    (found,) = convert(made, "onnx", tmp_path / "m.onnx", data=X, fp16_edges=True).report.candidates
+    assert found.overflows[0].startswith(f"{told} layer 'own'"), found.reasons
+
+
 @pytest.mark.parametrize(("graph", "gain", "target", "way"), RUNTIMES)
 def test_a_way_to_run_the_file_is_told_where_it_passes_so(
     graph: str, gain: int, target: str, way: str, tmp_path: Path

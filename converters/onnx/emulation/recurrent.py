@@ -16,7 +16,6 @@ RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 _SIMPLE = {"Sigmoid", "Tanh", "Relu"}  # activations without parameters of their own
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-_OLDEST_OPSET = 13
 
 INT64 = ir.DataType.INT64
 
@@ -37,7 +36,7 @@ def unroll(
     Returns:
         The matrix products inside, each with its type of 16 bits, and the op types of nodes that
         are left as they are: those with clipping, peepholes, coupled gates, activations that have
-        parameters or batch-major layout, and nodes of an opset older than 13.
+        parameters or batch-major layout, and nodes of an opset older than 10 or, with lengths, 11.
     """
     products: dict[ir.Node, ir.DataType] = {}
     left = set()
@@ -62,7 +61,8 @@ def unroll(
 
 def _check(model: ir.Model, node: ir.Node) -> None:
     refused = (
-        model.opset_imports.get("", 1) < _OLDEST_OPSET,
+        # Range is of opset 11, and Slice with inputs of 10.
+        model.opset_imports.get("", 1) < (10 if optional(node, 4) is None else 11),
         "clip" in node.attributes,
         node.attributes.get_int("input_forget", 0) != 0,
         node.attributes.get_int("layout", 0) != 0,

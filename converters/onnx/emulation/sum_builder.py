@@ -18,6 +18,9 @@ from tfmp.converters.onnx.graph import FP16, FP32, new_constant
 # What an attribute of a node may be.
 Attribute: TypeAlias = int | float | str | Sequence[int] | ir.Graph
 
+# Before opset 13 these took their last input as an attribute.
+_ONCE_ATTRIBUTES = {"Squeeze": "axes", "Unsqueeze": "axes", "Split": "split"}
+
 _END = np.iinfo(np.int64).max
 
 
@@ -221,6 +224,11 @@ class SumBuilder:
         attributes: Mapping[str, Attribute],
     ) -> ir.Node:
         """A node that is in no graph yet, such as one for a body."""
+        if self.opset < 13 and op_type in _ONCE_ATTRIBUTES and len(inputs) > 1:
+            known = inputs[-1].const_value
+            assert known is not None  # made by `integers`
+            attributes = {**attributes, _ONCE_ATTRIBUTES[op_type]: known.numpy().tolist()}
+            inputs = inputs[:-1]
         outputs = [self.value(op_type, dtype) for dtype in dtypes]
         name = f"node_{outputs[0].name}"
         return ir.node(op_type, inputs, attributes, outputs=outputs, name=name)

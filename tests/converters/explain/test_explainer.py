@@ -110,8 +110,7 @@ def test_the_worst_sample_is_found_among_all(overflow, format: str) -> None:
     found = explained(overflow[0])[format]
     assert found.worst[0].index == 10
     assert found.worst[0].error > 100 * found.worst[1].error
-    assert len(found.worst) == 10
-    assert found.samples == len({sample.index for sample in found.worst} | set(range(6)))
+    assert found.samples == len(found.worst) == 10
 
 
 @pytest.mark.parametrize("format", ["onnx", "tflite"])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tfmp.converters.explain.samples import (
-    USUAL,
     WORST,
     Sample,
     SampleKeeper,
@@ -39,15 +38,9 @@ def test_the_worst_are_found_wherever_they_are_whatever_the_batches(size: int) -
     assert [sample.inputs["x"].item() for sample in worst[:3]] == [59, 41, 3]
 
 
-def test_the_first_samples_come_too_but_none_twice() -> None:
-    errors = [0.1, *[0.0] * 30, *[0.2] * 9]
-    chosen = [sample.index for sample in keep(errors).chosen()]
-    assert chosen == [*range(31, 40), 0, *range(1, USUAL)]
-
-
 def test_no_more_samples_are_held_than_are_needed() -> None:
     keeper = keep([i / 1000 for i in range(200)])
-    assert len(keeper.chosen()) == WORST + USUAL
+    assert len(keeper.worst()) == WORST
 
 
 def test_errors_are_of_the_worst_output_and_infinite_where_a_value_is_lost() -> None:
@@ -86,5 +79,5 @@ def test_an_input_without_a_batch_axis_is_shared_only_where_it_is_the_same() -> 
     for steps in (3, 4):
         x = np.ones((2, 2), np.float32)
         keeper.update({"x": x, "steps": np.array(steps)}, batch(x), batch(x + 1))
-    found = [(b["steps"].item(), len(b["x"])) for b, _, _ in batched(keeper.chosen(), None)]
+    found = [(b["steps"].item(), len(b["x"])) for b, _, _ in batched(keeper.worst(), None)]
     assert sorted(found) == [(3, 2), (4, 2)]

@@ -117,17 +117,19 @@ def test_a_file_without_fp16_stays_as_it_is(make, tmp_path: Path):
 def test_fp16_io_says_what_it_takes_away(tmp_path: Path):
     text = "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w)  y = Add(h, b) }"
     eye = np.eye(8, dtype=np.float32)
-    onnx.save(parse(text, w=eye, b=290 * eye[0] + 290), tmp_path / "kelvin.onnx")
-    told = [
-        convert(
-            tmp_path / "kelvin.onnx", "onnx", tmp_path / "half.onnx", force=True, fp16_io=io
-        ).notes
-        for io in (True, False)
-    ]
-    assert [any("fp16_io (--fp16-io) rounds" in note for note in one) for one in told] == [
-        True,
-        False,
-    ]
+    path, other = tmp_path / "kelvin.onnx", tmp_path / "half.onnx"
+    onnx.save(parse(text, w=eye, b=290 * eye[0] + 290), path)
+    for io in (True, False):
+        notes = convert(path, "onnx", other, force=True, fp16_io=io).notes
+        assert any("fp16_io (--fp16-io) rounds" in note for note in notes) is io
+
+
+def test_weights_are_in_fp16_where_the_notes_say_so_though_nothing_computes_in_it(tmp_path: Path):
+    text = "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w)  y = Softplus(h) }"
+    onnx.save(parse(text, w=np.eye(8, dtype=np.float32) + X[:8] / 8), tmp_path / "far.onnx")
+    mixed = convert(tmp_path / "far.onnx", "onnx", tmp_path / "b.onnx", "mixed", data=1e6 * X)
+    assert any("1 with their weights stored in FP16" in note for note in mixed.notes)
+    assert [one.data_type for one in onnx.load(mixed.path).graph.initializer] == [HALF]
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import keras
 import keras_models
 import numpy as np
 import onnx
@@ -243,13 +244,13 @@ def test_an_accuracy_that_few_samples_cannot_prove_still_counts(tmp_path: Path):
     assert kept[0.5] == []
 
 
-def test_what_no_precision_could_prove_keeps_nothing_in_fp32(tmp_path: Path):
-    """Eight samples certify nothing, and 256 no rate of 0.1 %."""
-    budget = DriftBudget(flip_rate=0.001)
-    model = keras_models.dense()
-    x = np.random.default_rng(0).random((8, *model.inputs[0].shape[1:]), dtype=np.float32)
-    path = tmp_path / "few.onnx"
-    artifact = convert(model, "onnx", path, "mixed", x, budget, fp16_edges=True)
+@pytest.mark.parametrize(("rate", "places"), [(0.001, 1), (0.01, 3000)])
+def test_what_no_precision_could_prove_keeps_nothing_in_fp32(rate, places, tmp_path: Path):
+    """Eight samples certify nothing, and 256 no rate of 0.1 %; of many places some change class."""
+    x = keras.Input((places, 16), name="x")
+    model = keras.Model(x, keras.layers.Dense(4, "softmax")(keras.layers.Dense(64, "tanh")(x)))
+    given = normal(8, places, 16), DriftBudget(flip_rate=rate)
+    artifact = convert(model, "onnx", tmp_path / "few.onnx", "mixed", *given, fp16_edges=True)
     assert artifact.report.verdict.value == "INCONCLUSIVE"
     assert not [note for note in artifact.known.notes if note.startswith("kept in FP32")]
     assert "0 nodes" in " ".join(artifact.known.notes)
