@@ -197,7 +197,9 @@ def _measure_numbers(
         one, other = (np.where(both, -np.inf, values) for values in (reference, candidate))
     if kind is Kind.CLASSIFICATION:
         error_sq, reference_sq = centred(reference, candidate, axis, error_sq, reference_sq, masked)
-    whole = task is None and _are_whole(reference) and _are_whole(candidate)
+    # From 2**23 on every number of float32 is whole, and tells nothing.
+    telling = task is None and max(high, -low) * np.finfo(reference.dtype).eps < 1
+    whole = telling and _are_whole(reference) and _are_whole(candidate)
     if reference.size:
         found |= _decisions(one, other, task, found["unit"], unread)
     if whole:

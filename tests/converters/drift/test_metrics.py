@@ -120,6 +120,12 @@ def test_what_a_batch_holds_makes_no_difference(values: np.ndarray) -> None:
     assert split.result() == whole.result()
 
 
+def test_numbers_too_large_for_fractions_are_no_ids() -> None:
+    values = np.arange(1, 61, dtype=np.float32).reshape(30, 2)
+    assert drift(values, values).decision == "equality"
+    assert drift(values * 2**23, values * 2**23).decision is None
+
+
 @pytest.mark.parametrize("shape", [(3, CHUNK + 7), (9_000, 17), (2, 270, 1000)])
 def test_large_arrays_worked_on_in_pieces_give_the_same(shape) -> None:
     reference = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
