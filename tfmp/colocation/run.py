@@ -22,7 +22,6 @@ from tfmp.machine import devices, mps_runs
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import (
     check_64_bits,
-    check_backend,
     current_backend,
     without_retracing_advice,
 )
@@ -74,7 +73,7 @@ def colocate(
             to another process as mode "processes" needs it, the jobs do not fit into the free
             memory together, a card is not there, or the mode cannot keep to the jobs' weights.
     """
-    check_backend()
+    current_backend()
     found = checked_jobs(jobs)
     _check(mode, measure_steps, train, memory_limit)
     on_their_own = any(job.device for job in found)

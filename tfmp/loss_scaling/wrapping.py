@@ -6,7 +6,7 @@ import weakref
 import keras
 from keras.optimizers import Optimizer
 
-from tfmp.shared.backend import Tensor, check_backend
+from tfmp.shared.backend import Tensor, current_backend
 from tfmp.shared.wording import listed, shown
 
 # Which wrapper drives an inner optimizer: two of them would both move its moments.
@@ -38,7 +38,7 @@ def check_inner(inner: Optimizer) -> None:
         ValueError: the backend is not supported, or the optimizer scales the loss or is wrapped
             already.
     """
-    check_backend()
+    current_backend()
     if not isinstance(inner, keras.optimizers.Optimizer):
         raise TypeError(
             "LossScaleOptimizer expects a keras.optimizers.Optimizer as inner_optimizer, received "

@@ -26,7 +26,7 @@ from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
 from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, FLOAT8, check_policy
 from tfmp.precision.rules import Decision, Facts, decide
 from tfmp.shared.arguments import check_model
-from tfmp.shared.backend import TensorTree, check_64_bits, check_backend, current_backend
+from tfmp.shared.backend import TensorTree, check_64_bits, current_backend
 
 _MULTIPLIES_IN_FLOAT8 = (keras.layers.Dense, keras.layers.EinsumDense)
 _LIMITS_OF_FLOAT8 = (
@@ -75,7 +75,7 @@ def plan(
         ValueError: the model is not built, the policy is unknown, the backend is not supported, or
             a pattern matches no layer.
     """
-    check_backend()
+    current_backend()
     check_built(model)
     name, by_path = named_policy(policy)
     choice = resolve_policy(name)

@@ -21,7 +21,7 @@ from tfmp.profiling.runs import TrainingRun, Variant, variants_of
 from tfmp.roofline import Roofline
 from tfmp.shared.arguments import check_count
 from tfmp.shared.atomic_file import temporary_folder
-from tfmp.shared.backend import check_backend, without_retracing_advice
+from tfmp.shared.backend import current_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.progress import OnStage, Progress, listening
 from tfmp.shared.report_files import check_folder
@@ -78,7 +78,7 @@ def profile_training(
         ValueError: the model cannot be trained or copied, there is no batch, an argument is out of
             range, or `log_dir` cannot be written to.
     """
-    check_backend()
+    current_backend()
     check_policies(policies)
     batch_size = check_count("batch_size", batch_size)
     rounds = check_count("rounds", rounds)

@@ -35,7 +35,7 @@ from tfmp.profiling.runs import Variant, variants_of
 from tfmp.profiling.sizes import SweepReport
 from tfmp.profiling.steps import PREDICT, TRAIN, StepProfile
 from tfmp.shared.arguments import check_choice, check_count
-from tfmp.shared.backend import check_backend, current_backend, without_retracing_advice
+from tfmp.shared.backend import current_backend, without_retracing_advice
 from tfmp.shared.batches import TrainingData, whole_batches
 from tfmp.shared.progress import OnStage, listening
 from tfmp.shared.wording import shown
@@ -110,7 +110,7 @@ def profile_sweep(
         ValueError: an argument is out of range, the model cannot be sent to another process, or
             there is no batch.
     """
-    check_backend()
+    current_backend()
     check_policies(policies)
     sizes = _sizes(batch_sizes)
     _check_modes(modes)

@@ -448,6 +448,8 @@ def _arriving(slopes: list[Array]) -> float:
 
 def _alike(one: Array, other: Array) -> bool:
     """Whether slopes are the same: float32 is linear to seven digits, and sums lose a few."""
+    finite = np.isfinite(one) & np.isfinite(other)
+    one, other = one[finite], other[finite]
     return bool(np.linalg.norm(one - other) <= _OFF * np.linalg.norm(other))
 
 

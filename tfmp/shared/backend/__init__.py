@@ -19,14 +19,12 @@ __all__ = [
     "Tensor",
     "TensorTree",
     "check_64_bits",
-    "check_backend",
     "current_backend",
     "without_retracing_advice",
 ]
 
 # By Keras's name: the class, in the module of that name.
 _CLASSES = {"tensorflow": "TensorFlow", "jax": "Jax", "torch": "Torch"}
-
 BACKENDS = tuple(_CLASSES)
 
 
@@ -51,15 +49,6 @@ def _made(name: str) -> Backend:
         )
     made: Backend = getattr(import_module(f"{__name__}.of_{name}"), _CLASSES[name])()
     return made
-
-
-def check_backend() -> None:
-    """Accepts the backends whose training loop this package knows.
-
-    Raises:
-        ValueError: Keras runs on another backend.
-    """
-    current_backend()
 
 
 def check_64_bits(name: str) -> None:

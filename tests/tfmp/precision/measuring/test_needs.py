@@ -29,6 +29,7 @@ def root_mean_square(x):
 HARMFUL = {
     "root_mean_square": root_mean_square,
     "exp": ops.exp,
+    "infinite slopes": lambda x: root_mean_square(x) + ops.sqrt(x - ops.stop_gradient(x)),
     "mask": lambda x: ops.softmax(x + ops.cast(ops.less(x, 0.0), x.dtype) * -1e9),
 }
 

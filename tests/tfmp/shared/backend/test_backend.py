@@ -10,11 +10,11 @@ from tfmp.shared import backend
 
 
 def test_other_backends_are_refused_by_name(monkeypatch):
-    backend.check_backend()
+    backend.current_backend()
     monkeypatch.setattr(keras.backend, "backend", lambda: "openvino")
     known = r"tensorflow, jax or torch, received 'openvino'\. Set the"
     with pytest.raises(ValueError, match=known):
-        backend.check_backend()
+        backend.current_backend()
 
 
 @pytest.mark.parametrize("has_64_bits", [True, False])
