@@ -31,7 +31,7 @@ WHOLE = (
 IN_PART = (
     "calibration/test_measure colocation/test_run fit/test_large_inputs precision/test_policy "
     "precision/measuring/test_measurement precision/measuring/test_needs "
-    "profiling/test_limits profiling/test_profile profiling/test_sweep "
+    "profiling/test_profile profiling/test_sweep "
     "roofline/test_counts roofline/test_lowering roofline/test_peaks"
 ).split()
 
