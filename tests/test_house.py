@@ -172,6 +172,7 @@ RENDERED = {
         "junit",
         "markdown",
         "node_data",
+        "terminal",
     ],
 }
 
