@@ -73,7 +73,7 @@ def colocate(
             to another process as mode "processes" needs it, the jobs do not fit into the free
             memory together, a card is not there, or the mode cannot keep to the jobs' weights.
     """
-    current_backend()
+    current_backend()  # raises for one that is not supported
     found = checked_jobs(jobs)
     _check(mode, measure_steps, train, memory_limit)
     on_their_own = any(job.device for job in found)

@@ -38,7 +38,7 @@ def check_inner(inner: Optimizer) -> None:
         ValueError: the backend is not supported, or the optimizer scales the loss or is wrapped
             already.
     """
-    current_backend()
+    current_backend()  # raises for one that is not supported
     if not isinstance(inner, keras.optimizers.Optimizer):
         raise TypeError(
             "LossScaleOptimizer expects a keras.optimizers.Optimizer as inner_optimizer, received "

@@ -75,7 +75,7 @@ def plan(
         ValueError: the model is not built, the policy is unknown, the backend is not supported, or
             a pattern matches no layer.
     """
-    current_backend()
+    current_backend()  # raises for one that is not supported
     check_built(model)
     name, by_path = named_policy(policy)
     choice = resolve_policy(name)

@@ -78,7 +78,7 @@ def profile_training(
         ValueError: the model cannot be trained or copied, there is no batch, an argument is out of
             range, or `log_dir` cannot be written to.
     """
-    current_backend()
+    current_backend()  # raises for one that is not supported
     check_policies(policies)
     batch_size = check_count("batch_size", batch_size)
     rounds = check_count("rounds", rounds)

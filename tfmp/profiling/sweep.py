@@ -110,7 +110,7 @@ def profile_sweep(
         ValueError: an argument is out of range, the model cannot be sent to another process, or
             there is no batch.
     """
-    current_backend()
+    current_backend()  # raises for one that is not supported
     check_policies(policies)
     sizes = _sizes(batch_sizes)
     _check_modes(modes)
