@@ -47,7 +47,7 @@ from tfmp.converters.onnx.graph import (
     slots,
     stores_narrow,
 )
-from tfmp.converters.onnx.rewrites import rewrite
+from tfmp.converters.onnx.rewrites import restore_floors, rewrite
 from tfmp.converters.shared.tensors import Batch
 
 
@@ -91,6 +91,7 @@ def to_fp16(
     if edges is not None:
         split_biases(model)
     decisions = decide(model, keep_fp32, keep_nodes, target, edges, low, narrow_weights)
+    restore_floors(node for node, decision in decisions.items() if decision.dtype != low)
     rewriter = _Rewriter(model, decisions, low)
     rewriter.run(fp16_io)
     remove_unused(model)

@@ -314,3 +314,15 @@ def test_a_dead_row_has_a_length_that_every_hardware_divides_by(body: str):
         received = run_emulated(converted, {"x": x}, profile)["y"]
         np.testing.assert_array_equal(received[1], 0)
         np.testing.assert_allclose(received, run(model, {"x": x})["y"], rtol=2e-3, atol=1e-4)
+
+
+def test_vectors_shorter_than_fp16s_numbers_are_normalized_in_fp32():
+    model = graph(
+        "sq = Mul(x, x)  s = ReduceSum(sq, axis)  m = Max(s, low)  r = Sqrt(m)  y = Div(x, r)",
+        ", float low = {1e-24}",
+    )
+    x = 1e-7 * sample(0)
+    for edges, within in (({}, True), (None, False)):
+        converted, _ = half(model, edges=edges)
+        received, expected = (run(one, {"x": x})["y"] for one in (converted, model))
+        assert np.allclose(received, expected, atol=1e-3) == within
