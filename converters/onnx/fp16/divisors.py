@@ -2,7 +2,8 @@
 
 Hardware that flushes subnormal numbers takes such a constant, and the divisor, for zero: 0 / 0 is
 NaN. Nodes that make or read such a divisor stay in FP32; as soon as a Sqrt takes the constant past
-the smallest normal number, FP16 is safe again.
+the smallest normal number, FP16 is safe again. The least length that a vector is divided by is
+raised to that number where it is FP16: elements of shorter vectors are subnormal themselves.
 
 The epsilon of a normalization is float32 in every kernel, but some round 1 / deviation to FP16
 (WebGPU: core/providers/webgpu/nn/layer_norm.cc), where rows of one value must not make it infinite.
@@ -11,9 +12,10 @@ The epsilon of a normalization is float32 in every kernel, but some round 1 / de
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph import MOVERS, number_of
+from tfmp.converters.onnx.graph import MOVERS, new_constant, number_of
 from tfmp.shared.numerics import FLOAT16, FloatFormat
 
 # Where an operand that becomes zero changes the result beyond rounding: a / 0, log 0, 0 ** -1.
@@ -22,6 +24,7 @@ ZERO_MATTERS = {"Div": 1, "Reciprocal": 0, "Log": 0, "Pow": 0, "ReduceLogSum": 0
 _NORMALIZATIONS = frozenset(
     "GroupNormalization InstanceNormalization LayerNormalization RMSNormalization".split()
 )
+_LENGTHS = frozenset({"ReduceL1", "ReduceL2"})
 # Its root's inverse is below 65504, by a hundredth.
 _LEAST_EPSILON = 2.4e-10
 
@@ -46,6 +49,29 @@ def raise_epsilons(nodes: Iterable[ir.Node]) -> list[str]:
         + (f" ({count} times)" if count > 1 else "")
         for text, count in raised.items()
     ]
+
+
+def raise_least_lengths(nodes: Iterable[ir.Node]) -> None:
+    """Raises the least lengths that vectors are divided by to FP16's smallest normal number.
+
+    Args:
+        nodes: those that compute in FP16.
+    """
+    least = FLOAT16.smallest_normal
+    for node in filter(is_least_length, nodes):
+        for index, value in enumerate(node.inputs):
+            number = number_of(value)
+            if number is not None and 0 < number < least and node.graph is not None:
+                name = f"{node.outputs[0].name}_least"
+                raised = new_constant(node.graph, name, np.array(least, np.float32))
+                node.replace_input_with(index, raised)
+
+
+def is_least_length(node: ir.Node) -> bool:
+    """Whether a node is the larger of a length and something else, as a rule a constant."""
+    producers = [value.producer() for value in node.inputs if value is not None]
+    lengths = [one for one in producers if one is not None and one.op_type in _LENGTHS]
+    return node.op_type == "Max" and bool(lengths)
 
 
 def lowest_divisors(nodes: Iterable[ir.Node], low: FloatFormat = FLOAT16) -> dict[ir.Value, float]:
@@ -86,7 +112,7 @@ def _floor(node: ir.Node, floors: Mapping[ir.Value, float]) -> float | None:
     match node.op_type:
         case "Add" if number is not None or len(found) == 2:
             return max([*found, *([] if number is None else [number])])
-        case "Max":
+        case "Max" if not is_least_length(node):
             return max([*found, *([] if number is None else [number])], default=None)
         case "Clip" if len(node.inputs) > 1:
             return number_of(node.inputs[1])

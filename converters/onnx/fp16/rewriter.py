@@ -15,7 +15,7 @@ from onnx_ir.passes.common import (
 )
 
 from tfmp.converters.onnx.fp16 import gaps
-from tfmp.converters.onnx.fp16.divisors import raise_epsilons
+from tfmp.converters.onnx.fp16.divisors import raise_epsilons, raise_least_lengths
 from tfmp.converters.onnx.fp16.edges import split_biases
 from tfmp.converters.onnx.fp16.report import ConstantChange, Fp16Report, Island
 from tfmp.converters.onnx.fp16.rules import (
@@ -47,7 +47,7 @@ from tfmp.converters.onnx.graph import (
     slots,
     stores_narrow,
 )
-from tfmp.converters.onnx.rewrites import restore_floors, rewrite
+from tfmp.converters.onnx.rewrites import rewrite
 from tfmp.converters.shared.tensors import Batch
 
 
@@ -91,11 +91,12 @@ def to_fp16(
     if edges is not None:
         split_biases(model)
     decisions = decide(model, keep_fp32, keep_nodes, target, edges, low, narrow_weights)
-    restore_floors(node for node, decision in decisions.items() if decision.dtype != low)
+    halves = [node for node, found in decisions.items() if found.dtype == FP16]
+    raised = raise_epsilons(halves)
+    raise_least_lengths(halves)
     rewriter = _Rewriter(model, decisions, low)
     rewriter.run(fp16_io)
     remove_unused(model)
-    raised = raise_epsilons(node for node, found in decisions.items() if found.dtype == FP16)
     kept = tuple(
         Island(
             name_of(node),

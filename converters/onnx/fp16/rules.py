@@ -12,7 +12,7 @@ from functools import cached_property
 import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16 import gaps
-from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, lowest_divisors
+from tfmp.converters.onnx.fp16.divisors import ZERO_MATTERS, is_least_length, lowest_divisors
 from tfmp.converters.onnx.fp16.edges import (
     REASONS,
     TABLE,
@@ -301,7 +301,7 @@ def _input_out_of_range(node: ir.Node, view: GraphView) -> str | None:
 
 
 def _constant_vanishes(node: ir.Node, view: GraphView) -> str | None:
-    for index, value in enumerate(node.inputs):
+    for index, value in enumerate(() if is_least_length(node) else node.inputs):
         facts = view.constant(value)
         if facts is None or not facts.vanished:
             continue

@@ -6,7 +6,6 @@ and add in FP32 inside. Without a fused op, `sqrt(f * sum(d * d) + e)` is the Eu
 """
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 import onnx_ir as ir
@@ -92,7 +91,8 @@ def _as_length(pattern: Pattern, root: Root) -> None:
         constant = pattern.scalar(factor, f"{name}_factor")
         result = pattern.add(node, "Mul", [result, constant], "root")
     if root.floor:
-        result = _at_least(pattern, node, result, math.sqrt(root.floor))
+        floor = pattern.scalar(math.sqrt(root.floor), f"{name}_floor")
+        result = pattern.add(node, "Max", [result, floor], "floored")
     pattern.replace(
         node.outputs[0], result, "a root of squares became ReduceL2, which squares in FP32 inside"
     )
@@ -157,33 +157,12 @@ def _divide_instead(pattern: Pattern, node: ir.Node) -> None:
         # min(1 / length, c) is 1 / max(length, 1 / c).
         assert found is not None
         assert length is not None
-        length = _at_least(pattern, node, length, 1 / found[1])
+        floor = pattern.scalar(1 / found[1], f"{output.name}_floor")
+        length = pattern.add(node, "Max", [length, floor], "floored")
     for product in products:
         other = next(value for value in product.inputs if value is not output)
         result = pattern.add(product, "Div", [other, length], "quotient", product.outputs[0].shape)
         pattern.replace(product.outputs[0], result, "times 1 / x became a division by x")
-
-
-_FLOOR = "tfmp.floor"
-
-
-def _at_least(pattern: Pattern, node: ir.Node, length: ir.Value, floor: float) -> ir.Value:
-    """A length that is at least `floor`, and a normal number: some hardware flushes smaller ones.
-
-    Elements of a shorter vector are subnormal themselves, where they are FP16.
-    """
-    least = max(floor, pattern.numbers.smallest_normal)
-    constant = pattern.scalar(least, f"{node.outputs[0].name}_floor")
-    constant.metadata_props[_FLOOR] = repr(floor)
-    return pattern.add(node, "Max", [length, constant], "floored")
-
-
-def restore_floors(nodes: Iterable[ir.Node]) -> None:
-    """Gives floors of lengths their own numbers, at nodes that stay in FP32."""
-    for value in (value for node in nodes for value in node.inputs if value is not None):
-        floor = value.metadata_props.get(_FLOOR)
-        if floor is not None:
-            value.const_value = ir.tensor(np.array(float(floor), np.float32), name=value.name)
 
 
 def _is_length(pattern: Pattern, value: ir.Value | None) -> bool:
