@@ -18,6 +18,7 @@ from .saved.complex_numbers import (
     absolute_values as absolute_values,
     gives_complex as gives_complex,
 )
+from .saved.elementary import log1p as log1p
 from .saved.fillings import (
     FILLINGS as FILLINGS,
     filling as filling,
@@ -35,7 +36,7 @@ from .saved.graph import (
     Node as Node,
     Rewrite as Rewrite,
 )
-from .saved.onnx_forms import ONNX_FORMS as ONNX_FORMS, log1p as log1p
+from .saved.onnx_forms import ONNX_FORMS as ONNX_FORMS
 from .saved.retracing import widen as widen
 from .saved.spectra import by_tables as by_tables, spectra as spectra
 from .sizes import Sizes as Sizes

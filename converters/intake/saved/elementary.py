@@ -44,9 +44,33 @@ def _xlogy(x: Tensor, y: Tensor) -> Tensor:
     return _unless_zero(x, x * tf.math.log(y))
 
 
+def log1p(x: Tensor) -> Tensor:
+    """log(u) / (u - 1) * x with u = fl(1 + x), or x where u is 1.
+
+    Accurate where log(1 + x) loses every digit of a small x (Goldberg 1991, theorem 4).
+    """
+    import tensorflow as tf
+
+    u = 1.0 + x
+    infinite = tf.math.is_inf(u)
+    exact = tf.equal(u, 1.0) | infinite
+    corrected = tf.math.log(u) / tf.where(exact, tf.ones_like(u), u - 1.0) * x
+    return tf.where(exact, tf.where(infinite, u, x), corrected)
+
+
+def _expm1(x: Tensor) -> Tensor:
+    """2 sinh(x / 2) exp(x / 2), which keeps the digits of a small x, where exp(x) - 1 cancels."""
+    import tensorflow as tf
+
+    careful = 2.0 * tf.sinh(0.5 * x) * tf.exp(0.5 * x)
+    return tf.where(tf.abs(x) < 1.0, careful, tf.exp(x) - 1.0)
+
+
 ELEMENTARY: dict[str, Gap] = {
     "Erfinv": always(_erfinv),
+    "Expm1": always(_expm1),
+    "Log1p": always(log1p),
     "Xdivy": always(lambda x, y: _unless_zero(x, x / y)),
-    "Xlog1py": always(lambda x, y: _xlogy(x, 1.0 + y)),
+    "Xlog1py": always(lambda x, y: _unless_zero(x, x * log1p(y))),
     "Xlogy": always(_xlogy),
 }

@@ -8,28 +8,6 @@ from tfmp.converters.intake.saved.spectra import by_operators, spectra
 from tfmp.shared.backend import Tensor
 
 
-def log1p(x: Tensor) -> Tensor:
-    """log(u) * x / (u - 1) with u = fl(1 + x), or x where u is 1.
-
-    Accurate where log(1 + x) loses every digit of a small x (Goldberg 1991, theorem 4).
-    """
-    import tensorflow as tf
-
-    u = 1.0 + x
-    infinite = tf.math.is_inf(u)
-    exact = tf.equal(u, 1.0) | infinite
-    corrected = tf.math.log(u) * x / tf.where(exact, tf.ones_like(u), u - 1.0)
-    return tf.where(exact, tf.where(infinite, u, x), corrected)
-
-
-def _expm1(x: Tensor) -> Tensor:
-    """2 sinh(x / 2) exp(x / 2), which keeps the digits of a small x, where exp(x) - 1 cancels."""
-    import tensorflow as tf
-
-    careful = 2.0 * tf.sinh(0.5 * x) * tf.exp(0.5 * x)
-    return tf.where(tf.abs(x) < 1.0, careful, tf.exp(x) - 1.0)
-
-
 def _erfc(x: Tensor) -> Tensor:
     import tensorflow as tf
 
@@ -196,8 +174,6 @@ ONNX_FORMS: dict[str, Gap] = {
     "ComplexAbs": always(absolute_values),
     "CropAndResize": _crops,
     "Erfc": always(_erfc),  # exact GELU is x/2 * erfc(-x / sqrt(2)) in Keras
-    "Expm1": always(_expm1),
-    "Log1p": always(log1p),
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
     "RightShift": _right_shift,
