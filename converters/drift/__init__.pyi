@@ -20,7 +20,6 @@ from .exact import (
     total as total,
 )
 from .labels.book import Labels as Labels
-from .labels.chance import no_better_than_chance as no_better_than_chance
 from .labels.custom import CustomMetric as CustomMetric, custom_metrics as custom_metrics
 from .labels.drift import (
     LabelDrift as LabelDrift,

@@ -314,9 +314,6 @@ def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
         stepped = [_stepped(table, axis) for table in tables]
         if axis == -1:  # of many columns, one signal
             stepped = [replace(each, columns=np.zeros_like(each.columns)) for each in stepped]
-        kept = sum(each.known.size for each in stepped)
-        if 2 * kept < sum(table.known.size for table in tables):  # chance neighbours
-            continue
         columns, sums = _by_column(stepped, centred=False)
         worst = int(sums.loss.argmax())
         if sums.loss[worst]:
