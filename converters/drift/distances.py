@@ -97,14 +97,7 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
     )
 
 
-_COUNTS = (
-    "nonfinite",
-    "reference_nan",
-    "both_nan",
-    "reference_infinite",
-    "infinite_lost",
-    "saturated",
-)
+_COUNTS = ("nonfinite", "reference_nan", "both_nan", "infinite_lost", "saturated")
 
 
 def _count_nonfinite(reference: np.ndarray, candidate: np.ndarray) -> dict[str, int]:
@@ -116,7 +109,6 @@ def _count_nonfinite(reference: np.ndarray, candidate: np.ndarray) -> dict[str, 
         "nonfinite": new,
         "reference_nan": reference_nan & ~candidate_nan,
         "both_nan": reference_nan & candidate_nan,
-        "reference_infinite": reference_infinite,
         "infinite_lost": lost,
     }
     return {name: int(np.count_nonzero(mask)) for name, mask in masks.items()}

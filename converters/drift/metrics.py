@@ -125,17 +125,16 @@ _TOGETHER = 16
 class OutputAccumulator:
     """Collects one output batch by batch; the result does not depend on split or order."""
 
-    def __init__(self, name: str, totals: Totals | None = None, task: Task | None = None) -> None:
-        """Starts without samples, or from the `totals` of an earlier result.
+    def __init__(self, name: str, task: Task | None = None) -> None:
+        """Starts without samples.
 
         Args:
             name: the output's name.
-            totals: of an earlier result.
             task: what the output means; None if that has to follow from its values.
         """
         self.name = name
         self.task = task
-        self._found = [totals if totals is not None else Totals()]
+        self._found = [Totals()]
 
     def update(
         self,

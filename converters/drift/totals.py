@@ -45,7 +45,6 @@ class Totals:
         nonfinite: values that are not finite in the candidate but in the reference, or NaN in the
             candidate and infinite in the reference.
         reference_nan: values that are NaN in the reference and not in the candidate.
-        reference_infinite: values that are infinite in the reference.
         infinite_lost: values that are infinite in the reference, and finite or of the other sign
             in the candidate.
         saturated: values at the largest FP16 value in the candidate, and beyond it in the
@@ -62,8 +61,6 @@ class Totals:
         detections: whether all rows are detections, as declared or by `are_boxes`.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
-        above: whether all values of the reference are above 0.
-        below: whether all of them are below 0.
         whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
         evidence: values of both sides, where a view reads them.
         rows: for each distinct sample its L2 error, and the L2 norm of its reference.
@@ -79,7 +76,6 @@ class Totals:
     worst_rel_l2: float = 0.0
     nonfinite: int = 0
     reference_nan: int = 0
-    reference_infinite: int = 0
     infinite_lost: int = 0
     saturated: int = 0
     measured: int = 0
@@ -92,8 +88,6 @@ class Totals:
     boxes: Decisions = field(default_factory=Decisions)
     detections: bool = True
     unmatched: Decisions = field(default_factory=Decisions)
-    above: bool = True
-    below: bool = True
     whole: bool = True
     evidence: Evidence = field(default_factory=Evidence)
     rows: Sketch = field(default_factory=Sketch)
@@ -210,8 +204,6 @@ def _measure_numbers(
         values=reference.size,
         **distances.fields,
         **found,
-        above=bool(low > 0),
-        below=bool(high < 0),
         whole=whole,
         evidence=_evidence(reference, candidate, task, keys),
         rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),

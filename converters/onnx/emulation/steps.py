@@ -19,7 +19,9 @@ from tfmp.converters.onnx.graph import (
     operand,
     optional,
     rank_of,
+    reduction_of,
     size_of,
+    static,
 )
 
 
@@ -79,31 +81,6 @@ def _running(build: SumBuilder, blocks: ir.Value) -> ir.Value:
     return build.outputs("Scan", [start, blocks], 2, body=body, num_scan_inputs=1)[1]
 
 
-def reduced_axes(node: ir.Node) -> list[int]:
-    """The axes that a reduction or a global pooling reduces, in order."""
-    x = operand(node, 0)
-    rank = rank_of(x)
-    if node.op_type == "GlobalAveragePool":
-        return list(range(2, rank))
-    given = optional(node, 1)
-    if given is not None and given.const_value is None:
-        raise NotStaticError
-    if given is not None and given.const_value is not None:
-        axes = [int(axis) for axis in given.const_value.numpy().reshape(-1)]
-    else:
-        axes = node.attributes.get_ints("axes", [])
-    if not axes and not node.attributes.get_int("noop_with_empty_axes", 0):
-        axes = list(range(rank))
-    return sorted(axis % rank for axis in axes)
-
-
-def count_terms(build: SumBuilder, value: ir.Value, axis: int, depth: int | None) -> ir.Value:
-    """The number of terms along an axis, as a float."""
-    if depth is not None:
-        return build.floats(depth)
-    return build.op("Cast", build.sizes(value, axis, axis + 1), to=FP32.value)
-
-
 class Reduction:
     """A reduction whose operand has the reduced axes flattened at its end.
 
@@ -114,15 +91,19 @@ class Reduction:
     """
 
     def __init__(self, build: SumBuilder, node: ir.Node) -> None:
-        """Raises `NotStaticError` where no axis is reduced."""
+        """Raises `NotStaticError` where no axis is reduced, or it is unknown which."""
         self._build, self._node, self._x = build, node, operand(node, 0)
-        self.axes = reduced_axes(node)
-        if not self.axes:
+        axes: Sequence[int] = ()
+        if node.op_type == "GlobalAveragePool":
+            axes = range(2, rank_of(self._x))
+        elif (found := reduction_of(node)) is not None:
+            axes = found.axes
+        if not axes:
             raise NotStaticError
-        self.kept = [axis for axis in range(rank_of(self._x)) if axis not in self.axes]
-        sizes = [size_of(self._x, axis) for axis in self.axes]
-        known = [size for size in sizes if size is not None]
-        self.depth = math.prod(known) if len(known) == len(sizes) else None
+        self.axes = list(axes)
+        self.kept = [axis for axis in range(rank_of(self._x)) if axis not in axes]
+        sizes = static(self._x, axes)
+        self.depth = None if sizes is None else math.prod(sizes)
 
     @cached_property
     def terms(self) -> ir.Value:
@@ -130,15 +111,44 @@ class Reduction:
         moved = self._build.transpose(self._x, [*self.kept, *self.axes])
         return self._build.reshape(moved, [0] * len(self.kept) + [-1])
 
-    def total(self, terms: ir.Value) -> ir.Value:
-        """The sum of terms, added in FP32."""
-        return self._build.op("ReduceSum", terms, self._build.integers([-1]), keepdims=1)
+    def summed(
+        self, add: Callable[[ir.Value], ir.Value], rounds: bool = True, shifts: bool = False
+    ) -> ir.Value:
+        """The result of the node.
 
-    def count(self) -> ir.Value:
+        Args:
+            add: gives the sums over the last axis of terms; the axis stays, with size 1.
+            rounds: whether each step is rounded, and not sums alone.
+            shifts: whether exponentials are of the terms less the largest one.
+        """
+        build, op_type, terms = self._build, self._node.op_type, self.terms
+        step = build.rounded if rounds else lambda value: value
+        largest = None
+        if op_type == "ReduceL1":
+            terms = build.op("Abs", terms)
+        elif op_type in ("ReduceL2", "ReduceSumSquare"):
+            terms = step(build.op("Mul", terms, terms))
+        elif op_type == "ReduceLogSumExp":
+            largest = build.peak(terms, len(self.kept)) if shifts else None
+            terms = terms if largest is None else step(build.op("Sub", terms, largest))
+            terms = step(build.op("Exp", terms))
+        total = add(terms)
+        if op_type in ("ReduceMean", "GlobalAveragePool"):
+            total = build.op("Div", total, step(self._count()))
+        elif op_type == "ReduceL2":
+            total = build.op("Sqrt", total)
+        elif op_type in ("ReduceLogSum", "ReduceLogSumExp"):
+            total = build.op("Log", total)
+        return self._result(total if largest is None else build.op("Add", step(total), largest))
+
+    def _count(self) -> ir.Value:
         """The number of terms, as a float."""
-        return count_terms(self._build, self.terms, len(self.kept), self.depth)
+        if self.depth is not None:
+            return self._build.floats(self.depth)
+        rank = len(self.kept)
+        return self._build.op("Cast", self._build.sizes(self.terms, rank, rank + 1), to=FP32.value)
 
-    def result(self, value: ir.Value) -> ir.Value:
+    def _result(self, value: ir.Value) -> ir.Value:
         """A value with one element at the end, in the shape of the node's result."""
         flat = self._build.op("Squeeze", value, self._build.integers([len(self.kept)]))
         if self._node.attributes.get_int("keepdims", 1):
@@ -153,36 +163,19 @@ def last_axis(node: ir.Node) -> tuple[int, int, list[int]]:
     return rank, axis, [*(other for other in range(rank) if other != axis), axis]
 
 
-def _mean(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """The kernel for matrices takes axes at the beginning or at the end; cuDNN takes others."""
+def _cuda_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """Sums are FP32, and then rounded. A mean over axes in the middle is cuDNN's."""
     reduced = Reduction(build, node)
-    if not _is_matrix(reduced.kept, reduced.axes):
+    if node.op_type == "ReduceMean" and not _is_matrix(reduced.kept, reduced.axes):
         return None
-    total = build.rounded(reduced.total(reduced.terms))
-    return reduced.result(build.op("Div", total, build.rounded(reduced.count())))
+    last = build.integers([-1])
+    return reduced.summed(
+        lambda terms: build.rounded(build.op("ReduceSum", terms, last, keepdims=1)), shifts=True
+    )
 
 
 def _is_matrix(kept: Sequence[int], axes: Sequence[int]) -> bool:
     return not kept or max(axes) < min(kept) or min(axes) > max(kept)
-
-
-def _log_sum(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = Reduction(build, node)
-    return reduced.result(build.op("Log", build.rounded(reduced.total(reduced.terms))))
-
-
-def _sum_square(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = Reduction(build, node)
-    squares = build.rounded(build.op("Mul", reduced.terms, reduced.terms))
-    return reduced.result(reduced.total(squares))
-
-
-def _log_sum_exp(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = Reduction(build, node)
-    peak = build.peak(reduced.terms, len(reduced.kept))
-    powers = build.rounded(build.op("Exp", build.rounded(build.op("Sub", reduced.terms, peak))))
-    total = build.rounded(build.op("Log", build.rounded(reduced.total(powers))))
-    return reduced.result(build.op("Add", total, peak))
 
 
 def _skip_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -236,23 +229,9 @@ def _by_threads(build: SumBuilder, terms: ir.Value, rank: int, depth: int | None
 
 
 def _shared_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """Exponentials are of the terms as they are: nothing is subtracted before."""
-    reduced, op_type = Reduction(build, node), node.op_type
-    terms, rank = reduced.terms, len(reduced.kept)
-    if op_type == "ReduceL1":
-        terms = build.op("Abs", terms)
-    elif op_type in ("ReduceL2", "ReduceSumSquare"):
-        terms = build.rounded(build.op("Mul", terms, terms))
-    elif op_type == "ReduceLogSumExp":
-        terms = build.rounded(build.op("Exp", terms))
-    total = _by_threads(build, terms, rank + 1, reduced.depth)
-    if op_type == "ReduceMean":
-        total = build.op("Div", total, build.rounded(reduced.count()))
-    elif op_type == "ReduceL2":
-        total = build.op("Sqrt", total)
-    elif op_type in ("ReduceLogSum", "ReduceLogSumExp"):
-        total = build.op("Log", total)
-    return reduced.result(total)
+    reduced = Reduction(build, node)
+    rank = len(reduced.kept) + 1
+    return reduced.summed(lambda terms: _by_threads(build, terms, rank, reduced.depth))
 
 
 def _shared_softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -417,10 +396,9 @@ STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
     "InstanceNormalization": _instance_norm,
     "LayerNormalization": _web_layer_norm,
     "Log": lambda build, node, block: _log_of(build, operand(node, 0)),
-    "ReduceLogSum": _log_sum,
-    "ReduceLogSumExp": _log_sum_exp,
-    "ReduceMean": _mean,
-    "ReduceSumSquare": _sum_square,
+    **dict.fromkeys(
+        ("ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"), _cuda_reduction
+    ),
     "Sigmoid": _sigmoid,
     "SkipLayerNormalization": _skip_layer_norm,
     "Softplus": _softplus,

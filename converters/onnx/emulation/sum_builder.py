@@ -30,7 +30,7 @@ class SumBuilder:
     def __init__(
         self,
         model: ir.Model,
-        anchor: ir.Node,
+        anchor: ir.Node | None,
         block: int,
         prefix: str,
         half: ir.DataType = FP16,
@@ -40,7 +40,7 @@ class SumBuilder:
         Args:
             model: the model; constants become initializers of its main graph, which every subgraph
                 sees.
-            anchor: the node that new nodes are put before.
+            anchor: the node that new nodes are put before; None to put none.
             block: number of terms that are added in FP32 before the total is rounded.
             prefix: beginning of the names of all new values and nodes, and of no others.
             half: the type that totals are rounded to.
@@ -248,6 +248,7 @@ class SumBuilder:
         return f"{self._prefix}_{hint}_{self._count}"
 
     def _put(self, node: ir.Node) -> ir.Node:
+        assert self._anchor is not None
         graph = self._anchor.graph
         assert graph is not None
         graph.insert_before(self._anchor, node)

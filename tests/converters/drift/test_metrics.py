@@ -161,16 +161,6 @@ def test_outputs_too_large_to_be_measured_at_once_give_the_same() -> None:
     assert reduce(merge, single) == whole
 
 
-def test_earlier_totals_can_be_taken_up_again() -> None:
-    reference, candidate = outputs(10, 4, 0, "logits")
-    whole, first = OutputAccumulator("y"), OutputAccumulator("y")
-    whole.update(reference, candidate)
-    first.update(reference[:6], candidate[:6])
-    resumed = OutputAccumulator("y", first.result().totals)
-    resumed.update(reference[6:], candidate[6:])
-    assert resumed.result() == whole.result()
-
-
 def test_rows_are_detections_as_long_as_all_of_them_are() -> None:
     accumulator = OutputAccumulator("y")
     accumulator.update(np.zeros((4, 2, 6), np.float32), np.zeros((4, 2, 6), np.float32))

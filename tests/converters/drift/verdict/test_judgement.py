@@ -103,7 +103,7 @@ class TestSoundness:
         accumulator.update(values, values)
         found = judge([accumulator.result()])
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert "no value is finite on either side" in found.reasons[0]
+        assert "no value is finite on both sides" in found.reasons[0]
         values[:5] = 1.0
         accumulator.update(values, values)
         assert "no value is finite" not in " ".join(judge([accumulator.result()]).reasons)
@@ -118,7 +118,7 @@ class TestSoundness:
         accumulator.update(np.full((100, 3), np.nan), np.full((100, 3), np.nan))
         found = judge([accumulator.result()])
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert "each value is NaN on both sides, so nothing was compared" in found.reasons[0]
+        assert "no value is finite on both sides, so nothing was compared" in found.reasons[0]
 
     @pytest.mark.parametrize(("rows", "verdict"), [(41, Verdict.PASS), (42, Verdict.INCONCLUSIVE)])
     def test_samples_of_nan_on_both_sides_are_no_evidence(
