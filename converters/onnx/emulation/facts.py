@@ -276,15 +276,6 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.STEPS,
-        "Elu Erf Exp FastGelu Gelu Log Sigmoid Tanh",
-        "activations, exponentials and logarithms are formulas whose every step is rounded to "
-        "FP16: Tanh and Elu lose their digits near zero, exponentials of large numbers theirs",
-        f"{_ORT}core/providers/webgpu/math/unary_elementwise_ops.h (commit 008eeb9) and .cc "
-        "(commit 0dbea4e); W3C, WebGPU Shading Language, Accuracy of Floating Point Expressions",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
         "LayerNormalization",
         "LayerNormalization rounds 1 / deviation and its products to FP16",
         f"{_ORT}core/providers/webgpu/nn/layer_norm.cc (commit 007a78e): x_element_t(inv_std_dev)",
@@ -292,24 +283,9 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.STEPS,
-        "BatchNormalization",
-        "BatchNormalization adds its epsilon in FP16 and rounds 1 / deviation and every product",
-        f"{_ORT}core/providers/webgpu/nn/batch_norm.cc (commit 0f72de7): value has the type of the "
-        "operand",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
-        "InstanceNormalization",
-        "InstanceNormalization multiplies by a factor and adds an addend that are FP16",
-        f"{_ORT}core/providers/webgpu/nn/instance_norm.cc (commit 0f72de7): channel_scale_shift",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
         "Softplus",
         "Softplus adds 1 to an exponential in FP16: below -8 it is zero",
-        "kernel webgpu::Softplus of the 1.27 library, whose numbers these steps give",
+        "kernel webgpu::Softplus of the 1.27 library",
     ),
     _fact(
         WEBGPU,

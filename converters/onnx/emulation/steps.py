@@ -245,23 +245,6 @@ def _shared_softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | 
     return build.transpose(result, [order.index(other) for other in range(rank)])
 
 
-# The specification lets exp and log have the accuracy of these products of powers and logarithms to
-# the base 2 (W3C, WebGPU Shading Language, "Accuracy of Floating Point Expressions"), and compilers
-# write them so (Mesa, src/compiler/nir/nir_builtin_builder.h).
-_LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
-
-
-def _exp_of(build: SumBuilder, x: ir.Value) -> ir.Value:
-    """Rounded to FP16."""
-    scaled = build.rounded(build.op("Mul", x, _half(build, _LOG2_E)))
-    return build.rounded(build.op("Pow", build.floats(2), scaled))
-
-
-def _log_of(build: SumBuilder, x: ir.Value) -> ir.Value:
-    bits = build.op("Mul", build.op("Log", x), build.floats(_LOG2_E))
-    return build.op("Mul", build.rounded(bits), _half(build, _LN_2))
-
-
 def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """Sums, mean and variance are float32; then 1 / deviation is FP16, and so is each product."""
     x, scale = operand(node, 0), operand(node, 1)
@@ -278,131 +261,22 @@ def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | 
     return result if bias is None else build.op("Add", build.rounded(result), bias)
 
 
-def _elu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    alpha = _half(build, node.attributes.get_float("alpha", 1.0))
-    powers = _exp_of(build, x)
-    below = build.op("Mul", build.rounded(build.op("Sub", powers, build.floats(1))), alpha)
-    return build.op("Where", build.op("Less", x, build.floats(0), dtype=ir.DataType.BOOL), below, x)
-
-
 def _softplus(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    powers = _exp_of(build, build.op("Neg", build.op("Abs", x)))
+    powers = build.rounded(build.op("Exp", build.op("Neg", build.op("Abs", x))))
     total = build.rounded(build.op("Add", powers, build.floats(1)))
-    return build.op("Add", build.rounded(_log_of(build, total)), build.op("Relu", x))
-
-
-def _batch_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x, scale, bias, mean, variance = (_by_channel(build, node, index) for index in range(5))
-    epsilon = _half(build, node.attributes.get_float("epsilon", 1e-5))
-    safe = build.rounded(build.op("Add", variance, epsilon))
-    deviation = build.rounded(build.op("Sqrt", safe))
-    inverse = build.rounded(build.op("Reciprocal", deviation))
-    centred = build.rounded(build.op("Sub", x, mean))
-    normal = build.rounded(build.op("Mul", centred, inverse))
-    return build.op("Add", build.rounded(build.op("Mul", normal, scale)), bias)
-
-
-def _instance_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """Sums are float32; then each channel has a factor and an addend in FP16."""
-    x, scale, bias = (_by_channel(build, node, index) for index in range(3))
-    axes = range(2, rank_of(x))
-    mean, square = (build.mean(value, axes) for value in (x, build.op("Mul", x, x)))
-    variance = build.op("Sub", square, build.op("Mul", mean, mean))
-    safe = build.op("Add", variance, build.floats(node.attributes.get_float("epsilon", 1e-5)))
-    factor = build.op("Div", scale, build.op("Sqrt", safe))
-    addend = build.rounded(build.op("Sub", bias, build.op("Mul", mean, factor)))
-    scaled = build.rounded(build.op("Mul", x, build.rounded(factor)))
-    return build.op("Add", scaled, addend)
-
-
-def _by_channel(build: SumBuilder, node: ir.Node, index: int) -> ir.Value:
-    """An operand of a normalization; those behind the first have one number for each channel."""
-    value = operand(node, index)
-    rank = rank_of(operand(node, 0))
-    return build.reshape(value, [-1] + [1] * (rank - 2)) if index else value
-
-
-def _sigmoid(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    powers = _exp_of(build, build.op("Neg", operand(node, 0)))
-    return build.op("Reciprocal", build.rounded(build.op("Add", powers, build.floats(1))))
-
-
-def _tanh(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    return _tanh_of(build, operand(node, 0))
-
-
-def _tanh_of(build: SumBuilder, x: ir.Value) -> ir.Value:
-    one = build.floats(1)
-    doubled = build.rounded(build.op("Mul", build.op("Abs", x), build.floats(-2)))
-    powers = _exp_of(build, doubled)
-    above = build.op("Mul", build.op("Sign", x), build.rounded(build.op("Sub", one, powers)))
-    return build.op("Div", above, build.rounded(build.op("Add", one, powers)))
-
-
-# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
-_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-_ERF_SLOPE = 0.3275911
-
-
-def _erf(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    return _erf_of(build, operand(node, 0))
-
-
-def _erf_of(build: SumBuilder, value: ir.Value) -> ir.Value:
-    one, size = build.floats(1), build.op("Abs", value)
-    below = build.rounded(build.op("Mul", size, _half(build, _ERF_SLOPE)))
-    x = build.rounded(build.op("Div", one, build.rounded(build.op("Add", one, below))))
-    total = _half(build, _ERF[0])
-    for factor in _ERF[1:]:
-        total = build.rounded(build.op("Mul", total, x))
-        total = build.rounded(build.op("Add", total, _half(build, factor)))
-    total = build.rounded(build.op("Mul", total, x))
-    square = build.rounded(build.op("Mul", build.op("Neg", size), size))
-    tail = build.rounded(build.op("Mul", total, _exp_of(build, square)))
-    return build.op("Mul", build.op("Sign", value), build.rounded(build.op("Sub", one, tail)))
-
-
-def _gelu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    if node.attributes.get_string("approximate", "none") == "tanh" or node.op_type == "FastGelu":
-        cube = build.rounded(build.op("Mul", x, _half(build, 0.035677408136300125)))
-        cube = build.rounded(build.op("Mul", cube, x))
-        sloped = build.rounded(build.op("Add", cube, _half(build, 0.7978845608028654)))
-        curve = build.rounded(_tanh_of(build, build.rounded(build.op("Mul", x, sloped))))
-        half = build.floats(0.5)
-        share = build.rounded(build.op("Add", half, build.rounded(build.op("Mul", curve, half))))
-        return build.op("Mul", x, share)
-    scaled = build.rounded(build.op("Mul", x, _half(build, 0.5**0.5)))
-    share = build.rounded(build.op("Add", build.floats(1), build.rounded(_erf_of(build, scaled))))
-    return build.op("Mul", build.rounded(build.op("Mul", x, build.floats(0.5))), share)
-
-
-def _half(build: SumBuilder, number: float) -> ir.Value:
-    """A constant as FP16 has it."""
-    return build.floats(np.float16(number).astype(np.float32))
+    return build.op("Add", build.rounded(build.op("Log", total)), build.op("Relu", x))
 
 
 # By the op that the kernel belongs to; None as a result where the kernel adds in FP32 after all.
 STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
-    "BatchNormalization": _batch_norm,
     "CumSum": lambda build, node, block: add_up(build, node, 1),
-    "Elu": _elu,
-    "Erf": _erf,
-    "Exp": lambda build, node, block: _exp_of(build, operand(node, 0)),
-    "FastGelu": _gelu,
-    "Gelu": _gelu,
-    "InstanceNormalization": _instance_norm,
     "LayerNormalization": _web_layer_norm,
-    "Log": lambda build, node, block: _log_of(build, operand(node, 0)),
     **dict.fromkeys(
         ("ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"), _cuda_reduction
     ),
-    "Sigmoid": _sigmoid,
     "SkipLayerNormalization": _skip_layer_norm,
     "Softplus": _softplus,
-    "Tanh": _tanh,
 }
 
 # Kernels whose threads share a sum, by op.
