@@ -13,9 +13,6 @@ from tfmp.shared.numerics import FLOAT16
 # Some fields of `totals.Totals`, by name.
 TotalsFields: TypeAlias = dict[str, Any]
 
-# Values that are worked on at a time where nothing has to be added up.
-CHUNK = 2**17
-
 # Values of a sample that are added up at once, and such pieces that fit into the caches. NumPy's
 # `einsum` cuts longer rows at places that depend on the rows before them. BLAS would be faster, and
 # may depend on threads and processor.

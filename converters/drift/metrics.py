@@ -118,10 +118,6 @@ class OutputDrift:
         return reading_of(self.decision, self.totals)
 
 
-# Totals that are merged at once: each field is then looked up once for many batches.
-_TOGETHER = 16
-
-
 class OutputAccumulator:
     """Collects one output batch by batch; the result does not depend on split or order."""
 
@@ -134,7 +130,7 @@ class OutputAccumulator:
         """
         self.name = name
         self.task = task
-        self._found = [Totals()]
+        self._totals = Totals()
 
     def update(
         self,
@@ -156,13 +152,7 @@ class OutputAccumulator:
         found = measure(reference, candidate, self.task, keys, unread)
         if unmatched is not None:
             found = replace(found, unmatched=unmatched)
-        self._found.append(found)
-        if len(self._found) > _TOGETHER:
-            self._found = [self._totals]
-
-    @property
-    def _totals(self) -> Totals:
-        return merge(*self._found)
+        self._totals = merge(self._totals, found)
 
     def result(self, known: Task | None = None, labels: str | None = None) -> OutputDrift:
         """The metrics so far; see `drift_of`."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.drift import less_mean, tail_of
-from tfmp.converters.drift.views.tables import FEW_COLUMNS, PLACE, Table, as_signal, by_place
+from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal, by_place
 
 # Names of the views, which are those of their limits in the budget.
 BETWEEN_SAMPLES = "between_samples"
@@ -90,11 +90,6 @@ class View:
     def is_rounding(self) -> bool:
         """Whether the error is no larger than the rounding of the output itself would make it."""
         return self.error <= _ROUNDINGS * self.rounding
-
-    @property
-    def is_place(self) -> bool:
-        """Whether it is one place of many, which not everybody compares between samples."""
-        return self.unit.startswith(f"{PLACE} ")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tfmp.converters.drift.distances import CHUNK, measure_distances
+from tfmp.converters.drift.distances import measure_distances
 
 # Samples that share a piece, that are cut between planes, between rows of a plane and within a row;
 # narrow and wide columns; rows beyond the buffers of `einsum`; and nothing to cut.
@@ -13,7 +13,7 @@ SHAPES = [
     (40, 5, 7, 4),
     (3, 30, 20, 300),
     (2, 3, 700, 100),
-    (2, 2, CHUNK + 9),
+    (2, 2, 2**17 + 9),
     (3, 3, 9_000),
     (3, 9_001),
     (5, 8_400, 4),
