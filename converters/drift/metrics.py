@@ -81,7 +81,8 @@ class OutputDrift:
             a decision.
         changed: decisions that are others in the candidate.
         sample_rel_l2: error of a single sample, relative to its own size, that 95 % of the samples
-            stay under; None without rows of samples.
+            stay under; None without rows of samples. Samples that are small beside the others
+            count as larger ones, see `sample_errors`.
         views: what the output loses in each view.
     """
 
@@ -317,6 +318,15 @@ def reading_of(decision: str | None, totals: Totals) -> Decisions | None:
     return getattr(totals, field) if field else None
 
 
+# Samples that are small by chance count as large as this share of a typical one. A number that is
+# positive and negative crosses zero by chance, and then an error within the budget of the whole,
+# 0.01 of the root mean square, must not look like one of 0.1: 0.3 of the root mean square is about
+# 0.45 of the median. Numbers of one sign and long vectors are small for a reason.
+_CROSSING = 0.45
+
+# Vectors of more numbers are hardly ever small by chance.
+_FEW = 4
+
 # A sample whose probabilities are all smaller says the same as one of zeros.
 _NO_PROBABILITY = 0.01
 
@@ -325,16 +335,20 @@ def sample_errors(totals: Totals) -> np.ndarray:
     """The error of each distinct sample, relative to its own size, in the order of their keys.
 
     That is its L2 error over the L2 norm of its reference. Zeros have no size of their own, and
-    count as the median of the others.
+    count as the median of the others; numbers that cross zero, as at least a share of it.
     """
     rows = totals.rows
     if not len(rows):
         return np.empty(0)
-    error, norm = rows.values[:, :2].T
+    error, norm = rows.values[:, 0], rows.values[:, 1]
     typical = norm[np.isfinite(norm) & (norm > 0)]
-    norm = np.where(norm > 0, norm, np.median(typical) if len(typical) else 0.0)
+    few = totals.values <= _FEW * totals.samples
+    crosses = few and not (totals.above or totals.below)
+    median = float(np.median(typical)) if len(typical) else 0.0
+    floor = _CROSSING * median if crosses else 0.0
     if totals.half.samples > 0:
-        norm = np.maximum(norm, _NO_PROBABILITY)
+        floor = max(floor, _NO_PROBABILITY)
+    norm = np.where(norm > 0, norm, median)
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(error == 0, 0.0, error / norm)
+        relative = np.where(error == 0, 0.0, error / np.maximum(norm, floor))
     return np.where(np.isnan(relative), np.inf, relative)

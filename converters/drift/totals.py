@@ -61,6 +61,8 @@ class Totals:
         detections: whether all rows are detections, as declared or by `are_boxes`.
         unmatched: rows that only one side has, of the samples that have other numbers of rows on
             both sides.
+        above: whether all values of the reference are above 0.
+        below: whether all of them are below 0.
         whole: whether all values of both sides are whole numbers, of an output of unknown meaning.
         evidence: values of both sides, where a view reads them.
         rows: for each distinct sample its L2 error, and the L2 norm of its reference.
@@ -88,6 +90,8 @@ class Totals:
     boxes: Decisions = field(default_factory=Decisions)
     detections: bool = True
     unmatched: Decisions = field(default_factory=Decisions)
+    above: bool = True
+    below: bool = True
     whole: bool = True
     evidence: Evidence = field(default_factory=Evidence)
     rows: Sketch = field(default_factory=Sketch)
@@ -204,6 +208,8 @@ def _measure_numbers(
         values=reference.size,
         **distances.fields,
         **found,
+        above=bool(low > 0),
+        below=bool(high < 0),
         whole=whole,
         evidence=_evidence(reference, candidate, task, keys),
         rows=_rows(keys, np.sqrt(error_sq), np.sqrt(reference_sq)),
