@@ -201,9 +201,13 @@ class _Rewriter:
             assert source is not None  # casts have no optional operands
             if source.dtype != output.dtype:
                 continue
-            if output.is_graph_output() and not _take_over_outputs(output, source):
-                continue
-            output.replace_all_uses_with(source)
+            if output.is_graph_output():
+                maker = source.producer()
+                if maker is None or maker.graph is not node.graph or source.is_graph_output():
+                    continue
+                source.name, output.name = output.name, source.name
+                source.shape = output.shape  # the graph's contract
+            output.replace_all_uses_with(source, replace_graph_outputs=True)
             node.graph.remove(node, safe=True)
 
     def _walk(self, graph: ir.Graph) -> None:
@@ -344,20 +348,6 @@ class _Rewriter:
             inner = body.outputs[index].dtype
             assert inner is not None  # a float, as the output is
             retype(output, inner)
-
-
-def _take_over_outputs(output: ir.Value, source: ir.Value) -> bool:
-    """Makes `source` a graph output in place of its copy `output`; False where it cannot be."""
-    graph = output.graph
-    made_here = source.producer() is not None and source.producer().graph is graph
-    if graph is None or not made_here or source.is_graph_output():
-        return False
-    for index, value in enumerate(list(graph.outputs)):
-        if value is output:
-            graph.outputs[index] = source
-    source.name, output.name = output.name, source.name
-    source.shape = output.shape  # the graph's contract
-    return True
 
 
 _SUFFIX = {FP16: "fp16", BF16: "bf16", FP32: "fp32"}

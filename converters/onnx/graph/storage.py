@@ -140,39 +140,20 @@ def _loadable(model: ir.Model, light: onnx.ModelProto) -> tuple[ir.Model, onnx.M
 
 def _check_loads(model: ir.Model, light: onnx.ModelProto) -> None:
     """Raises `ConversionError` for a model that ONNX Runtime does not open, or not optimized."""
-    content = light.SerializeToString()
     disabled = (FAULTY_OPTIMIZER,) if fault_of(model) else ()
     try:
-        cpu_session(content, disabled=disabled)
-    except Exception as error:  # ONNX Runtime's exceptions share no base class
-        if _opens_only_with_constants(model, content):
-            return
+        cpu_session(light.SerializeToString(), disabled=disabled)
+        return
+    except Exception:  # ONNX Runtime's exceptions share no base class
+        pass
+    try:  # some kernels insist on constants, which are inputs in a light model
+        open_session(model)
+    except Exception as error:
         raise ConversionError(
-            f"ONNX Runtime's optimizers fail on the converted model ({first_line(error)}), so a "
-            "session with default options would not open it. Fix sizes that vary with --batch or "
-            "--input-shape."
+            f"ONNX Runtime cannot open the converted model ({first_line(error)}). Fix sizes that "
+            "vary with --batch or --input-shape, or leave the op named here in FP32 with "
+            "--keep-fp32. If neither helps, it is a defect of tfmp: report it with the model."
         ) from error
-
-
-def _opens_only_with_constants(model: ir.Model, content: bytes) -> bool:
-    """Whether a kernel insists on constants, which are inputs in a light model.
-
-    Raises:
-        ConversionError: the model does not open with them either.
-    """
-    try:
-        cpu_session(content, optimized=False)
-        return False
-    except Exception:
-        try:
-            open_session(model)
-            return True
-        except Exception as error:
-            raise ConversionError(
-                f"ONNX Runtime cannot load the converted model ({first_line(error)}). This is a "
-                "defect of tfmp: report it with the model; `--keep-fp32` on the op named here "
-                "avoids it."
-            ) from error
 
 
 def _write_beside(model: ir.Model, folder: Path, path: Path) -> Path:
