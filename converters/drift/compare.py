@@ -1,7 +1,6 @@
 """Compares one candidate's outputs with the reference's, batch by batch."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -131,17 +130,8 @@ def _fits(one: TensorSpec, other: TensorSpec) -> bool:
     )
 
 
-# Bytes of outputs that are measured while the models run on the next batch. Larger ones would keep
-# their memory for too long.
-_MOST_AHEAD = 2**26
-
-
 class Comparison:
-    """Accumulates drift and label results of one candidate over batches.
-
-    Distances and decisions are measured in a thread of their own, one batch at a time, while the
-    models run on the next batch.
-    """
+    """Accumulates drift and label results of one candidate over batches."""
 
     def __init__(
         self,
@@ -180,8 +170,6 @@ class Comparison:
         self._tasks = known_tasks(reference, tasks or {}, hints or {})
         self._accumulators: list[OutputAccumulator] = []
         self._labels = LabelBook(self._tasks, metrics, steps)
-        self._measuring = ThreadPoolExecutor(1, "measuring")
-        self._measured: list[Future[None]] = []
         self.start_over()
 
     def start_over(self, label_kinds: Mapping[str, str] | None = None) -> None:
@@ -190,7 +178,6 @@ class Comparison:
         Args:
             label_kinds: the way to read labels by output; None to let the next batch decide.
         """
-        self._wait()
         self._accumulators = [
             OutputAccumulator(name, task=self._tasks[name]) for name in self._names
         ]
@@ -219,7 +206,7 @@ class Comparison:
         keys: np.ndarray | None = None,
         unread: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        """Adds one batch, whose arrays must not change any more.
+        """Adds one batch.
 
         Args:
             reference: the reference's outputs by name.
@@ -234,7 +221,6 @@ class Comparison:
             RunnerError: the candidate's outputs have other shapes or kinds of values.
             InputError: the labels fit no output.
         """
-        self._wait()
         self._labels.unread = {}
         single = keys is not None and len(keys) == 1
         given = {name: self._pair(name, reference, candidate, single) for name in self._names}
@@ -254,30 +240,16 @@ class Comparison:
                 unmatched = count_decisions(missing, most)
                 one, other = in_pairs(expected[0], received[0])
                 expected, received = one[None], other[None]
-            self._measured.append(
-                self._measuring.submit(
-                    accumulator.update,
-                    *(expected, received, keys, unmatched),
-                    (unread or {}).get(accumulator.name),
-                )
-            )
-        if sum(one.nbytes + other.nbytes for one, other in given.values()) > _MOST_AHEAD:
-            self._wait()
+            hidden = (unread or {}).get(accumulator.name)
+            accumulator.update(expected, received, keys, unmatched, hidden)
 
     @property
     def unread(self) -> Mapping[str, np.ndarray]:
         """By output, the places that labels of the last batch leave out, such as padding."""
         return self._labels.unread
 
-    def _wait(self) -> None:
-        """Ends with the batches so far; raises what measuring them raised."""
-        measured, self._measured = self._measured, []
-        for future in measured:
-            future.result()
-
     def outputs(self) -> tuple[OutputDrift, ...]:
         """The drift of every output so far, in the reference's order."""
-        self._wait()
         kinds = kinds_of(self.labels())
         return tuple(
             accumulator.result(self._known(accumulator.name), kinds.get(accumulator.name))
