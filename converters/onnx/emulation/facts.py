@@ -37,12 +37,10 @@ class Runtime:
     Attributes:
         title: its name in sentences; {} is the place of the version.
         version: the version that is meant where none is named; "" where the facts know none.
-        block: number of terms that its sums in FP16 add before they are rounded.
     """
 
     title: str
     version: str = ""
-    block: int = 1
 
 
 RUNTIMES = {
@@ -94,10 +92,6 @@ def _fact(
 
 
 _ORT = "microsoft/onnxruntime, onnxruntime/"
-_REDUCTIONS = (
-    f"{_ORT}core/providers/cuda/reduction/reduction_ops.cc, ReduceComputeCore; kernels "
-    "reduce_matrix_columns_kernel<half, half, float, ...> of the 1.26 library"
-)
 _FUSIONS = f"{_ORT}core/optimizer/graph_transformer_utils.cc (commit 001290d), level 2"
 
 FACTS = (
@@ -125,24 +119,13 @@ FACTS = (
     _fact(
         CUDA,
         Kind.STEPS,
-        "ReduceMean ReduceLogSum",
-        "the sum inside ReduceMean and ReduceLogSum is rounded to FP16, and so is the number of "
-        "elements that a mean divides by",
-        f"{_REDUCTIONS}; microsoft/onnxconverter-common, issue 323",
-    ),
-    _fact(
-        CUDA,
-        Kind.STEPS,
-        "ReduceSumSquare",
-        "ReduceSumSquare squares in FP16",
-        _REDUCTIONS,
-    ),
-    _fact(
-        CUDA,
-        Kind.STEPS,
-        "ReduceLogSumExp",
-        "ReduceLogSumExp rounds differences, exponentials and their sum to FP16",
-        _REDUCTIONS,
+        "ReduceMean ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+        "the sum inside ReduceMean, ReduceLogSum and ReduceLogSumExp is rounded to FP16, and so "
+        "are exponentials, the squares of ReduceSumSquare, and the number of elements that a mean "
+        "divides by",
+        f"{_ORT}core/providers/cuda/reduction/reduction_ops.cc, ReduceComputeCore; kernels "
+        "reduce_matrix_columns_kernel<half, half, float, ...> of the 1.26 library; "
+        "microsoft/onnxconverter-common, issue 323",
     ),
     # A bias behind MatMul is no such fact: where both sizes of the weights are multiples of eight,
     # the product is rounded before the bias is added, and elsewhere mostly not. On an H100
@@ -236,17 +219,10 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.SUMS,
-        "MatMul Gemm Conv ConvTranspose Einsum",
-        "matrix products and convolutions add in FP16",
-        f"{_ORT}core/providers/webgpu/math/matmul_packed.cc (commit 0031b54) and gemm_utils.cc "
-        "(commit 000ac28): acc has the type of the operands",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.SUMS,
-        "AveragePool GlobalAveragePool",
-        "average pooling adds in FP16",
-        f"{_ORT}core/providers/webgpu/nn/pool.cc (commit 065bfae)",
+        "MatMul Gemm Conv ConvTranspose Einsum AveragePool GlobalAveragePool",
+        "matrix products, convolutions and average pooling add in FP16",
+        f"{_ORT}core/providers/webgpu/math/matmul_packed.cc (commit 0031b54), gemm_utils.cc "
+        "(commit 000ac28), nn/pool.cc (commit 065bfae): acc has the type of the operands",
     ),
     _fact(
         WEBGPU,

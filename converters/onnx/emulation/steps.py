@@ -156,13 +156,6 @@ class Reduction:
         return flat
 
 
-def last_axis(node: ir.Node) -> tuple[int, int, list[int]]:
-    """The rank of a softmax, its axis, and the order of axes in which that one is the last."""
-    rank = rank_of(operand(node, 0))
-    axis = node.attributes.get_int("axis", -1) % rank
-    return rank, axis, [*(other for other in range(rank) if other != axis), axis]
-
-
 def _cuda_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """Sums are FP32, and then rounded. A mean over axes in the middle is cuDNN's."""
     reduced = Reduction(build, node)
@@ -236,7 +229,9 @@ def _shared_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value 
 
 def _shared_softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    rank, axis, order = last_axis(node)
+    rank = rank_of(x)
+    axis = node.attributes.get_int("axis", -1) % rank
+    order = [*(other for other in range(rank) if other != axis), axis]
     moved = build.transpose(x, order)
     shifted = build.rounded(build.op("Sub", moved, build.peak(moved, rank - 1)))
     powers = build.rounded(build.op("Exp", shifted))

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph.schema import FP16
 from tfmp.converters.onnx.graph.traversal import nodes_of
 
 # The optimizer to leave out, as `disabled_optimizers` of a session names it.
@@ -37,10 +36,9 @@ def fault_of(model: ir.Model) -> str:
 
 
 def _risky(model: ir.Model) -> Iterator[ir.Node]:
-    nodes = nodes_of(model.graph)
-    if not any(value.dtype == FP16 for node in nodes for value in node.outputs):
+    if not _has_float16(model):
         return
-    for node in nodes:
+    for node in nodes_of(model.graph):
         if node.op_type != "MatMul" or node.domain:
             continue
         for value in node.inputs:
@@ -49,3 +47,14 @@ def _risky(model: ir.Model) -> Iterator[ir.Node]:
                 maker = maker.inputs[0].producer()
             if maker is not None and maker.op_type == "Transpose" and moves_first_axis(maker):
                 yield node
+
+
+def _has_float16(model: ir.Model) -> bool:
+    half = ir.DataType.FLOAT16
+    if any(value.dtype == half for value in (*model.graph.inputs, *model.graph.outputs)):
+        return True
+    weights = (value.const_value for value in model.graph.initializers.values())
+    return any(weight is not None and weight.dtype == half for weight in weights) or any(
+        node.op_type == "Cast" and node.attributes["to"].as_int() == half
+        for node in nodes_of(model.graph)
+    )

@@ -218,7 +218,7 @@ def test_softplus_of_webgpu_is_zero_where_an_exponential_adds_nothing_to_one():
     x = np.array([[-9, -2, 5]], np.float32)
     received = {name: emulate(text, name, x=x) for name in ("gpu", "webgpu")}
     np.testing.assert_allclose(received["gpu"], np.log1p(np.exp(x)), rtol=1e-3)
-    np.testing.assert_allclose(received["webgpu"], [[0, 0.1269, 5.0067]], rtol=3e-3)
+    np.testing.assert_allclose(received["webgpu"], [[0, 0.1269, 5.0067]], rtol=5e-3)
 
 
 def test_recurrent_ops_of_webgpu_run_on_the_cpu_in_fp32():
