@@ -35,7 +35,6 @@ from .metrics import (
     EQUALITY as EQUALITY,
     OTHER as OTHER,
     WHOLE as WHOLE,
-    OutputAccumulator as OutputAccumulator,
     OutputDrift as OutputDrift,
     drift_of as drift_of,
     output_views as output_views,
@@ -67,6 +66,7 @@ from .tasks import (
 from .totals import (
     Totals as Totals,
     is_floating as is_floating,
+    measure as measure,
 )
 from .views.tables import (
     Table as Table,

@@ -1,17 +1,18 @@
 """Compares one candidate's outputs with the reference's, batch by batch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.converters.drift.decisions import count_decisions
+from tfmp.converters.drift.decisions import Decisions, count_decisions
 from tfmp.converters.drift.detection import find_list, in_order, in_pairs
+from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels, kinds_of
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.metrics import OutputDrift, drift_of
 from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
-from tfmp.converters.drift.totals import is_floating
+from tfmp.converters.drift.totals import Totals, is_floating, measure
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 
@@ -168,7 +169,7 @@ class Comparison:
         self._matched = matching.notes
         self._names = matching.names
         self._tasks = known_tasks(reference, tasks or {}, hints or {})
-        self._accumulators: list[OutputAccumulator] = []
+        self._totals: dict[str, Totals] = {}
         self._labels = LabelBook(self._tasks, metrics, steps)
         self.start_over()
 
@@ -178,9 +179,7 @@ class Comparison:
         Args:
             label_kinds: the way to read labels by output; None to let the next batch decide.
         """
-        self._accumulators = [
-            OutputAccumulator(name, task=self._tasks[name]) for name in self._names
-        ]
+        self._totals = {name: Totals() for name in self._names}
         self._labels.start_over(label_kinds)
 
     @property
@@ -228,20 +227,18 @@ class Comparison:
             given = in_order(found, given)
         if labels is not None:
             self._labels.update(labels, given, keys)
-            for accumulator in self._accumulators:
-                accumulator.task = self._labels.task_of(accumulator.name, accumulator.task)
             unread = self.unread
-        for accumulator in self._accumulators:
-            expected, received = given[accumulator.name]
-            unmatched = None
-            if expected.shape != received.shape and not _are_boxes(accumulator.task):
+        for name, before in self._totals.items():
+            expected, received = given[name]
+            unmatched, task = Decisions(), self._known(name)
+            if expected.shape != received.shape and not _are_boxes(task):
                 lengths = len(expected[0]), len(received[0])
                 missing, most = np.array([abs(lengths[1] - lengths[0])]), np.array([max(lengths)])
                 unmatched = count_decisions(missing, most)
                 one, other = in_pairs(expected[0], received[0])
                 expected, received = one[None], other[None]
-            hidden = (unread or {}).get(accumulator.name)
-            accumulator.update(expected, received, keys, unmatched, hidden)
+            found = measure(expected, received, task, keys, (unread or {}).get(name))
+            self._totals[name] = merge(before, replace(found, unmatched=unmatched))
 
     @property
     def unread(self) -> Mapping[str, np.ndarray]:
@@ -252,14 +249,13 @@ class Comparison:
         """The drift of every output so far, in the reference's order."""
         kinds = kinds_of(self.labels())
         return tuple(
-            accumulator.result(self._known(accumulator.name), kinds.get(accumulator.name))
-            for accumulator in self._accumulators
+            drift_of(name, totals, self._known(name), kinds.get(name))
+            for name, totals in self._totals.items()
         )
 
     def _known(self, output: str) -> Task | None:
         """What is known of an output without its values and those of its labels."""
-        task = self._tasks[output]
-        return self._labels.task_of(output, task) or task
+        return self._labels.task_of(output, self._tasks[output])
 
     def labels(self) -> tuple[LabelDrift, ...]:
         """The results on labels so far; empty without labels."""

@@ -8,10 +8,10 @@ import numpy as np
 
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.decisions import Decisions
-from tfmp.converters.drift.exact import merge, total
+from tfmp.converters.drift.exact import total
 from tfmp.converters.drift.statistics import binomial_bounds
 from tfmp.converters.drift.tasks import DECLARED, IDS, YES_OR_NO, Kind, Task
-from tfmp.converters.drift.totals import Totals, measure
+from tfmp.converters.drift.totals import Totals
 from tfmp.converters.drift.views import (
     BETWEEN_SAMPLES,
     HALF,
@@ -117,47 +117,6 @@ class OutputDrift:
     def decisions(self) -> Decisions | None:
         """The decisions that the task makes of the output, counted; None if it makes none."""
         return reading_of(self.decision, self.totals)
-
-
-class OutputAccumulator:
-    """Collects one output batch by batch; the result does not depend on split or order."""
-
-    def __init__(self, name: str, task: Task | None = None) -> None:
-        """Starts without samples.
-
-        Args:
-            name: the output's name.
-            task: what the output means; None if that has to follow from its values.
-        """
-        self.name = name
-        self.task = task
-        self._totals = Totals()
-
-    def update(
-        self,
-        reference: np.ndarray,
-        candidate: np.ndarray,
-        keys: np.ndarray | None = None,
-        unmatched: Decisions | None = None,
-        unread: np.ndarray | None = None,
-    ) -> None:
-        """Adds one batch.
-
-        Args:
-            reference: values, batch axis first.
-            candidate: values of the same shape, unless the task is a detection.
-            keys: a key for each sample, see `Sketch`.
-            unmatched: rows that only one side had.
-            unread: see `measure`.
-        """
-        found = measure(reference, candidate, self.task, keys, unread)
-        if unmatched is not None:
-            found = replace(found, unmatched=unmatched)
-        self._totals = merge(self._totals, found)
-
-    def result(self, known: Task | None = None, labels: str | None = None) -> OutputDrift:
-        """The metrics so far; see `drift_of`."""
-        return drift_of(self.name, self._totals, known or self.task, labels)
 
 
 # What labels say of their output that are numbers.

@@ -6,9 +6,10 @@ from functools import reduce
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from judged_distances import OutputAccumulator
 
 from tfmp.converters.drift.exact import merge
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift, drift_of
+from tfmp.converters.drift.metrics import OutputDrift, drift_of
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import measure
 

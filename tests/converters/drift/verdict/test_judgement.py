@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from judged_distances import OutputAccumulator
 from label_runs import compared
 
 from tfmp.converters.drift import with_metrics
 from tfmp.converters.drift.budget import VIEWS, DriftBudget
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.verdict.check import Verdict
 from tfmp.converters.drift.verdict.judgement import Judgement, judge
