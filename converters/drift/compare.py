@@ -237,8 +237,8 @@ class Comparison:
                 unmatched = count_decisions(missing, most)
                 one, other = in_pairs(expected[0], received[0])
                 expected, received = one[None], other[None]
-            found = measure(expected, received, task, keys, (unread or {}).get(name))
-            self._totals[name] = merge(before, replace(found, unmatched=unmatched))
+            batch = measure(expected, received, task, keys, (unread or {}).get(name))
+            self._totals[name] = merge(before, replace(batch, unmatched=unmatched))
 
     @property
     def unread(self) -> Mapping[str, np.ndarray]:

@@ -187,10 +187,9 @@ def _measure_numbers(
     one, other = reference, candidate
     if masked is not None:
         one, other = (np.where(masked, 0, values) for values in (reference, candidate))
-    distances = measure_distances(one, other)
-    error_sq, reference_sq = distances.error_sq, distances.reference_sq
+    distances, error_sq, reference_sq = measure_distances(one, other)
     one, other = reference, candidate
-    if distances.fields["both_nan"]:  # what no side has is never the best
+    if distances["both_nan"]:  # what no side has is never the best
         both = np.isnan(reference) & np.isnan(candidate)
         one, other = (np.where(both, -np.inf, values) for values in (reference, candidate))
     if kind is Kind.CLASSIFICATION:
@@ -206,7 +205,7 @@ def _measure_numbers(
         dtype=dtype,
         samples=len(reference),
         values=reference.size,
-        **distances.fields,
+        **distances,
         **found,
         above=bool(low > 0),
         below=bool(high < 0),

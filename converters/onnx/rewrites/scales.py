@@ -57,7 +57,9 @@ def scale_before(pattern: Pattern) -> None:
         if a is None or b is None or array_of(a) is not None or array_of(b) is not None:
             continue
         shared = factor < _SHARED_BELOW
-        scale = pattern.scalar(factor**0.5 if shared else factor, f"{value.name}_scale")
+        scale = pattern.scalar(
+            factor**0.5 if shared else factor, f"{product.outputs[0].name}_scale"
+        )
         a = pattern.add(node, "Mul", [a, scale], "scaled")
         if shared:
             b = pattern.add(node, "Mul", [b, scale], "scaled_too")
