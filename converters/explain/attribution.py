@@ -134,8 +134,7 @@ class _Distance:
     peak: float = 0.0
 
     def update(self, reference: np.ndarray, candidate: np.ndarray) -> None:
-        sides = reference.reshape(1, -1), candidate.reshape(1, -1)
-        counts, error_sq, reference_sq = measure_distances(*sides)
+        counts, error_sq, reference_sq = measure_distances(reference[None], candidate[None])
         self.error_sq += error_sq.item()
         self.reference_sq += reference_sq.item()
         self.nonfinite += counts["nonfinite"]
