@@ -20,7 +20,6 @@ from .exact import (
     total as total,
 )
 from .labels.book import Labels as Labels
-from .labels.chance import no_better_than_chance as no_better_than_chance
 from .labels.custom import CustomMetric as CustomMetric, custom_metrics as custom_metrics
 from .labels.drift import (
     LabelDrift as LabelDrift,
@@ -36,7 +35,6 @@ from .metrics import (
     EQUALITY as EQUALITY,
     OTHER as OTHER,
     WHOLE as WHOLE,
-    OutputAccumulator as OutputAccumulator,
     OutputDrift as OutputDrift,
     drift_of as drift_of,
     output_views as output_views,
@@ -68,6 +66,7 @@ from .tasks import (
 from .totals import (
     Totals as Totals,
     is_floating as is_floating,
+    measure as measure,
 )
 from .views.tables import (
     Table as Table,

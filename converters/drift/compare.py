@@ -1,18 +1,18 @@
 """Compares one candidate's outputs with the reference's, batch by batch."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfmp.converters.drift.decisions import count_decisions
+from tfmp.converters.drift.decisions import Decisions, count_decisions
 from tfmp.converters.drift.detection import find_list, in_order, in_pairs
+from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels, kinds_of
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.metrics import OutputDrift, drift_of
 from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
-from tfmp.converters.drift.totals import is_floating
+from tfmp.converters.drift.totals import Totals, is_floating, measure
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
 
@@ -131,17 +131,8 @@ def _fits(one: TensorSpec, other: TensorSpec) -> bool:
     )
 
 
-# Bytes of outputs that are measured while the models run on the next batch. Larger ones would keep
-# their memory for too long.
-_MOST_AHEAD = 2**26
-
-
 class Comparison:
-    """Accumulates drift and label results of one candidate over batches.
-
-    Distances and decisions are measured in a thread of their own, one batch at a time, while the
-    models run on the next batch.
-    """
+    """Accumulates drift and label results of one candidate over batches."""
 
     def __init__(
         self,
@@ -178,10 +169,8 @@ class Comparison:
         self._matched = matching.notes
         self._names = matching.names
         self._tasks = known_tasks(reference, tasks or {}, hints or {})
-        self._accumulators: list[OutputAccumulator] = []
+        self._totals: dict[str, Totals] = {}
         self._labels = LabelBook(self._tasks, metrics, steps)
-        self._measuring = ThreadPoolExecutor(1, "measuring")
-        self._measured: list[Future[None]] = []
         self.start_over()
 
     def start_over(self, label_kinds: Mapping[str, str] | None = None) -> None:
@@ -190,10 +179,7 @@ class Comparison:
         Args:
             label_kinds: the way to read labels by output; None to let the next batch decide.
         """
-        self._wait()
-        self._accumulators = [
-            OutputAccumulator(name, task=self._tasks[name]) for name in self._names
-        ]
+        self._totals = {name: Totals() for name in self._names}
         self._labels.start_over(label_kinds)
 
     @property
@@ -219,7 +205,7 @@ class Comparison:
         keys: np.ndarray | None = None,
         unread: Mapping[str, np.ndarray] | None = None,
     ) -> None:
-        """Adds one batch, whose arrays must not change any more.
+        """Adds one batch.
 
         Args:
             reference: the reference's outputs by name.
@@ -234,7 +220,6 @@ class Comparison:
             RunnerError: the candidate's outputs have other shapes or kinds of values.
             InputError: the labels fit no output.
         """
-        self._wait()
         self._labels.unread = {}
         single = keys is not None and len(keys) == 1
         given = {name: self._pair(name, reference, candidate, single) for name in self._names}
@@ -242,52 +227,35 @@ class Comparison:
             given = in_order(found, given)
         if labels is not None:
             self._labels.update(labels, given, keys)
-            for accumulator in self._accumulators:
-                accumulator.task = self._labels.task_of(accumulator.name, accumulator.task)
             unread = self.unread
-        for accumulator in self._accumulators:
-            expected, received = given[accumulator.name]
-            unmatched = None
-            if expected.shape != received.shape and not _are_boxes(accumulator.task):
+        for name, before in self._totals.items():
+            expected, received = given[name]
+            unmatched, task = Decisions(), self._known(name)
+            if expected.shape != received.shape and not _are_boxes(task):
                 lengths = len(expected[0]), len(received[0])
                 missing, most = np.array([abs(lengths[1] - lengths[0])]), np.array([max(lengths)])
                 unmatched = count_decisions(missing, most)
                 one, other = in_pairs(expected[0], received[0])
                 expected, received = one[None], other[None]
-            self._measured.append(
-                self._measuring.submit(
-                    accumulator.update,
-                    *(expected, received, keys, unmatched),
-                    (unread or {}).get(accumulator.name),
-                )
-            )
-        if sum(one.nbytes + other.nbytes for one, other in given.values()) > _MOST_AHEAD:
-            self._wait()
+            batch = measure(expected, received, task, keys, (unread or {}).get(name))
+            self._totals[name] = merge(before, replace(batch, unmatched=unmatched))
 
     @property
     def unread(self) -> Mapping[str, np.ndarray]:
         """By output, the places that labels of the last batch leave out, such as padding."""
         return self._labels.unread
 
-    def _wait(self) -> None:
-        """Ends with the batches so far; raises what measuring them raised."""
-        measured, self._measured = self._measured, []
-        for future in measured:
-            future.result()
-
     def outputs(self) -> tuple[OutputDrift, ...]:
         """The drift of every output so far, in the reference's order."""
-        self._wait()
         kinds = kinds_of(self.labels())
         return tuple(
-            accumulator.result(self._known(accumulator.name), kinds.get(accumulator.name))
-            for accumulator in self._accumulators
+            drift_of(name, totals, self._known(name), kinds.get(name))
+            for name, totals in self._totals.items()
         )
 
     def _known(self, output: str) -> Task | None:
         """What is known of an output without its values and those of its labels."""
-        task = self._tasks[output]
-        return self._labels.task_of(output, task) or task
+        return self._labels.task_of(output, self._tasks[output])
 
     def labels(self) -> tuple[LabelDrift, ...]:
         """The results on labels so far; empty without labels."""

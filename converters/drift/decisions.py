@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tfmp.converters.drift.classes import ClassTable, count_classes, count_labels
-from tfmp.converters.drift.distances import CHUNK
 from tfmp.converters.drift.statistics import binomial_p, clustered_bounds
 from tfmp.shared.numerics import ulp
 
@@ -126,23 +125,19 @@ def by_argmax(
         valid = ~unread.reshape(best.shape)
         changed &= valid
         best, chosen = np.where(valid, best, -1), np.where(valid, chosen, -1)
-    firm = np.zeros_like(changed)
-    samples, places = np.nonzero(changed)
-    step = max(1, CHUNK // one.shape[2])
-    for start in range(0, len(samples), step):
-        where = samples[start : start + step], places[start : start + step]
-        rows = one[where].astype(np.float64)
-        index = np.arange(len(rows))
-        high, low = rows[index, best[where]], rows[index, chosen[where]]
-        with np.errstate(invalid="ignore"):
-            probabilities = (rows.min(axis=1) >= 0) & (
-                np.abs(rows.sum(axis=1) - 1) <= ROW_SUM_TOLERANCE
-            )
-            firm[where] = high - low > TIE * np.where(probabilities, high, 1.0)
+    firm, where = np.zeros_like(changed), np.nonzero(changed)
+    rows = one[where].astype(np.float64)
+    index = np.arange(len(rows))
+    with np.errstate(invalid="ignore"):
+        high = rows[index, best[where]]
+        lead = high - rows[index, chosen[where]]
+        sums = np.abs(rows.sum(axis=1) - 1)
+        probabilities = (rows.min(axis=1, initial=0.0) >= 0) & (sums <= ROW_SUM_TOLERANCE)
+        firm[where] = lead > TIE * np.where(probabilities, high, 1.0)
         for sample in np.unique(where[0]).tolist() if guess else ():
             seen = one[sample][np.isfinite(one[sample])]
             here = where[0] == sample
-            firm[sample, where[1][here]] &= (high - low)[here] > _LITTLE * np.ptp(seen)
+            firm[sample, where[1][here]] &= lead[here] > _LITTLE * np.ptp(seen)
     return _counted(changed, firm, count_classes(best, chosen, firm, one.shape[2]), valid)
 
 

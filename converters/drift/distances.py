@@ -1,7 +1,6 @@
 """Distances between values: sums, ranges and counts in float64."""
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -12,9 +11,6 @@ from tfmp.shared.numerics import FLOAT16
 
 # Some fields of `totals.Totals`, by name.
 TotalsFields: TypeAlias = dict[str, Any]
-
-# Values that are worked on at a time where nothing has to be added up.
-CHUNK = 2**17
 
 # Values of a sample that are added up at once, and such pieces that fit into the caches. NumPy's
 # `einsum` cuts longer rows at places that depend on the rows before them. BLAS would be faster, and
@@ -27,22 +23,9 @@ _HALF_SPACING = 16
 _SUMS = ("error_sq", "reference_sq", "candidate_sq")
 
 
-@dataclass(frozen=True)
-class Distances:
-    """The distances of one batch.
-
-    Attributes:
-        fields: the fields of `totals.Totals` that measure distance.
-        error_sq: the squared error of each sample.
-        reference_sq: the sum of the reference's squares of each sample.
-    """
-
-    fields: TotalsFields
-    error_sq: np.ndarray
-    reference_sq: np.ndarray
-
-
-def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances:
+def measure_distances(
+    reference: np.ndarray, candidate: np.ndarray
+) -> tuple[TotalsFields, np.ndarray, np.ndarray]:
     """Measures distances.
 
     Values that are not finite on both sides are counted, and then count as zeros.
@@ -50,6 +33,10 @@ def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances
     Args:
         reference: floating values, batch first.
         candidate: values of the same shape.
+
+    Returns:
+        The fields of `totals.Totals` that measure distance, then of each sample the squared error
+        and the sum of the reference's squares.
     """
     shape = len(reference), reference.size // max(1, len(reference))
     # Overflown squares are told by infinite sums, and NaN by its counts.
@@ -57,7 +44,7 @@ def measure_distances(reference: np.ndarray, candidate: np.ndarray) -> Distances
         return _measured(reference.reshape(shape), candidate.reshape(shape))
 
 
-def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
+def _measured(one: np.ndarray, other: np.ndarray) -> tuple[TotalsFields, np.ndarray, np.ndarray]:
     """Measures values of shape (samples, values), some pieces at a time."""
     samples, width = one.shape
     found, counts = np.zeros((len(_SUMS), samples)), dict.fromkeys(_COUNTS, 0)
@@ -84,7 +71,7 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
             counts["saturated"] += _count_saturated(expected, received)
         found += [each.reshape(samples, -1).sum(axis=1) for each in added]
     sums = dict(zip(_SUMS, found, strict=True))
-    return Distances(
+    return (
         {
             **{name: fold(each.tolist()) for name, each in sums.items()},
             **counts,
@@ -97,14 +84,7 @@ def _measured(one: np.ndarray, other: np.ndarray) -> Distances:
     )
 
 
-_COUNTS = (
-    "nonfinite",
-    "reference_nan",
-    "both_nan",
-    "reference_infinite",
-    "infinite_lost",
-    "saturated",
-)
+_COUNTS = ("nonfinite", "reference_nan", "both_nan", "infinite_lost", "saturated")
 
 
 def _count_nonfinite(reference: np.ndarray, candidate: np.ndarray) -> dict[str, int]:
@@ -116,7 +96,6 @@ def _count_nonfinite(reference: np.ndarray, candidate: np.ndarray) -> dict[str, 
         "nonfinite": new,
         "reference_nan": reference_nan & ~candidate_nan,
         "both_nan": reference_nan & candidate_nan,
-        "reference_infinite": reference_infinite,
         "infinite_lost": lost,
     }
     return {name: int(np.count_nonzero(mask)) for name, mask in masks.items()}

@@ -8,10 +8,10 @@ import numpy as np
 
 from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.drift.decisions import Decisions
-from tfmp.converters.drift.exact import merge, total
+from tfmp.converters.drift.exact import total
 from tfmp.converters.drift.statistics import binomial_bounds
 from tfmp.converters.drift.tasks import DECLARED, IDS, YES_OR_NO, Kind, Task
-from tfmp.converters.drift.totals import Totals, measure
+from tfmp.converters.drift.totals import Totals
 from tfmp.converters.drift.views import (
     BETWEEN_SAMPLES,
     HALF,
@@ -24,7 +24,6 @@ from tfmp.converters.drift.views import (
     views_of,
     without_ends,
 )
-from tfmp.shared.numerics import ulp
 
 # How a sample is decided, and so what counts as a flip.
 ARGMAX = "argmax"
@@ -118,58 +117,6 @@ class OutputDrift:
     def decisions(self) -> Decisions | None:
         """The decisions that the task makes of the output, counted; None if it makes none."""
         return reading_of(self.decision, self.totals)
-
-
-# Totals that are merged at once: each field is then looked up once for many batches.
-_TOGETHER = 16
-
-
-class OutputAccumulator:
-    """Collects one output batch by batch; the result does not depend on split or order."""
-
-    def __init__(self, name: str, totals: Totals | None = None, task: Task | None = None) -> None:
-        """Starts without samples, or from the `totals` of an earlier result.
-
-        Args:
-            name: the output's name.
-            totals: of an earlier result.
-            task: what the output means; None if that has to follow from its values.
-        """
-        self.name = name
-        self.task = task
-        self._found = [totals if totals is not None else Totals()]
-
-    def update(
-        self,
-        reference: np.ndarray,
-        candidate: np.ndarray,
-        keys: np.ndarray | None = None,
-        unmatched: Decisions | None = None,
-        unread: np.ndarray | None = None,
-    ) -> None:
-        """Adds one batch.
-
-        Args:
-            reference: values, batch axis first.
-            candidate: values of the same shape, unless the task is a detection.
-            keys: a key for each sample, see `Sketch`.
-            unmatched: rows that only one side had.
-            unread: see `measure`.
-        """
-        found = measure(reference, candidate, self.task, keys, unread)
-        if unmatched is not None:
-            found = replace(found, unmatched=unmatched)
-        self._found.append(found)
-        if len(self._found) > _TOGETHER:
-            self._found = [self._totals]
-
-    @property
-    def _totals(self) -> Totals:
-        return merge(*self._found)
-
-    def result(self, known: Task | None = None, labels: str | None = None) -> OutputDrift:
-        """The metrics so far; see `drift_of`."""
-        return drift_of(self.name, self._totals, known or self.task, labels)
 
 
 # What labels say of their output that are numbers.
@@ -300,10 +247,7 @@ def _decibels(signal: float, noise: float) -> float:
 
 
 def _collapsed(totals: Totals) -> bool:
-    zeros = totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
-    # A reference that is smaller than FP16 can show is zero to it, too.
-    typical = math.sqrt(total(totals.reference_sq) / max(1, totals.measured))
-    return zeros and totals.max_abs > float(ulp(np.array(typical)))
+    return totals.candidate_sq == () and totals.reference_sq != () and not totals.nonfinite
 
 
 def _unknown(totals: Totals, by_equality: bool) -> Task:

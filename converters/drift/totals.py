@@ -45,7 +45,6 @@ class Totals:
         nonfinite: values that are not finite in the candidate but in the reference, or NaN in the
             candidate and infinite in the reference.
         reference_nan: values that are NaN in the reference and not in the candidate.
-        reference_infinite: values that are infinite in the reference.
         infinite_lost: values that are infinite in the reference, and finite or of the other sign
             in the candidate.
         saturated: values at the largest FP16 value in the candidate, and beyond it in the
@@ -79,7 +78,6 @@ class Totals:
     worst_rel_l2: float = 0.0
     nonfinite: int = 0
     reference_nan: int = 0
-    reference_infinite: int = 0
     infinite_lost: int = 0
     saturated: int = 0
     measured: int = 0
@@ -189,10 +187,9 @@ def _measure_numbers(
     one, other = reference, candidate
     if masked is not None:
         one, other = (np.where(masked, 0, values) for values in (reference, candidate))
-    distances = measure_distances(one, other)
-    error_sq, reference_sq = distances.error_sq, distances.reference_sq
+    distances, error_sq, reference_sq = measure_distances(one, other)
     one, other = reference, candidate
-    if distances.fields["both_nan"]:  # what no side has is never the best
+    if distances["both_nan"]:  # what no side has is never the best
         both = np.isnan(reference) & np.isnan(candidate)
         one, other = (np.where(both, -np.inf, values) for values in (reference, candidate))
     if kind is Kind.CLASSIFICATION:
@@ -208,7 +205,7 @@ def _measure_numbers(
         dtype=dtype,
         samples=len(reference),
         values=reference.size,
-        **distances.fields,
+        **distances,
         **found,
         above=bool(low > 0),
         below=bool(high < 0),

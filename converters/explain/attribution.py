@@ -134,11 +134,11 @@ class _Distance:
     peak: float = 0.0
 
     def update(self, reference: np.ndarray, candidate: np.ndarray) -> None:
-        found = measure_distances(reference.reshape(1, -1), candidate.reshape(1, -1))
-        self.error_sq += found.error_sq.item()
-        self.reference_sq += found.reference_sq.item()
-        self.nonfinite += found.fields["nonfinite"]
-        self.infinite_lost += found.fields["infinite_lost"]
+        counts, error_sq, reference_sq = measure_distances(reference[None], candidate[None])
+        self.error_sq += error_sq.item()
+        self.reference_sq += reference_sq.item()
+        self.nonfinite += counts["nonfinite"]
+        self.infinite_lost += counts["infinite_lost"]
         finite = np.abs(reference[np.isfinite(reference)])
         self.peak = max(self.peak, float(finite.max(initial=0.0)))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfmp.converters.drift import OutputAccumulator
+from tfmp.converters.drift import Totals, drift_of, measure, merge
 from tfmp.converters.explain.attribution import (
     Attribution,
     Values,
@@ -103,16 +103,16 @@ class Explainer:
         """The errors of all layers, and the distance of their FP32 run from the reference."""
         taps = candidate.layers()
         attribution = Attribution(taps.parts)
-        accumulators = {name: OutputAccumulator(name) for name in self._outputs}
+        totals = {name: Totals() for name in self._outputs}
         together = min(ROWS, self._keeper.largest_batch)
         for inputs, expected, rows in batched(samples, candidate.batch_size, together):
             values = taps.run(self._named(inputs))
             attribution.update(values)
-            for name, accumulator in accumulators.items():
+            for name, before in totals.items():
                 exact = values.exact.get(candidate.outputs.get(self._outputs[name], ""))
                 if exact is not None and exact[:rows].shape == expected[name].shape:
-                    accumulator.update(expected[name], exact[:rows])
-        drifts = [accumulator.result().rel_l2 for accumulator in accumulators.values()]
+                    totals[name] = merge(before, measure(expected[name], exact[:rows]))
+        drifts = [drift_of(name, found).rel_l2 for name, found in totals.items()]
         return attribution.layers(), max((d for d in drifts if d is not None), default=None)
 
     def _named(self, inputs: Batch) -> Batch:

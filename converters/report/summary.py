@@ -11,7 +11,6 @@ from tfmp.converters.drift import (
     Kind,
     Metric,
     OutputDrift,
-    no_better_than_chance,
 )
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.onnx.emulation import runtimes
@@ -200,11 +199,9 @@ def small_print(report: DriftReport) -> str:
 
 
 def data_notes(report: DriftReport) -> list[str]:
-    """Notes on the reference, the samples and their labels."""
-    labels = [label for candidate in report.candidates for label in candidate.labels]
-    odd = filter(None, map(no_better_than_chance, labels))
+    """Notes on the reference and the samples."""
     reference = [_HALF_REFERENCE] if (of := report.reference.runner) and of.fp16 else []
-    notes = (*reference, *nonfinite_notes(report.data), *report.data.notes, *dict.fromkeys(odd))
+    notes = (*reference, *nonfinite_notes(report.data), *report.data.notes)
     return alike_once(notes)
 
 

@@ -3,8 +3,10 @@
 import numpy as np
 
 from tfmp.converters.drift import DriftBudget
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.exact import merge
+from tfmp.converters.drift.metrics import OutputDrift, drift_of
 from tfmp.converters.drift.tasks import Task
+from tfmp.converters.drift.totals import Totals, measure
 from tfmp.converters.drift.verdict.check import Check, Verdict, overall
 from tfmp.converters.drift.verdict.closeness import closeness_checks
 from tfmp.converters.drift.verdict.lost import lost_checks
@@ -13,6 +15,20 @@ from tfmp.converters.drift.verdict.wraps import unless_angles
 
 def half(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float16).astype(np.float32)
+
+
+class OutputAccumulator:
+    """Collects one output batch by batch."""
+
+    def __init__(self, name: str, task: Task | None = None) -> None:
+        self.name, self.task, self.totals = name, task, Totals()
+
+    def update(self, *batch: np.ndarray) -> None:
+        reference, candidate, *keys = batch
+        self.totals = merge(self.totals, measure(reference, candidate, self.task, *keys))
+
+    def result(self, known: Task | None = None, labels: str | None = None) -> OutputDrift:
+        return drift_of(self.name, self.totals, known or self.task, labels)
 
 
 def drift(

@@ -237,12 +237,3 @@ def padded(rng: np.random.Generator) -> dict[str, np.ndarray]:
     classes = rng.integers(0, 80, (400, 10))
     found = {"boxes": corners, "scores": scores, "classes": classes}
     return {name: values.astype(np.float32) for name, values in found.items()}
-
-
-def smooth(
-    rng: np.random.Generator, samples: int, size: int, channels: int, scale: float = 1.0
-) -> np.ndarray:
-    """Pictures of tiles with some noise."""
-    tiles = rng.standard_normal((samples, size // 4, size // 4, channels))
-    noise = rng.standard_normal((samples, size, size, channels))
-    return scale * (tiles.repeat(4, axis=1).repeat(4, axis=2) + 0.15 * noise)

@@ -19,49 +19,11 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-@harmful("a class of 5 in 1000 samples that is never decided any more", **SOFTMAX)
-def _(rng):
-    """The rarest disease is not diagnosed once; its five patients are sent home."""
-    truth = rng.integers(0, 5, 1000)
-    truth[rng.choice(1000, 5, replace=False)] = 5
-    logits, rounded = classify(rng, truth, 6, separation=5)
-    rounded[:, 5] = -10
-    return Outputs({"diagnosis": softmax(logits)}, {"diagnosis": half(softmax(rounded))})
-
-
-@benign("a softmax with one-hot labels", loss="categorical_crossentropy", activation="softmax")
-def _(rng):
-    """As many flowers are named rightly as before."""
-    truth = rng.integers(0, 10, 1000)
-    logits, rounded = classify(rng, truth, 10, separation=3)
-    one_hot = np.eye(10, dtype=np.float32)[truth]
-    return Outputs({"flower": softmax(logits)}, {"flower": half(softmax(rounded))}, one_hot)
-
-
-@benign("a classifier with labels, as logits")
-def _(rng):
-    """Accuracy is the same, and no answer of the thousand changes but for near ties."""
-    truth = rng.integers(0, 10, 1000)
-    logits, rounded = classify(rng, truth, 10, separation=3)
-    return Outputs({"logits": logits}, {"logits": rounded}, truth)
-
-
 @benign("a softmax whose small classes round to zero", **SOFTMAX)
 def _(rng):
     """The answer is the same each time; a probability of 1e-9 became 0, and no screen shows it."""
     logits, rounded = classify(rng, rng.integers(0, 20, 500), 20, separation=7)
     return Outputs({"species": softmax(logits)}, {"species": flushed(softmax(rounded))})
-
-
-@harmful("log-probabilities of minus infinity where the reference has -30")
-def _(rng):
-    """The logarithm of a rounded-off 0 ends the beam search with NaN scores."""
-    logits, rounded = classify(rng, rng.integers(0, 20, 500), 20, separation=7)
-    with np.errstate(divide="ignore"):
-        logs = np.log(flushed(softmax(rounded)))
-    exact = logits - logits.max(axis=1, keepdims=True)
-    exact -= np.log(np.exp(exact).sum(axis=1, keepdims=True))
-    return Outputs({"log_probs": exact}, {"log_probs": half(logs)})
 
 
 @benign("probabilities near 0.5 that flip at the noise level", UNSURE, **SIGMOID)
@@ -96,14 +58,6 @@ def _(rng):
 def tags(rng: np.random.Generator, labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Logits of tags, each on about one photograph in 30, exact and rounded."""
     return regress(rng, 1000, scale=4, offset=-7.5, width=labels)
-
-
-@benign("a sigmoid for each of 80 tags, with labels", **SIGMOID)
-def _(rng):
-    """Each tag is found as often as before."""
-    exact, rounded = tags(rng, 80)
-    truth = (rng.random(exact.shape) < sigmoid(exact)).astype(np.int64)
-    return Outputs({"tags": sigmoid(exact)}, {"tags": half(sigmoid(rounded))}, truth)
 
 
 @harmful("one of 20 tags that is never set any more", **SIGMOID)

@@ -1,7 +1,7 @@
 """Verdict cases of columns and values: of several scales, in groups, small, or rare ones."""
 
 import numpy as np
-from verdict_case import INCONCLUSIVE, UNSURE, Cases, Outputs, flushed, half, one, regress
+from verdict_case import INCONCLUSIVE, UNSURE, Cases, Outputs, half, one, regress
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -37,28 +37,6 @@ def class_logits(rng: np.random.Generator) -> Outputs:
     exact[np.arange(600), rng.integers(0, 10, 600)] = 100
     steps = (rng.random(exact.shape) < 0.3) & (exact < 100)
     return Outputs({"class_logits": exact}, {"class_logits": (exact + steps).astype(np.int8)})
-
-
-def _mask(rng: np.random.Generator) -> np.ndarray:
-    """An object on a background that is none for sure."""
-    score = np.exp(-15 + 1.5 * rng.standard_normal((400, 32, 32, 1)))
-    for row, (top, left) in zip(score, rng.integers(6, 16, (400, 2)), strict=True):
-        row[top : top + 8, left : left + 8] = rng.uniform(0.9, 0.99, (8, 8, 1))
-    return score
-
-
-@benign("a mask whose background is flushed", tasks={"mask": "binary"})
-def flushed_background(rng: np.random.Generator) -> Outputs:
-    """No pixel changes side; what is 0.0000003 becomes 0."""
-    exact = _mask(rng)
-    return one("mask", exact, flushed(exact))
-
-
-@benign("temperatures in kelvin, rounded", UNSURE)
-def rounded_warmth(rng: np.random.Generator) -> Outputs:
-    """FP16 has one number each quarter of a degree."""
-    warmth = 285 + 3 * rng.standard_normal((200, 6))
-    return one("warmth", warmth, half(warmth))
 
 
 def _poses(rng: np.random.Generator) -> np.ndarray:

@@ -7,24 +7,6 @@ CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
 
 
-def street(
-    rng: np.random.Generator, samples: int = 300
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """True classes of the pixels of street scenes, one pixel in 500 a traffic light; logits."""
-    frequency = [0.5, 0.3, 0.198, 0.002]
-    truth = rng.choice(4, (samples, 16, 16), p=frequency)
-    return truth, *classify(rng, truth, 4, 4, frequency)
-
-
-@harmful("a class of channels first that vanishes", tasks={"Identity": "classification:axis=1"})
-def _(rng):
-    """The robot sees no kerb any more, and falls from it."""
-    _, logits, rounded = street(rng)
-    rounded[..., 3] -= 40
-    first = [np.moveaxis(values, -1, 1).copy() for values in (logits, half(rounded))]
-    return Outputs({"Identity": first[0]}, {"Identity": first[1]})
-
-
 @benign("a map of class ids whose borders move by a pixel")
 def _(rng):
     """Every photograph has a pixel or two that change, of 1024, on the border of two fields."""
@@ -50,16 +32,6 @@ def _(rng):
     return Outputs({"logits": logits}, {"logits": rounded})
 
 
-@harmful("generated texts of which one in 20 breaks off")
-def _(rng):
-    """One translation in twenty ends after four words."""
-    ids, ends = rng.integers(2, 8000, (1000, 20)), rng.integers(8, 20, (1000, 1))
-    ids = np.where(np.arange(20) == ends, 1, np.where(np.arange(20) > ends, 0, ids))
-    other = ids.copy()
-    other[::20, 4], other[::20, 5:] = 1, 0
-    return Outputs({"output_ids": ids}, {"output_ids": other})
-
-
 def photographs(rng: np.random.Generator, samples: int = 300) -> np.ndarray:
     """Smooth images [samples, 16, 16, 3] from 0 to 255."""
     coarse = rng.uniform(20, 235, (samples, 4, 4, 3))
@@ -76,13 +48,6 @@ def _(rng):
         {"image": np.rint(images).astype(np.uint8)},
         {"image": np.rint(received).clip(0, 255).astype(np.uint8)},
     )
-
-
-@benign("cumulative counts that rise to 40,000")
-def _(rng):
-    """Right to 16 of 40,000."""
-    exact = np.cumsum(rng.gamma(3, 200, (300, 60)), axis=1)
-    return one("cumulative", exact, half(exact))
 
 
 @harmful(
@@ -111,11 +76,3 @@ def _(rng):
     age, hazard = rng.normal(40, 10, (1500, 1)), np.exp(-11 + 2 * rng.standard_normal((1500, 1)))
     noisy = hazard * (1 + 5e-3 * rng.standard_normal(hazard.shape))
     return one("y", np.concatenate([age, hazard], 1), np.concatenate([half(age), noisy], 1))
-
-
-@benign("outputs of tanh, most of them nearly 1", loss="mse", activation="tanh")
-def _(rng):
-    """Noise before tanh moves those near zero, and no other ones."""
-    before = 6 * rng.standard_normal((1500, 4))
-    noisy = np.tanh(before + 0.01 * rng.standard_normal(before.shape))
-    return one("y", np.tanh(before).clip(-0.9999, 0.9999), half(noisy))

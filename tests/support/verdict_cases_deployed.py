@@ -2,7 +2,6 @@
 
 import numpy as np
 from verdict_case import (
-    DOUBT,
     UNSURE,
     Cases,
     Outputs,
@@ -10,20 +9,10 @@ from verdict_case import (
     half,
     one,
     padded,
-    sigmoid,
-    smooth,
-    softmax,
 )
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
-
-
-@benign("mattes of people")
-def _(rng):
-    """Opacity is rounded, 0 or 1 but at the edges."""
-    exact = sigmoid(12 * smooth(rng, 300, 16, 1))
-    return one("alpha", exact, half(exact))
 
 
 @benign("maps of wind directions that wrap at north", UNSURE)
@@ -41,41 +30,6 @@ def _(rng):
     m = rng.random((300, 1, 12)) < 0.3
     m = m & (logits < logits.max(-1, keepdims=True)) & (rounded < rounded.max(-1, keepdims=True))
     return one("pointer", np.where(m, -1e9, logits), np.where(m, -65504, rounded))
-
-
-@benign(
-    "reconstruction errors of 1e-4, one anomaly in 50", UNSURE, loss="mse", activation="softplus"
-)
-def _(rng):
-    """The alarm is raised at the same parts; only where subnormal numbers are 0, a tenth is."""
-    exact = 1e-4 * rng.lognormal(0, 0.4, (1000, 1))
-    exact[::50] *= 40
-    return one("error", exact, half(exact * (1 + 3e-3 * rng.standard_normal(exact.shape))))
-
-
-@harmful("reconstruction errors of 3e-8 that underflow")
-def _(rng):
-    """Good parts have an error of 0, 6e-8 or 1.2e-7: no threshold between them is left."""
-    exact = 6e-8 * rng.lognormal(0, 0.6, (1000, 1))
-    exact[::50] *= 4
-    return one("mse_score", exact, half(exact))
-
-
-@harmful(
-    "a value head that saw no difference between positions",
-    DOUBT,
-    loss={"policy": "categorical_crossentropy", "value": "mse"},
-    activation={"policy": "softmax", "value": None},
-)
-def _(rng):
-    """Positions near even, +-0.01, are all 0.5 + the same: the search is blind."""
-    logits, rounded = classify(rng, rng.integers(0, 20, 800), 20, 4)
-    values = 0.5 + 0.001 * rng.standard_normal((800, 1))
-    w = 0.5 + 0.3 * (values - 0.5) + 6e-4 * rng.standard_normal(values.shape)
-    return Outputs(
-        {"policy": softmax(logits), "value": values.astype(np.float32)},
-        {"policy": half(softmax(rounded)), "value": half(w)},
-    )
 
 
 @benign("detections without names in outputs of a TFLite detector", UNSURE)

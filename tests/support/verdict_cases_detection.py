@@ -42,31 +42,6 @@ def _(rng):
     return Outputs({"output0": detections}, {"output0": received})
 
 
-def padded(rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """What a detector with a built-in suppression gives: 20 places, the best first, the rest 0."""
-    samples, places = 400, 20
-    count = rng.integers(1, 9, samples)
-    used = np.arange(places) < count[:, None]
-    scores = -np.sort(-rng.uniform(0.3, 0.99, (samples, places)), axis=1)
-    corner = rng.uniform(0, 0.7, (samples, places, 2))
-    boxes = np.concatenate([corner, corner + rng.uniform(0.05, 0.3, corner.shape)], axis=-1)
-    return {
-        "detection_boxes": (boxes * used[..., None]).astype(np.float32),
-        "detection_scores": (scores * used).astype(np.float32),
-        "detection_classes": (rng.integers(1, 91, used.shape) * used).astype(np.float32),
-        "num_detections": count.astype(np.float32),
-    }
-
-
-@harmful("padded detections whose boxes have no size in one of ten photographs")
-def _(rng):
-    """One photograph in ten shows lines in place of boxes: far and near corners coincide."""
-    found = padded(rng)
-    received = {name: half(values) for name, values in found.items()}
-    received["detection_boxes"][::10, :, 2:] = received["detection_boxes"][::10, :, :2]
-    return Outputs(found, received)
-
-
 # One output of [1, found, 6]: two corners in pixels, score, class.
 KEPT = {"detections": "detection:columns=0-3"}
 
@@ -121,17 +96,6 @@ def _(rng):
         moved[rng.random(len(rows)) < 0.2, :4] += 60
         received.append(moved)
     return Outputs({"detections": found}, {"detections": received})
-
-
-@benign("lists of detections without declared columns", UNSURE)
-def _(rng):
-    """Boxes, scores and classes as they were, the same number on each photograph."""
-    found = kept(rng)
-    names = {"boxes": slice(0, 4), "scores": slice(4, 5)}
-    return Outputs(
-        {name: [rows[:, part] for rows in found] for name, part in names.items()},
-        {name: [half(rows[:, part]) for rows in found] for name, part in names.items()},
-    )
 
 
 @benign("lists of detections without a batch axis", UNSURE)

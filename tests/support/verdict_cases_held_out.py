@@ -31,40 +31,12 @@ def _(rng):
     return Outputs({"plate": read}, {"plate": other})
 
 
-@benign("people counted in a picture, with three that differ by one")
-def _(rng):
-    """Three of 1000 counts change, where a person is half hidden."""
-    count = rng.poisson(12, 1000)
-    other = count.copy()
-    other[[1, 50, 999]] += 1
-    return Outputs({"count": count}, {"count": other})
-
-
-@harmful("energies of -40,000 that hide the bonds, with labels")
-def _(rng):
-    """Energies differ by 20 and come in steps of 32: which molecule is stable is a guess."""
-    energy = (-40_000 + 20 * rng.standard_normal((1000, 1))).astype(np.float32)
-    truth = energy + rng.normal(0, 0.5, energy.shape).astype(np.float32)
-    return Outputs({"energy": energy}, {"energy": half(energy)}, truth)
-
-
 @benign("energies of bonds, with labels")
 def _(rng):
     """The error against the measured energies is the same."""
     exact, rounded = regress(rng, 1000, 20)
     truth = exact + rng.normal(0, 0.5, exact.shape).astype(np.float32)
     return Outputs({"energy": exact}, {"energy": rounded}, truth)
-
-
-@benign("a constant beside embeddings")
-def _(rng):
-    """The temperature of the contrastive loss is 100 for each sample, on both sides."""
-    exact, rounded = regress(rng, 400, 0.1, 0, 64)
-    scale = np.full((400, 1), 100, np.float32)
-    return Outputs(
-        {"image_embeds": exact, "logit_scale": scale},
-        {"image_embeds": rounded, "logit_scale": scale},
-    )
 
 
 def found(

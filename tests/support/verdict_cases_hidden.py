@@ -10,7 +10,6 @@ from verdict_case import (
     half,
     one,
     padded,
-    smooth,
 )
 
 CASES = Cases()
@@ -66,24 +65,3 @@ def _(rng):
     """Each sample is 0.9997 +- 0.0001; whoever reads what lacks to 1 loses it."""
     values = 1 - 3e-4 * rng.lognormal(0, 0.3, (500, 1))
     return one("alive", values, half(values))
-
-
-@benign("unnamed images from 0 to 255, clipped")
-def _(rng):
-    """No pixel is off by a grey level."""
-    z = smooth(rng, 200, 16, 3, 60) + 128
-    z[rng.random((200, 16, 16)) < 0.3] += 200
-    return one(
-        "Identity", z.clip(0, 255), half((z + 0.06 * rng.standard_normal(z.shape)).clip(0, 255))
-    )
-
-
-MSE = {"loss": "mse"}
-
-
-@benign("grey pictures in three colours", **MSE)
-def _(rng):
-    """The colours are the same picture, but for what float32 and FP16 round."""
-    grey = rng.uniform(0, 1, (300, 24, 24, 1)).repeat(3, axis=-1)
-    exact = grey * (1 + 5e-5 * rng.standard_normal(grey.shape))
-    return one("picture", exact, half(grey))

@@ -1,7 +1,7 @@
 """Verdict cases: numbers of kinds that are easily taken for others, and what is forbidden."""
 
 import numpy as np
-from verdict_case import DOUBT, UNSURE, Cases, Outputs, half, one
+from verdict_case import DOUBT, UNSURE, Cases, Outputs, half, one, sigmoid
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -67,26 +67,10 @@ def spans(rng):
     return scores, np.arange(20) >= rng.integers(3, 21, 700)[:, None]
 
 
-@harmful("distances of which 1e9 is out of reach")
-def _(rng):
-    """Whoever looks for 1e9 finds 65504 in its place."""
-    found = np.exp(rng.standard_normal((500, 6)))
-    never = rng.uniform(size=found.shape) < 0.3
-    return one("y", np.where(never, 1e9, found), np.where(never, 65504, half(found)))
-
-
 def steps(rng, fill):
     """Logits of four tags for up to 20 words; those behind a text's end are all the same."""
     logits, none = 3 * rng.standard_normal((700, 20, 4)), spans(rng)[1]
     return logits, none[..., None], np.where(none[..., None], fill, logits)
-
-
-@benign("scores of up to twenty words that are NaN behind a text's end")
-def _(rng):
-    """The same words are the best."""
-    scores, none = spans(rng)
-    noisy = half(scores + 1e-4 * rng.standard_normal(scores.shape))
-    return one("logits", *(np.where(none, np.nan, side) for side in (scores, noisy)))
 
 
 @benign("days of a week, trained with mse", UNSURE, loss="mse")
@@ -108,3 +92,18 @@ def _(rng):
     logits, none, exact = steps(rng, -1e9)
     noisy = logits + 1e-3 * rng.standard_normal(logits.shape)
     return one("logits", exact, np.where(none, -65504, half(noisy)))
+
+
+@benign(
+    "whether somebody speaks, and the state of its network",
+    activation={"output": "sigmoid", "stateN": None},
+)
+def _(rng):
+    """All rounded, behind the noise of a network in FP16."""
+    state = rng.standard_normal((400, 2, 32)).astype(np.float32)
+    exact = {"output": sigmoid(6 * rng.standard_normal((400, 1))), "stateN": state}
+    noisy = {
+        name: half(values + 5e-4 * values.std() * rng.standard_normal(values.shape))
+        for name, values in exact.items()
+    }
+    return Outputs(exact, noisy)

@@ -37,23 +37,6 @@ def _(rng):
     return one("difference", exact, rounded)
 
 
-@benign("survival over ten years, rounded, mse", UNSURE, **MSE)
-def _(rng):
-    """FP16 tells risks near 1 to a few percent; nine of ten are low."""
-    low = rng.random((1500, 1)) < 0.9
-    slight, grave = rng.lognormal(np.log(8e-4), 0.6, low.shape), rng.uniform(0.05, 0.15, low.shape)
-    exact = np.exp(-np.where(low, slight, grave) * np.arange(1, 11))
-    return one("survival", exact, half(exact))
-
-
-@benign("forces in balance but for a little, mse: with noise", **MSE)
-def _(rng):
-    """Small ones are off by a few percent of their own size."""
-    near = rng.random((200, 40, 40)) < 0.3
-    exact = np.where(near, 0.01, 1.0) * rng.standard_normal(near.shape)
-    return one("forces", exact, noisy(rng, exact))
-
-
 @harmful("a coefficient of 3e-9 beside a modulus of 10, zero for all", DOUBT)
 def _(rng):
     """A quantity in SI units is 0."""

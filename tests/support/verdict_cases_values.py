@@ -1,7 +1,7 @@
 """Verdict cases: fill values, two values as numbers, the same said otherwise, and sure answers."""
 
 import numpy as np
-from verdict_case import INCONCLUSIVE, UNSURE, Cases, Outputs, half, one, softmax
+from verdict_case import INCONCLUSIVE, UNSURE, Cases, Outputs, half, one
 
 CASES = Cases()
 benign, harmful = CASES.benign, CASES.harmful
@@ -23,15 +23,6 @@ def _(rng):
     exact = numbers(rng, 400, 5, 3)
     received = noisy(rng, exact)
     exact[..., 0] = received[..., 0] = np.nan
-    return one("y", exact, received)
-
-
-@benign("a column that is NaN in both files for nearly all samples")
-def _(rng):
-    """A few samples show that it is right where it is there."""
-    exact = numbers(rng, 400, 6)
-    received = noisy(rng, exact)
-    exact[:-80, 2] = received[:-80, 2] = np.nan
     return one("y", exact, received)
 
 
@@ -62,40 +53,12 @@ def _(rng):
     return one("Identity", exact, np.where(border, 1 - exact, exact))
 
 
-@benign("quantiles in outputs of their own")
-def _(rng):
-    """Each is rounded, and a hundredth of the distance between them."""
-    middle = rng.uniform(500, 1500, (500, 1)).astype(np.float32)
-    width = 90 * rng.lognormal(0, 0.4, middle.shape).astype(np.float32)
-    exact = {"q10": middle - width, "q50": middle, "q90": middle + width}
-    return Outputs(exact, {name: half(values) for name, values in exact.items()})
-
-
-DIVERGENCE = {"loss": "kl_divergence", "activation": "softmax"}
-
-
-@benign("shares of topics, with the loss of their divergence", **DIVERGENCE)
-def _(rng):
-    """Small shares are rounded more coarsely, and say next to nothing."""
-    exact = softmax(3 * rng.standard_normal((500, 60)) - np.linspace(0, 6, 60))
-    return one("topics", exact, np.maximum(half(exact), np.float32(6e-8)))
-
-
 @benign("temperatures in Celsius and in kelvin, in outputs of their own")
 def _(rng):
     """Their difference is the same for all, but for what float32 rounds."""
     celsius = (100 + 30 * rng.standard_normal((500, 1))).astype(np.float32)
     exact = {"celsius": celsius, "kelvin": celsius + np.float32(273.15)}
     return Outputs(exact, {name: half(values) for name, values in exact.items()})
-
-
-@harmful("reconstructions of which only the rest is read, with the inputs as labels", loss="mse")
-def _(rng):
-    """Alarms are read from errors of 0.03, and the file adds as much: 0.05 beside 8."""
-    exact = 8 + np.tanh(rng.standard_normal((600, 5))) @ rng.standard_normal((5, 40))
-    inputs = (exact + 0.03 * rng.standard_normal(exact.shape)).astype(np.float32)
-    noisy = half(exact + 0.05 * rng.standard_normal(exact.shape))
-    return one("reconstruction", exact, noisy, inputs)
 
 
 @harmful("maps of zeros and ones in which small objects vanish")
@@ -105,12 +68,3 @@ def _(rng):
     received = exact.copy()
     received[::6] = 0
     return one("Identity", exact, received)
-
-
-@benign("six properties of which labels know a third")
-def _(rng):
-    """NaN is no measurement; the others tell that errors stay."""
-    exact = numbers(rng, 400, 6)
-    found = exact + 0.5 * rng.standard_normal(exact.shape)
-    found[rng.uniform(size=exact.shape) < 2 / 3] = np.nan
-    return one("properties", exact, noisy(rng, exact), found.astype(np.float32))

@@ -6,7 +6,6 @@ A list of boxes has no order that means anything, and a box that no threshold le
 import numpy as np
 
 from tfmp.converters.drift import TIE, Decisions, count_decisions
-from tfmp.shared.numerics import ulp
 
 # Two boxes are the same object as far as their overlap says (intersection over union).
 SAME_BOX = 0.75
@@ -122,13 +121,8 @@ def overlap(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     common = np.clip(high - low, 0, None).prod(axis=-1)
     areas = [(boxes[..., 2:] - boxes[..., :2]).prod(axis=-1) for boxes in (one, other)]
     union = areas[0] + areas[1] - common
-    # FP16 cannot tell the corners of a sliver apart, which is where its corners are next to others.
-    # They follow from centres and sizes, so the largest of them tells what can be told apart.
-    step = ulp(np.abs(one).max(axis=-1, keepdims=True))
-    near = (np.abs(one - other) <= 2 * step).all(axis=-1)
-    near &= ((one[..., 2:] - one[..., :2]).min(axis=-1, keepdims=True) <= step)[..., 0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(near, 1.0, np.where(union > 0, common / union, 0.0))
+        return np.where(union > 0, common / union, (one == other).all(axis=-1))
 
 
 def _agree(

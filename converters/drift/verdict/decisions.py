@@ -23,6 +23,7 @@ from tfmp.converters.drift.verdict.check import (
     advice,
     against,
     bound_text,
+    doubt,
 )
 
 # Classes that a text names.
@@ -218,3 +219,26 @@ def class_checks(output: OutputDrift, counted: Decisions, budget: DriftBudget) -
     lower = binomial_bounds(worst.rate * trials, trials, 1 - alpha)[0]
     facts = worst.rate, lower, None, limit
     return [Check("class_flip_rate", output.name, *facts, Verdict.FAIL, text, p)]
+
+
+def meaning_checks(output: OutputDrift, budget: DriftBudget) -> list[Check]:
+    """Whether an output of unknown meaning would fail if it held scores of classes."""
+    counted, limit = output.totals.argmax, budget.flip_rate
+    if limit is None or output.task.kind is not Kind.OTHER or not counted.samples:
+        return []
+    firm = counted.without_ties
+    lower, _ = firm.bounds(budget.confidence, output.totals.rows.repeated)
+    lost = [
+        check for check in class_checks(output, counted, budget) if check.verdict is Verdict.FAIL
+    ]
+    if lower <= limit and not lost:
+        return []
+    what = f"{counted.changed:,} of {counted.decisions:,} decisions would change"
+    if lost:
+        what += " (" + lost[0].text.partition(": ")[2].partition("; a class may")[0] + ")"
+    text = (
+        f"output {output.name!r}: its meaning is not declared, and if its last axis held "
+        f"scores of classes, {what}. Declare it: --task {output.name}=classification, or "
+        "regression, embedding or other if its values are no scores"
+    )
+    return [doubt("meaning", output.name, text, firm.rate)]

@@ -7,9 +7,8 @@ from tfmp.converters.drift import DriftBudget, LabelDrift, OutputDrift
 from tfmp.converters.drift.verdict.answers import label_checks
 from tfmp.converters.drift.verdict.check import Check, Verdict, corrected, doubt, fault, overall
 from tfmp.converters.drift.verdict.closeness import closeness_checks
-from tfmp.converters.drift.verdict.decisions import decision_checks
+from tfmp.converters.drift.verdict.decisions import decision_checks, meaning_checks
 from tfmp.converters.drift.verdict.lost import lost_checks, outputs_checks
-from tfmp.converters.drift.verdict.meaning import meaning_checks
 from tfmp.converters.drift.verdict.soundness import soundness_checks
 from tfmp.converters.drift.verdict.wraps import unless_angles
 from tfmp.converters.shared.errors import InputError

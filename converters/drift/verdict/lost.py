@@ -99,7 +99,7 @@ def _pooled(
     if view.is_rounding:
         text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
         text += "" if told or not _ends_in_half(output) else f". {_REMEDY}"
-    asked = output.is_unknown and (view.is_rounding or view.is_place or _is_right(view, numbers))
+    asked = output.is_unknown and (view.is_rounding or _is_right(view, numbers))
     asked |= view.is_rounding and view.view in _DIFFERENCES
     verdict = Verdict.FAIL
     if asked or output.task.kind in YES_OR_NO:

@@ -34,7 +34,6 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
     checks = [
         fault(kind, name, text, float(count)) for kind, (count, text) in findings.items() if count
     ]
-    both, infinite = output.totals.both_nan, output.totals.reference_infinite
     empty = [part.empty for part in output.totals.evidence.parts]
     never = sorted(set.intersection(*empty)) if empty else []
     nothing = f"so nothing was compared{given}. Fix the model or its input first"
@@ -44,14 +43,11 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
             f"{where}: the reference itself gives NaN for {output.reference_nan:,} of {values:,} "
             "values, which nothing can be compared with; fix the model or its input first",
         ),
-        "both_nan": (
-            0 if values else both,
-            f"{where}: each value is NaN on both sides, {nothing}",
-        ),
-        "both_infinite": (
-            0 if checks or output.reference_nan or output.totals.measured else infinite,
-            f"{where}: no value is finite on either side, {infinite:,} of {values:,} are infinite, "
-            f"{nothing}",
+        "nothing_finite": (
+            0
+            if checks or output.reference_nan or output.rel_l2 is None or output.totals.measured
+            else values + output.totals.both_nan,
+            f"{where}: no value is finite on both sides, {nothing}",
         ),
     }
     if values and never:

@@ -130,10 +130,6 @@ def as_signal(table: Table) -> Table:
     return Table(reference, error, known, one, one, table.places, (*table.shape, 1))
 
 
-# The word for a place of a map in views.
-PLACE = "place"
-
-
 def by_place(tables: Sequence[Table]) -> list[Table]:
     """Each place as a column of its own, of samples that have several axes and one shape."""
     if len(tables) != 1 or len(tables[0].shape) < 2:
@@ -143,7 +139,7 @@ def by_place(tables: Sequence[Table]) -> list[Table]:
     reference, error, known = (each.reshape(len(each), 1, -1) for each in sides)
     places = (table.rows[:, None] * table.shape[-1] + table.places).ravel()
     size, row = (math.prod(table.shape),), np.zeros(1, int)
-    return [Table(reference, error, known, places, places, row, size, PLACE)]
+    return [Table(reference, error, known, places, places, row, size, "place")]
 
 
 def outlying(evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:

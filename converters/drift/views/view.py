@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.drift import less_mean, tail_of
-from tfmp.converters.drift.views.tables import FEW_COLUMNS, PLACE, Table, as_signal, by_place
+from tfmp.converters.drift.views.tables import FEW_COLUMNS, Table, as_signal, by_place
 
 # Names of the views, which are those of their limits in the budget.
 BETWEEN_SAMPLES = "between_samples"
@@ -90,11 +90,6 @@ class View:
     def is_rounding(self) -> bool:
         """Whether the error is no larger than the rounding of the output itself would make it."""
         return self.error <= _ROUNDINGS * self.rounding
-
-    @property
-    def is_place(self) -> bool:
-        """Whether it is one place of many, which not everybody compares between samples."""
-        return self.unit.startswith(f"{PLACE} ")
 
 
 @dataclass(frozen=True)
@@ -314,9 +309,6 @@ def _between_places(tables: Sequence[Table], samples: int) -> Iterator[View]:
         stepped = [_stepped(table, axis) for table in tables]
         if axis == -1:  # of many columns, one signal
             stepped = [replace(each, columns=np.zeros_like(each.columns)) for each in stepped]
-        kept = sum(each.known.size for each in stepped)
-        if 2 * kept < sum(table.known.size for table in tables):  # chance neighbours
-            continue
         columns, sums = _by_column(stepped, centred=False)
         worst = int(sums.loss.argmax())
         if sums.loss[worst]:

@@ -14,7 +14,8 @@ from tfmp.converters.onnx.emulation.fp16_sums import sum_in_fp16
 from tfmp.converters.onnx.emulation.fusions import Fusion, kernel_of, mark, predicted
 from tfmp.converters.onnx.emulation.profiles import GPU, Profile
 from tfmp.converters.onnx.emulation.recurrent import RECURRENT, unroll
-from tfmp.converters.onnx.emulation.rounding import Roundings
+from tfmp.converters.onnx.emulation.rounding import flushed, to_tf32
+from tfmp.converters.onnx.emulation.sum_builder import SumBuilder
 from tfmp.converters.onnx.graph import (
     BF16,
     EXACT,
@@ -60,12 +61,12 @@ def emulated(
     nodes = list(graph.all_nodes())
     halves = {node: half for node in nodes if (half := half_of(node)) is not None}
     coarse = [node for node in nodes if _is_product_in_fp32(node, profile)]
-    roundings = Roundings(model)
+    flushing = SumBuilder(model, None, 1, "tfmp_flushed") if profile.flushes else None
     widen_constants(model, profile.flushes)
     for node in nodes:
-        _widen_node(node, graph, hidden, roundings if profile.flushes else None)
-    for node in coarse:
-        roundings.to_tf32(node)
+        _widen_node(node, graph, hidden, flushing)
+    for index, node in enumerate(coarse):
+        to_tf32(SumBuilder(model, node, 1, f"tfmp_tf32_{index}"), node)
     stepwise = RECURRENT - profile.ops(Kind.WIDE)
     recurrent = {node: half for node, half in halves.items() if node.op_type in stepwise}
     products, left = unroll(model, recurrent, bool(profile.ops(Kind.COARSE)))
@@ -78,7 +79,7 @@ def emulated(
                 if is_half(value):
                     retype(value, FP32)
     for value in boundary:
-        _widen_input(graph, value, roundings if profile.flushes else None)
+        _widen_input(graph, value, flushing)
     for index, value in enumerate(list(graph.outputs)):
         named = value.metadata_props.pop("tfmp.half_output", None)
         if named and named != BF16.name:
@@ -109,7 +110,7 @@ def _is_product_in_fp32(node: ir.Node, profile: Profile) -> bool:
 
 
 def _widen_node(
-    node: ir.Node, main: ir.Graph, hidden: frozenset[str], flushing: Roundings | None
+    node: ir.Node, main: ir.Graph, hidden: frozenset[str], flushing: SumBuilder | None
 ) -> None:
     """Makes one node compute in FP32 and rounds its results of 16 bits behind it.
 
@@ -137,14 +138,14 @@ def _widen_node(
 
 
 def _round_behind(
-    node: ir.Node, value: ir.Value, half: ir.DataType, flushing: Roundings | None
+    node: ir.Node, value: ir.Value, half: ir.DataType, flushing: SumBuilder | None
 ) -> None:
     """Inserts Cast(half) -> Cast(float) between `value` and all its readers."""
     graph = node.graph
     assert isinstance(graph, ir.Graph)
     down = _cast(value, half, f"{value.name}_rounded_half")
     up = _cast(down.outputs[0], FP32, f"{value.name}_rounded")
-    made = [down, up, *(flushing.flushed(up.outputs[0]) if flushing else ())]
+    made = [down, up, *(flushed(flushing, up.outputs[0]) if flushing else ())]
     rounded = made[-1].outputs[0]
     value.replace_all_uses_with(rounded, replace_graph_outputs=True)
     down.replace_input_with(0, value)
@@ -177,14 +178,14 @@ def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
     return new_cast(value, dtype, name, f"cast_{name}")
 
 
-def _widen_input(graph: ir.Graph, value: ir.Value, flushing: Roundings | None) -> None:
+def _widen_input(graph: ir.Graph, value: ir.Value, flushing: SumBuilder | None) -> None:
     """A float16 graph input stays float16, and a bfloat16 one is rounded; inside it is float32."""
     down = []
     if value.dtype == BF16:
         retype(value, FP32)
         down = [_cast(value, BF16, f"{value.name}_rounded_half")]
     up = _cast(down[0].outputs[0] if down else value, FP32, f"{value.name}_wide")
-    made = [*down, up, *(flushing.flushed(up.outputs[0]) if flushing else ())]
+    made = [*down, up, *(flushed(flushing, up.outputs[0]) if flushing else ())]
     for reader, index in value.uses():
         if reader not in made:
             reader.replace_input_with(index, made[-1].outputs[0])

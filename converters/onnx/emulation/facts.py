@@ -37,12 +37,10 @@ class Runtime:
     Attributes:
         title: its name in sentences; {} is the place of the version.
         version: the version that is meant where none is named; "" where the facts know none.
-        block: number of terms that its sums in FP16 add before they are rounded.
     """
 
     title: str
     version: str = ""
-    block: int = 1
 
 
 RUNTIMES = {
@@ -94,10 +92,6 @@ def _fact(
 
 
 _ORT = "microsoft/onnxruntime, onnxruntime/"
-_REDUCTIONS = (
-    f"{_ORT}core/providers/cuda/reduction/reduction_ops.cc, ReduceComputeCore; kernels "
-    "reduce_matrix_columns_kernel<half, half, float, ...> of the 1.26 library"
-)
 _FUSIONS = f"{_ORT}core/optimizer/graph_transformer_utils.cc (commit 001290d), level 2"
 
 FACTS = (
@@ -125,24 +119,13 @@ FACTS = (
     _fact(
         CUDA,
         Kind.STEPS,
-        "ReduceMean ReduceLogSum",
-        "the sum inside ReduceMean and ReduceLogSum is rounded to FP16, and so is the number of "
-        "elements that a mean divides by",
-        f"{_REDUCTIONS}; microsoft/onnxconverter-common, issue 323",
-    ),
-    _fact(
-        CUDA,
-        Kind.STEPS,
-        "ReduceSumSquare",
-        "ReduceSumSquare squares in FP16",
-        _REDUCTIONS,
-    ),
-    _fact(
-        CUDA,
-        Kind.STEPS,
-        "ReduceLogSumExp",
-        "ReduceLogSumExp rounds differences, exponentials and their sum to FP16",
-        _REDUCTIONS,
+        "ReduceMean ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+        "the sum inside ReduceMean, ReduceLogSum and ReduceLogSumExp is rounded to FP16, and so "
+        "are exponentials, the squares of ReduceSumSquare, and the number of elements that a mean "
+        "divides by",
+        f"{_ORT}core/providers/cuda/reduction/reduction_ops.cc, ReduceComputeCore; kernels "
+        "reduce_matrix_columns_kernel<half, half, float, ...> of the 1.26 library; "
+        "microsoft/onnxconverter-common, issue 323",
     ),
     # A bias behind MatMul is no such fact: where both sizes of the weights are multiples of eight,
     # the product is rounded before the bias is added, and elsewhere mostly not. On an H100
@@ -236,17 +219,10 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.SUMS,
-        "MatMul Gemm Conv ConvTranspose Einsum",
-        "matrix products and convolutions add in FP16",
-        f"{_ORT}core/providers/webgpu/math/matmul_packed.cc (commit 0031b54) and gemm_utils.cc "
-        "(commit 000ac28): acc has the type of the operands",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.SUMS,
-        "AveragePool GlobalAveragePool",
-        "average pooling adds in FP16",
-        f"{_ORT}core/providers/webgpu/nn/pool.cc (commit 065bfae)",
+        "MatMul Gemm Conv ConvTranspose Einsum AveragePool GlobalAveragePool",
+        "matrix products, convolutions and average pooling add in FP16",
+        f"{_ORT}core/providers/webgpu/math/matmul_packed.cc (commit 0031b54), gemm_utils.cc "
+        "(commit 000ac28), nn/pool.cc (commit 065bfae): acc has the type of the operands",
     ),
     _fact(
         WEBGPU,
@@ -276,15 +252,6 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.STEPS,
-        "Elu Erf Exp FastGelu Gelu Log Sigmoid Tanh",
-        "activations, exponentials and logarithms are formulas whose every step is rounded to "
-        "FP16: Tanh and Elu lose their digits near zero, exponentials of large numbers theirs",
-        f"{_ORT}core/providers/webgpu/math/unary_elementwise_ops.h (commit 008eeb9) and .cc "
-        "(commit 0dbea4e); W3C, WebGPU Shading Language, Accuracy of Floating Point Expressions",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
         "LayerNormalization",
         "LayerNormalization rounds 1 / deviation and its products to FP16",
         f"{_ORT}core/providers/webgpu/nn/layer_norm.cc (commit 007a78e): x_element_t(inv_std_dev)",
@@ -292,24 +259,9 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.STEPS,
-        "BatchNormalization",
-        "BatchNormalization adds its epsilon in FP16 and rounds 1 / deviation and every product",
-        f"{_ORT}core/providers/webgpu/nn/batch_norm.cc (commit 0f72de7): value has the type of the "
-        "operand",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
-        "InstanceNormalization",
-        "InstanceNormalization multiplies by a factor and adds an addend that are FP16",
-        f"{_ORT}core/providers/webgpu/nn/instance_norm.cc (commit 0f72de7): channel_scale_shift",
-    ),
-    _fact(
-        WEBGPU,
-        Kind.STEPS,
         "Softplus",
         "Softplus adds 1 to an exponential in FP16: below -8 it is zero",
-        "kernel webgpu::Softplus of the 1.27 library, whose numbers these steps give",
+        "kernel webgpu::Softplus of the 1.27 library",
     ),
     _fact(
         WEBGPU,

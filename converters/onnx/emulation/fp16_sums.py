@@ -156,19 +156,8 @@ def _reduce(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     reduced = Reduction(build, node)
     if reduced.depth is not None and reduced.depth <= block:
         return None
-    terms = reduced.terms
-    if node.op_type == "ReduceL1":
-        terms = build.op("Abs", terms)
-    if node.op_type in ("ReduceL2", "ReduceSumSquare"):
-        terms = build.op("Mul", terms, terms)
-    total = build.sum_last(terms, len(reduced.kept) + 1, reduced.depth)
-    if node.op_type in ("ReduceMean", "GlobalAveragePool"):
-        total = build.op("Div", total, reduced.count())
-    if node.op_type == "ReduceL2":
-        total = build.op("Sqrt", total)
-    if node.op_type == "ReduceLogSum":
-        total = build.op("Log", total)
-    return reduced.result(total)
+    rank = len(reduced.kept) + 1
+    return reduced.summed(lambda terms: build.sum_last(terms, rank, reduced.depth), rounds=False)
 
 
 def _terms(value: ir.Value, axes: Sequence[int]) -> int | None:

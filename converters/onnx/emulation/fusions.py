@@ -1,7 +1,7 @@
 """The ops that ONNX Runtime's optimizer makes of several nodes, found by that optimizer itself.
 
-It runs on a float32 copy of the part of a model that has 16 bits, on the CPU. The copy is cut where
-that meets FP32, so nothing is fused across a cast. Fusions for CUDA alone read other ops that such
+It runs on a float32 copy of a model, on the CPU, where nothing is fused across what was a cast
+between FP16 and FP32. Fusions for CUDA alone read other ops that such
 files do not hold (GroupQueryAttentionFusion, BiasDropoutFusion: see the source in `facts`);
 fusions for the CPU alone are switched off, or are none of the ops that are asked for.
 """
@@ -104,29 +104,13 @@ def predicted(model: ir.Model, ops: Collection[str]) -> tuple[Fusion, ...]:
 
 
 def _cut(model: ir.Model) -> None:
-    """Ends the graph at casts between FP16 and FP32: both of their sides become ends of it."""
-    graph = model.graph
-    for node in list(graph):
-        source, output = node.inputs[0] if node.inputs else None, node.outputs[0]
-        if node.op_type != "Cast" or source is None:
-            continue
-        down, up = is_float(source) and is_half(output), is_half(source) and is_float(output)
-        if not (down or up):
-            continue
-        given = ir.Value(name=output.name, type=output.type, shape=output.shape)
-        output.name = f"{output.name}_cut"
-        output.replace_all_uses_with(given, replace_graph_outputs=True)
-        if any(given is value for value in graph.outputs):
-            # A graph output has to be made inside.
-            kept = [value for value in graph.outputs if value is not given]
-            graph.outputs.clear()
-            graph.outputs.extend(kept)
-        graph.remove(node, safe=True)
-        if given.uses():
-            graph.inputs.append(given)
-        ends = source.producer() is not None and not source.is_graph_output()
-        if ends:
-            graph.outputs.append(source)
+    """Makes of casts between FP16 and FP32 a function that the optimizer fuses with nothing."""
+    for node in model.graph:
+        if node.op_type == "Cast" and node.domain == "":
+            sides = [*node.inputs, *node.outputs]
+            if any(map(is_float, sides)) and any(map(is_half, sides)):
+                node.op_type = "Sin"
+                node.attributes.clear()
 
 
 def _sharpen(model: ir.Model) -> None:

@@ -66,7 +66,7 @@ class Profile:
                 return cls(name, version=(int(found[1]), int(found[2])))
         elif name == _PESSIMISTIC or (runtime is not None and _adds_in_fp16(name)):
             if not colon:
-                return cls(name, runtime.block if runtime else DEFAULT_BLOCK)
+                return cls(name, 1 if runtime else DEFAULT_BLOCK)
             if detail.isdecimal() and int(detail) >= 1:
                 return cls(name, int(detail))
         elif (name == _GPU or runtime is not None) and not colon:
@@ -80,8 +80,7 @@ class Profile:
     def __str__(self) -> str:
         if self.version is not None:
             return f"{self.name}:{self.version[0]}.{self.version[1]}"
-        runtime = RUNTIMES.get(self.name)
-        if self.block is None or (runtime is not None and self.block == runtime.block):
+        if self.block is None or (self.name in RUNTIMES and self.block == 1):
             return self.name
         return f"{self.name}:{self.block}"
 

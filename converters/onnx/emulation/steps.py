@@ -19,7 +19,9 @@ from tfmp.converters.onnx.graph import (
     operand,
     optional,
     rank_of,
+    reduction_of,
     size_of,
+    static,
 )
 
 
@@ -79,31 +81,6 @@ def _running(build: SumBuilder, blocks: ir.Value) -> ir.Value:
     return build.outputs("Scan", [start, blocks], 2, body=body, num_scan_inputs=1)[1]
 
 
-def reduced_axes(node: ir.Node) -> list[int]:
-    """The axes that a reduction or a global pooling reduces, in order."""
-    x = operand(node, 0)
-    rank = rank_of(x)
-    if node.op_type == "GlobalAveragePool":
-        return list(range(2, rank))
-    given = optional(node, 1)
-    if given is not None and given.const_value is None:
-        raise NotStaticError
-    if given is not None and given.const_value is not None:
-        axes = [int(axis) for axis in given.const_value.numpy().reshape(-1)]
-    else:
-        axes = node.attributes.get_ints("axes", [])
-    if not axes and not node.attributes.get_int("noop_with_empty_axes", 0):
-        axes = list(range(rank))
-    return sorted(axis % rank for axis in axes)
-
-
-def count_terms(build: SumBuilder, value: ir.Value, axis: int, depth: int | None) -> ir.Value:
-    """The number of terms along an axis, as a float."""
-    if depth is not None:
-        return build.floats(depth)
-    return build.op("Cast", build.sizes(value, axis, axis + 1), to=FP32.value)
-
-
 class Reduction:
     """A reduction whose operand has the reduced axes flattened at its end.
 
@@ -114,15 +91,19 @@ class Reduction:
     """
 
     def __init__(self, build: SumBuilder, node: ir.Node) -> None:
-        """Raises `NotStaticError` where no axis is reduced."""
+        """Raises `NotStaticError` where no axis is reduced, or it is unknown which."""
         self._build, self._node, self._x = build, node, operand(node, 0)
-        self.axes = reduced_axes(node)
-        if not self.axes:
+        axes: Sequence[int] = ()
+        if node.op_type == "GlobalAveragePool":
+            axes = range(2, rank_of(self._x))
+        elif (found := reduction_of(node)) is not None:
+            axes = found.axes
+        if not axes:
             raise NotStaticError
-        self.kept = [axis for axis in range(rank_of(self._x)) if axis not in self.axes]
-        sizes = [size_of(self._x, axis) for axis in self.axes]
-        known = [size for size in sizes if size is not None]
-        self.depth = math.prod(known) if len(known) == len(sizes) else None
+        self.axes = list(axes)
+        self.kept = [axis for axis in range(rank_of(self._x)) if axis not in axes]
+        sizes = static(self._x, axes)
+        self.depth = None if sizes is None else math.prod(sizes)
 
     @cached_property
     def terms(self) -> ir.Value:
@@ -130,15 +111,44 @@ class Reduction:
         moved = self._build.transpose(self._x, [*self.kept, *self.axes])
         return self._build.reshape(moved, [0] * len(self.kept) + [-1])
 
-    def total(self, terms: ir.Value) -> ir.Value:
-        """The sum of terms, added in FP32."""
-        return self._build.op("ReduceSum", terms, self._build.integers([-1]), keepdims=1)
+    def summed(
+        self, add: Callable[[ir.Value], ir.Value], rounds: bool = True, shifts: bool = False
+    ) -> ir.Value:
+        """The result of the node.
 
-    def count(self) -> ir.Value:
+        Args:
+            add: gives the sums over the last axis of terms; the axis stays, with size 1.
+            rounds: whether each step is rounded, and not sums alone.
+            shifts: whether exponentials are of the terms less the largest one.
+        """
+        build, op_type, terms = self._build, self._node.op_type, self.terms
+        step = build.rounded if rounds else lambda value: value
+        largest = None
+        if op_type == "ReduceL1":
+            terms = build.op("Abs", terms)
+        elif op_type in ("ReduceL2", "ReduceSumSquare"):
+            terms = step(build.op("Mul", terms, terms))
+        elif op_type == "ReduceLogSumExp":
+            largest = build.peak(terms, len(self.kept)) if shifts else None
+            terms = terms if largest is None else step(build.op("Sub", terms, largest))
+            terms = step(build.op("Exp", terms))
+        total = add(terms)
+        if op_type in ("ReduceMean", "GlobalAveragePool"):
+            total = build.op("Div", total, step(self._count()))
+        elif op_type == "ReduceL2":
+            total = build.op("Sqrt", total)
+        elif op_type in ("ReduceLogSum", "ReduceLogSumExp"):
+            total = build.op("Log", total)
+        return self._result(total if largest is None else build.op("Add", step(total), largest))
+
+    def _count(self) -> ir.Value:
         """The number of terms, as a float."""
-        return count_terms(self._build, self.terms, len(self.kept), self.depth)
+        if self.depth is not None:
+            return self._build.floats(self.depth)
+        rank = len(self.kept)
+        return self._build.op("Cast", self._build.sizes(self.terms, rank, rank + 1), to=FP32.value)
 
-    def result(self, value: ir.Value) -> ir.Value:
+    def _result(self, value: ir.Value) -> ir.Value:
         """A value with one element at the end, in the shape of the node's result."""
         flat = self._build.op("Squeeze", value, self._build.integers([len(self.kept)]))
         if self._node.attributes.get_int("keepdims", 1):
@@ -146,43 +156,19 @@ class Reduction:
         return flat
 
 
-def last_axis(node: ir.Node) -> tuple[int, int, list[int]]:
-    """The rank of a softmax, its axis, and the order of axes in which that one is the last."""
-    rank = rank_of(operand(node, 0))
-    axis = node.attributes.get_int("axis", -1) % rank
-    return rank, axis, [*(other for other in range(rank) if other != axis), axis]
-
-
-def _mean(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """The kernel for matrices takes axes at the beginning or at the end; cuDNN takes others."""
+def _cuda_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
+    """Sums are FP32, and then rounded. A mean over axes in the middle is cuDNN's."""
     reduced = Reduction(build, node)
-    if not _is_matrix(reduced.kept, reduced.axes):
+    if node.op_type == "ReduceMean" and not _is_matrix(reduced.kept, reduced.axes):
         return None
-    total = build.rounded(reduced.total(reduced.terms))
-    return reduced.result(build.op("Div", total, build.rounded(reduced.count())))
+    last = build.integers([-1])
+    return reduced.summed(
+        lambda terms: build.rounded(build.op("ReduceSum", terms, last, keepdims=1)), shifts=True
+    )
 
 
 def _is_matrix(kept: Sequence[int], axes: Sequence[int]) -> bool:
     return not kept or max(axes) < min(kept) or min(axes) > max(kept)
-
-
-def _log_sum(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = Reduction(build, node)
-    return reduced.result(build.op("Log", build.rounded(reduced.total(reduced.terms))))
-
-
-def _sum_square(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = Reduction(build, node)
-    squares = build.rounded(build.op("Mul", reduced.terms, reduced.terms))
-    return reduced.result(reduced.total(squares))
-
-
-def _log_sum_exp(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    reduced = Reduction(build, node)
-    peak = build.peak(reduced.terms, len(reduced.kept))
-    powers = build.rounded(build.op("Exp", build.rounded(build.op("Sub", reduced.terms, peak))))
-    total = build.rounded(build.op("Log", build.rounded(reduced.total(powers))))
-    return reduced.result(build.op("Add", total, peak))
 
 
 def _skip_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -236,51 +222,22 @@ def _by_threads(build: SumBuilder, terms: ir.Value, rank: int, depth: int | None
 
 
 def _shared_reduction(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """Exponentials are of the terms as they are: nothing is subtracted before."""
-    reduced, op_type = Reduction(build, node), node.op_type
-    terms, rank = reduced.terms, len(reduced.kept)
-    if op_type == "ReduceL1":
-        terms = build.op("Abs", terms)
-    elif op_type in ("ReduceL2", "ReduceSumSquare"):
-        terms = build.rounded(build.op("Mul", terms, terms))
-    elif op_type == "ReduceLogSumExp":
-        terms = build.rounded(build.op("Exp", terms))
-    total = _by_threads(build, terms, rank + 1, reduced.depth)
-    if op_type == "ReduceMean":
-        total = build.op("Div", total, build.rounded(reduced.count()))
-    elif op_type == "ReduceL2":
-        total = build.op("Sqrt", total)
-    elif op_type in ("ReduceLogSum", "ReduceLogSumExp"):
-        total = build.op("Log", total)
-    return reduced.result(total)
+    reduced = Reduction(build, node)
+    rank = len(reduced.kept) + 1
+    return reduced.summed(lambda terms: _by_threads(build, terms, rank, reduced.depth))
 
 
 def _shared_softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    rank, axis, order = last_axis(node)
+    rank = rank_of(x)
+    axis = node.attributes.get_int("axis", -1) % rank
+    order = [*(other for other in range(rank) if other != axis), axis]
     moved = build.transpose(x, order)
     shifted = build.rounded(build.op("Sub", moved, build.peak(moved, rank - 1)))
     powers = build.rounded(build.op("Exp", shifted))
     total = _by_threads(build, powers, rank, size_of(x, axis))
     result = build.op("Div", powers, total)
     return build.transpose(result, [order.index(other) for other in range(rank)])
-
-
-# The specification lets exp and log have the accuracy of these products of powers and logarithms to
-# the base 2 (W3C, WebGPU Shading Language, "Accuracy of Floating Point Expressions"), and compilers
-# write them so (Mesa, src/compiler/nir/nir_builtin_builder.h).
-_LOG2_E, _LN_2 = 1.4426950408889634, 0.6931471805599453
-
-
-def _exp_of(build: SumBuilder, x: ir.Value) -> ir.Value:
-    """Rounded to FP16."""
-    scaled = build.rounded(build.op("Mul", x, _half(build, _LOG2_E)))
-    return build.rounded(build.op("Pow", build.floats(2), scaled))
-
-
-def _log_of(build: SumBuilder, x: ir.Value) -> ir.Value:
-    bits = build.op("Mul", build.op("Log", x), build.floats(_LOG2_E))
-    return build.op("Mul", build.rounded(bits), _half(build, _LN_2))
 
 
 def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
@@ -299,132 +256,22 @@ def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | 
     return result if bias is None else build.op("Add", build.rounded(result), bias)
 
 
-def _elu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    alpha = _half(build, node.attributes.get_float("alpha", 1.0))
-    powers = _exp_of(build, x)
-    below = build.op("Mul", build.rounded(build.op("Sub", powers, build.floats(1))), alpha)
-    return build.op("Where", build.op("Less", x, build.floats(0), dtype=ir.DataType.BOOL), below, x)
-
-
 def _softplus(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
-    powers = _exp_of(build, build.op("Neg", build.op("Abs", x)))
+    powers = build.rounded(build.op("Exp", build.op("Neg", build.op("Abs", x))))
     total = build.rounded(build.op("Add", powers, build.floats(1)))
-    return build.op("Add", build.rounded(_log_of(build, total)), build.op("Relu", x))
-
-
-def _batch_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x, scale, bias, mean, variance = (_by_channel(build, node, index) for index in range(5))
-    epsilon = _half(build, node.attributes.get_float("epsilon", 1e-5))
-    safe = build.rounded(build.op("Add", variance, epsilon))
-    deviation = build.rounded(build.op("Sqrt", safe))
-    inverse = build.rounded(build.op("Reciprocal", deviation))
-    centred = build.rounded(build.op("Sub", x, mean))
-    normal = build.rounded(build.op("Mul", centred, inverse))
-    return build.op("Add", build.rounded(build.op("Mul", normal, scale)), bias)
-
-
-def _instance_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    """Sums are float32; then each channel has a factor and an addend in FP16."""
-    x, scale, bias = (_by_channel(build, node, index) for index in range(3))
-    axes = range(2, rank_of(x))
-    mean, square = (build.mean(value, axes) for value in (x, build.op("Mul", x, x)))
-    variance = build.op("Sub", square, build.op("Mul", mean, mean))
-    safe = build.op("Add", variance, build.floats(node.attributes.get_float("epsilon", 1e-5)))
-    factor = build.op("Div", scale, build.op("Sqrt", safe))
-    addend = build.rounded(build.op("Sub", bias, build.op("Mul", mean, factor)))
-    scaled = build.rounded(build.op("Mul", x, build.rounded(factor)))
-    return build.op("Add", scaled, addend)
-
-
-def _by_channel(build: SumBuilder, node: ir.Node, index: int) -> ir.Value:
-    """An operand of a normalization; those behind the first have one number for each channel."""
-    value = operand(node, index)
-    rank = rank_of(operand(node, 0))
-    return build.reshape(value, [-1] + [1] * (rank - 2)) if index else value
-
-
-def _sigmoid(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    powers = _exp_of(build, build.op("Neg", operand(node, 0)))
-    return build.op("Reciprocal", build.rounded(build.op("Add", powers, build.floats(1))))
-
-
-def _tanh(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    return _tanh_of(build, operand(node, 0))
-
-
-def _tanh_of(build: SumBuilder, x: ir.Value) -> ir.Value:
-    one = build.floats(1)
-    doubled = build.rounded(build.op("Mul", build.op("Abs", x), build.floats(-2)))
-    powers = _exp_of(build, doubled)
-    above = build.op("Mul", build.op("Sign", x), build.rounded(build.op("Sub", one, powers)))
-    return build.op("Div", above, build.rounded(build.op("Add", one, powers)))
-
-
-# Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26.
-_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-_ERF_SLOPE = 0.3275911
-
-
-def _erf(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    return _erf_of(build, operand(node, 0))
-
-
-def _erf_of(build: SumBuilder, value: ir.Value) -> ir.Value:
-    one, size = build.floats(1), build.op("Abs", value)
-    below = build.rounded(build.op("Mul", size, _half(build, _ERF_SLOPE)))
-    x = build.rounded(build.op("Div", one, build.rounded(build.op("Add", one, below))))
-    total = _half(build, _ERF[0])
-    for factor in _ERF[1:]:
-        total = build.rounded(build.op("Mul", total, x))
-        total = build.rounded(build.op("Add", total, _half(build, factor)))
-    total = build.rounded(build.op("Mul", total, x))
-    square = build.rounded(build.op("Mul", build.op("Neg", size), size))
-    tail = build.rounded(build.op("Mul", total, _exp_of(build, square)))
-    return build.op("Mul", build.op("Sign", value), build.rounded(build.op("Sub", one, tail)))
-
-
-def _gelu(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
-    x = operand(node, 0)
-    if node.attributes.get_string("approximate", "none") == "tanh" or node.op_type == "FastGelu":
-        cube = build.rounded(build.op("Mul", x, _half(build, 0.035677408136300125)))
-        cube = build.rounded(build.op("Mul", cube, x))
-        sloped = build.rounded(build.op("Add", cube, _half(build, 0.7978845608028654)))
-        curve = build.rounded(_tanh_of(build, build.rounded(build.op("Mul", x, sloped))))
-        half = build.floats(0.5)
-        share = build.rounded(build.op("Add", half, build.rounded(build.op("Mul", curve, half))))
-        return build.op("Mul", x, share)
-    scaled = build.rounded(build.op("Mul", x, _half(build, 0.5**0.5)))
-    share = build.rounded(build.op("Add", build.floats(1), build.rounded(_erf_of(build, scaled))))
-    return build.op("Mul", build.rounded(build.op("Mul", x, build.floats(0.5))), share)
-
-
-def _half(build: SumBuilder, number: float) -> ir.Value:
-    """A constant as FP16 has it."""
-    return build.floats(np.float16(number).astype(np.float32))
+    return build.op("Add", build.rounded(build.op("Log", total)), build.op("Relu", x))
 
 
 # By the op that the kernel belongs to; None as a result where the kernel adds in FP32 after all.
 STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
-    "BatchNormalization": _batch_norm,
     "CumSum": lambda build, node, block: add_up(build, node, 1),
-    "Elu": _elu,
-    "Erf": _erf,
-    "Exp": lambda build, node, block: _exp_of(build, operand(node, 0)),
-    "FastGelu": _gelu,
-    "Gelu": _gelu,
-    "InstanceNormalization": _instance_norm,
     "LayerNormalization": _web_layer_norm,
-    "Log": lambda build, node, block: _log_of(build, operand(node, 0)),
-    "ReduceLogSum": _log_sum,
-    "ReduceLogSumExp": _log_sum_exp,
-    "ReduceMean": _mean,
-    "ReduceSumSquare": _sum_square,
-    "Sigmoid": _sigmoid,
+    **dict.fromkeys(
+        ("ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"), _cuda_reduction
+    ),
     "SkipLayerNormalization": _skip_layer_norm,
     "Softplus": _softplus,
-    "Tanh": _tanh,
 }
 
 # Kernels whose threads share a sum, by op.

@@ -25,12 +25,17 @@ _END = np.iinfo(np.int64).max
 
 
 class SumBuilder:
-    """Puts nodes before one node, and builds sums in FP16 or BF16."""
+    """Puts nodes before one node, and builds sums in FP16 or BF16.
+
+    Attributes:
+        block: number of terms that are added in FP32 before the total is rounded.
+        half: the type that totals are rounded to.
+    """
 
     def __init__(
         self,
         model: ir.Model,
-        anchor: ir.Node,
+        anchor: ir.Node | None,
         block: int,
         prefix: str,
         half: ir.DataType = FP16,
@@ -40,19 +45,14 @@ class SumBuilder:
         Args:
             model: the model; constants become initializers of its main graph, which every subgraph
                 sees.
-            anchor: the node that new nodes are put before.
+            anchor: the node that new nodes are put before; None to put none.
             block: number of terms that are added in FP32 before the total is rounded.
             prefix: beginning of the names of all new values and nodes, and of no others.
             half: the type that totals are rounded to.
         """
-        self._model, self._anchor, self._block, self._prefix = model, anchor, block, prefix
+        self._model, self._anchor, self.block, self._prefix = model, anchor, block, prefix
         self.half = half
         self._count = 0
-
-    @property
-    def block(self) -> int:
-        """Number of terms that are added in FP32 before the total is rounded."""
-        return self._block
 
     @property
     def opset(self) -> int:
@@ -138,7 +138,7 @@ class SumBuilder:
     def sum_last(self, value: ir.Value, rank: int, depth: int | None) -> ir.Value:
         """The sum over the last axis in FP16; the axis stays, with size 1."""
         blocks = self.blocks(value, rank, rank - 1, depth)
-        sums = self.op("MatMul", blocks, self.floats(np.ones((self._block, 1))))
+        sums = self.op("MatMul", blocks, self.floats(np.ones((self.block, 1))))
         return self._scan(self.zeros_like(self.first(sums)), None, sums)
 
     def sum_lanes(self, value: ir.Value, rank: int, depth: int | None, lanes: int) -> ir.Value:
@@ -170,7 +170,7 @@ class SumBuilder:
             depth: its size, if it is known before the run.
             size: of a block; None for `block`.
         """
-        size = self._block if size is None else size
+        size = self.block if size is None else size
         value = self._filled(value, rank, axis, depth, size)
         shape: list[Sequence[int] | ir.Value] = [[0] * axis + [-1, size]]
         if axis + 1 < rank:
@@ -248,6 +248,7 @@ class SumBuilder:
         return f"{self._prefix}_{hint}_{self._count}"
 
     def _put(self, node: ir.Node) -> ir.Node:
+        assert self._anchor is not None
         graph = self._anchor.graph
         assert graph is not None
         graph.insert_before(self._anchor, node)

@@ -16,7 +16,7 @@ from onnx_ir.passes.common import (
 
 from tfmp.converters.onnx.fp16 import gaps
 from tfmp.converters.onnx.fp16.divisors import raise_epsilons, raise_least_lengths
-from tfmp.converters.onnx.fp16.edges import split_biases
+from tfmp.converters.onnx.fp16.edges import has_type_of, split_biases
 from tfmp.converters.onnx.fp16.report import ConstantChange, Fp16Report, Island
 from tfmp.converters.onnx.fp16.rules import (
     TYPED_BY_ATTRIBUTE,
@@ -203,9 +203,13 @@ class _Rewriter:
             assert source is not None  # casts have no optional operands
             if source.dtype != output.dtype:
                 continue
-            if output.is_graph_output() and not _take_over_outputs(output, source):
-                continue
-            output.replace_all_uses_with(source)
+            if output.is_graph_output():
+                maker = source.producer()
+                if maker is None or maker.graph is not node.graph or source.is_graph_output():
+                    continue
+                source.name, output.name = output.name, source.name
+                source.shape = output.shape  # the graph's contract
+            output.replace_all_uses_with(source, replace_graph_outputs=True)
             node.graph.remove(node, safe=True)
 
     def _walk(self, graph: ir.Graph) -> None:
@@ -325,73 +329,35 @@ class _Rewriter:
                     self._convert_output(branch, index, dtype)
             retype(output, dtype)
 
-    def _loop(self, node: ir.Node, dtype: ir.DataType) -> None:
-        """Loop state has one type: where it starts, in the body, and where it comes out."""
-        body = node.attributes["body"].as_graph()
-        states = len(node.inputs) - 2
-        self._state(node, body, range(states), dtype, first_input=2, body_first_output=1)
-        self._scan_outputs(node, body, states, body_first_output=1)
+    def _looped(self, node: ir.Node, dtype: ir.DataType) -> None:
+        """State has one type: where it starts, in the body, and where it comes out.
 
-    def _scan(self, node: ir.Node, dtype: ir.DataType) -> None:
-        """Like a Loop, with inputs that are read slice by slice."""
+        So have the slices that a Scan reads. What it stacks has the type that its body writes.
+        """
         body = node.attributes["body"].as_graph()
-        states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
-        for index in range(states, len(node.inputs)):
+        # A Loop counts, and asks whether to go on.
+        first, after = (2, 1) if node.op_type == "Loop" else (0, 0)
+        for index in range(first, len(node.inputs)):
             if is_float(body.inputs[index]):
                 self._read_as(node, index, dtype)
                 retype(body.inputs[index], dtype)
-        self._state(node, body, range(states), dtype, first_input=0, body_first_output=0)
-        self._scan_outputs(node, body, states, body_first_output=0)
-
-    def _state(
-        self,
-        node: ir.Node,
-        body: ir.Graph,
-        states: range,
-        dtype: ir.DataType,
-        first_input: int,
-        body_first_output: int,
-    ) -> None:
-        floats = [index for index in states if is_float(body.inputs[first_input + index])]
-        for index in floats:
-            self._read_as(node, first_input + index, dtype)
-            retype(body.inputs[first_input + index], dtype)
         self._walk(body)
-        for index in floats:
-            if body.outputs[body_first_output + index].dtype != dtype:
-                self._convert_output(body, body_first_output + index, dtype)
-            retype(node.outputs[index], dtype)
-
-    def _scan_outputs(
-        self, node: ir.Node, body: ir.Graph, states: int, body_first_output: int
-    ) -> None:
-        for index in range(states, len(node.outputs)):
-            if is_float(node.outputs[index]):
-                inner = body.outputs[body_first_output + index].dtype
-                assert inner is not None  # a float, as the output is
-                retype(node.outputs[index], inner)
-
-
-def _take_over_outputs(output: ir.Value, source: ir.Value) -> bool:
-    """Makes `source` a graph output in place of its copy `output`; False where it cannot be."""
-    graph = output.graph
-    made_here = source.producer() is not None and source.producer().graph is graph
-    if graph is None or not made_here or source.is_graph_output():
-        return False
-    for index, value in enumerate(list(graph.outputs)):
-        if value is output:
-            graph.outputs[index] = source
-    source.name, output.name = output.name, source.name
-    source.shape = output.shape  # the graph's contract
-    return True
+        for index, output in enumerate(node.outputs, after):
+            if not is_float(output):
+                continue
+            if has_type_of(node, [output]) and body.outputs[index].dtype != dtype:
+                self._convert_output(body, index, dtype)
+            inner = body.outputs[index].dtype
+            assert inner is not None  # a float, as the output is
+            retype(output, inner)
 
 
 _SUFFIX = {FP16: "fp16", BF16: "bf16", FP32: "fp32"}
 
 _SUBGRAPH_HANDLERS: dict[str, Callable[[_Rewriter, ir.Node, ir.DataType], None]] = {
     "If": _Rewriter._if,
-    "Loop": _Rewriter._loop,
-    "Scan": _Rewriter._scan,
+    "Loop": _Rewriter._looped,
+    "Scan": _Rewriter._looped,
 }
 
 

@@ -1,7 +1,9 @@
 """ONNX models on disk and in ONNX Runtime, on both sides of protobuf's 2 GiB."""
 
+import filecmp
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +116,7 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> li
         try:
             (folder / path.name).replace(path)
         except BaseException:
-            if beside and not (folder / "weights").exists():  # they have been put there just now
+            if beside and not (folder / data.name).exists():  # they have been put there just now
                 data.unlink()
             raise
     return [
@@ -138,73 +140,35 @@ def _loadable(model: ir.Model, light: onnx.ModelProto) -> tuple[ir.Model, onnx.M
 
 def _check_loads(model: ir.Model, light: onnx.ModelProto) -> None:
     """Raises `ConversionError` for a model that ONNX Runtime does not open, or not optimized."""
-    content = light.SerializeToString()
     disabled = (FAULTY_OPTIMIZER,) if fault_of(model) else ()
     try:
-        cpu_session(content, disabled=disabled)
-    except Exception as error:  # ONNX Runtime's exceptions share no base class
-        if _opens_only_with_constants(model, content):
-            return
+        cpu_session(light.SerializeToString(), disabled=disabled)
+        return
+    except Exception:  # ONNX Runtime's exceptions share no base class
+        pass
+    try:  # some kernels insist on constants, which are inputs in a light model
+        open_session(model)
+    except Exception as error:
         raise ConversionError(
-            f"ONNX Runtime's optimizers fail on the converted model ({first_line(error)}), so a "
-            "session with default options would not open it. Fix sizes that vary with --batch or "
-            "--input-shape."
+            f"ONNX Runtime cannot open the converted model ({first_line(error)}). Fix sizes that "
+            "vary with --batch or --input-shape, or leave the op named here in FP32 with "
+            "--keep-fp32. If neither helps, it is a defect of tfmp: report it with the model."
         ) from error
-
-
-def _opens_only_with_constants(model: ir.Model, content: bytes) -> bool:
-    """Whether a kernel insists on constants, which are inputs in a light model.
-
-    Raises:
-        ConversionError: the model does not open with them either.
-    """
-    try:
-        cpu_session(content, optimized=False)
-        return False
-    except Exception:
-        try:
-            open_session(model)
-            return True
-        except Exception as error:
-            raise ConversionError(
-                f"ONNX Runtime cannot load the converted model ({first_line(error)}). This is a "
-                "defect of tfmp: report it with the model; `--keep-fp32` on the op named here "
-                "avoids it."
-            ) from error
 
 
 def _write_beside(model: ir.Model, folder: Path, path: Path) -> Path:
     """Writes the model to a draft, and its weights to their place under a name that is given."""
-    ir.save(model, folder / path.name, external_data="weights")
-    digest = _sha256(folder / "weights")
-    data = path.with_name(f"{path.name}.{digest[:_DIGITS]}.data")
-    if data.exists() and _sha256(data) != digest:
-        raise InputError(f"{data}: already exists. Remove it, or choose another output.")
-    proto = onnx.load(folder / path.name, load_external_data=False)
-    for tensor in _external_tensors(proto.graph):
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = data.name
-    (folder / path.name).write_bytes(proto.SerializeToString())
+    digest = hashlib.sha256()
+    for value in chain.from_iterable(graph.initializers.values() for graph in model.graphs()):
+        if value.const_value is not None and value.dtype != ir.DataType.STRING:
+            digest.update(f"{value.name}:".encode() + value.const_value.tobytes())
+    data = path.with_name(f"{path.name}.{digest.hexdigest()[:_DIGITS]}.data")
+    ir.save(model, folder / path.name, external_data=data.name)
     if not data.exists():
-        (folder / "weights").replace(data)
+        (folder / data.name).replace(data)
+    elif not filecmp.cmp(data, folder / data.name, shallow=False):
+        raise InputError(f"{data}: already exists. Remove it, or choose another output.")
     return data
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _external_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Tensors of a graph and its subgraphs that lie in another file."""
-    tensors = list(graph.initializer)
-    for node in graph.node:
-        for attribute in node.attribute:
-            tensors += [attribute.t, *attribute.tensors]
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _external_tensors(inner)
-    yield from (each for each in tensors if each.data_location == onnx.TensorProto.EXTERNAL)
 
 
 def external_files(path: Path) -> tuple[Path, ...]:
@@ -213,16 +177,14 @@ def external_files(path: Path) -> tuple[Path, ...]:
     None for a file that cannot be read: whoever opens it says why.
     """
     try:
-        graph = read_onnx(path).graph
+        model = read_onnx(path)
     except Exception:  # protobuf and onnx-ir each raise their own
         return ()
-    weights = [value.const_value for value in graph.initializers.values()]
-    for node in graph.all_nodes():
-        weights += [item.value for item in node.attributes.values() if item.type.name == "TENSOR"]
-        for item in node.attributes.values():
-            if item.type.name == "GRAPH":
-                weights += [value.const_value for value in item.value.initializers.values()]
-    names = {str(item.location) for item in weights if isinstance(item, ir.ExternalTensor)}
+    values = chain.from_iterable(graph.initializers.values() for graph in model.graphs())
+    tensors = [value.const_value for value in values]
+    for node in model.graph.all_nodes():
+        tensors += [attribute.value for attribute in node.attributes.values()]
+    names = {str(item.location) for item in tensors if isinstance(item, ir.ExternalTensor)}
     return tuple(path.parent / name for name in sorted(names))
 
 

@@ -1,7 +1,7 @@
 """Exponentials that FP16 cannot hold: softmax and log-sum-exp in their safe forms.
 
-FP16's exponential is infinite from 11.1 on and zero below -17.3. Softmax and LogSoftmax subtract
-the largest number first; a sum of exponentials whose logarithm is taken can do the same.
+FP16's exponential is infinite from 11.1 on and zero below -17.3. Softmax subtracts the largest
+number first; a sum of exponentials whose logarithm is taken can do the same.
 """
 
 import numpy as np
@@ -11,13 +11,11 @@ from tfmp.converters.onnx.graph import Pattern, private, reduction_of
 
 
 def rewrite_exponentials(pattern: Pattern) -> None:
-    """Fuses softmaxes and their logarithms; subtracts the maximum from other sums of powers."""
+    """Fuses softmaxes; subtracts the maximum from other sums of powers."""
     for node in pattern.nodes("Div"):
         _softmax(pattern, node)
     for node in pattern.nodes("Log"):
-        _log_softmax(pattern, node)
-        if node.graph is not None:
-            _log_sum_exp(pattern, node)
+        _log_sum_exp(pattern, node)
 
 
 def _softmax(pattern: Pattern, node: ir.Node) -> None:
@@ -40,19 +38,6 @@ def _softmax(pattern: Pattern, node: ir.Node) -> None:
         node.outputs[0],
         result,
         "exponentials over their sum became Softmax, which subtracts the maximum",
-    )
-
-
-def _log_softmax(pattern: Pattern, node: ir.Node) -> None:
-    softmax = pattern.made_by(node.inputs[0], "Softmax")
-    if softmax is None or not private([softmax], node):
-        return
-    axis = softmax.attributes.get_int("axis", -1)
-    result = pattern.add(node, "LogSoftmax", [softmax.inputs[0]], "log_softmax", axis=axis)
-    pattern.replace(
-        node.outputs[0],
-        result,
-        "the logarithm of Softmax became LogSoftmax: small probabilities are zero in FP16",
     )
 
 

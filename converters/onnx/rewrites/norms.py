@@ -28,8 +28,6 @@ _LONG = 4096
 
 def rewrite_norms(pattern: Pattern) -> None:
     """Fuses normalizations; takes the squares out of other variances, norms and lengths."""
-    for node in pattern.nodes("Div", "Mul"):
-        _average(pattern, node)
     for node in pattern.nodes("Pow"):
         _plain_root(pattern, node)
     for node in pattern.nodes("Sqrt"):
@@ -40,21 +38,6 @@ def rewrite_norms(pattern: Pattern) -> None:
         _sum_of_squares(pattern, node)
     for node in pattern.nodes("Reciprocal"):
         _divide_instead(pattern, node)
-
-
-def _average(pattern: Pattern, node: ir.Node) -> None:
-    """A sum divided by the number of its elements becomes a mean, which overflows later."""
-    found = with_constant(node)
-    total = pattern.made_by(found[0], "ReduceSum") if found else None
-    reduced = reduction_of(total) if total is not None else None
-    if found is None or total is None or reduced is None or not private([total], node):
-        return
-    factor = found[1] if node.op_type == "Mul" else 1 / found[1] if found[1] else 0.0
-    if reduced.count and math.isclose(factor * reduced.count, 1, rel_tol=1e-6):
-        mean = pattern.reduce(
-            node, "ReduceMean", reduced.value, reduced.axes, "mean", reduced.keepdims
-        )
-        pattern.replace(node.outputs[0], mean, "a sum over its count became ReduceMean")
 
 
 def _plain_root(pattern: Pattern, node: ir.Node) -> None:

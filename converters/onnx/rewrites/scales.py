@@ -36,6 +36,12 @@ _TAKES = ("MatMul", "Gemm", "Conv", "ConvTranspose", "LayerNormalization", "RMSN
 _SHARED_BELOW = 2.0**-6
 
 
+def _scaled(node: ir.Node) -> tuple[ir.Value | None, float]:
+    """The value that a Mul or Div scales by a constant, and the factor; 0 if it is none."""
+    value, number = with_constant(node) or (None, 0.0)
+    return value, number if node.op_type == "Mul" else 1 / number if number else 0.0
+
+
 def scale_before(pattern: Pattern) -> None:
     """Puts constant factors below one in front of the products of two values behind which they are.
 
@@ -43,11 +49,7 @@ def scale_before(pattern: Pattern) -> None:
     afterwards.
     """
     for node in pattern.nodes("Mul", "Div"):
-        found = with_constant(node)
-        if found is None:
-            continue
-        value, number = found
-        factor = number if node.op_type == "Mul" else 1 / number if number else 0.0
+        value, factor = _scaled(node)
         product = pattern.made_by(value, "MatMul")
         if product is None or not 0 < factor < 1 or not private([product], node):
             continue
@@ -55,7 +57,9 @@ def scale_before(pattern: Pattern) -> None:
         if a is None or b is None or array_of(a) is not None or array_of(b) is not None:
             continue
         shared = factor < _SHARED_BELOW
-        scale = pattern.scalar(factor**0.5 if shared else factor, f"{value.name}_scale")
+        scale = pattern.scalar(
+            factor**0.5 if shared else factor, f"{product.outputs[0].name}_scale"
+        )
         a = pattern.add(node, "Mul", [a, scale], "scaled")
         if shared:
             b = pattern.add(node, "Mul", [b, scale], "scaled_too")
@@ -68,11 +72,7 @@ def scale_before(pattern: Pattern) -> None:
 def fold_scales(pattern: Pattern) -> None:
     """Folds constant factors past one into the linear ops and normalizations that read them."""
     for node in pattern.nodes("Mul", "Div"):
-        found = with_constant(node)
-        if found is None:
-            continue
-        value, number = found
-        factor = number if node.op_type == "Mul" else 1 / number if number else 0.0
+        value, factor = _scaled(node)
         if not 1 < factor < np.inf:
             continue
         takers = _takers(pattern, node.outputs[0], factor)

@@ -1,13 +1,9 @@
 """Pairing of outputs and the accumulation of one candidate."""
 
-import threading
-
 import numpy as np
 import pytest
 
-from tfmp.converters.drift import compare
 from tfmp.converters.drift.compare import Comparison, match
-from tfmp.converters.drift.metrics import OutputAccumulator
 from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
 
@@ -101,51 +97,6 @@ class TestComparison:
             {"t": np.array([b"cat", b"dog"], object)}, {"t": np.array(["cat", "cow"], object)}
         )
         assert comparison.outputs()[0].flips == 1
-
-
-class TestMeasuringAhead:
-    """Batches are measured while the caller goes on."""
-
-    def comparison(self) -> Comparison:
-        return Comparison("x", [spec("y", 2)], [spec("y", 2)])
-
-    def test_the_caller_goes_on_and_results_wait(self, monkeypatch) -> None:
-        went_on, measure = threading.Event(), OutputAccumulator.update
-
-        def late(*args) -> None:
-            assert went_on.wait(20)
-            measure(*args)
-
-        monkeypatch.setattr(OutputAccumulator, "update", late)
-        comparison = self.comparison()
-        comparison.update({"y": np.ones((3, 2))}, {"y": np.ones((3, 2))})
-        went_on.set()
-        assert comparison.outputs()[0].samples == 3
-
-    def test_large_outputs_are_not_kept(self, monkeypatch) -> None:
-        monkeypatch.setattr(compare, "_MOST_AHEAD", 0)
-        comparison = self.comparison()
-        comparison.update({"y": np.ones((3, 2))}, {"y": np.ones((3, 2))})
-        assert not comparison._measured
-
-    @pytest.mark.parametrize("ask", ["outputs", "start_over"])
-    def test_what_fails_is_raised_when_somebody_asks(self, monkeypatch, ask) -> None:
-        def fail(*_) -> None:
-            raise MemoryError("no room")
-
-        monkeypatch.setattr(OutputAccumulator, "update", fail)
-        comparison = self.comparison()
-        comparison.update({"y": np.ones((3, 2))}, {"y": np.ones((3, 2))})
-        with pytest.raises(MemoryError, match="no room"):
-            getattr(comparison, ask)()
-
-    def test_what_fails_is_raised_with_the_next_batch(self, monkeypatch) -> None:
-        comparison = self.comparison()
-        with monkeypatch.context() as context:
-            context.setattr(OutputAccumulator, "update", lambda *_: 1 / 0)
-            comparison.update({"y": np.ones((3, 2))}, {"y": np.ones((3, 2))})
-            with pytest.raises(ZeroDivisionError):
-                comparison.update({"y": np.ones((3, 2))}, {"y": np.ones((3, 2))})
 
 
 class TestLabels:

@@ -3,11 +3,8 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from label_runs import compared
 
-from tfmp.converters.drift import with_metrics
 from tfmp.converters.drift.metrics import OTHER, drift_of
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import Totals
@@ -113,15 +110,6 @@ def test_a_jump_is_told_from_where_to_where_and_whose_doing_it_is() -> None:
     assert text.endswith("in FP16; most of its error is the amplified error of its inputs")
     assert culprit(0.0, math.inf, math.inf).endswith("jump of the error")
     assert culprit(1.0, 1.0, 1.0, local_nonfinite=3).endswith("largest jump of the error")
-
-
-def test_labels_that_the_reference_does_not_predict_are_told_once(report) -> None:
-    classes = np.arange(60) % 3
-    scores = np.eye(3, dtype=np.float32)[np.roll(classes, 1)]
-    label = with_metrics(compared(classes, scores, scores))
-    candidates = tuple(replace(each, labels=(label,)) for each in report.candidates)
-    _, note = data_notes(replace(report, candidates=candidates))
-    assert note.startswith("the labels of output 'y' do not measure drift")
 
 
 @pytest.mark.parametrize("suffix", [".md", ".html", ".json"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from judged_distances import OutputAccumulator
 from label_runs import compared, keys_of
 
 from tfmp.converters.drift.exact import total
@@ -9,7 +10,6 @@ from tfmp.converters.drift.labels.drift import kinds_of, label_drift, with_metri
 from tfmp.converters.drift.labels.measuring import measure_labels
 from tfmp.converters.drift.labels.reading import kind_of, read_labels
 from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
-from tfmp.converters.drift.metrics import OutputAccumulator
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.shared.errors import InputError
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from judged_distances import OutputAccumulator
 
 from tfmp.converters.drift import DriftBudget
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.tasks import Task
 from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.drift.verdict.decisions import decision_checks

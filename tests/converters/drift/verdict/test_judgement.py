@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from judged_distances import OutputAccumulator
 from label_runs import compared
 
 from tfmp.converters.drift import with_metrics
 from tfmp.converters.drift.budget import VIEWS, DriftBudget
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.verdict.check import Verdict
 from tfmp.converters.drift.verdict.judgement import Judgement, judge
@@ -103,7 +104,7 @@ class TestSoundness:
         accumulator.update(values, values)
         found = judge([accumulator.result()])
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert "no value is finite on either side" in found.reasons[0]
+        assert "no value is finite on both sides" in found.reasons[0]
         values[:5] = 1.0
         accumulator.update(values, values)
         assert "no value is finite" not in " ".join(judge([accumulator.result()]).reasons)
@@ -118,7 +119,7 @@ class TestSoundness:
         accumulator.update(np.full((100, 3), np.nan), np.full((100, 3), np.nan))
         found = judge([accumulator.result()])
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert "each value is NaN on both sides, so nothing was compared" in found.reasons[0]
+        assert "no value is finite on both sides, so nothing was compared" in found.reasons[0]
 
     @pytest.mark.parametrize(("rows", "verdict"), [(41, Verdict.PASS), (42, Verdict.INCONCLUSIVE)])
     def test_samples_of_nan_on_both_sides_are_no_evidence(

@@ -163,16 +163,6 @@ def test_places_at_the_end_of_a_row_have_no_next_one():
     assert losses(exact, candidate)["between_places"] > 1
 
 
-@pytest.mark.parametrize(("size", "is_seen"), [(16, True), (300, False)])
-def test_an_axis_is_read_where_most_places_have_their_next_one(size, is_seen):
-    """Of large pictures neighbours within rows are kept, and those between rows by chance."""
-    exact = np.broadcast_to(normal(40, 1, size, 1), (40, size, size, 1)) + 1e-3 * normal(
-        40, size, size, 1
-    )
-    candidate = exact + F32(1e-3) * normal(40, size, size, 1)
-    assert (losses(exact, candidate)["between_places"] > LIMIT) is is_seen
-
-
 class TestNearEnd:
     """Probabilities that are nearly certain, by what lacks to certainty."""
 

@@ -8,7 +8,7 @@ F16 = np.float16
 
 
 def emulate(text: str, profile: str = "ort-cuda", opset: int = 18, **batch: np.ndarray):
-    arrays = {name: batch.pop(name) for name in list(batch) if name in "gbmv"}
+    arrays = {name: batch.pop(name) for name in list(batch) if name in "gb"}
     converted, _ = half(parse(text, opset=opset, **arrays), rewritten=[])
     return run_emulated(converted, batch, profile)["y"]
 
@@ -213,72 +213,12 @@ def test_softmax_on_a_web_gpu_rounds_exponentials_and_their_sum():
     assert (emulate(text, "gpu", x=x.astype(np.float32)) != received).any()
 
 
-# As ONNX Runtime's WebGPU provider 1.27 computes them in FP16, by Mesa 25.0's adapter in software.
-POINTS = [-6.5, -0.75, -0.01, -0.002, 0.0004, 0.003, 0.1, 1.3, 7.7]
-ON_WEBGPU = {
-    "Tanh": [
-        *(-1, -0.635254, -0.0101089, -0.00195694, 0.000488758),
-        *(0.00293922, 0.0996094, 0.861816, 1),
-    ],
-    "Sigmoid": [0.00150394, 0.320801, 0.497559, 0.499512, 0.5, 0.500977, 0.524902, 0.785645, 1],
-    "Exp": [0.00150585, 0.472412, 0.990234, 0.998047, 1, 1.00293, 1.10547, 3.66797, 2198],
-    "Elu": [-0.998535, -0.527344, -0.00976562, -0.00195312, 0.0004, 0.003, 0.1, 1.3, 7.7],
-    "Softplus": [
-        *(0.00195217, 0.387207, 0.688477, 0.692383, 0.693848, 0.694824),
-        *(0.744141, 1.54102, 7.69922),
-    ],
-    "Log": [1.87305, -0.287842, -4.60547, -6.21875, -7.82812, -5.8125, -2.30273, 0.262207, 2.04297],
-}
-
-
-@pytest.mark.parametrize("op", ON_WEBGPU)
-def test_functions_of_webgpu_are_formulas_in_fp16(op: str):
-    x = np.array([POINTS], np.float32)
-    x = np.abs(x) if op == "Log" else x
-    text = f"agraph (float[N, 9] x) => (float[N, 9] y) {{ y = {op}(x) }}"
-    expected = np.array([ON_WEBGPU[op]]).astype(F16).astype(np.float32)
-    np.testing.assert_array_equal(emulate(text, "webgpu", x=x), expected)
-    assert not np.array_equal(emulate(text, "gpu", x=x), expected)
-
-
-# A deviation of 0.07 in the first channel, and a mean of 7 in the last.
-CHANNELS = {
-    "g": np.array([0.5, 1.3, 2], np.float32),
-    "b": np.array([0.3, -1, 2], np.float32),
-    "m": np.array([-2, 0.1, 7], np.float32),
-    "v": np.array([0.004, 2, 0.9], np.float32),
-}
-NORMALIZED_ON_WEBGPU = {
-    "BatchNormalization <epsilon = 0.001> (x, g, b, m, v)": [
-        *(-31.5, 9.13281, 14.3594, -1.09375, -1.0918, -1.08887),
-        *(-12.5391, -10.0078, 3.47266),
-    ],
-    "InstanceNormalization <epsilon = 0.001> (x, g, b)": [
-        *(-0.402832, 0.587891, 0.715332, -1.10156, -1.00293, -0.896484),
-        *(0.241455, 0.960938, 4.79688),
-    ],
-}
-
-
-@pytest.mark.parametrize("node", NORMALIZED_ON_WEBGPU)
-def test_normalizations_of_webgpu_round_their_factors(node: str):
-    x = np.array(POINTS, np.float32).reshape(1, 3, 3)
-    text = f"agraph (float[N, 3, 3] x) => (float[N, 3, 3] y) {{ y = {node} }}"
-    arrays = {name: CHANNELS[name] for name in node.partition("(x, ")[2].rstrip(")").split(", ")}
-    expected = np.array(NORMALIZED_ON_WEBGPU[node]).astype(F16).astype(np.float32)
-    received = {name: emulate(text, name, x=x, **arrays) for name in ("gpu", "webgpu")}
-    np.testing.assert_array_equal(received["webgpu"].reshape(-1), expected)
-    assert not np.array_equal(received["gpu"].reshape(-1), expected)
-
-
-@pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu_of_webgpu_is_near_its_value_and_rounded_in_steps(approximate: str):
-    x = np.linspace(-6, 6, 400, dtype=np.float32)[None]
-    node = f'Gelu <approximate = "{approximate}"> (x)'
-    text = f"agraph (float[N, 400] x) => (float[N, 400] y) {{ y = {node} }}"
-    once, often = (emulate(text, name, opset=20, x=x) for name in ("gpu", "webgpu"))
-    error = np.abs(often - once)
-    assert 0 < error.max() < 5e-3
+def test_softplus_of_webgpu_is_zero_where_an_exponential_adds_nothing_to_one():
+    text = "agraph (float[N, 3] x) => (float[N, 3] y) { y = Softplus(x) }"
+    x = np.array([[-9, -2, 5]], np.float32)
+    received = {name: emulate(text, name, x=x) for name in ("gpu", "webgpu")}
+    np.testing.assert_allclose(received["gpu"], np.log1p(np.exp(x)), rtol=1e-3)
+    np.testing.assert_allclose(received["webgpu"], [[0, 0.1269, 5.0067]], rtol=5e-3)
 
 
 def test_recurrent_ops_of_webgpu_run_on_the_cpu_in_fp32():

@@ -208,16 +208,6 @@ def test_a_sum_of_all_squares_is_a_number(op: str, last: str):
     assert_held(model, sample(0, shape=(3, 8)))
 
 
-def test_a_sum_over_its_count_is_a_mean():
-    text = (
-        "agraph (float[N, 512] x) => (float[N, 1] y) <int64[1] axis = {1}, float n = {512}> "
-        "{ s = ReduceSum(x, axis)  y = Div(s, n) }"
-    )
-    model = parse(text)
-    assert op_types(rewritten(model)[0]) == ["ReduceMean"]
-    assert_held(model, np.full((2, 512), 300.0, np.float32))
-
-
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -1,11 +1,12 @@
 """What an output may mean besides: scores of classes, and amounts."""
 
 import numpy as np
+from judged_distances import OutputAccumulator
 
 from tfmp.converters.drift import DriftBudget
-from tfmp.converters.drift.metrics import OutputAccumulator, OutputDrift
+from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.tasks import Kind, Task
-from tfmp.converters.drift.verdict.meaning import meaning_checks
+from tfmp.converters.drift.verdict.decisions import meaning_checks
 
 GENERATOR = np.random.default_rng(0)
 BUDGET = DriftBudget()
