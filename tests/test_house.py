@@ -171,7 +171,6 @@ RENDERED = {
         "jsonio",
         "junit",
         "markdown",
-        "node_data",
         "terminal",
     ],
 }

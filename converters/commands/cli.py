@@ -13,7 +13,6 @@ from tfmp.converters.commands import options
 from tfmp.converters.commands.config import with_own_options
 from tfmp.converters.commands.guard import GuardedGroup
 from tfmp.converters.commands.inputs import (
-    check_graphs_differ,
     check_inputs_stay,
     check_paths,
     check_reports,
@@ -111,7 +110,6 @@ def validate_command(
     file is broken, but not that it is sound: the verdict is INCONCLUSIVE at best.
     """
     with session(shown) as progress:
-        check_graphs_differ(asked.report, candidates)
         plan = comparison_plan(asked, shown, target)
         request = model_request(reference, intake)
         check_inputs_stay(asked.report, request.files)

@@ -80,7 +80,7 @@ class Asked:
     )
     report: tuple[str, ...] = option(
         (),
-        "Drift report: .json, .html, .md, .xml (JUnit), .card.md or .nodes.json. Repeatable.",
+        "Drift report: .json, .html, .md or .xml (JUnit). Repeatable.",
         metavar="FILE",
         path=True,
     )

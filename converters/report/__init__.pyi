@@ -23,8 +23,6 @@ from .model import (
     Stage as Stage,
     check_path as check_path,
     render as render,
-    shows_nodes as shows_nodes,
-    suffix_of as suffix_of,
 )
 from .summary import nonfinite_notes as nonfinite_notes, size_text as size_text
 from .terminal import print_report as print_report, print_verdict as print_verdict

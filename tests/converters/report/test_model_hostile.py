@@ -136,6 +136,3 @@ def test_every_form_keeps_its_parts(hostile: DriftReport, full: DriftReport) -> 
     shown = stream.getvalue()
     assert all(char.isprintable() or char == "\n" for char in shown)
     assert "[evil]" in shown or "[evil]" not in hostile.reference.name  # no markup of Rich's
-    alone = replace(hostile, candidates=hostile.candidates[1:2])
-    for suffix in (".nodes.json", ".peak.nodes.json"):
-        render(alone, suffix).encode(errors="surrogatepass")
