@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.comparison import Plan, candidate_files
+from tfmp.converters.comparison import JUDGING, Plan, candidate_files
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.elsewhere import on_tensorflow
 from tfmp.converters.formats import PRECISIONS, Format, Target, format_named
@@ -50,16 +50,6 @@ def convert(
     budget: DriftBudget | None = None,
     *,
     labels: Any = None,
-    device: str = "auto",
-    emulate: str | None = None,
-    split: bool = False,
-    explain: bool | str | Path = False,
-    latency: bool | Sequence[int] = False,
-    ray: str | None = None,
-    workers: int | None = None,
-    tasks: Mapping[str, str] | None = None,
-    metric: Any = None,
-    sizes: Any = None,
     force: bool = False,
     progress: OnStage = None,
     count: OnCount = None,
@@ -76,12 +66,13 @@ def convert(
             keep the budget on `data`.
         data: samples to validate the result on; see `validate`.
         budget: allowed drift of that validation.
-        labels, device, emulate, split, explain, latency, ray, workers, tasks, metric, sizes,
-            count: of that validation, see `validate`.
+        labels: of the samples.
         force: replace an existing output.
         progress: called with a short text when a stage begins.
-        **options: the fields of `OnnxOptions` or `TFLiteOptions`, and the arguments of
-            `open_source`, such as `input_shapes`.
+        count: see `validate`.
+        **options: the fields of `OnnxOptions` or `TFLiteOptions`; the arguments of `open_source`,
+            such as `input_shapes`; and those of `validate` that say how the result is judged:
+            device, emulate, split, explain, latency, ray, workers, tasks, metric and sizes.
 
     Returns:
         The file that was written; its `report` where data was given.
@@ -91,20 +82,8 @@ def convert(
         ConversionError: the model has a part that the format cannot express.
     """
     model, options = with_loading(model, options)
-    plan = Plan.of(
-        budget=budget,
-        device=device,
-        emulate=emulate,
-        target=options.get("target", ()),
-        split=split,
-        explain=explain,
-        latency=latency,
-        ray=ray,
-        workers=workers,
-        tasks=tasks,
-        metric=metric,
-        sizes=sizes,
-    )
+    judging = {name: options.pop(name) for name in JUDGING & options.keys()}
+    plan = Plan.of(budget=budget, target=options.get("target", ()), **judging)
     if data is None:
         check_nothing_asked(plan, labels=labels, budget=budget)
     target = target_of(model, to, output, precision, options, data is not None, force)
@@ -138,12 +117,14 @@ def convert_files(
             source = open_model(_for_formats(model, formats), progress, data)
             samples = None if data is None else open_samples(source, data, labels, plan)
             source = with_rows(source, samples)
-            searched = [
-                replace(target, profile=profile, tasks=plan.tasks, metrics=plan.metrics)
-                for target in targets
-                for profile in [next(iter(plan.profiles), None)]
-            ]
-            artifacts = _written(source, samples, searched, plan.budget, helpers, progress)
+            judged = {
+                "budget": plan.budget,
+                "profile": next(iter(plan.profiles), None),
+                "tasks": plan.tasks,
+                "metrics": plan.metrics,
+            }
+            searched = [replace(target, **judged) for target in targets]
+            artifacts = _written(source, samples, searched, helpers, progress)
         if compare is None or samples is None:
             return artifacts, None
         try:
@@ -160,7 +141,6 @@ def _written(
     source: AnySource,
     samples: Samples | None,
     targets: Sequence[Target],
-    budget: DriftBudget,
     helpers: Mapping[Format, Any],
     progress: Progress,
 ) -> tuple[Artifact, ...]:
@@ -176,7 +156,7 @@ def _written(
     for target in targets:
         try:
             helper = helpers[target.format]
-            artifacts.append(_write(source, samples, target, budget, helper, progress))
+            artifacts.append(_write(source, samples, target, helper, progress))
             free_graphs(artifacts[-1].size_bytes)
         except ConversionError as error:
             failures.append(error)
@@ -294,7 +274,6 @@ def _write(
     source: AnySource,
     samples: Samples | None,
     target: Target,
-    budget: DriftBudget,
     helper: Any,
     progress: Progress,
 ) -> Artifact:
@@ -310,7 +289,7 @@ def _write(
             f"{search} reads the data more than once, to search and to validate, received data "
             "that can be read only once. Pass arrays or a function that makes a new iterator."
         )
-    known = target.format.write(source, target, samples, budget, helper, progress)
+    known = target.format.write(source, target, samples, helper, progress)
     diverged = [f"weights are NaN: {source.nan_weights}"] if source.nan_weights else []
     return Artifact(
         path=target.path,

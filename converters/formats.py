@@ -45,6 +45,7 @@ class Target:
             options name, or the default.
         tasks: meanings of outputs that the user has declared, for searches that keep a budget.
         metrics: of the user's own, likewise.
+        budget: the drift that such a search keeps to; None for the default.
     """
 
     format: "Format"
@@ -54,6 +55,7 @@ class Target:
     profile: "Profile | None" = None
     tasks: "Mapping[str, Task]" = field(default_factory=dict)
     metrics: "tuple[CustomMetric, ...]" = ()
+    budget: "DriftBudget | None" = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,6 @@ class Format(ABC):
         source: "AnySource",
         target: Target,
         samples: "Samples | None",
-        budget: "DriftBudget",
         helper: Any,
         progress: "Progress",
     ) -> "FileNotes":
@@ -168,7 +169,6 @@ class Format(ABC):
             source: the open model.
             target: the file to write.
             samples: for searches and repairs; None without data.
-            budget: the drift that a search keeps to.
             helper: the result of `starting`; None to start one here.
             progress: told of the stages.
 

@@ -9,7 +9,6 @@ import click
 
 from tfmp.converters.commands.config import load_config
 from tfmp.converters.commands.guard import set_limit
-from tfmp.converters.commands.kinds import Choices, Number
 from tfmp.converters.formats import PRECISIONS, Format
 from tfmp.converters.shared.options import Option, option, options_of
 from tfmp.shared.commands import GroupedCommand
@@ -228,7 +227,7 @@ def _precision(formats: Sequence[Format]) -> Decorator:
                 else f" There is no bf16 and no mixed {format.title}: use fp16{flags}."
             )
     return click.option(
-        "--precision", type=Choices(PRECISIONS), default="fp16", show_default=True, help=told
+        "--precision", type=click.Choice(PRECISIONS), default="fp16", show_default=True, help=told
     )
 
 
@@ -308,9 +307,9 @@ def _click_option(item: Field[Any], told: Option) -> Decorator:
     if isinstance(item.default, bool):
         about["is_flag"] = True
     elif told.choices:
-        about["type"] = Choices(told.choices)
+        about["type"] = click.Choice(told.choices)
     elif item.type == int | None:
-        about["type"] = Number()
+        about["type"] = int
     elif told.path:
         about["type"] = PATH
     return click.option(*flags, item.name, **about)

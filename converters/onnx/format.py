@@ -26,7 +26,6 @@ from tfmp.shared.progress import SILENT, Progress
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from tfmp.converters.drift import DriftBudget
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource
     from tfmp.converters.onnx.emulation import Profile
@@ -99,7 +98,6 @@ class OnnxFormat(Format):
         source: "AnySource",
         target: Target,
         samples: "Samples | None",
-        budget: "DriftBudget",
         helper: Any,
         progress: Progress,
     ) -> "FileNotes":
@@ -131,9 +129,7 @@ class OnnxFormat(Format):
             edges = None if options.fp16_edges else _call(samples)
             if target.precision == "mixed" and samples is not None:
                 with running_on_samples(source.name):
-                    found, rewritten = _islands(
-                        *(model, source, target, samples, edges, budget, progress)
-                    )
+                    found, rewritten = _islands(model, source, target, samples, edges, progress)
             progress(f"rewriting to {'BF16' if low == BF16 else 'FP16'}")
             islands = found.islands if found else None
             model, report = to_fp16(
@@ -315,7 +311,6 @@ def _islands(
     target: Target,
     samples: "Samples",
     edges: "Batch | None",
-    budget: "DriftBudget",
     progress: Progress,
 ) -> "tuple[MixedSearch | None, list[str] | None]":
     """The nodes of the float32 model that have to stay in FP32, and the rewrites before.
@@ -323,7 +318,7 @@ def _islands(
     Names the model's nodes. None for a model that computes in 16 bits already, whose FP32 parts are
     taken to be meant.
     """
-    from tfmp.converters.drift import Comparison
+    from tfmp.converters.drift import Comparison, DriftBudget
     from tfmp.converters.onnx.emulation import profile_of
     from tfmp.converters.onnx.fp16 import computes_in_half, prepare
     from tfmp.converters.onnx.graph import name_nodes
@@ -349,7 +344,7 @@ def _islands(
     found = find_islands(
         model,
         samples.for_search(),
-        budget,
+        target.budget or DriftBudget(),
         options.keep_fp32,
         progress,
         options.kernels,

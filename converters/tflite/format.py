@@ -13,7 +13,6 @@ from tfmp.converters.tflite.options import TFLiteOptions
 from tfmp.shared.progress import Progress
 
 if TYPE_CHECKING:
-    from tfmp.converters.drift import DriftBudget
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource, Source
     from tfmp.converters.report import FileNotes
@@ -121,7 +120,6 @@ class TFLiteFormat(Format):
         source: "AnySource",
         target: Target,
         samples: "Samples | None",
-        budget: "DriftBudget",
         helper: "Worker | None",
         progress: Progress,
     ) -> "FileNotes":

@@ -30,7 +30,7 @@ class ToyFormat(Format):
     title = "Toy"
     options = ToyOptions
 
-    def write(self, source, target: Target, samples, budget, helper, progress) -> FileNotes:
+    def write(self, source, target: Target, samples, helper, progress) -> FileNotes:
         target.path.write_text(target.options.error)
         self.source = source
         return FileNotes((f"error: {target.options.error}",))
