@@ -117,7 +117,7 @@ def convert_files(
             source = open_model(_for_formats(model, formats), progress, data)
             samples = None if data is None else open_samples(source, data, labels, plan)
             source = with_rows(source, samples)
-            judged = {
+            judged: dict[str, Any] = {
                 "budget": plan.budget,
                 "profile": next(iter(plan.profiles), None),
                 "tasks": plan.tasks,

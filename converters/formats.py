@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
     from tfmp.shared.progress import Progress
 
 PRECISIONS = ("fp16", "bf16", "mixed", "fp32")
@@ -88,7 +88,6 @@ class Format(ABC):
         gpu: the software that runs such files on a GPU; None where no runner uses a GPU.
         gpu_by_default: whether device "auto" takes that GPU where it works.
         gpu_advice: how to get that GPU to work, as the end of a sentence.
-        remedies: every way that a FAIL of its files may name, as templates.
     """
 
     name: ClassVar[str]
@@ -102,7 +101,6 @@ class Format(ABC):
     gpu: ClassVar[str | None] = None
     gpu_by_default: ClassVar[bool] = False
     gpu_advice: ClassVar[str] = ""
-    remedies: ClassVar[tuple[str, ...]] = ()
 
     @property
     def suffix(self) -> str:
@@ -231,10 +229,6 @@ class Format(ABC):
         """
         return ()
 
-    def sums_over_open_sizes(self, path: Path) -> "Found":
-        """Operations of a file that run over sizes that may change, see `tensors.Found`."""
-        return ()
-
     # Running
 
     @abstractmethod
@@ -260,11 +254,7 @@ class Format(ABC):
 
     @abstractmethod
     def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        """A runner that computes in FP32 with the file's FP16 weights; raises `RunnerError`."""
-
-    @abstractmethod
-    def open_fp32(self, path: Path) -> "Runner":
-        """A runner of a file that `write_fp32` wrote; raises `RunnerError`."""
+        """A runner that computes in FP32 with the file's own weights; raises `RunnerError`."""
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
         """The runner of a reference that is a file of this format already."""

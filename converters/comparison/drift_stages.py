@@ -205,7 +205,7 @@ def make_baselines(
 def _open_baseline(format: Format, made: Path | str) -> Runner:
     if isinstance(made, str):
         raise ConversionError(made)
-    return format.open_fp32(made)
+    return format.open_weights_only(made)
 
 
 class DriftStages:

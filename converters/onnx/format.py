@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
 
 # Options that say something of FP16 files only.
 _ABOUT_FP16 = ("keep_fp32", "fp16_io", "fp16_edges", "target")
@@ -79,7 +79,6 @@ class OnnxFormat(Format):
     gpu = "CUDA"
     gpu_by_default = True
     gpu_advice = "pip install 'tfmp[cuda]' on a machine with an NVIDIA GPU"
-    remedies = (_REMEDY, _MORE_DIGITS, _KEEP_FP32, _FROM_FP32)
 
     def check(
         self, precision: str, options: OnnxOptions, sampled: bool, batch_size: int | None = None
@@ -186,12 +185,6 @@ class OnnxFormat(Format):
         chosen = profile or profile_of(model.metadata_props.get(TARGET))
         return chosen.mended({fusion.op_type for fusion in fusions_of(model, chosen)})
 
-    def sums_over_open_sizes(self, path: Path) -> "Found":
-        from tfmp.converters.onnx.graph import sums_over_open_sizes
-        from tfmp.converters.runners import prepared_model
-
-        return sums_over_open_sizes(prepared_model(path))
-
     def open_runner(
         self,
         path: Path,
@@ -207,11 +200,6 @@ class OnnxFormat(Format):
         from tfmp.converters.runners import onnx_weights_runner
 
         return onnx_weights_runner(path)
-
-    def open_fp32(self, path: Path) -> "Runner":
-        from tfmp.converters.runners import OnnxRunner
-
-        return OnnxRunner(path, _cpu_info())
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
         from tfmp.converters.runners import OnnxGpuRunner, SourceRunner

@@ -148,7 +148,7 @@ def scope(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, st
         f"{axis}: {low:,} to {high:,}" if low != high else f"{axis}: {low:,} only"
         for axis, (low, high) in sorted(report.data.sizes.items())
     ]
-    return [*found, ("sizes", ", ".join(seen))] if seen else found
+    return [*found, ("sizes", f"{', '.join(seen)}; --sizes judges others")] if seen else found
 
 
 def meaning_text(output: OutputDrift) -> str:

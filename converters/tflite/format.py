@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
     from tfmp.converters.shared.worker import Worker
     from tfmp.converters.tflite.export import TFLiteFile
     from tfmp.converters.tflite.file import HostScaling
@@ -73,17 +73,6 @@ class TFLiteFormat(Format):
     all_signatures = True
     gpu = "LiteRT's GPU backend"
     gpu_advice = "install the GPU's Vulkan driver"
-    remedies = (
-        _REPAIR,
-        _SCALING,
-        _LOOK,
-        _PAST_FP16,
-        _VANISHES,
-        _RAW_INPUT,
-        _ROUNDED_INPUT,
-        _ONNX,
-        _NO_WAY,
-    )
 
     def check(
         self, precision: str, options: TFLiteOptions, sampled: bool, batch_size: int | None = None
@@ -220,11 +209,6 @@ class TFLiteFormat(Format):
         else:
             yield Way("")
 
-    def sums_over_open_sizes(self, path: Path) -> "Found":
-        from tfmp.converters.tflite.file import TFLiteModel, sums_over_open_sizes
-
-        return sums_over_open_sizes(TFLiteModel(path))
-
     def open_runner(
         self,
         path: Path,
@@ -240,11 +224,6 @@ class TFLiteFormat(Format):
         from tfmp.converters.runners import weights_only_runner
 
         return weights_only_runner(path, signature)
-
-    def open_fp32(self, path: Path) -> "Runner":
-        from tfmp.converters.runners import LiteRTRunner
-
-        return LiteRTRunner(path, force_fp16=False)
 
     def time_calls(
         self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None

@@ -44,9 +44,6 @@ class ToyFormat(Format):
     def open_weights_only(self, path, signature=None) -> SourceRunner:
         return Toy(self.source, path.read_text())
 
-    def open_fp32(self, path) -> SourceRunner:
-        return Toy(self.source, path.read_text())
-
     def time_calls(self, path, call, rows, info, signature) -> TimedCalls:
         return time_runner(Toy(self.source, path.read_text()), call, rows)
 
