@@ -236,7 +236,7 @@ def test_files_of_the_same_name_are_told_apart(folder):
         ),
         (
             "onnx dense.keras --explain --reproduce few.npz/shown --data few.npz",
-            "few.npz: is not a folder. Choose a folder to write to.",
+            "can be written to; received 'few.npz/shown': Not a directory. Choose another folder.",
         ),
         ("onnx dense.keras --explain", "explain (--explain) needs samples to compare on, and "),
     ],

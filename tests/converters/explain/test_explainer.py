@@ -328,7 +328,7 @@ def test_shards_keep_their_explanations_to_themselves(overflow, dense) -> None:
     ("explain", "message"),
     [
         (3, r"explain: expected True, False or a folder, received 3 \(int\)"),
-        ("a.onnx/folder", "a.onnx: is not a folder"),
+        ("a.onnx/folder", "a.onnx/folder': Not a directory"),
     ],
 )
 def test_what_it_cannot_be_is_said_before_any_work(
