@@ -82,6 +82,7 @@ class Format(ABC):
         takes: the models that become such files, for help texts.
         options: the dataclass of its options, see `tfmp.converters.shared.options`.
         precisions: those of `PRECISIONS` that its files can have.
+        mixing: help on the precision "mixed".
         instead_of_mixed: options that serve a file of one precision as "mixed" serves others.
         all_signatures: whether one file takes every signature of a SavedModel.
         emulated: whether FP16 arithmetic is emulated on a CPU, with the sums of a `Profile`.
@@ -95,6 +96,7 @@ class Format(ABC):
     takes: ClassVar[str] = ".keras, .h5, SavedModel"
     options: ClassVar[type]
     precisions: ClassVar[tuple[str, ...]] = ("fp16", "fp32")
+    mixing: ClassVar[str] = ""
     instead_of_mixed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     all_signatures: ClassVar[bool] = False
     emulated: ClassVar[bool] = False

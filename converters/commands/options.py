@@ -12,7 +12,6 @@ from tfmp.converters.commands.guard import set_limit
 from tfmp.converters.formats import PRECISIONS, Format
 from tfmp.converters.shared.options import Option, option, options_of
 from tfmp.shared.commands import GroupedCommand
-from tfmp.shared.wording import joined
 
 Decorator = Callable[[Any], Any]
 
@@ -212,25 +211,6 @@ class Command(GroupedCommand):
     headings = HEADINGS
 
 
-def _precision(formats: Sequence[Format]) -> Decorator:
-    """The option of the precision, with the meaning of mixed for these formats."""
-    mixing = joined([format.title for format in formats if "mixed" in format.precisions])
-    told = "Precision of the file."
-    if mixing:
-        told += f" mixed ({mixing}) keeps the fewest nodes in FP32 that the budget needs on --data."
-    for format in formats:
-        if "mixed" not in format.precisions:
-            flags = "".join(f" with --{name}" for name in format.instead_of_mixed)
-            told += (
-                f" {format.title}: fp16, for mixed{flags}."
-                if mixing
-                else f" There is no bf16 and no mixed {format.title}: use fp16{flags}."
-            )
-    return click.option(
-        "--precision", type=click.Choice(PRECISIONS), default="fp16", show_default=True, help=told
-    )
-
-
 @dataclass(frozen=True)
 class Part:
     """Some of the options of a dataclass.
@@ -337,6 +317,8 @@ def converting(
     """
     # A name that several formats have is one option.
     declared = {about[0].name: about for one in formats for about in options_of(one.options)}
+    precision: dict[str, Any] = {"type": click.Choice(PRECISIONS), "show_default": True}
+    precision["help"] = " ".join(["Precision of the file.", *(one.mixing for one in formats)])
 
     def apply(command: Any) -> Any:
         @wraps(command)
@@ -349,7 +331,7 @@ def converting(
         decorators = [
             click.argument("model", metavar="MODEL", type=PATH),
             click.option("-o", "--output", type=PATH, **output),
-            _precision(formats),
+            click.option("--precision", default="fp16", **precision),
             *(_click_option(*about) for about in declared.values()),
         ]
         return _decorated(takes(intake=Intake, asked=Asked, shown=Shown)(call), decorators)

@@ -75,6 +75,7 @@ class OnnxFormat(Format):
     takes = ".keras, .h5, SavedModel, .onnx"
     options = OnnxOptions
     precisions = PRECISIONS
+    mixing = "mixed (ONNX) keeps the fewest nodes in FP32 that the budget needs on --data."
     emulated = True
     gpu = "CUDA"
     gpu_by_default = True

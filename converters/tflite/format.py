@@ -69,6 +69,7 @@ class TFLiteFormat(Format):
     name = "tflite"
     title = "TFLite"
     options = TFLiteOptions
+    mixing = "TFLite is fp16 or fp32: --repair serves it as mixed serves ONNX."
     instead_of_mixed = MappingProxyType({"repair": True})
     all_signatures = True
     gpu = "LiteRT's GPU backend"
