@@ -14,7 +14,6 @@ from tfmp.converters.commands.config import with_own_options
 from tfmp.converters.commands.guard import GuardedGroup
 from tfmp.converters.commands.inputs import (
     check_inputs_stay,
-    check_paths,
     check_reports,
     comparison_plan,
     model_request,
@@ -176,9 +175,9 @@ def inspect_command(model: str, intake: Intake, asked: Asked, shown: Shown) -> N
     """
     with session(shown) as progress:
         from tfmp.converters.inspection import inspect_model
-        from tfmp.converters.report import check_audit_path, save_audit
+        from tfmp.converters.report import AUDIT_SUFFIXES, save_audit
 
-        check_paths(asked.report, lambda path: check_audit_path(path, shown.force))
+        check_reports(asked, shown, AUDIT_SUFFIXES)
         request = model_request(model, intake)
         check_inputs_stay(asked.report, request.files)
         audit = inspect_model(request, asked.data, progress)

@@ -140,16 +140,24 @@ def _tasks(texts: Sequence[str]) -> "dict[str, Task]":
     return tasks
 
 
-def check_reports(asked: Asked, shown: Shown) -> None:
-    """Raises `InputError` if a report could not be written, or would replace something."""
+def check_reports(asked: Asked, shown: Shown, suffixes: Sequence[str] | None = None) -> None:
+    """Raises `InputError` if a report could not be written, or would replace something.
+
+    Args:
+        asked: names the reports.
+        shown: tells whether they may replace files.
+        suffixes: that they may have; None for those of drift reports.
+    """
     from tfmp.converters.report import check_path
     from tfmp.converters.shared.files import check_output
 
-    def check(text: str) -> None:
-        path = check_path(text)
+    taken: set[Path] = set()
+    for text in asked.report:
+        path = check_path(text, suffixes) if suffixes else check_path(text)
         check_output(path, path.suffix.lower(), shown.force)
-
-    check_paths(asked.report, check)
+        if path.resolve() in taken:
+            raise InputError(f"--report {path}: is given twice. Name each report once.")
+        taken.add(path.resolve())
 
 
 def check_inputs_stay(reports: Sequence[str], inputs: Iterable[str | Path]) -> None:
@@ -158,16 +166,6 @@ def check_inputs_stay(reports: Sequence[str], inputs: Iterable[str | Path]) -> N
     for text in reports:
         if Path(text).exists() and any(path.samefile(text) for path in read):
             raise InputError(f"--report {text}: this command reads this file. Name another report.")
-
-
-def check_paths(paths: Sequence[str], check: Callable[[str], None]) -> None:
-    """Checks each path of a report; raises `InputError` for one that is given twice."""
-    taken: set[Path] = set()
-    for text in paths:
-        check(text)
-        if Path(text).resolve() in taken:
-            raise InputError(f"--report {Path(text)}: is given twice. Name each report once.")
-        taken.add(Path(text).resolve())
 
 
 def _explanation(asked: Asked, shown: Shown) -> bool | Path:

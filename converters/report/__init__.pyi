@@ -1,5 +1,5 @@
 from .audit import (
-    check_audit_path as check_audit_path,
+    AUDIT_SUFFIXES as AUDIT_SUFFIXES,
     print_audit as print_audit,
     save_audit as save_audit,
 )

@@ -18,7 +18,6 @@ from tfmp.converters.report.summary import (
     meaning_text,
     number,
     number_of_ms,
-    place_of,
     runtime_text,
     scope,
     size_text,
@@ -115,13 +114,11 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
 
     Args:
         report: of a comparison.
-        short: leaves out what a PASS holds for, samples and limits; has the details of `place_of`.
+        short: leaves out what a PASS holds for, samples and limits.
     """
     parts: dict[tuple[tuple[str, str], ...], dict[str, list[tuple[str, str]]]] = {}
     for one in report.candidates:
-        later = [] if short else place_of(one)
-        facts = [fact for fact in findings(report, one) if fact not in later]
-        facts += asked_for(report, one)
+        facts = [*findings(report, one), *asked_for(report, one)]
         facts += scope(report, one) if one.verdict is Verdict.PASS and not short else []
         # Commands name their file: candidates with the same cause stand together.
         same = tuple((name, "" if isinstance(text, Command) else text) for name, text in facts)
@@ -155,7 +152,7 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
             *candidate.reasons,
             *(meaning_text(one) for one in candidate.outputs if one.samples),
         ),
-        facts=(*place_of(candidate), *alone(found), *(() if told else scope(report, candidate))),
+        facts=(*alone(found), *(() if told else scope(report, candidate))),
         pictures=() if found is None else (layer_picture(found, failed),),
         tables=(*_outputs_tables(candidate), _labels_table(candidate)),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),

@@ -3,7 +3,7 @@
 from tfmp.converters.drift.verdict import Verdict
 from tfmp.converters.report.contents import conclusion, latency_table
 from tfmp.converters.report.model import DriftReport
-from tfmp.converters.report.summary import headline, place_of, scope
+from tfmp.converters.report.summary import headline, scope
 from tfmp.shared.html_page import SIGNS
 from tfmp.shared.reporting import Section, Table, to_markdown as written
 from tfmp.shared.wording import alike_once
@@ -14,8 +14,7 @@ def to_markdown(report: DriftReport) -> str:
     heading = f"{SIGNS[report.verdict]} Drift report: {report.verdict}"
     told = []
     for one in report.candidates:
-        facts = place_of(one)
-        facts += scope(report, one) if one.verdict is not Verdict.PASS else []  # told there
+        facts = scope(report, one) if one.verdict is not Verdict.PASS else []  # told there
         told += [(f"{one.name} {name}", text) for name, text in facts]
         told += [(one.name, note) for note in alike_once(one.notes)]
     notes = Section("Notes", facts=tuple(told))

@@ -3,7 +3,7 @@
 JSON, HTML, Markdown, JUnit XML and the terminal show the report.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -355,17 +355,17 @@ _RENDERERS = {
 SUFFIXES = tuple(_RENDERERS)
 
 
-def check_path(path: str | Path) -> Path:
+def check_path(path: str | Path, suffixes: Sequence[str] = SUFFIXES) -> Path:
     """The path of a report, checked before the run and not after it.
 
     Raises:
         InputError: it is no path, the suffix is unknown, or the folder cannot be written.
     """
     path = as_path("report", path)
-    if path.suffix.lower() not in SUFFIXES:
+    if path.suffix.lower() not in suffixes:
         raise InputError(
             f"report {str(path)!r} has suffix {path.suffix!r}; expected one of "
-            f"{', '.join(SUFFIXES)} (.xml is JUnit). Change the file's name."
+            f"{', '.join(suffixes)}. Change the file's name."
         )
     if path.name.lower().endswith(".nodes.json"):
         raise InputError(

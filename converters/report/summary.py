@@ -91,12 +91,6 @@ def culprit_facts(explanation: Explanation | None) -> list[tuple[str, str]]:
     return facts
 
 
-def place_of(candidate: CandidateReport) -> list[tuple[str, str]]:
-    """The command that shows the place; for a PASS, which needs no remedy, the place, too."""
-    found = culprit_facts(candidate.explanation)
-    return found if candidate.verdict is Verdict.PASS else found[1:]
-
-
 def alone(explanation: Explanation | None) -> list[tuple[str, str]]:
     """The error of the node to look at first, if nothing else computes in FP16."""
     if explanation is None or (culprit := explanation.culprit) is None or not culprit.node:

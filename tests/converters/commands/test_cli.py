@@ -228,7 +228,7 @@ def test_files_of_the_same_name_are_told_apart(folder):
         ("report drift.json --report drift.json", "drift.json: already exists"),
         ("report drift.json --report ./drift.json --force", "this command reads this file. Name"),
         ("onnx dense.keras --data good.npz --report a.md --report ./a.md", "a.md: is given twice"),
-        ("inspect dense.keras --report audit.md", "end in .json or .html"),
+        ("inspect dense.keras --report audit.md", "expected one of .json, .html."),
         ("inspect m.keras --report a.json --report ./a.json", "given twice. Name"),
         (
             "onnx dense.keras --reproduce shown --data few.npz",
