@@ -170,8 +170,6 @@ RENDERED = {
         "contents",
         "jsonio",
         "junit",
-        "markdown",
-        "terminal",
     ],
 }
 

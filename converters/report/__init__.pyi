@@ -3,6 +3,7 @@ from .audit import (
     print_audit as print_audit,
     save_audit as save_audit,
 )
+from .contents import print_report as print_report, print_verdict as print_verdict
 from .explanation import (
     Culprit as Culprit,
     Explanation as Explanation,
@@ -25,4 +26,3 @@ from .model import (
     render as render,
 )
 from .summary import nonfinite_notes as nonfinite_notes, size_text as size_text
-from .terminal import print_report as print_report, print_verdict as print_verdict

@@ -290,7 +290,7 @@ class DriftReport(Evidence):
         """What the commands print on a wide terminal."""
         from rich.console import Console
 
-        from tfmp.converters.report.terminal import print_report
+        from tfmp.converters.report.contents import print_report
 
         console = Console(width=120, color_system=None, force_jupyter=False)
         with console.capture() as captured:
@@ -349,7 +349,7 @@ class Artifact:
 _RENDERERS = {
     ".json": "tfmp.converters.report.jsonio:to_json",
     ".html": "tfmp.converters.report.contents:to_html",
-    ".md": "tfmp.converters.report.markdown:to_markdown",
+    ".md": "tfmp.converters.report.contents:to_markdown",
     ".xml": "tfmp.converters.report.junit:to_junit",
 }
 SUFFIXES = tuple(_RENDERERS)

@@ -13,8 +13,8 @@ from markdown_it import MarkdownIt
 from notebook_cells import Page
 from rich.console import Console
 
+from tfmp.converters.report.contents import print_report
 from tfmp.converters.report.model import DriftReport, Latency, Stage, render
-from tfmp.converters.report.terminal import print_report
 
 HOSTILE = [
     "<script>evil()</script><img src=x onerror=evil()>",
