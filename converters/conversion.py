@@ -86,9 +86,9 @@ def convert(
     plan = Plan.of(budget=budget, target=options.get("target", ()), **judging)
     if data is None:
         check_nothing_asked(plan, labels=labels, budget=budget)
-    target = target_of(model, to, output, precision, options, data is not None, force)
+    targets = targets_of(model, {to: output}, precision, options, data is not None, force)
     with listening(progress, count) as told:
-        (artifact,), report = convert_files(model, [target], data, labels, plan, told)
+        (artifact,), report = convert_files(model, targets, data, labels, plan, told)
     return replace(artifact, report=report)
 
 
@@ -180,38 +180,59 @@ def _refuse_complex(source: AnySource) -> None:
                 )
 
 
-def target_of(
+def targets_of(
     model: Any,
-    to: str,
-    output: str | Path | None,
+    outputs: Mapping[str, str | Path | None],
     precision: str,
     options: Mapping[str, Any],
     sampled: bool,
     force: bool,
-) -> Target:
-    """A file to write, checked before any work is done for it.
+) -> list[Target]:
+    """The files to write, checked before any work is done for them.
+
+    Among several, a format without a precision takes "fp16", with its `instead_of_mixed` for
+    "mixed".
 
     Args:
         model: see `convert`.
-        to: name of the format.
-        output: path of the file; None for the model's name.
+        outputs: path of the file, or None for the model's name, by the name of its format.
         precision: see `convert`.
-        options: of the format, by name.
+        options: by name; of several formats together, of which each takes its own.
         sampled: whether samples come with the conversion.
-        force: replace an existing file.
+        force: replace existing files.
 
     Raises:
         InputError: something of it cannot be used.
     """
-    format = format_named(to)
     check_choice("precision", precision, PRECISIONS)
     check_flag("force", force)
-    chosen: Any = read_options(format.options, options, f"a conversion to {to}")
     batch_size = None if is_open(model) else request_of(model).batch_size
-    format.check(precision, chosen, sampled, batch_size)
+    targets = []
+    for to, output in outputs.items():
+        format, its_own, chosen = format_named(to), precision, dict(options)
+        if len(outputs) > 1:
+            own = {field.name for field, _ in options_of(format.options)}
+            chosen = {name: value for name, value in options.items() if name in own}
+        if len(outputs) > 1 and precision not in format.precisions:
+            its_own = "fp16"
+            chosen |= format.instead_of_mixed if precision == "mixed" else {}
+        read: Any = read_options(format.options, chosen, f"a conversion to {to}")
+        format.check(its_own, read, sampled, batch_size)
+        check_model(model)
+        path = _output(model, output, format, "bf16" if its_own == "bf16" else "fp16")
+        check_output(path, format.suffix, force)
+        targets.append(Target(format, path, its_own, read))
+    return targets
+
+
+def _output(model: Any, output: str | Path | None, format: Format, narrow: str) -> Path:
+    """The path of a file, which is not the model's own."""
     original = path_of(model)
-    check_model(model)
-    path = _default_output(model, original, format, "bf16" if precision == "bf16" else "fp16")
+    if original is None:
+        path = Path(name_of(request_of(model).model)).with_suffix(format.suffix)
+    else:
+        same = original.suffix == format.suffix
+        path = original.with_suffix(f".{narrow}{format.suffix}" if same else format.suffix)
     if output is not None:
         named = as_path("output", output)
         into = named.is_dir() or str(output).endswith(os.sep)
@@ -219,37 +240,7 @@ def target_of(
     # An open model may outlive its own file.
     if original is not None and path.exists() and original.exists() and path.samefile(original):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
-    check_output(path, format.suffix, force)
-    return Target(format, path, precision, chosen)
-
-
-def targets_of(
-    model: Any,
-    outputs: Mapping[str, str | None],
-    precision: str,
-    options: Mapping[str, Any],
-    sampled: bool,
-    force: bool,
-) -> list[Target]:
-    """Files of several formats; see `target_of`.
-
-    Among several, a format without a precision takes "fp16", with its `instead_of_mixed` for
-    "mixed".
-
-    Args:
-        outputs: path of the file, or None, by the name of its format.
-        options: of all formats together; each format takes its own.
-    """
-    targets = []
-    for to, output in outputs.items():
-        format, its_own = format_named(to), precision
-        own = {field.name for field, _ in options_of(format.options)}
-        chosen = {name: value for name, value in options.items() if name in own}
-        if len(outputs) > 1 and precision not in format.precisions:
-            its_own = "fp16"
-            chosen |= format.instead_of_mixed if precision == "mixed" else {}
-        targets.append(target_of(model, to, output, its_own, chosen, sampled, force))
-    return targets
+    return path
 
 
 def check_nothing_asked(plan: Plan, **others: Any) -> None:
@@ -299,10 +290,3 @@ def _write(
         sha256=file_sha256(target.path),
         known=replace(known, notes=(*source.origin.notes, *diverged, *known.notes)),
     )
-
-
-def _default_output(model: Any, original: Path | None, format: Format, narrow: str) -> Path:
-    if original is None:
-        return Path(name_of(request_of(model).model)).with_suffix(format.suffix)
-    same = original.suffix == format.suffix
-    return original.with_suffix(f".{narrow}{format.suffix}" if same else format.suffix)

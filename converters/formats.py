@@ -240,6 +240,7 @@ class Format(ABC):
         gpu: bool = False,
         profile: "Profile | None" = None,
         signature: str | None = None,
+        weights_only: bool = False,
     ) -> "Runner":
         """The runner that shows most of what a file does on hardware with FP16 arithmetic.
 
@@ -249,14 +250,11 @@ class Format(ABC):
             profile: hardware or runtime to emulate on the CPU; None for the one that the file was
                 made for, or the default.
             signature: the entry point to run, where the file has several.
+            weights_only: compute in FP32 with the file's own weights.
 
         Raises:
             RunnerError: the file cannot be loaded, or there is no such GPU.
         """
-
-    @abstractmethod
-    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        """A runner that computes in FP32 with the file's own weights; raises `RunnerError`."""
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
         """The runner of a reference that is a file of this format already."""

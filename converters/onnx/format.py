@@ -192,15 +192,13 @@ class OnnxFormat(Format):
         gpu: bool = False,
         profile: "Profile | None" = None,
         signature: str | None = None,
+        weights_only: bool = False,
     ) -> "Runner":
-        from tfmp.converters.runners import OnnxGpuRunner, onnx_runner
+        from tfmp.converters.runners import OnnxGpuRunner, onnx_runner, onnx_weights_runner
 
+        if weights_only:
+            return onnx_weights_runner(path)
         return OnnxGpuRunner(path) if gpu else onnx_runner(path, profile)
-
-    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        from tfmp.converters.runners import onnx_weights_runner
-
-        return onnx_weights_runner(path)
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
         from tfmp.converters.runners import OnnxGpuRunner, SourceRunner

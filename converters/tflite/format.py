@@ -216,15 +216,13 @@ class TFLiteFormat(Format):
         gpu: bool = False,
         profile: object = None,
         signature: str | None = None,
+        weights_only: bool = False,
     ) -> "Runner":
-        from tfmp.converters.runners import litert_runner
+        from tfmp.converters.runners import litert_runner, weights_only_runner
 
+        if weights_only:
+            return weights_only_runner(path, signature)
         return litert_runner(path, gpu, signature)
-
-    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        from tfmp.converters.runners import weights_only_runner
-
-        return weights_only_runner(path, signature)
 
     def time_calls(
         self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None
