@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.comparison import Plan, candidate_files
+from tfmp.converters.comparison import JUDGING, Plan, candidate_files
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.elsewhere import on_tensorflow
 from tfmp.converters.formats import PRECISIONS, Format, Target, format_named
@@ -50,16 +50,6 @@ def convert(
     budget: DriftBudget | None = None,
     *,
     labels: Any = None,
-    device: str = "auto",
-    emulate: str | None = None,
-    split: bool = False,
-    explain: bool | str | Path = False,
-    latency: bool | Sequence[int] = False,
-    ray: str | None = None,
-    workers: int | None = None,
-    tasks: Mapping[str, str] | None = None,
-    metric: Any = None,
-    sizes: Any = None,
     force: bool = False,
     progress: OnStage = None,
     count: OnCount = None,
@@ -76,12 +66,13 @@ def convert(
             keep the budget on `data`.
         data: samples to validate the result on; see `validate`.
         budget: allowed drift of that validation.
-        labels, device, emulate, split, explain, latency, ray, workers, tasks, metric, sizes,
-            count: of that validation, see `validate`.
+        labels: of the samples.
         force: replace an existing output.
         progress: called with a short text when a stage begins.
-        **options: the fields of `OnnxOptions` or `TFLiteOptions`, and the arguments of
-            `open_source`, such as `input_shapes`.
+        count: see `validate`.
+        **options: the fields of `OnnxOptions` or `TFLiteOptions`; the arguments of `open_source`,
+            such as `input_shapes`; and those of `validate` that say how the result is judged:
+            device, emulate, split, explain, latency, ray, workers, tasks, metric and sizes.
 
     Returns:
         The file that was written; its `report` where data was given.
@@ -91,25 +82,13 @@ def convert(
         ConversionError: the model has a part that the format cannot express.
     """
     model, options = with_loading(model, options)
-    plan = Plan.of(
-        budget=budget,
-        device=device,
-        emulate=emulate,
-        target=options.get("target", ()),
-        split=split,
-        explain=explain,
-        latency=latency,
-        ray=ray,
-        workers=workers,
-        tasks=tasks,
-        metric=metric,
-        sizes=sizes,
-    )
+    judging = {name: options.pop(name) for name in JUDGING & options.keys()}
+    plan = Plan.of(budget=budget, target=options.get("target", ()), **judging)
     if data is None:
         check_nothing_asked(plan, labels=labels, budget=budget)
-    target = target_of(model, to, output, precision, options, data is not None, force)
+    targets = targets_of(model, {to: output}, precision, options, data is not None, force)
     with listening(progress, count) as told:
-        (artifact,), report = convert_files(model, [target], data, labels, plan, told)
+        (artifact,), report = convert_files(model, targets, data, labels, plan, told)
     return replace(artifact, report=report)
 
 
@@ -138,12 +117,14 @@ def convert_files(
             source = open_model(_for_formats(model, formats), progress, data)
             samples = None if data is None else open_samples(source, data, labels, plan)
             source = with_rows(source, samples)
-            searched = [
-                replace(target, profile=profile, tasks=plan.tasks, metrics=plan.metrics)
-                for target in targets
-                for profile in [next(iter(plan.profiles), None)]
-            ]
-            artifacts = _written(source, samples, searched, plan.budget, helpers, progress)
+            judged: dict[str, Any] = {
+                "budget": plan.budget,
+                "profile": next(iter(plan.profiles), None),
+                "tasks": plan.tasks,
+                "metrics": plan.metrics,
+            }
+            searched = [replace(target, **judged) for target in targets]
+            artifacts = _written(source, samples, searched, helpers, progress)
         if compare is None or samples is None:
             return artifacts, None
         try:
@@ -160,7 +141,6 @@ def _written(
     source: AnySource,
     samples: Samples | None,
     targets: Sequence[Target],
-    budget: DriftBudget,
     helpers: Mapping[Format, Any],
     progress: Progress,
 ) -> tuple[Artifact, ...]:
@@ -176,7 +156,7 @@ def _written(
     for target in targets:
         try:
             helper = helpers[target.format]
-            artifacts.append(_write(source, samples, target, budget, helper, progress))
+            artifacts.append(_write(source, samples, target, helper, progress))
             free_graphs(artifacts[-1].size_bytes)
         except ConversionError as error:
             failures.append(error)
@@ -200,38 +180,59 @@ def _refuse_complex(source: AnySource) -> None:
                 )
 
 
-def target_of(
+def targets_of(
     model: Any,
-    to: str,
-    output: str | Path | None,
+    outputs: Mapping[str, str | Path | None],
     precision: str,
     options: Mapping[str, Any],
     sampled: bool,
     force: bool,
-) -> Target:
-    """A file to write, checked before any work is done for it.
+) -> list[Target]:
+    """The files to write, checked before any work is done for them.
+
+    Among several, a format without a precision takes "fp16", with its `instead_of_mixed` for
+    "mixed".
 
     Args:
         model: see `convert`.
-        to: name of the format.
-        output: path of the file; None for the model's name.
+        outputs: path of the file, or None for the model's name, by the name of its format.
         precision: see `convert`.
-        options: of the format, by name.
+        options: by name; of several formats together, of which each takes its own.
         sampled: whether samples come with the conversion.
-        force: replace an existing file.
+        force: replace existing files.
 
     Raises:
         InputError: something of it cannot be used.
     """
-    format = format_named(to)
     check_choice("precision", precision, PRECISIONS)
     check_flag("force", force)
-    chosen: Any = read_options(format.options, options, f"a conversion to {to}")
     batch_size = None if is_open(model) else request_of(model).batch_size
-    format.check(precision, chosen, sampled, batch_size)
+    targets = []
+    for to, output in outputs.items():
+        format, its_own, chosen = format_named(to), precision, dict(options)
+        if len(outputs) > 1:
+            own = {field.name for field, _ in options_of(format.options)}
+            chosen = {name: value for name, value in options.items() if name in own}
+        if len(outputs) > 1 and precision not in format.precisions:
+            its_own = "fp16"
+            chosen |= format.instead_of_mixed if precision == "mixed" else {}
+        read: Any = read_options(format.options, chosen, f"a conversion to {to}")
+        format.check(its_own, read, sampled, batch_size)
+        check_model(model)
+        path = _output(model, output, format, "bf16" if its_own == "bf16" else "fp16")
+        check_output(path, format.suffix, force)
+        targets.append(Target(format, path, its_own, read))
+    return targets
+
+
+def _output(model: Any, output: str | Path | None, format: Format, narrow: str) -> Path:
+    """The path of a file, which is not the model's own."""
     original = path_of(model)
-    check_model(model)
-    path = _default_output(model, original, format, "bf16" if precision == "bf16" else "fp16")
+    if original is None:
+        path = Path(name_of(request_of(model).model)).with_suffix(format.suffix)
+    else:
+        same = original.suffix == format.suffix
+        path = original.with_suffix(f".{narrow}{format.suffix}" if same else format.suffix)
     if output is not None:
         named = as_path("output", output)
         into = named.is_dir() or str(output).endswith(os.sep)
@@ -239,37 +240,7 @@ def target_of(
     # An open model may outlive its own file.
     if original is not None and path.exists() and original.exists() and path.samefile(original):
         raise InputError(f"{path}: is the model itself. Name another output with -o FILE.")
-    check_output(path, format.suffix, force)
-    return Target(format, path, precision, chosen)
-
-
-def targets_of(
-    model: Any,
-    outputs: Mapping[str, str | None],
-    precision: str,
-    options: Mapping[str, Any],
-    sampled: bool,
-    force: bool,
-) -> list[Target]:
-    """Files of several formats; see `target_of`.
-
-    Among several, a format without a precision takes "fp16", with its `instead_of_mixed` for
-    "mixed".
-
-    Args:
-        outputs: path of the file, or None, by the name of its format.
-        options: of all formats together; each format takes its own.
-    """
-    targets = []
-    for to, output in outputs.items():
-        format, its_own = format_named(to), precision
-        own = {field.name for field, _ in options_of(format.options)}
-        chosen = {name: value for name, value in options.items() if name in own}
-        if len(outputs) > 1 and precision not in format.precisions:
-            its_own = "fp16"
-            chosen |= format.instead_of_mixed if precision == "mixed" else {}
-        targets.append(target_of(model, to, output, its_own, chosen, sampled, force))
-    return targets
+    return path
 
 
 def check_nothing_asked(plan: Plan, **others: Any) -> None:
@@ -294,7 +265,6 @@ def _write(
     source: AnySource,
     samples: Samples | None,
     target: Target,
-    budget: DriftBudget,
     helper: Any,
     progress: Progress,
 ) -> Artifact:
@@ -310,7 +280,7 @@ def _write(
             f"{search} reads the data more than once, to search and to validate, received data "
             "that can be read only once. Pass arrays or a function that makes a new iterator."
         )
-    known = target.format.write(source, target, samples, budget, helper, progress)
+    known = target.format.write(source, target, samples, helper, progress)
     diverged = [f"weights are NaN: {source.nan_weights}"] if source.nan_weights else []
     return Artifact(
         path=target.path,
@@ -320,10 +290,3 @@ def _write(
         sha256=file_sha256(target.path),
         known=replace(known, notes=(*source.origin.notes, *diverged, *known.notes)),
     )
-
-
-def _default_output(model: Any, original: Path | None, format: Format, narrow: str) -> Path:
-    if original is None:
-        return Path(name_of(request_of(model).model)).with_suffix(format.suffix)
-    same = original.suffix == format.suffix
-    return original.with_suffix(f".{narrow}{format.suffix}" if same else format.suffix)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
     from tfmp.shared.progress import Progress
 
 PRECISIONS = ("fp16", "bf16", "mixed", "fp32")
@@ -45,6 +45,7 @@ class Target:
             options name, or the default.
         tasks: meanings of outputs that the user has declared, for searches that keep a budget.
         metrics: of the user's own, likewise.
+        budget: the drift that such a search keeps to; None for the default.
     """
 
     format: "Format"
@@ -54,6 +55,7 @@ class Target:
     profile: "Profile | None" = None
     tasks: "Mapping[str, Task]" = field(default_factory=dict)
     metrics: "tuple[CustomMetric, ...]" = ()
+    budget: "DriftBudget | None" = None
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,13 @@ class Format(ABC):
         takes: the models that become such files, for help texts.
         options: the dataclass of its options, see `tfmp.converters.shared.options`.
         precisions: those of `PRECISIONS` that its files can have.
+        mixing: help on the precision "mixed".
         instead_of_mixed: options that serve a file of one precision as "mixed" serves others.
         all_signatures: whether one file takes every signature of a SavedModel.
         emulated: whether FP16 arithmetic is emulated on a CPU, with the sums of a `Profile`.
         gpu: the software that runs such files on a GPU; None where no runner uses a GPU.
         gpu_by_default: whether device "auto" takes that GPU where it works.
         gpu_advice: how to get that GPU to work, as the end of a sentence.
-        remedies: every way that a FAIL of its files may name, as templates.
     """
 
     name: ClassVar[str]
@@ -94,13 +96,13 @@ class Format(ABC):
     takes: ClassVar[str] = ".keras, .h5, SavedModel"
     options: ClassVar[type]
     precisions: ClassVar[tuple[str, ...]] = ("fp16", "fp32")
+    mixing: ClassVar[str] = ""
     instead_of_mixed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     all_signatures: ClassVar[bool] = False
     emulated: ClassVar[bool] = False
     gpu: ClassVar[str | None] = None
     gpu_by_default: ClassVar[bool] = False
     gpu_advice: ClassVar[str] = ""
-    remedies: ClassVar[tuple[str, ...]] = ()
 
     @property
     def suffix(self) -> str:
@@ -158,7 +160,6 @@ class Format(ABC):
         source: "AnySource",
         target: Target,
         samples: "Samples | None",
-        budget: "DriftBudget",
         helper: Any,
         progress: "Progress",
     ) -> "FileNotes":
@@ -168,7 +169,6 @@ class Format(ABC):
             source: the open model.
             target: the file to write.
             samples: for searches and repairs; None without data.
-            budget: the drift that a search keeps to.
             helper: the result of `starting`; None to start one here.
             progress: told of the stages.
 
@@ -231,10 +231,6 @@ class Format(ABC):
         """
         return ()
 
-    def sums_over_open_sizes(self, path: Path) -> "Found":
-        """Operations of a file that run over sizes that may change, see `tensors.Found`."""
-        return ()
-
     # Running
 
     @abstractmethod
@@ -244,6 +240,7 @@ class Format(ABC):
         gpu: bool = False,
         profile: "Profile | None" = None,
         signature: str | None = None,
+        weights_only: bool = False,
     ) -> "Runner":
         """The runner that shows most of what a file does on hardware with FP16 arithmetic.
 
@@ -253,18 +250,11 @@ class Format(ABC):
             profile: hardware or runtime to emulate on the CPU; None for the one that the file was
                 made for, or the default.
             signature: the entry point to run, where the file has several.
+            weights_only: compute in FP32 with the file's own weights.
 
         Raises:
             RunnerError: the file cannot be loaded, or there is no such GPU.
         """
-
-    @abstractmethod
-    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        """A runner that computes in FP32 with the file's FP16 weights; raises `RunnerError`."""
-
-    @abstractmethod
-    def open_fp32(self, path: Path) -> "Runner":
-        """A runner of a file that `write_fp32` wrote; raises `RunnerError`."""
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
         """The runner of a reference that is a file of this format already."""

@@ -83,7 +83,7 @@ def _helps(
     try:
         with temporary_folder() as folder, comparing(plan, {target.format}) as compare:
             tried = replace(target, path=folder / f"tried{target.format.suffix}")
-            known = tried.format.write(source, tried, samples, plan.budget, None, SILENT)
+            known = tried.format.write(source, tried, samples, None, SILENT)
             files = [replace(file, known=known) for file in candidate_files(tried.path)]
             evidence = compare(source, files, samples, SILENT)
     except (InputError, RunnerError):  # this way is closed

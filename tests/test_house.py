@@ -170,9 +170,6 @@ RENDERED = {
         "contents",
         "jsonio",
         "junit",
-        "markdown",
-        "node_data",
-        "terminal",
     ],
 }
 

@@ -146,7 +146,7 @@ def test_the_notebook_shows_its_reports(tmp_path):
     assert client.updates[-1] == ""
     printed = [o.text for o in made.cells[-1].outputs if o.get("name") == "stdout"]
     assert "".join(printed).splitlines()[-1] == "PASS"
-    assert (tmp_path / "out" / "quickstart" / "drift.nodes.json").exists()
+    assert (tmp_path / "out" / "quickstart" / "drift.md").exists()
 
 
 @pytest.mark.slow

@@ -13,9 +13,7 @@ from tfmp.converters.commands import options
 from tfmp.converters.commands.config import with_own_options
 from tfmp.converters.commands.guard import GuardedGroup
 from tfmp.converters.commands.inputs import (
-    check_graphs_differ,
     check_inputs_stay,
-    check_paths,
     check_reports,
     comparison_plan,
     model_request,
@@ -111,7 +109,6 @@ def validate_command(
     file is broken, but not that it is sound: the verdict is INCONCLUSIVE at best.
     """
     with session(shown) as progress:
-        check_graphs_differ(asked.report, candidates)
         plan = comparison_plan(asked, shown, target)
         request = model_request(reference, intake)
         check_inputs_stay(asked.report, request.files)
@@ -178,9 +175,9 @@ def inspect_command(model: str, intake: Intake, asked: Asked, shown: Shown) -> N
     """
     with session(shown) as progress:
         from tfmp.converters.inspection import inspect_model
-        from tfmp.converters.report import check_audit_path, save_audit
+        from tfmp.converters.report import AUDIT_SUFFIXES, save_audit
 
-        check_paths(asked.report, lambda path: check_audit_path(path, shown.force))
+        check_reports(asked, shown, AUDIT_SUFFIXES)
         request = model_request(model, intake)
         check_inputs_stay(asked.report, request.files)
         audit = inspect_model(request, asked.data, progress)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tfmp.converters.commands.kinds import Number
 from tfmp.converters.shared.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _checked(path: str, option: click.Option, value: Any) -> Any:
     expected = "a text without NUL characters"
     if option.is_flag:
         kind, expected = bool, "true or false"
-    elif isinstance(option.type, Number):
+    elif option.type is click.INT:
         kind, expected = int, "a whole number"
     elif option.multiple:
         expected = "a text or a list of texts, without NUL characters"

@@ -162,8 +162,9 @@ def _leave(end: watched.End) -> NoReturn:
         os._exit(EXIT_BAD_INPUT)
     if end.overdue:
         say(
-            f"Error: {end.overdue} takes far longer than a sound file of its size would, and was "
-            "stopped. The file is damaged: copy or save it again."
+            f"Error: {end.overdue} takes far longer than that of a sound file, and was stopped: a "
+            "loop in the file may have no end, or the file is damaged. Copy or save it again; if "
+            "you trust its source, give it all the time that it takes with --unsafe-load."
         )
         os._exit(EXIT_BAD_INPUT)
     if end.order:

@@ -140,16 +140,24 @@ def _tasks(texts: Sequence[str]) -> "dict[str, Task]":
     return tasks
 
 
-def check_reports(asked: Asked, shown: Shown) -> None:
-    """Raises `InputError` if a report could not be written, or would replace something."""
+def check_reports(asked: Asked, shown: Shown, suffixes: Sequence[str] | None = None) -> None:
+    """Raises `InputError` if a report could not be written, or would replace something.
+
+    Args:
+        asked: names the reports.
+        shown: tells whether they may replace files.
+        suffixes: that they may have; None for those of drift reports.
+    """
     from tfmp.converters.report import check_path
     from tfmp.converters.shared.files import check_output
 
-    def check(text: str) -> None:
-        path = check_path(text)
+    taken: set[Path] = set()
+    for text in asked.report:
+        path = check_path(text, suffixes) if suffixes else check_path(text)
         check_output(path, path.suffix.lower(), shown.force)
-
-    check_paths(asked.report, check)
+        if path.resolve() in taken:
+            raise InputError(f"--report {path}: is given twice. Name each report once.")
+        taken.add(path.resolve())
 
 
 def check_inputs_stay(reports: Sequence[str], inputs: Iterable[str | Path]) -> None:
@@ -160,39 +168,12 @@ def check_inputs_stay(reports: Sequence[str], inputs: Iterable[str | Path]) -> N
             raise InputError(f"--report {text}: this command reads this file. Name another report.")
 
 
-def check_graphs_differ(reports: Sequence[str], candidates: Sequence[str]) -> None:
-    """Raises `InputError` for node data of several files of one format: it tells graphs by name."""
-    from tfmp.converters.report import shows_nodes
-
-    suffixes = [Path(path).suffix.lower() for path in candidates]
-    nodes = next(filter(shows_nodes, reports), None)
-    if nodes and len(set(suffixes)) < len(suffixes):
-        raise InputError(
-            f"--report {nodes} holds one file of each format, and there are several "
-            f"{max(suffixes, key=suffixes.count)} files. Compare them one at a time."
-        )
-
-
-def check_paths(paths: Sequence[str], check: Callable[[str], None]) -> None:
-    """Checks each path of a report; raises `InputError` for one that is given twice."""
-    taken: set[Path] = set()
-    for text in paths:
-        check(text)
-        if Path(text).resolve() in taken:
-            raise InputError(f"--report {Path(text)}: is given twice. Name each report once.")
-        taken.add(Path(text).resolve())
-
-
 def _explanation(asked: Asked, shown: Shown) -> bool | Path:
     """Whether to explain the drift, and the folder for the error that is saved.
 
-    A report that shows the nodes of a graph asks for the explanation itself, without a folder.
-
     Raises:
-        InputError: --reproduce without --explain, a folder that cannot be made or is in use, or
-            nodes to show of a comparison on Ray.
+        InputError: --reproduce without --explain, or a folder that cannot be made or is in use.
     """
-    from tfmp.converters.report import shows_nodes, suffix_of
     from tfmp.converters.shared.files import check_folder
 
     if not asked.explain:
@@ -200,18 +181,11 @@ def _explanation(asked: Asked, shown: Shown) -> bool | Path:
             raise InputError(
                 "--reproduce saves the error that --explain finds: give --explain, too."
             )
-        nodes = next(filter(shows_nodes, asked.report), None)
-        if nodes and asked.ray:
-            raise InputError(
-                f"--report {nodes} shows errors of layers, which are not measured on Ray's "
-                "workers. Leave this report or --ray out."
-            )
-        return nodes is not None
+        return False
     if asked.reproduce:
         folder = Path(asked.reproduce)
     elif asked.report:
-        first = asked.report[0]
-        folder = Path(first[: -len(suffix_of(first))] + ".reproduce")
+        folder = Path(asked.report[0]).with_suffix(".reproduce")
     else:
         return True
     check_folder(folder)

@@ -9,11 +9,9 @@ import click
 
 from tfmp.converters.commands.config import load_config
 from tfmp.converters.commands.guard import set_limit
-from tfmp.converters.commands.kinds import Choices, Number
 from tfmp.converters.formats import PRECISIONS, Format
 from tfmp.converters.shared.options import Option, option, options_of
 from tfmp.shared.commands import GroupedCommand
-from tfmp.shared.wording import joined
 
 Decorator = Callable[[Any], Any]
 
@@ -80,7 +78,7 @@ class Asked:
     )
     report: tuple[str, ...] = option(
         (),
-        "Drift report: .json, .html, .md, .xml (JUnit), .card.md or .nodes.json. Repeatable.",
+        "Drift report: .json, .html, .md or .xml (JUnit). Repeatable.",
         metavar="FILE",
         path=True,
     )
@@ -213,25 +211,6 @@ class Command(GroupedCommand):
     headings = HEADINGS
 
 
-def _precision(formats: Sequence[Format]) -> Decorator:
-    """The option of the precision, with the meaning of mixed for these formats."""
-    mixing = joined([format.title for format in formats if "mixed" in format.precisions])
-    told = "Precision of the file."
-    if mixing:
-        told += f" mixed ({mixing}) keeps the fewest nodes in FP32 that the budget needs on --data."
-    for format in formats:
-        if "mixed" not in format.precisions:
-            flags = "".join(f" with --{name}" for name in format.instead_of_mixed)
-            told += (
-                f" {format.title}: fp16, for mixed{flags}."
-                if mixing
-                else f" There is no bf16 and no mixed {format.title}: use fp16{flags}."
-            )
-    return click.option(
-        "--precision", type=Choices(PRECISIONS), default="fp16", show_default=True, help=told
-    )
-
-
 @dataclass(frozen=True)
 class Part:
     """Some of the options of a dataclass.
@@ -308,9 +287,9 @@ def _click_option(item: Field[Any], told: Option) -> Decorator:
     if isinstance(item.default, bool):
         about["is_flag"] = True
     elif told.choices:
-        about["type"] = Choices(told.choices)
+        about["type"] = click.Choice(told.choices)
     elif item.type == int | None:
-        about["type"] = Number()
+        about["type"] = int
     elif told.path:
         about["type"] = PATH
     return click.option(*flags, item.name, **about)
@@ -338,6 +317,8 @@ def converting(
     """
     # A name that several formats have is one option.
     declared = {about[0].name: about for one in formats for about in options_of(one.options)}
+    precision: dict[str, Any] = {"type": click.Choice(PRECISIONS), "show_default": True}
+    precision["help"] = " ".join(["Precision of the file.", *(one.mixing for one in formats)])
 
     def apply(command: Any) -> Any:
         @wraps(command)
@@ -350,7 +331,7 @@ def converting(
         decorators = [
             click.argument("model", metavar="MODEL", type=PATH),
             click.option("-o", "--output", type=PATH, **output),
-            _precision(formats),
+            click.option("--precision", default="fp16", **precision),
             *(_click_option(*about) for about in declared.values()),
         ]
         return _decorated(takes(intake=Intake, asked=Asked, shown=Shown)(call), decorators)

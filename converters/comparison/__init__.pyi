@@ -6,5 +6,5 @@ from .compare import (
 )
 from .drift_stages import make_baselines as make_baselines
 from .one_by_one import needs_one_by_one as needs_one_by_one
-from .plan import Plan as Plan
+from .plan import JUDGING as JUDGING, Plan as Plan
 from .trials import CandidateFile as CandidateFile, candidate_files as candidate_files

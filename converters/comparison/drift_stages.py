@@ -205,7 +205,7 @@ def make_baselines(
 def _open_baseline(format: Format, made: Path | str) -> Runner:
     if isinstance(made, str):
         raise ConversionError(made)
-    return format.open_fp32(made)
+    return format.open_runner(made, weights_only=True)
 
 
 class DriftStages:
@@ -229,7 +229,8 @@ class DriftStages:
         self._light: Lane | None = None
         if info.fp16 in ("emulated", "native"):
             self._light = split.lane(
-                path.name, open_it=lambda: format.open_weights_only(path, signature)
+                path.name,
+                open_it=lambda: format.open_runner(path, signature=signature, weights_only=True),
             )
 
     def update(self, batch: SampleBatch, expected: Batch, received: Batch) -> None:

@@ -14,8 +14,9 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_folder
 from tfmp.converters.shared.options import check_choice, check_count, check_flag
 
-# Fields of a plan that ask for more than a plain comparison.
+# Fields of a plan that ask for more than a plain comparison, and the keywords for them.
 _ASKING = "device emulate split explain latency ray workers tasks metrics sizes".split()
+JUDGING = {*_ASKING, "metric"} - {"metrics"}
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,7 @@ class Plan:
 
     def asked(self) -> tuple[str, ...]:
         """The keywords that ask for more than a plain comparison."""
-        default = Plan()
-        given = [name for name in _ASKING if getattr(self, name) != getattr(default, name)]
+        given = (name for name in _ASKING if getattr(self, name) != getattr(Plan(), name))
         return tuple("metric" if name == "metrics" else name for name in given)
 
 

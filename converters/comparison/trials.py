@@ -27,7 +27,7 @@ from tfmp.converters.samples import SampleBatch
 from tfmp.converters.shared.errors import InputError, MachineError, RunnerError
 from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout
-from tfmp.converters.shared.tensors import Batch, are_open, open_sizes_note
+from tfmp.converters.shared.tensors import Batch
 
 MIXED = "--precision mixed"
 IN_FP32 = "This file computes in FP32, where runtimes differ by rounding: declare a larger limit"
@@ -210,7 +210,7 @@ class Trial:
             self._first_call = partial(its_own.first_call, runner.inputs)
             self._runner: Runner = laid_out(runner, its_own)
             known = self._known.notes or self._runner.notes
-            self._notes = (*fallen_back, *inputs.notes, *known, *self._over_open_sizes(runner))
+            self._notes = (*fallen_back, *inputs.notes, *known)
             self._comparison = self._compared()
             if split is not None:
                 entry = source.origin.signature
@@ -237,14 +237,6 @@ class Trial:
             metrics=plan.metrics,
             steps=bool(layout.states),
         )
-
-    def _over_open_sizes(self, runner: Runner) -> tuple[str, ...]:
-        """A note on operations that run over sizes which the file leaves open."""
-        if not are_open(runner.inputs):
-            return ()
-        inputs = self._layout.inputs(self._source.inputs)
-        note = open_sizes_note(inputs, self._file.format.sums_over_open_sizes(self._file.path))
-        return (note,) if note else ()
 
     @property
     def _unexplained(self) -> str:

@@ -21,13 +21,11 @@ class Operation:
         part: the part that it belongs to; "" for a node that is not looked at.
         op: its type.
         name: its name in viewers of graphs.
-        floating: whether its results are floating-point numbers.
     """
 
     part: str
     op: str
     name: str
-    floating: bool
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,7 @@ class Attribution:
             nonfinite=sum(found.nonfinite for found in received),
             local_nonfinite=sum(found.nonfinite for found in alone),
             peak=max(found.peak for found in received),
-            nodes=tuple(node.name for node in part.operations if node.floating),
+            nodes=tuple(node.name for node in part.operations),
         )
 
 

@@ -153,12 +153,7 @@ class _Seams:
             for value in self.values
         ]
         nodes = (
-            Operation(
-                self._groups[str(node.name)],
-                node.op_type,
-                str(node.name),
-                any(is_float(value) or is_half(value) for value in node.outputs),
-            )
+            Operation(self._groups[str(node.name)], node.op_type, str(node.name))
             for node in self._model.graph
         )
         return parts_of(nodes, seams)

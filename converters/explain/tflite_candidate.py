@@ -77,7 +77,7 @@ class TFLiteTaps:
 
 def _worker(path: Path, mode: str) -> Worker:
     return Worker(
-        "tfmp.converters.explain.tflite_worker:TapInterpreter",
+        "tfmp.converters.tflite.file:Interpreter",
         path,
         mode,
         label=f"LiteRT with the {path.stem} file ({mode})",

@@ -183,12 +183,7 @@ class Seams:
             for tensor in self.tensors
         ]
         nodes = [
-            Operation(
-                self._groups[op.index],
-                op.name,
-                self._file.name(op.outputs[0]),
-                tensors[op.outputs[0]].spec.dtype in _FLOATING,
-            )
+            Operation(self._groups[op.index], op.name, self._file.name(op.outputs[0]))
             for op in self._file.operators
         ]
         return parts_of(nodes, seams)

@@ -69,7 +69,7 @@ def from_keras_file(
     require_tensorflow_backend()
     limit = _READING_SECONDS + path.stat().st_size / _BYTES_A_SECOND
     try:
-        with nullcontext() if unsafe_load else within(limit, f"reading {path}"):
+        with nullcontext() if unsafe_load else within(limit, f"the reading of {path}"):
             return _read(path, sizes, custom_objects, unsafe_load, architecture)
     except ConversionError:
         raise

@@ -23,7 +23,7 @@ from tfmp.converters.shared.tensors import (
     TensorSpec,
     in_dtype,
 )
-from tfmp.converters.shared.time_limits import onnx_runtime_ends
+from tfmp.converters.shared.time_limits import called_in_time
 from tfmp.shared.wording import first_line, listed
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -201,14 +201,14 @@ def _run_in_time(path: Path, session: OrtSession, trusted: bool) -> _Run:
 
     def run(names: Sequence[str], batch: Batch) -> list[np.ndarray]:
         samples = max((len(array) for array in batch.values() if array.ndim), default=1)
-        with nullcontext() if trusted else onnx_runtime_ends(path.stem, samples) as options:
+        with nullcontext() if trusted else called_in_time(path.stem, samples):
             try:
-                return sessions[-1].run(names, batch, options)
+                return sessions[-1].run(names, batch)
             except Exception:  # ONNX Runtime's exceptions share no base class
-                if len(sessions) > 1 or getattr(options, "terminate", False):
+                if len(sessions) > 1:
                     raise
                 plain = cpu_session(path, reuse=False)
-                found = plain.run(names, batch, options)
+                found = plain.run(names, batch)
                 sessions.append(plain)
                 return found
 

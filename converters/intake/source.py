@@ -17,7 +17,7 @@ from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
-from tfmp.converters.shared.time_limits import tensorflow_ends
+from tfmp.converters.shared.time_limits import called_in_time
 from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import listed, one_line
@@ -222,17 +222,12 @@ class Source:
         return trace_call(self.call, tuple(fixed))[0]
 
     def forward(self, batch: Batch) -> Batch:
-        """Runs the model in float32 on arrays by input name; returns arrays by output name.
-
-        Raises:
-            InputError: a model from a file takes longer than `time_limits` allows.
-        """
+        """Runs the model in float32 on arrays by input name; returns arrays by output name."""
         import tensorflow as tf
 
         tensors = [tf.constant(batch[spec.name], dtype=spec.dtype) for spec in self.inputs]
         samples = max((len(array) for array in batch.values() if array.ndim), default=1)
-        limit = tensorflow_ends(self.name, samples) if self.origin.limited else nullcontext()
-        with limit:
+        with called_in_time(self.name, samples) if self.origin.limited else nullcontext():
             outputs = run_traced(self.marked, *tensors)
         names = (spec.name for spec in self.outputs)
         return {name: _array(value) for name, value in zip(names, outputs, strict=True)}

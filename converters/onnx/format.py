@@ -26,7 +26,6 @@ from tfmp.shared.progress import SILENT, Progress
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from tfmp.converters.drift import DriftBudget
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource
     from tfmp.converters.onnx.emulation import Profile
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
 
 # Options that say something of FP16 files only.
 _ABOUT_FP16 = ("keep_fp32", "fp16_io", "fp16_edges", "target")
@@ -76,11 +75,11 @@ class OnnxFormat(Format):
     takes = ".keras, .h5, SavedModel, .onnx"
     options = OnnxOptions
     precisions = PRECISIONS
+    mixing = "mixed (ONNX) keeps the fewest nodes in FP32 that the budget needs on --data."
     emulated = True
     gpu = "CUDA"
     gpu_by_default = True
     gpu_advice = "pip install 'tfmp[cuda]' on a machine with an NVIDIA GPU"
-    remedies = (_REMEDY, _MORE_DIGITS, _KEEP_FP32, _FROM_FP32)
 
     def check(
         self, precision: str, options: OnnxOptions, sampled: bool, batch_size: int | None = None
@@ -99,7 +98,6 @@ class OnnxFormat(Format):
         source: "AnySource",
         target: Target,
         samples: "Samples | None",
-        budget: "DriftBudget",
         helper: Any,
         progress: Progress,
     ) -> "FileNotes":
@@ -131,9 +129,7 @@ class OnnxFormat(Format):
             edges = None if options.fp16_edges else _call(samples)
             if target.precision == "mixed" and samples is not None:
                 with running_on_samples(source.name):
-                    found, rewritten = _islands(
-                        *(model, source, target, samples, edges, budget, progress)
-                    )
+                    found, rewritten = _islands(model, source, target, samples, edges, progress)
             progress(f"rewriting to {'BF16' if low == BF16 else 'FP16'}")
             islands = found.islands if found else None
             model, report = to_fp16(
@@ -190,32 +186,19 @@ class OnnxFormat(Format):
         chosen = profile or profile_of(model.metadata_props.get(TARGET))
         return chosen.mended({fusion.op_type for fusion in fusions_of(model, chosen)})
 
-    def sums_over_open_sizes(self, path: Path) -> "Found":
-        from tfmp.converters.onnx.graph import sums_over_open_sizes
-        from tfmp.converters.runners import prepared_model
-
-        return sums_over_open_sizes(prepared_model(path))
-
     def open_runner(
         self,
         path: Path,
         gpu: bool = False,
         profile: "Profile | None" = None,
         signature: str | None = None,
+        weights_only: bool = False,
     ) -> "Runner":
-        from tfmp.converters.runners import OnnxGpuRunner, onnx_runner
+        from tfmp.converters.runners import OnnxGpuRunner, onnx_runner, onnx_weights_runner
 
+        if weights_only:
+            return onnx_weights_runner(path)
         return OnnxGpuRunner(path) if gpu else onnx_runner(path, profile)
-
-    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        from tfmp.converters.runners import onnx_weights_runner
-
-        return onnx_weights_runner(path)
-
-    def open_fp32(self, path: Path) -> "Runner":
-        from tfmp.converters.runners import OnnxRunner
-
-        return OnnxRunner(path, _cpu_info())
 
     def open_reference(self, source: "AnySource", gpu: bool) -> "Runner":
         from tfmp.converters.runners import OnnxGpuRunner, SourceRunner
@@ -315,7 +298,6 @@ def _islands(
     target: Target,
     samples: "Samples",
     edges: "Batch | None",
-    budget: "DriftBudget",
     progress: Progress,
 ) -> "tuple[MixedSearch | None, list[str] | None]":
     """The nodes of the float32 model that have to stay in FP32, and the rewrites before.
@@ -323,7 +305,7 @@ def _islands(
     Names the model's nodes. None for a model that computes in 16 bits already, whose FP32 parts are
     taken to be meant.
     """
-    from tfmp.converters.drift import Comparison
+    from tfmp.converters.drift import Comparison, DriftBudget
     from tfmp.converters.onnx.emulation import profile_of
     from tfmp.converters.onnx.fp16 import computes_in_half, prepare
     from tfmp.converters.onnx.graph import name_nodes
@@ -349,7 +331,7 @@ def _islands(
     found = find_islands(
         model,
         samples.for_search(),
-        budget,
+        target.budget or DriftBudget(),
         options.keep_fp32,
         progress,
         options.kernels,

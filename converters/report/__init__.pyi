@@ -1,8 +1,9 @@
 from .audit import (
-    check_audit_path as check_audit_path,
+    AUDIT_SUFFIXES as AUDIT_SUFFIXES,
     print_audit as print_audit,
     save_audit as save_audit,
 )
+from .contents import print_report as print_report, print_verdict as print_verdict
 from .explanation import (
     Culprit as Culprit,
     Explanation as Explanation,
@@ -23,8 +24,5 @@ from .model import (
     Stage as Stage,
     check_path as check_path,
     render as render,
-    shows_nodes as shows_nodes,
-    suffix_of as suffix_of,
 )
 from .summary import nonfinite_notes as nonfinite_notes, size_text as size_text
-from .terminal import print_report as print_report, print_verdict as print_verdict

@@ -7,16 +7,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from tfmp.converters.report.model import check_path
 from tfmp.converters.report.summary import number, percent
-from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.files import check_output
 from tfmp.converters.tflite.audit import ActivationFinding, Audit
 from tfmp.shared.atomic_file import replacing
 from tfmp.shared.html_page import NONE, printable
 from tfmp.shared.reporting import Section, Table, page, print_section, table_of
 from tfmp.shared.wording import counted
 
-SUFFIXES = (".json", ".html")
+AUDIT_SUFFIXES = (".json", ".html")
 
 # Rows of the terminal's table: values in danger, and the nearest ones.
 _MOST_ROWS = 15
@@ -31,23 +30,12 @@ _SIGNS = {
 }
 
 
-def check_audit_path(path: str, force: bool = True) -> None:
-    """Raises `InputError` unless an audit can be written there."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(
-            f"{path}: expected an audit to end in {' or '.join(SUFFIXES)}, received suffix "
-            f"{Path(path).suffix!r}. Rename the file."
-        )
-    check_output(Path(path), suffix, force)
-
-
 def save_audit(audit: Audit, path: str | Path) -> None:
     """Writes the audit in the form that the suffix names: .json or .html."""
-    check_audit_path(str(path))
-    html = Path(path).suffix.lower() == ".html"
+    path = check_path(path, AUDIT_SUFFIXES)
+    html = path.suffix.lower() == ".html"
     text = to_html(audit) if html else json.dumps(audit.to_dict(), indent=2, allow_nan=False)
-    with replacing(Path(path)) as draft:
+    with replacing(path) as draft:
         draft.write_text(text + "\n")
 
 

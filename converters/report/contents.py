@@ -1,6 +1,11 @@
-"""What a report shows, in the order in which it is read: verdict, cause and remedy, then data."""
+"""What a report shows, in the order in which it is read: verdict, cause and remedy, then data.
 
+The page has all of it, the terminal and Markdown the conclusion and what belongs to it.
+"""
+
+from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from tfmp.converters.drift import OutputDrift
 from tfmp.converters.drift.verdict import Verdict
@@ -18,7 +23,6 @@ from tfmp.converters.report.summary import (
     meaning_text,
     number,
     number_of_ms,
-    place_of,
     runtime_text,
     scope,
     size_text,
@@ -26,9 +30,23 @@ from tfmp.converters.report.summary import (
     value_text,
     worst_rel_l2,
 )
-from tfmp.shared.html_page import NONE, SIGNS, framed
-from tfmp.shared.reporting import Command, Picture, Sample, Section, Table, page, table_of
+from tfmp.shared.html_page import NONE, SIGNS, framed, printable
+from tfmp.shared.reporting import (
+    Command,
+    Picture,
+    Sample,
+    Section,
+    Table,
+    page,
+    print_section,
+    print_table,
+    table_of,
+    to_markdown as markdown,
+)
 from tfmp.shared.wording import alike_once
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _READING = (
     "PASS: every number keeps its limit, and the upper bound of every rate, too. FAIL: a limit is "
@@ -115,13 +133,11 @@ def conclusion(report: DriftReport, short: bool = False) -> Section:
 
     Args:
         report: of a comparison.
-        short: leaves out what a PASS holds for, samples and limits; has the details of `place_of`.
+        short: leaves out what a PASS holds for, samples and limits.
     """
     parts: dict[tuple[tuple[str, str], ...], dict[str, list[tuple[str, str]]]] = {}
     for one in report.candidates:
-        later = [] if short else place_of(one)
-        facts = [fact for fact in findings(report, one) if fact not in later]
-        facts += asked_for(report, one)
+        facts = [*findings(report, one), *asked_for(report, one)]
         facts += scope(report, one) if one.verdict is Verdict.PASS and not short else []
         # Commands name their file: candidates with the same cause stand together.
         same = tuple((name, "" if isinstance(text, Command) else text) for name, text in facts)
@@ -155,7 +171,7 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
             *candidate.reasons,
             *(meaning_text(one) for one in candidate.outputs if one.samples),
         ),
-        facts=(*place_of(candidate), *alone(found), *(() if told else scope(report, candidate))),
+        facts=(*alone(found), *(() if told else scope(report, candidate))),
         pictures=() if found is None else (layer_picture(found, failed),),
         tables=(*_outputs_tables(candidate), _labels_table(candidate)),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),
@@ -290,3 +306,47 @@ def to_cell(report: DriftReport) -> str:
     """The page in the output of a notebook's cell."""
     text = f"{SIGNS[report.verdict]} {report.verdict}: {headline(report)}"
     return framed(text, to_html(report))
+
+
+def to_markdown(report: DriftReport) -> str:
+    """The verdict, the conclusion, notes, latency and hashes, for pull requests and model cards."""
+    heading = f"{SIGNS[report.verdict]} Drift report: {report.verdict}"
+    told = []
+    for one in report.candidates:
+        facts = scope(report, one) if one.verdict is not Verdict.PASS else []  # told there
+        told += [(f"{one.name} {name}", text) for name, text in facts]
+        told += [(one.name, note) for note in alike_once(one.notes)]
+    notes = Section("Notes", facts=tuple(told))
+    timed = Section("Latency", tables=(latency_table(report),))
+    columns = ("File", "SHA-256")
+    hashes = tuple((file.name, file.sha256) for file in report.models if file.sha256)
+    files = Section("Files of this report", tables=(Table(columns, hashes, words=columns),))
+    return markdown(heading, headline(report), [conclusion(report), notes, timed, files])
+
+
+# Columns that a narrow terminal leaves out, in this order; every file has them.
+_DISPENSABLE = ("Size", "Latency", "Drift", "Runtime", "5th to 95th percentile", "Samples/s")
+
+
+def print_report(report: DriftReport, console: "Console", verbose: bool = False) -> None:
+    """Prints the table of candidates, and under it what to do about those that do not pass.
+
+    Args:
+        report: of a comparison.
+        console: the terminal.
+        verbose: also print every reason, the meaning of outputs and notes.
+    """
+    print_section(conclusion(report, short=not verbose), console, _DISPENSABLE, titled=False)
+    for candidate in report.candidates if verbose else ():
+        print_section(replace(candidate_section(report, candidate), tables=()), console)
+    print_table(latency_table(report), console, _DISPENSABLE)
+    print_verdict(report, console)
+
+
+def print_verdict(report: DriftReport, console: "Console") -> None:
+    """Prints the verdict in a line."""
+    from rich.text import Text
+
+    colour = {Verdict.PASS: "green", Verdict.FAIL: "red"}.get(report.verdict, "yellow")
+    sign = Text(f"{SIGNS[report.verdict]} {report.verdict}", style=f"bold {colour}")
+    console.print(sign.append(f"  {printable(headline(report))}", "none"))

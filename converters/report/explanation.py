@@ -21,8 +21,8 @@ class LayerError:
         nonfinite: number of values of its results that are not finite where FP32 has numbers.
         local_nonfinite: the same number with only this layer in FP16.
         peak: the largest magnitude of its results in FP32.
-        nodes: names that viewers of graphs have for those of its operations whose results are FP16
-            or FP32: of nodes in ONNX files, of first results in TFLite files.
+        nodes: names of its operations in viewers of graphs: of nodes in ONNX files, of first
+            results in TFLite files.
     """
 
     layer: str

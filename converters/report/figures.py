@@ -5,7 +5,7 @@ see it.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.report.explanation import Explanation, LayerError
@@ -90,7 +90,7 @@ def _clip(share: float) -> float:
     return min(1.0, max(0.0, share)) if share == share else 1.0
 
 
-def error_share(error: float, largest: float) -> float:
+def _share(error: float, largest: float) -> float:
     """The place of an error on a logarithmic scale that ends at the largest, from 0 to 1."""
     if not math.isfinite(error):
         return 1.0
@@ -98,16 +98,11 @@ def error_share(error: float, largest: float) -> float:
     return math.log(max(error, _SMALLEST_ERROR) / _SMALLEST_ERROR) / decades
 
 
-def largest_error(layers: Iterable[LayerError]) -> float:
-    """The largest error, where the scale ends: a value that is not finite is past 1."""
-    errors = [one.cumulative for one in layers]
-    return max((error if math.isfinite(error) else 1.0 for error in errors), default=0.0)
-
-
 def layer_picture(explanation: Explanation, failed: bool) -> Picture:
     """The layers that matter most, in the order of execution."""
     shown = _most_telling(explanation)
-    largest = largest_error(shown)
+    errors = [one.cumulative for one in shown]  # one that is not finite is past 1
+    largest = max((error if math.isfinite(error) else 1.0 for error in errors), default=0.0)
     named = explanation.culprit.layer if explanation.culprit else None
     bars = tuple(
         Bar(
@@ -115,7 +110,7 @@ def layer_picture(explanation: Explanation, failed: bool) -> Picture:
             if layer.layer == named
             else layer.layer,
             _text(layer),
-            error_share(layer.cumulative, largest),
+            _share(layer.cumulative, largest),
             verdict=Verdict.FAIL if layer.layer == named and failed else None,
         )
         for layer in shown

@@ -1,9 +1,9 @@
 """The drift report as data, and a converted file with its report.
 
-JSON, HTML, Markdown, JUnit XML, Model Explorer and the terminal show the report.
+JSON, HTML, Markdown, JUnit XML and the terminal show the report.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -290,7 +290,7 @@ class DriftReport(Evidence):
         """What the commands print on a wide terminal."""
         from rich.console import Console
 
-        from tfmp.converters.report.terminal import print_report
+        from tfmp.converters.report.contents import print_report
 
         console = Console(width=120, color_system=None, force_jupyter=False)
         with console.capture() as captured:
@@ -306,15 +306,13 @@ class DriftReport(Evidence):
     def save(self, path: str | Path) -> Path:
         """Writes the report in the form that the suffix names.
 
-        .json, .html, .md (or .card.md, for a model card), .xml (JUnit), or .nodes.json or
-        .peak.nodes.json (node data for Model Explorer).
+        .json, .html, .md (also the section of a model card), or .xml (JUnit).
 
         Raises:
-            InputError: the suffix is another one, the folder cannot be written, or node data is
-                asked of a report without the errors of layers.
+            InputError: the suffix is another one, or the folder cannot be written.
         """
         path = check_path(path)
-        text = render(self, suffix_of(path))
+        text = render(self, path.suffix)
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return path
@@ -351,42 +349,28 @@ class Artifact:
 _RENDERERS = {
     ".json": "tfmp.converters.report.jsonio:to_json",
     ".html": "tfmp.converters.report.contents:to_html",
-    ".md": "tfmp.converters.report.markdown:to_markdown",
+    ".md": "tfmp.converters.report.contents:to_markdown",
     ".xml": "tfmp.converters.report.junit:to_junit",
-    ".card.md": "tfmp.converters.report.markdown:to_markdown",
-    ".nodes.json": "tfmp.converters.report.node_data:errors",
-    ".peak.nodes.json": "tfmp.converters.report.node_data:peaks",
 }
 SUFFIXES = tuple(_RENDERERS)
 
-# Node data of Model Explorer, one number for each node of a graph.
-NODE_DATA = tuple(suffix for suffix in SUFFIXES if suffix.endswith(".nodes.json"))
 
-
-def suffix_of(path: str | Path) -> str:
-    """The longest of `SUFFIXES` that a path ends in, in lower case; "" if it ends in none."""
-    name = Path(path).name.lower()
-    found = [suffix for suffix in SUFFIXES if name.endswith(suffix) and name != suffix]
-    return max(found, key=len, default="")
-
-
-def shows_nodes(path: str | Path) -> bool:
-    """Whether a report of this name shows the nodes of a graph, which needs an explanation."""
-    return suffix_of(path) in NODE_DATA
-
-
-def check_path(path: str | Path) -> Path:
+def check_path(path: str | Path, suffixes: Sequence[str] = SUFFIXES) -> Path:
     """The path of a report, checked before the run and not after it.
 
     Raises:
         InputError: it is no path, the suffix is unknown, or the folder cannot be written.
     """
     path = as_path("report", path)
-    if not suffix_of(path):
+    if path.suffix.lower() not in suffixes:
         raise InputError(
             f"report {str(path)!r} has suffix {path.suffix!r}; expected one of "
-            f"{', '.join(SUFFIXES)} (.xml is JUnit, .card.md for model cards, and {NODE_DATA[0]} "
-            "for Model Explorer). Change the file's name."
+            f"{', '.join(suffixes)}. Change the file's name."
+        )
+    if path.name.lower().endswith(".nodes.json"):
+        raise InputError(
+            f"report {str(path)!r}: node data of Model Explorer is no longer written. The JSON "
+            "report has the errors of all nodes (explanation.layers): name it FILE.json."
         )
     check_folder(path.parent)
     return path

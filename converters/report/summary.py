@@ -90,12 +90,6 @@ def culprit_facts(explanation: Explanation | None) -> list[tuple[str, str]]:
     return facts
 
 
-def place_of(candidate: CandidateReport) -> list[tuple[str, str]]:
-    """The command that shows the place; for a PASS, which needs no remedy, the place, too."""
-    found = culprit_facts(candidate.explanation)
-    return found if candidate.verdict is Verdict.PASS else found[1:]
-
-
 def alone(explanation: Explanation | None) -> list[tuple[str, str]]:
     """The error of the node to look at first, if nothing else computes in FP16."""
     if explanation is None or (culprit := explanation.culprit) is None or not culprit.node:
@@ -147,7 +141,7 @@ def scope(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, st
         f"{axis}: {low:,} to {high:,}" if low != high else f"{axis}: {low:,} only"
         for axis, (low, high) in sorted(report.data.sizes.items())
     ]
-    return [*found, ("sizes", ", ".join(seen))] if seen else found
+    return [*found, ("sizes", f"{', '.join(seen)}; --sizes judges others")] if seen else found
 
 
 def meaning_text(output: OutputDrift) -> str:

@@ -1,7 +1,6 @@
 from .arranged import laid_out as laid_out
 from .base import HOLDS_FOR as HOLDS_FOR, Runner as Runner, RunnerInfo as RunnerInfo
 from .litert import (
-    LiteRTRunner as LiteRTRunner,
     check_litert_gpu as check_litert_gpu,
     litert_runner as litert_runner,
     litert_vulkan as litert_vulkan,

@@ -1,11 +1,10 @@
 """Checks of paths before any work is done: nothing is overwritten by accident."""
 
 import os
-import tempfile
 from pathlib import Path
 
 from tfmp.converters.shared.errors import InputError
-from tfmp.shared.report_files import check_is_path
+from tfmp.shared import report_files
 
 
 def as_path(name: str, value: object) -> Path:
@@ -15,7 +14,7 @@ def as_path(name: str, value: object) -> Path:
         InputError: it is no path.
     """
     try:
-        return check_is_path(name, value)
+        return report_files.check_is_path(name, value)
     except TypeError as error:
         raise InputError(str(error)) from None
 
@@ -80,18 +79,7 @@ def check_no_pointer(path: Path) -> None:
 
 def check_folder(folder: Path) -> None:
     """Raises `InputError` unless files can be made in `folder`, which may be missing itself."""
-    folder = next((each for each in (folder, *folder.parents) if each.exists()), folder)
-    if not folder.is_dir():
-        raise InputError(
-            f"{folder}: is not a folder",
-            "Choose a folder to write to",
-        )
     try:
-        # Rights on paper differ from rights in fact: root, read-only mounts, quotas.
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be written to ({error.strerror})",
-            "Choose another folder",
-        ) from error
+        report_files.check_folder("an output", folder, make=False)
+    except ValueError as error:
+        raise InputError(str(error)) from error

@@ -91,8 +91,7 @@ class Layout:
 
     def outputs(self, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
         """The model's outputs as they are compared."""
-        carried = {state.output for state in self.states.values()}
-        return self._seen([spec for spec in specs if spec.name not in carried])
+        return self._seen([spec for spec in specs if spec.name not in self._carried])
 
     def _seen(self, specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
         seen = []
@@ -115,35 +114,30 @@ class Layout:
         Returns:
             Outputs as they are compared.
         """
-        given = [outputs for _, outputs in self._calls(call, specs, batch)]
-        names = [name for name in given[0] if name not in self._carried]
-        if not self.states:
-            return {name: self._first(name, given[0][name]) for name in names}
-        return {
-            name: np.stack([self._first(name, outputs[name]) for outputs in given], axis=1)
-            for name in names
-        }
+        given: list[Batch] = []
+
+        def kept(fed: Batch) -> Batch:
+            outputs = call(fed)
+            given.append({n: self._first(n, outputs[n]) for n in outputs if n not in carried})
+            return outputs
+
+        carried = self._carried
+        for fed in self.calls(kept, specs, batch):
+            if not self.states:
+                kept(fed)
+                return given[0]
+        return {name: np.stack([one[name] for one in given], axis=1) for name in given[0]}
 
     def calls(self, call: Call, specs: Sequence[TensorSpec], batch: Batch) -> Iterator[Batch]:
         """The arrays of each call that `run` makes, as the model takes them; see `run`."""
         if not self.states:
             yield self._fed(batch)
             return
-        for fed, _ in self._calls(call, specs, batch):
-            yield fed
-
-    def _calls(
-        self, call: Call, specs: Sequence[TensorSpec], batch: Batch
-    ) -> Iterator[tuple[Batch, Batch]]:
-        if not self.states:
-            fed = self._fed(batch)
-            yield fed, call(fed)
-            return
         held = self._start(specs, batch)
         for step in range(_steps(batch)):
             fed = {**self._fed(_step(batch, step)), **held}
+            yield fed
             outputs = call(fed)
-            yield fed, outputs
             held = {name: outputs[state.output] for name, state in self.states.items()}
 
     def _fed(self, batch: Batch) -> Batch:

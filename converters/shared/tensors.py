@@ -1,7 +1,7 @@
 """The names, shapes and dtypes of a model's inputs and outputs."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -171,27 +171,3 @@ def synthetic_batch(
 def are_open(inputs: Sequence[TensorSpec]) -> bool:
     """Whether any size behind that of the samples may change."""
     return any(None in spec.shape[1:] for spec in inputs)
-
-
-# Operations that run over a size: the operator, its name in the graph, and what it makes of the
-# size, such as "a sum".
-Found = Iterable[tuple[str, str, str]]
-
-
-def open_sizes_note(inputs: Sequence[TensorSpec], found: Found) -> str:
-    """Which operations run over open sizes, and how to judge the largest; "" for none."""
-    ops: dict[tuple[str, str], list[str]] = {}
-    for op, name, what in found:
-        ops.setdefault((what, op), []).append(name)
-    if not ops:
-        return ""
-    told = ", ".join(
-        f"{what} in {op} {names[0]!r}" + (f" and {len(names) - 1} more" if names[1:] else "")
-        for (what, op), names in ops.items()
-    )
-    spec = next(spec for spec in inputs if None in spec.shape[1:])
-    sizes = ",".join("SIZE" if size is None else str(size) for size in spec.shape[1:])
-    return (
-        f"open sizes reach {told}: errors may grow with them. Judge the largest size: have it in "
-        f"--data, or make such samples with validate --sizes {spec.name}=1,{sizes}"
-    )

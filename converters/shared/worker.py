@@ -286,10 +286,7 @@ def telling_line(log: str) -> str | None:
 def _describe_exit(status: int) -> str:
     if status >= 0:
         return f"the process ended by itself with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
+    name = signal.Signals(-status).name
     hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
     return f"the process was ended by {name}{hint}"
 

@@ -13,13 +13,12 @@ from tfmp.converters.tflite.options import TFLiteOptions
 from tfmp.shared.progress import Progress
 
 if TYPE_CHECKING:
-    from tfmp.converters.drift import DriftBudget
     from tfmp.converters.explain import Candidate
     from tfmp.converters.intake import AnySource, Source
     from tfmp.converters.report import FileNotes
     from tfmp.converters.runners import Runner, RunnerInfo, TimedCalls
     from tfmp.converters.samples import Samples
-    from tfmp.converters.shared.tensors import Batch, Found, TensorSpec
+    from tfmp.converters.shared.tensors import Batch, TensorSpec
     from tfmp.converters.shared.worker import Worker
     from tfmp.converters.tflite.export import TFLiteFile
     from tfmp.converters.tflite.file import HostScaling
@@ -70,21 +69,11 @@ class TFLiteFormat(Format):
     name = "tflite"
     title = "TFLite"
     options = TFLiteOptions
+    mixing = "TFLite is fp16 or fp32: --repair serves it as mixed serves ONNX."
     instead_of_mixed = MappingProxyType({"repair": True})
     all_signatures = True
     gpu = "LiteRT's GPU backend"
     gpu_advice = "install the GPU's Vulkan driver"
-    remedies = (
-        _REPAIR,
-        _SCALING,
-        _LOOK,
-        _PAST_FP16,
-        _VANISHES,
-        _RAW_INPUT,
-        _ROUNDED_INPUT,
-        _ONNX,
-        _NO_WAY,
-    )
 
     def check(
         self, precision: str, options: TFLiteOptions, sampled: bool, batch_size: int | None = None
@@ -121,7 +110,6 @@ class TFLiteFormat(Format):
         source: "AnySource",
         target: Target,
         samples: "Samples | None",
-        budget: "DriftBudget",
         helper: "Worker | None",
         progress: Progress,
     ) -> "FileNotes":
@@ -222,31 +210,19 @@ class TFLiteFormat(Format):
         else:
             yield Way("")
 
-    def sums_over_open_sizes(self, path: Path) -> "Found":
-        from tfmp.converters.tflite.file import TFLiteModel, sums_over_open_sizes
-
-        return sums_over_open_sizes(TFLiteModel(path))
-
     def open_runner(
         self,
         path: Path,
         gpu: bool = False,
         profile: object = None,
         signature: str | None = None,
+        weights_only: bool = False,
     ) -> "Runner":
-        from tfmp.converters.runners import litert_runner
+        from tfmp.converters.runners import litert_runner, weights_only_runner
 
+        if weights_only:
+            return weights_only_runner(path, signature)
         return litert_runner(path, gpu, signature)
-
-    def open_weights_only(self, path: Path, signature: str | None = None) -> "Runner":
-        from tfmp.converters.runners import weights_only_runner
-
-        return weights_only_runner(path, signature)
-
-    def open_fp32(self, path: Path) -> "Runner":
-        from tfmp.converters.runners import LiteRTRunner
-
-        return LiteRTRunner(path, force_fp16=False)
 
     def time_calls(
         self, path: Path, call: "Batch", rows: int, info: "RunnerInfo", signature: str | None

@@ -30,7 +30,7 @@ class ToyFormat(Format):
     title = "Toy"
     options = ToyOptions
 
-    def write(self, source, target: Target, samples, budget, helper, progress) -> FileNotes:
+    def write(self, source, target: Target, samples, helper, progress) -> FileNotes:
         target.path.write_text(target.options.error)
         self.source = source
         return FileNotes((f"error: {target.options.error}",))
@@ -38,13 +38,7 @@ class ToyFormat(Format):
     def write_fp32(self, source, path: Path) -> None:
         path.write_text("none")
 
-    def open_runner(self, path, gpu=False, profile=None, signature=None) -> SourceRunner:
-        return Toy(self.source, path.read_text())
-
-    def open_weights_only(self, path, signature=None) -> SourceRunner:
-        return Toy(self.source, path.read_text())
-
-    def open_fp32(self, path) -> SourceRunner:
+    def open_runner(self, path, *where, **how) -> SourceRunner:
         return Toy(self.source, path.read_text())
 
     def time_calls(self, path, call, rows, info, signature) -> TimedCalls:

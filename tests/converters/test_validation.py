@@ -15,8 +15,7 @@ from click.testing import CliRunner
 from tfmp.converters import DriftBudget, convert, validate
 from tfmp.converters.commands.cli import main
 from tfmp.converters.onnx.format import OnnxFormat
-from tfmp.converters.report.contents import to_html
-from tfmp.converters.report.markdown import to_markdown
+from tfmp.converters.report.contents import to_html, to_markdown
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.runners.reference import SourceRunner
 from tfmp.converters.shared.errors import InputError

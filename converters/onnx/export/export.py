@@ -37,7 +37,6 @@ from tfmp.converters.onnx.graph import PRODUCTS, Run, light_proto, open_once
 from tfmp.converters.shared.errors import ConversionError, InputError, missing_kernel
 from tfmp.converters.shared.frameworks import GraphDef
 from tfmp.converters.shared.tensors import TEXT, Batch, describe, relative_l2
-from tfmp.converters.shared.time_limits import OverTime
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.wording import first_line, listed
 
@@ -428,8 +427,6 @@ def _reference(source: Source, batch: Batch) -> Batch:
     """The outputs of the source itself."""
     try:
         return source.forward(batch)
-    except OverTime:
-        raise
     except Exception as error:  # TensorFlow lacks some kernels on some devices
         lines = [line.strip() for line in str(error).splitlines()]
         told = [line for line in lines if line and not line.startswith("[[")]  # where in its graph

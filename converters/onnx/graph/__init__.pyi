@@ -34,7 +34,6 @@ from .node_facts import (
     size_of as size_of,
     sizes_from as sizes_from,
 )
-from .open_sizes import sums_over_open_sizes as sums_over_open_sizes
 from .schema import (
     BF16 as BF16,
     EXACT as EXACT,

@@ -17,7 +17,6 @@ from .objects import (
     pack as pack,
     unpacked as unpacked,
 )
-from .open_sizes import sums_over_open_sizes as sums_over_open_sizes
 from .reader import (
     Operator as Operator,
     Signature as Signature,

@@ -128,6 +128,10 @@ class Interpreter:
                 self._off_grid.add(name)
         return results, tuple(sorted(self._off_grid))
 
+    def run_whole(self, inputs: Batch) -> Batch:
+        """Runs once, with arrays whose first axis need not be that of the samples."""
+        return self._run_once({spec.name: self._fitted(inputs, spec) for spec in self.inputs})
+
     @staticmethod
     def answer(probe: Path, batch: Batch) -> Batch:
         """The outputs of another file on the CPU that is forced to compute in FP16.

@@ -78,18 +78,6 @@ def test_all_in_mixed_precision_needs_samples(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        ("onnx", "mixed (ONNX) keeps the fewest nodes in FP32 that the budget needs on --data. "),
-        ("all", "needs on --data. TFLite: fp16, for mixed with --repair. "),
-        ("tflite", "There is no bf16 and no mixed TFLite: use fp16 with --repair. "),
-    ],
-)
-def test_help_says_what_mixed_means(command: str, told: str) -> None:
-    assert told in " ".join(run(command, "--help").stdout.split())
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (

@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 
 from tfmp.converters.report.audit import (
-    check_audit_path,
     headline,
     print_audit,
     save_audit,
@@ -94,5 +93,5 @@ def test_it_is_saved_by_suffix(tmp_path: Path) -> None:
     save_audit(result, tmp_path / "audit.html")
     assert json.loads((tmp_path / "audit.json").read_text())["model"] == "model"
     assert (tmp_path / "audit.html").read_text().startswith("<!doctype html>")
-    with pytest.raises(InputError, match=r"to end in .json or .html, received suffix '.md'"):
-        check_audit_path(str(tmp_path / "audit.md"))
+    with pytest.raises(InputError, match=r"has suffix '.md'; expected one of .json, .html\."):
+        save_audit(result, tmp_path / "audit.md")

@@ -66,7 +66,7 @@ def answer(document: Any, folder: Path) -> str:
     try:
         report = DriftReport.from_dict(document)
         report.judged_by(DriftBudget(rel_l2=0.003)).save(folder / "again.html")
-        for suffix in (".json", ".md", ".card.md", ".xml"):
+        for suffix in (".json", ".md", ".xml"):
             report.save(folder / f"again{suffix}")
     except InputError as error:
         return str(error)

@@ -52,6 +52,8 @@ def test_paths_that_are_refused(report, tmp_path: Path) -> None:
         report.save(tmp_path / "drift.pdf")
     assert str(caught.value) == (
         f"report {str(tmp_path / 'drift.pdf')!r} has suffix '.pdf'; expected one of .json, .html, "
-        ".md, .xml, .card.md, .nodes.json, .peak.nodes.json (.xml is JUnit, "
-        ".card.md for model cards, and .nodes.json for Model Explorer). Change the file's name."
+        ".md, .xml. Change the file's name."
     )
+    with pytest.raises(InputError, match=r"Model Explorer is no longer written\. .* FILE\.json"):
+        report.save(tmp_path / "drift.peak.nodes.json")
+    assert not list(tmp_path.iterdir())

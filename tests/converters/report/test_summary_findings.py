@@ -75,8 +75,6 @@ def test_candidates_with_one_finding_stand_together(report) -> None:
     both = replace(report, candidates=(broken, replace(other, name="other.onnx")))
     (part,) = conclusion(both, short=True).parts  # each command names its own file
     assert [name for name, _ in part.facts] == ["what", "where", "see", "see"]
-    (part,) = conclusion(both).parts  # the page has the command beside the layers
-    assert [name for name, _ in part.facts] == ["what", "where"]
 
 
 def test_doubts_on_the_whole_run_come_before_those_that_samples_settle(report) -> None:

@@ -25,8 +25,8 @@ def test_paths_that_are_fine(tmp_path):
     [
         ("model.pb", r"expected an output file ending in .onnx, received suffix '.pb'"),
         ("there.onnx", r"already exists. Choose another output, or replace it with --force"),
-        ("there.onnx/model.onnx", r"there.onnx: is not a folder"),
-        ("there.onnx/no/such/model.onnx", r"there.onnx: is not a folder"),
+        ("there.onnx/model.onnx", r"there.onnx': Not a directory. Choose another folder"),
+        ("there.onnx/no/such/model.onnx", r"no/such': Not a directory. Choose another folder"),
         ("folder.onnx", r"is a folder. Name a file"),
         ("pipe.onnx", r"is a device or a pipe. Name a file"),
     ],
@@ -45,8 +45,10 @@ def test_a_folder_without_rights_is_refused(tmp_path, monkeypatch):
         raise OSError(30, "Read-only file system")
 
     # Rights on paper do not stop root, so the refusal itself is put in.
-    monkeypatch.setattr("tfmp.converters.shared.files.tempfile.TemporaryFile", refuse)
-    with pytest.raises(InputError, match=r"cannot be written to \(Read-only file system\)"):
+    monkeypatch.setattr("tfmp.shared.report_files.tempfile.TemporaryFile", refuse)
+    with pytest.raises(
+        InputError, match=r"can be written to; received .*: Read-only file system\."
+    ):
         check_folder(tmp_path)
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import Source
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.export.export import export_tflite
@@ -181,7 +181,7 @@ def test_allowed_accumulation_is_in_the_file(convert: Callable, models: ModuleTy
 
 def test_a_folder_that_cannot_be_is_refused(source: Source, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="file: is not a folder"):
+    with pytest.raises(InputError, match="Not a directory"):
         export_tflite(source, tmp_path / "file" / "model.tflite")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfmp.converters import open_source
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.export import export as export_module
 from tfmp.converters.tflite.file import TFLiteModel

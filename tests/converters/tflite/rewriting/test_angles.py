@@ -9,7 +9,7 @@ from keras import ops
 from own_layer import Own
 
 from tfmp.converters import open_source
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.tflite.rewriting.repair import repair_model
 
 RATES = np.exp(-np.log(10000) * np.arange(16) / 16).astype(np.float32)

@@ -11,7 +11,7 @@ from keras import ops
 from own_layer import Own
 
 from tfmp.converters import open_source
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.tflite.rewriting.repair import Repaired, repair_model
 
 

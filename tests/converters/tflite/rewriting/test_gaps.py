@@ -11,7 +11,7 @@ from keras import layers
 
 from tfmp.converters import open_source
 from tfmp.converters.intake import cut_behind
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.rewriting.gaps import without_gaps

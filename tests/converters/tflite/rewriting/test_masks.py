@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from tfmp.converters import open_source
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 
 

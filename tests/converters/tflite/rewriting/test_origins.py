@@ -10,7 +10,7 @@ from keras import layers, ops
 from own_layer import Own
 
 from tfmp.converters import open_source
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.tflite.rewriting.repair import repair_model
 
 RNG = np.random.default_rng(0)

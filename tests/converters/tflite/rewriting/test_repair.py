@@ -12,7 +12,7 @@ from quick import quick
 from tfmp.converters import open_source
 from tfmp.converters.intake import Edits, Graph
 from tfmp.converters.intake.source import Source
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.rewriting.ranges import measure
 from tfmp.converters.tflite.rewriting.repair import Repaired, first_vanishing, repair_model

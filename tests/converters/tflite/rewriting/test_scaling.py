@@ -10,7 +10,7 @@ from keras import layers, ops
 from own_layer import Own
 
 from tfmp.converters import convert, open_source, validate
-from tfmp.converters.runners import LiteRTRunner
+from tfmp.converters.runners.litert import LiteRTRunner
 from tfmp.converters.tflite.file import TFLiteModel, host_scaling
 from tfmp.converters.tflite.rewriting.scaling import leave_scaling
 

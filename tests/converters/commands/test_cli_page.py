@@ -15,7 +15,7 @@ def test_the_page_is_what_the_commands_say(tmp_path: Path):
     # In a process of its own, as documented: click remembers help options of earlier contexts.
     page = tmp_path / "cli.md"
     page.write_bytes(DOCS.read_bytes())
-    command = [sys.executable, "-m", "tfmp.converters.commands.docs"]
+    command = [sys.executable, str(repository.SUPPORT / "cli_page.py")]
     subprocess.run([*command, page], check=True)
     assert DOCS.read_bytes() == page.read_bytes(), (
         f"write it again: {' '.join(command)} docs/cli.md"

@@ -1,6 +1,6 @@
 """Markdown for a pull request: short and whole."""
 
-from tfmp.converters.report.markdown import to_markdown
+from tfmp.converters.report.contents import to_markdown
 
 
 def test_shows_table_reasons_data_and_budget(report) -> None:

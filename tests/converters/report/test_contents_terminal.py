@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tfmp.converters.report.terminal import print_report
+from tfmp.converters.report.contents import print_report
 
 
 def printed(report, width: int = 120, verbose: bool = False, **options) -> str:

@@ -1,6 +1,6 @@
 """Writes the help of the commands into the text blocks of `docs/cli.md`:
 
-python -m tfmp.converters.commands.docs docs/cli.md
+python tests/support/cli_page.py docs/cli.md
 """
 
 import re

@@ -1,8 +1,8 @@
 """The JSON Schema of drift reports, derived from the dataclasses that are the report.
 
-The result is `drift-2.schema.json` beside this file, which the package publishes. After a new key:
+The package publishes it as `converters/report/drift-2.schema.json`. After a new key:
 
-    python -m tfmp.converters.report.schema > converters/report/drift-2.schema.json
+    python tests/support/report_schema.py > converters/report/drift-2.schema.json
 """
 
 import inspect
