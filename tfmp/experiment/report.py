@@ -23,8 +23,6 @@ from tfmp.shared.report_files import JsonObject, plain
 from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table, page
 from tfmp.shared.wording import joined
 
-SUFFIXES = (".html", ".json", ".md")
-
 # A share of values that did not move is told if it is so many times float32's, and as large.
 _STUCK_RATIO, _STUCK = 2.0, 0.2
 # A share of gradients that vanish without loss scaling is told from here on.
@@ -51,7 +49,7 @@ class ExperimentReport(Report):
         environment: versions by package.
     """
 
-    SUFFIXES = SUFFIXES
+    SUFFIXES = (".html", ".json", ".md")
     SCHEMA = "tfmp.experiment/1"
     DERIVED = ("conclusion",)
 
