@@ -23,13 +23,12 @@ import numpy as np
 from keras import layers
 
 import tfmp
-from tfmp.colocation.mode_names import FUSED, IN_PROCESS, PROCESSES, SEQUENTIAL
+from tfmp.colocation.mode_names import IN_PROCESS, PROCESSES, SEQUENTIAL
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
-from tfmp.shared.backend import current_backend
 from tfmp.shared.wording import table
 
 RNG = np.random.default_rng(0)
@@ -125,8 +124,6 @@ def main() -> None:
     given.add_argument("--json", metavar="FILE")
     options = given.parse_args()
     modes = [*IN_PROCESS, PROCESSES]
-    if not current_backend().merges_jobs:
-        modes.remove(FUSED)
     device = devices.visible_devices()[0]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"{device}, {cores} cores; {keras.backend.backend()}, Keras {keras.__version__}")

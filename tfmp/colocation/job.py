@@ -43,7 +43,7 @@ class Job:
         callbacks: Keras callbacks, or a function that makes them; short runs that only measure
             have no callbacks.
         weight: steps that it takes in each round, in which every other job takes as many as its
-            own weight. Jobs with different weights need a mode with rounds: "interleaved", "fused".
+            own weight. Jobs with different weights need mode "interleaved".
         device: the card or MIG instance to train on: the driver's number of a card, or a UUID that
             begins with "GPU-" or "MIG-". It needs mode "processes"; by default all jobs share the
             first card.

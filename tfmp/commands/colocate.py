@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfmp.colocation import MODES
+from tfmp.colocation import FUSED, MODES, NO_LONGER_FUSED
 from tfmp.commands import options as common
 from tfmp.shared.progress import Progress
 
@@ -47,6 +47,8 @@ def command(jobs: str, measure_only: bool, progress: Progress, **options: Any) -
     if named is None:
         raise ValueError(f"JOBS expects {_FORM}; received {jobs!r}.")
     found = call_function("JOBS", named, _FORM)
+    if options["mode"] == FUSED:
+        click.echo(f"Warning: {NO_LONGER_FUSED}", err=True)
     try:
         return colocate(
             found,

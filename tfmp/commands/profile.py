@@ -97,6 +97,6 @@ def command(
         if baseline is None:
             break
         report = report.compared_with(baseline, tolerance)
-        if not report.against.only_slower:
+        if not (report.against and report.against.only_slower):
             break
     return report
