@@ -18,4 +18,4 @@ NO_LONGER_FUSED = (
     "the same weights; it goes with the next minor release. Choose mode 'interleaved'."
 )
 
-MODES = (AUTO, *IN_PROCESS, PROCESSES, FUSED)
+MODES = (AUTO, *IN_PROCESS, PROCESSES)

@@ -75,10 +75,10 @@ def colocate(
     """
     current_backend()  # raises for one that is not supported
     found = checked_jobs(jobs)
-    _check(mode, measure_steps, train, memory_limit)
     if mode == FUSED:
         warnings.warn(NO_LONGER_FUSED, DeprecationWarning, stacklevel=2)
         mode = INTERLEAVED
+    _check(mode, measure_steps, train, memory_limit)
     on_their_own = any(job.device for job in found)
     if on_their_own:
         check_job_devices(found, mode)

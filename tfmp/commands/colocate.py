@@ -18,7 +18,8 @@ _FORM = "FILE.py:function, which returns a list of tfmp.Job"
 @click.argument("jobs", metavar="JOBS")
 @click.option(
     "--mode",
-    type=click.Choice(MODES),
+    type=click.Choice((*MODES, FUSED)),
+    metavar=f"[{'|'.join(MODES)}]",
     default="auto",
     show_default=True,
     help="How the jobs share the device; auto measures short runs and takes the fastest mode.",
