@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tfmp.experiment import figures
 from tfmp.experiment.arms import BASE, Arm
 from tfmp.experiment.differences import (
     CONFIDENCE,
@@ -19,8 +18,9 @@ from tfmp.experiment.differences import (
 )
 from tfmp.experiment.results import ArmResult, Run
 from tfmp.machine import bytes_text, seconds_text
+from tfmp.shared.html_page import Bar, scaled
 from tfmp.shared.report_files import JsonObject, plain
-from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table, page
+from tfmp.shared.reporting import Picture, Report, Section, Table, page
 from tfmp.shared.wording import joined
 
 # A share of values that did not move is told if it is so many times float32's, and as large.
@@ -261,7 +261,7 @@ class ExperimentReport(Report):
         return f"{value:{sign}.{min(digits, 6)}f}"
 
     def sections(self, on_page: bool = True) -> list[Section]:
-        """As in `Report`: the arms, what was measured of trainings and files, and the task."""
+        """As in `Report`: the arms, what was measured of files, and the task."""
         metric, order = self.task["metric"], "higher" if self.task["sign"] > 0 else "lower"
         findings = self.conclusion.splitlines()[1:] if on_page else ()
         return [
@@ -270,20 +270,7 @@ class ExperimentReport(Report):
                 "The arms",
                 facts=tuple((result.arm.name, result.arm.title) for result in self.results),
                 pictures=(
-                    Picture(
-                        f"{metric}, {order} is better; mean over seeds",
-                        figures.metric_bars(self.results, self.number),
-                    ),
-                ),
-            ),
-            Section(
-                "Training",
-                drawings=(
-                    Drawing(
-                        "Mean training loss by epoch, with a band from the lowest to the highest "
-                        "seed",
-                        figures.loss_curves(self.results) if on_page else "",
-                    ),
+                    Picture(f"{metric}, {order} is better; mean over seeds", self._metric_bars()),
                 ),
             ),
             Section(
@@ -292,6 +279,17 @@ class ExperimentReport(Report):
             ),
             self._evidence(),
         ]
+
+    def _metric_bars(self) -> tuple[Bar, ...]:
+        """The metric of every arm that was run."""
+        verdicts = {"as good": "PASS", "better": "PASS", "worse": "FAIL"}
+        bars = []
+        for result in self.results:
+            value, judged = result.metric, verdicts.get(str(result.finding), "INCONCLUSIVE")
+            text = "failed" if value is None else self.number(value)
+            verdict = None if result.arm.name == BASE else judged
+            bars.append(Bar(result.arm.name, text, abs(value or 0.0), verdict=verdict))
+        return scaled(bars)
 
     def _page(self, parts: list[Section]) -> str:
         advice = self.conclusion.partition("\n")[0]

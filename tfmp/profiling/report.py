@@ -345,7 +345,4 @@ def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
         layer, cost = padded[0]
         sizes = f"{layer.path}: {cost.tensor_cores.reason}"
         found.append(f"{share:.0%} in sizes that need padding ({sizes})")
-    if best.kernels and best.kernels.missed_seconds >= _MUCH * best.kernels.seconds:
-        share = best.kernels.missed_seconds / best.kernels.seconds
-        found.append(f"{share:.0%} of kernel time in products that did not use Tensor Cores")
     return found
