@@ -108,7 +108,7 @@ def profile_training(
     return bench.report(log_dir)
 
 
-class ProfilingBench(Bench[TrainingRun]):
+class ProfilingBench(Bench):
     """The runs that are compared, and their results so far."""
 
     def __init__(self, job: Job, device: Device, progress: Progress) -> None:
@@ -123,8 +123,7 @@ class ProfilingBench(Bench[TrainingRun]):
         """Makes a copy for a variant and compiles its step."""
         name = str(variant)
         self._tell(f"compiling a step in {name}")
-        run = self.make(variant)  # a model that cannot be copied is a mistake, and no row
-        self.add(variant, run)
+        run = self.add(variant)
         if error := self.rows[name].error:
             remedy = (
                 "Measure it with smaller batches"
@@ -132,7 +131,7 @@ class ProfilingBench(Bench[TrainingRun]):
                 else f"model.fit in {variant.policy} shows the whole error"
             )
             self.notes.append(f"{name} did not run: {error}. {remedy}")
-        elif run.unscaled:
+        elif isinstance(run, TrainingRun) and run.unscaled:
             self.notes.append(f"{name} was trained at scale 1: train_step never scales its loss")
 
     def time(self) -> None:

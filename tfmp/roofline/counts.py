@@ -101,8 +101,6 @@ class _Counting:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._work = Work()
-        # An instruction that stands twice runs once: compilers find such pairs first.
-        self._done: dict[object, _Value] = {}
 
     def body(self, number: int, arguments: Mapping[int, _Value], first_results: int = 0) -> Work:
         """The work of one run of a computation whose results go to memory."""
@@ -120,18 +118,9 @@ class _Counting:
                 result = arguments[line.proto.parameter_number]
             else:
                 operands = [values[each] for each in line.proto.operand_ids]
-                key = (line.settings, *operands, *self._called(line))
-                if key not in self._done:
-                    self._done[key] = self._run(line, operands)
-                result = self._done[key]
+                result = self._run(line, operands)
             values[line.proto.id] = result
         return result
-
-    def _called(self, line: Instruction) -> list[object]:
-        """What an instruction calls; of a reduction's function its operations."""
-        if line.opcode in _PASSES:
-            return [part.opcode for part in self._inner(line)]
-        return list(line.calls)
 
     def _inner(self, line: Instruction) -> list[Instruction]:
         """The instructions of the function that a reduction applies."""

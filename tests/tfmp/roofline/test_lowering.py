@@ -138,7 +138,7 @@ def test_a_layer_counted_by_hand(name, dtype):
     assert forward.bytes == pytest.approx(hand.forward, rel=hand.tolerance)
     backward = both.bytes - forward.bytes
     if name == "lstm":  # each backend stores more than is needed for the way back
-        assert hand.backward <= backward <= 2.5 * hand.backward
+        assert hand.backward <= backward <= 2.6 * hand.backward
     else:
         assert backward == pytest.approx(hand.backward, rel=hand.tolerance)
 
