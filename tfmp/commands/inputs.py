@@ -1,14 +1,10 @@
 """Inputs of the `tfmp` commands: models, and training data, from files or functions."""
 
-import os
-import sys
 import warnings
 import zipfile
 import zlib
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -16,7 +12,7 @@ import numpy as np
 
 from tfmp.commands.session import import_keras
 from tfmp.shared.backend import TensorTree
-from tfmp.shared.commands import module_of_file
+from tfmp.shared.commands import imported
 from tfmp.shared.wording import first_line
 
 if TYPE_CHECKING:
@@ -234,6 +230,7 @@ def find_function(argument: str, named: FunctionName, forms: str) -> "Callable[[
     Raises:
         click.UsageError: the module cannot be imported, or has no such function.
     """
+    import_keras()  # the module will most likely import it, and print its messages
     with _mistakes_of("imported", argument, ":".join(named), forms):
         found = getattr(imported(named.module), named.function)
     import keras
@@ -272,15 +269,6 @@ def _mistakes_of(done: str, argument: str, text: str, forms: str) -> "Iterator[N
             f"{argument} {text!r} cannot be {done}: {type(error).__name__}: {_sentence(error)} "
             f"Expected {forms}."
         ) from error
-
-
-def imported(module: str) -> ModuleType:
-    """Imports a module or a file; modules in the current folder are found too."""
-    import_keras()  # the module will most likely import it, and print its messages
-    # As `python -m` does: modules in this folder can be named.
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return module_of_file(Path(module)) if module.endswith(".py") else import_module(module)
 
 
 def _sentence(error: BaseException) -> str:

@@ -62,7 +62,6 @@ class Lab:
             "epsilon": getattr(model.optimizer, "epsilon", None),
             "fingerprint": fingerprint(task, model),
             "backend": current_backend().name,
-            "makes_files": current_backend().makes_files,
             "device": str(devices.visible_devices()[0]),
         }
 

@@ -343,7 +343,7 @@ def test_what_kernels_used_is_told_by_layer():
     use = kernel_use(kernels, ["hidden", "stem", "stem/conv"])
     wide, narrow = report.variants
     report = replace(report, variants=(wide, replace(narrow, kernels=use)))
-    first, second = (row[-1] for row in report.layer_table(20).rows)
+    first, second = (row[-1] for row in report._layers(20).tables[0].rows)
     assert first == "used 63% of its time"
     assert second == "used 100% of its time; units 10 (padded: 16)"
 
