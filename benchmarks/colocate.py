@@ -29,6 +29,7 @@ from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
+from tfmp.shared.report_files import plain
 from tfmp.shared.wording import table
 
 RNG = np.random.default_rng(0)
@@ -134,7 +135,7 @@ def main() -> None:
     groups = {"tiny": {"ways": [asdict(way) for way in ways]}}
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"device": device.to_dict(), "cores": cores, "groups": groups}, file)
+            json.dump({"device": plain(device), "cores": cores, "groups": groups}, file)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from functools import partial
 from tfmp.machine import Machine
 from tfmp.shared.findings import Finding
 from tfmp.shared.html_page import SIGNS
-from tfmp.shared.report_files import JsonObject, plain_fields
 from tfmp.shared.reporting import Report, Section, Table
 from tfmp.shared.wording import counted, table
 
@@ -23,6 +22,9 @@ class DoctorReport(Report):
         diagnoses: the findings, in the order of the checks.
         machine: the facts that the findings rest on.
     """
+
+    SCHEMA = "tfmp.doctor/1"
+    DERIVED = ("healthy",)
 
     diagnoses: tuple[Finding, ...]
     machine: Machine
@@ -40,10 +42,6 @@ class DoctorReport(Report):
             if names := [each.check for each in self.diagnoses if each.status == status]:
                 found.append(f"{counted(len(names), status)} ({', '.join(names)})")
         return ", ".join(["no problem"] * self.healthy + found)
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {"healthy": self.healthy, **plain_fields(self)}
 
     @property
     def heading(self) -> str:

@@ -159,7 +159,7 @@ class Training:
 
     def wait(self) -> None:
         """Waits until the device has done the steps that were taken."""
-        measuring.synchronize(getattr(self.model, "_jax_state", None))
+        current_backend().synchronize(getattr(self.model, "_jax_state", None))
 
     def history(self) -> dict[str, list[float]]:
         """By metric, one value for each epoch."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfmp.shared.backend import Tensor, TensorTree, current_backend
+from tfmp.shared.backend import Tensor, current_backend
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.watched import forget_peak, own_memory
 
@@ -98,10 +98,11 @@ class Timing:
 
 def timed(work: Callable[[], object]) -> float:
     """Seconds from the call until every device is idle again."""
-    synchronize()
+    own = current_backend()
+    own.synchronize()
     start = time.perf_counter()
     result = work()
-    synchronize(result)
+    own.synchronize(result)
     return time.perf_counter() - start
 
 
@@ -158,15 +159,6 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
     return ordered[index], ordered[n - 1 - index]
 
 
-def synchronize(values: TensorTree = None) -> None:
-    """Waits until the devices have finished their work.
-
-    Args:
-        values: the last results of that work. JAX cannot wait for a device; it waits for these.
-    """
-    current_backend().synchronize(values)
-
-
 @dataclass(frozen=True)
 class Memory:
     """An amount of memory and where the number comes from.
@@ -219,7 +211,7 @@ class PeakMemory:
 
     def __init__(self) -> None:
         gc.collect()
-        synchronize()
+        current_backend().synchronize()
         _tune_allocator(_SMALL_BLOCK, _SMALL_BLOCK)
         _give_back_free_memory()
         self._source, current, self._peak = _meter()
@@ -227,7 +219,7 @@ class PeakMemory:
 
     def read(self) -> Memory:
         """The rise so far."""
-        synchronize()
+        current_backend().synchronize()
         peak = self._peak()
         _tune_allocator(_LARGE_BLOCK, 2 * _LARGE_BLOCK)
         return Memory(max(0, peak - self._before), self._source)
@@ -235,22 +227,15 @@ class PeakMemory:
 
 def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
     """(source, bytes now, highest bytes since this call)."""
+    # The backend's allocator may be a pool, or keep its peak: then only growth shows.
+    keeps_freed = current_backend().pools_memory()
     of_accelerator = current_backend().meter()
     if of_accelerator is not None:
-        return RISEN_MEMORY if keeps_freed_memory() else DEVICE_MEMORY, *of_accelerator
-    return _process_meter()
-
-
-def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
+        return RISEN_MEMORY if keeps_freed else DEVICE_MEMORY, *of_accelerator
     if not forget_peak():
         return PROCESS_LIFETIME, lambda: 0, _lifetime_peak
-    source = POOLED_MEMORY if keeps_freed_memory() else PROCESS_MEMORY
+    source = POOLED_MEMORY if keeps_freed else PROCESS_MEMORY
     return source, lambda: own_memory("VmRSS"), lambda: own_memory("VmHWM")
-
-
-def keeps_freed_memory() -> bool:
-    """Whether the backend's allocator is a pool, or keeps its peak, so that only growth shows."""
-    return current_backend().pools_memory()
 
 
 def _lifetime_peak() -> int:

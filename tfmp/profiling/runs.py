@@ -122,11 +122,11 @@ class Run:
         """Takes so many steps; returns the seconds until the device has done them."""
         last: TensorTree = None
         with devices.tf32_switched(self.variant.tf32), policies.floatx_scope(self.variant.policy):
-            measuring.synchronize(self._state)
+            current_backend().synchronize(self._state)
             start = time.perf_counter()
             for _ in range(steps):
                 last = self._step()
-            measuring.synchronize((self._state, last))
+            current_backend().synchronize((self._state, last))
             return time.perf_counter() - start
 
     def _step(self) -> TensorTree:

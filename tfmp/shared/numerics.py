@@ -38,8 +38,15 @@ def _format(name: str, title: str) -> FloatFormat:
     info = ml_dtypes.finfo(name)
     most, spacing = float(info.max), 2.0 ** (info.maxexp - 1) * float(info.eps)
     return FloatFormat(
-        *(name, title, int(info.nmant), int(info.minexp), int(info.maxexp) - 1, most),
-        *map(float, (info.smallest_normal, info.smallest_subnormal, info.eps)),
+        name=name,
+        title=title,
+        fraction_bits=int(info.nmant),
+        min_exponent=int(info.minexp),
+        max_exponent=int(info.maxexp) - 1,
+        max=most,
+        smallest_normal=float(info.smallest_normal),
+        smallest_subnormal=float(info.smallest_subnormal),
+        eps=float(info.eps),
         overflow_threshold=most + spacing / 2,
     )
 
