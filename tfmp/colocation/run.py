@@ -1,7 +1,7 @@
 """colocate: trains several models on one device, each in its precision, in the fastest way."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from tfmp.colocation.choice import compare, measure, recommend
@@ -18,7 +18,7 @@ from tfmp.colocation.mode_names import (
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.processes import check_can_travel, check_job_devices, run_in_processes
-from tfmp.colocation.report import ColocateReport, ModeResult
+from tfmp.colocation.report import ColocateReport
 from tfmp.machine import devices, mps_runs
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import (
@@ -102,7 +102,11 @@ def colocate(
             if refusal:
                 raise ValueError(f"{refusal[0].upper()}{refusal[1:]}. {_TO_FIT}")
         told(f"training in mode {mode}")
-        run = _run(mode, found, memory_limit, _by_job(found, progress, told)) if train else None
+        listeners, run = _by_job(found, progress, told), None
+        if train and mode == PROCESSES:
+            run = run_in_processes(found, True, memory_limit, listeners)
+        elif train:
+            run = run_in_process(mode, found, listeners)
     device = devices.visible_devices()[0]
     if measured and run is not None:
         run = compare(run, measured[0])
@@ -168,14 +172,6 @@ def _by_job(
             progress(name, done, total or 0)  # a job knows its steps
 
     return {job.name: Progress(counted=partial(counted, job.name)) for job in jobs}
-
-
-def _run(
-    mode: str, jobs: Sequence[Job], memory_limit: int | None, progress: Mapping[str, Progress]
-) -> ModeResult:
-    if mode == PROCESSES:
-        return run_in_processes(jobs, True, memory_limit, progress)
-    return run_in_process(mode, jobs, progress)
 
 
 def _check(mode: object, measure_steps: object, train: object, memory_limit: object) -> None:

@@ -328,11 +328,4 @@ def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
         without.sort(key=lambda pair: pair[1].share, reverse=True)
         names = ", ".join(layer.path for layer, _ in without[:_MOST_NAMED])
         found.append(f"{share:.0%} of layer time without a Tensor Core path ({names})")
-    padded = [(layer, c) for layer, c in costs if c.tensor_cores.eligible and c.tensor_cores.reason]
-    share = sum(cost.share for _, cost in padded)
-    if share >= _MUCH:
-        padded.sort(key=lambda pair: pair[1].share, reverse=True)
-        layer, cost = padded[0]
-        sizes = f"{layer.path}: {cost.tensor_cores.reason}"
-        found.append(f"{share:.0%} in sizes that need padding ({sizes})")
     return found

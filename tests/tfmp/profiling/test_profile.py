@@ -386,11 +386,6 @@ def pair(
             WORTH,
             "50% of layer time without a Tensor Core path (act)",
         ),
-        (
-            pair(A100, 1.0, costs=[("fc", 0.9, PADDED), ("act", 0.1, NO_PRODUCT)]),
-            NOT,
-            "90% in sizes that need padding (fc: units 10 (padded: 16))",
-        ),
         (pair(A100, 1.0, costs=[("fc", 0.2, CORES)]), NOT, "80% of the step outside its layers"),
     ],
 )
