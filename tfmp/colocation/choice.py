@@ -15,9 +15,6 @@ from tfmp.shared.progress import Progress
 # A mode has to be faster by this factor to be worth its memory and its complications.
 _WORTHWHILE = 1.05
 
-# Modes this close to the fastest are measured again: a busy machine can slow a short run as much.
-_CLOSE = 1.25
-
 # Short runs last at least so long for all jobs together, unless this takes too many steps.
 _LONG_ENOUGH_S, _MOST_STEPS = 0.3, 300
 
@@ -111,7 +108,10 @@ def measure(
     probe = _Probe(endless, _rounds(jobs, steps), progress)
     fitting = [mode for mode in IN_PROCESS[1:] if not refusals[mode]]
     measured = [alone, *(probe.measure(name) for name in fitting)]
-    measured = judged(_looked_at_again(measured, probe, jobs), jobs)
+    if fitting:  # a busy machine slows short runs: each is taken again, the last one first
+        again = [probe.measure(name) for name in reversed((SEQUENTIAL, *fitting))]
+        measured = list(map(_faster, measured, reversed(again)))
+    measured = judged(measured, jobs)
     notes = [f"{mode} was not measured: {refusals[mode]}" for mode in refusals if refusals[mode]]
     refused = refusals[PROCESSES] or _why_not_processes(jobs, measured)
     if refused:
@@ -206,19 +206,6 @@ def compare(result: ModeResult, alone: ModeResult) -> ModeResult:
         return replace(job, slowdown=job.finished_s / by_itself if known else None)
 
     return replace(result, jobs=tuple(compared(job) for job in result.jobs))
-
-
-def _looked_at_again(
-    measured: list[ModeResult], probe: _Probe, jobs: Sequence[Job]
-) -> list[ModeResult]:
-    """Measures the modes near the fastest again, in reverse order; the faster run counts."""
-    rows = judged(measured, jobs)
-    best = min(row.predicted_s or 0.0 for row in rows)
-    close = [row.mode for row in rows if (row.predicted_s or 0.0) <= _CLOSE * best]
-    if len(close) < 2:
-        return measured
-    again = {mode: probe.measure(mode) for mode in reversed(close)}
-    return [_faster(row, again.get(row.mode, row)) for row in measured]
 
 
 def _faster(row: ModeResult, again: ModeResult) -> ModeResult:

@@ -7,12 +7,15 @@ Functions that are compared take turns in rounds whose order rotates, so that dr
 import contextlib
 import ctypes
 import gc
+import itertools
 import math
 import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from tfmp.shared.backend import Tensor, current_backend
 from tfmp.shared.report_files import JsonObject
@@ -62,24 +65,17 @@ class Timing:
     @property
     def low(self) -> float:
         """A tenth of the measurements are faster; of fewer than ten it is the fastest."""
-        return self._at(0.1)
+        return float(np.quantile(self.seconds, 0.1, method="lower"))
 
     @property
     def high(self) -> float:
         """A tenth of the measurements are slower; of fewer than ten it is the slowest."""
-        return self._at(0.9)
+        return float(np.quantile(self.seconds, 0.9, method="higher"))
 
     @property
     def spread(self) -> float:
         """Distance of `high` from `low`, as a share of the median."""
         return (self.high - self.low) / self.median if self.median else 0.0
-
-    def _at(self, share: float) -> float:
-        ordered = sorted(self.seconds)
-        last = len(ordered) - 1
-        # Outwards to a measurement that was really taken.
-        index = math.floor(share * last) if share < 0.5 else math.ceil(share * last)
-        return ordered[index]
 
     def per(self, count: int) -> "Timing":
         """The timing of one of `count` equal parts of the work."""
@@ -149,13 +145,9 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
     n = len(ordered)
     if n < FEWEST_FOR_INTERVAL:
         return None
-    outside, index = 0.5**n, 0
-    # One more measurement may be left out at each end while both tails stay unlikely enough.
-    while index + 1 <= (n - 1) // 2:
-        outside += math.comb(n, index + 1) / 2**n
-        if 2 * outside > 0.05:
-            break
-        index += 1
+    # So many may be left out at each end while both tails stay unlikely enough.
+    tails = itertools.accumulate(math.comb(n, count) / 2**n for count in range(n))
+    index = sum(2 * tail <= 0.05 for tail in tails) - 1
     return ordered[index], ordered[n - 1 - index]
 
 
@@ -267,7 +259,6 @@ def _tune_allocator(from_system: int, keep: int) -> None:
 
 def size_in_bytes(tensor: Tensor) -> int:
     """The bytes of a tensor's or variable's values."""
-    import numpy as np
     from keras import backend
 
     dtype = backend.standardize_dtype(tensor.dtype)
