@@ -178,13 +178,6 @@ def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
             f"--data {text!r} has {', '.join(map(repr, arrays)) or 'no arrays'}; training needs "
             f"inputs and labels. Expected {_FORMS}."
         )
-    sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
-    if len(set(sizes.values())) != 1 or 0 in sizes.values():
-        found = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
-        raise click.UsageError(
-            f"--data {text!r}: its arrays have different numbers of rows, or none: {found}. Pass a "
-            "row of each for each sample."
-        )
     x = next(iter(inputs.values())) if len(inputs) == 1 else inputs
     return (x, labels) if weight is None else (x, labels, weight)
 

@@ -102,7 +102,9 @@ def profile_training(
             if layers:
                 bench.time_layers(roofline)
             if roofline:
-                bench.find_limits()
+                told("comparing with the device's peaks")
+                bench.roofline, notes = find_limits(bench.runs, bench.rows, bench.layers, device)
+                bench.notes += notes
         bench.watch_gpu()
         bench.look_at_kernels(log_dir)
     return bench.report(log_dir)
@@ -155,12 +157,6 @@ class ProfilingBench(Bench):
             self.layers, notes = profile_layers(self.runs, counted)
         except ValueError as error:  # a loss that only the user's train_step knows
             notes = [f"the layers could not be measured: {reason_of(error)}"]
-        self.notes += notes
-
-    def find_limits(self) -> None:
-        """Compares steps and layers with the device's peaks."""
-        self._tell("comparing with the device's peaks")
-        self.roofline, notes = find_limits(self.runs, self.rows, self.layers, self._device)
         self.notes += notes
 
     def watch_gpu(self) -> None:
