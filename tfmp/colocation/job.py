@@ -92,10 +92,6 @@ class Job:
                 f"{shown(self.seed)}. 0 is the default."
             )
 
-    def new_callbacks(self) -> list[keras.callbacks.Callback]:
-        """The callbacks of a run."""
-        return list(self.callbacks() if callable(self.callbacks) else self.callbacks)
-
     def measured(self, steps: int) -> "Job":
         """A run of so many steps that only measures, without callbacks and checkpoint."""
         return replace(self, steps=steps, callbacks=(), checkpoint=None)

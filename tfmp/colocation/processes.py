@@ -2,12 +2,10 @@
 
 import contextlib
 import multiprocessing
-import os
 import pickle
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -15,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from tfmp.colocation.mode_names import AUTO, PROCESSES
 from tfmp.machine import (
-    ORPHANED,
     bytes_text,
     deaf_to_ctrl_c,
     end_with_parent,
+    ending_with_parent,
     variables_set,
     why_it_ended,
 )
@@ -210,7 +208,7 @@ def _listen(children: list[_Child], until: str) -> None:
 
 def _variables(memory_limit: int | None, device: str) -> dict[str, str]:
     """The environment variables that a child reads before it imports a framework."""
-    from tfmp.machine import mps_memory_limit, mps_runs
+    from tfmp.machine import card_memory, mps_memory_limit, mps_runs
 
     changed = dict(current_backend().environment())
     if device:
@@ -221,17 +219,9 @@ def _variables(memory_limit: int | None, device: str) -> dict[str, str]:
     if memory_limit is None:
         # Otherwise the first process takes the whole card.
         changed |= {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    elif share := _share_of_card(memory_limit, device):
-        changed["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.4f}"  # JAX knows no bytes
+    elif whole := card_memory(device):  # JAX knows no bytes
+        changed["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{min(1.0, memory_limit / whole):.4f}"
     return changed
-
-
-def _share_of_card(memory_limit: int, device: str) -> float | None:
-    """Bytes as a share of the memory of the job's card; None if the card or its size is unknown."""
-    from tfmp.machine import card_memory
-
-    whole = card_memory(device)
-    return min(1.0, memory_limit / whole) if whole else None
 
 
 def _why_it_ended(code: int | None, memory_limit: int | None) -> str:
@@ -240,18 +230,6 @@ def _why_it_ended(code: int | None, memory_limit: int | None) -> str:
     if memory_limit is None or code is None or code >= 0:
         return why
     return f"{why}; it may use {bytes_text(memory_limit)}: pass a higher memory_limit"
-
-
-@contextmanager
-def _ending_with_its_parent() -> Iterator[None]:
-    """Ends this process if nobody is at the other end of its pipe: it has nothing left to do.
-
-    A pipe may break before `end_with_parent` notices: that is no error of the job.
-    """
-    try:
-        yield
-    except (EOFError, OSError):
-        os._exit(ORPHANED)
 
 
 def _child(
@@ -266,7 +244,7 @@ def _child(
     end_with_parent()
 
     def tell(kind: str, content: object) -> None:
-        with _ending_with_its_parent():
+        with ending_with_parent():
             pipe.send((kind, content))
 
     with held_back():
@@ -287,7 +265,7 @@ def _child(
     run = JobRun(job, told)
     run.set_up()
     tell(_READY, None)
-    with _ending_with_its_parent():
+    with ending_with_parent():
         pipe.recv()
     run.begin()
     start = time.perf_counter()

@@ -209,7 +209,7 @@ class Training:
         model, job = self._model, self.job
         self._epoch_steps = job.steps_per_epoch or self._batches.per_pass or job.steps
         self._epoch_logs: dict[str, float] = {}
-        callbacks = job.new_callbacks()
+        callbacks = list(job.callbacks() if callable(job.callbacks) else job.callbacks)
         if job.checkpoint is not None:
             callbacks.append(Checkpoint(job.checkpoint))
         self._callbacks = keras.callbacks.CallbackList(
