@@ -83,6 +83,8 @@ def command(
             "--tolerance out."
         )
     tolerance = TOLERANCE if tolerance is None else tolerance
+    if save is not None:
+        common.check_reports([save], [".json"], click.get_current_context().params["force"])
     baseline = read_baseline(against) if against is not None else None
     if baseline is not None:
         check_run(baseline, tolerance)
@@ -99,4 +101,6 @@ def command(
         report = report.compared_with(baseline, tolerance)
         if not (report.against and report.against.only_slower):
             break
+    if save is not None:
+        report.save(save)
     return report
