@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
 
@@ -15,6 +16,9 @@ _BYTES = {
 }
 
 _FLOATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+
+# Fields of an instruction that do not change its result.
+_NAMES = "name id operand_ids called_computation_ids metadata frontend_attributes statistics_viz"
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,15 @@ class Instruction:
     def calls(self) -> list[int]:
         """The numbers of the computations that it calls."""
         return list(self.proto.called_computation_ids)
+
+    @cached_property
+    def settings(self) -> bytes:
+        """All that tells it from another operation on the same operands."""
+        proto = type(self.proto)()
+        proto.CopyFrom(self.proto)
+        for name in _NAMES.split():
+            proto.ClearField(name)
+        return proto.SerializeToString(deterministic=True)
 
     @property
     def array(self) -> Array:

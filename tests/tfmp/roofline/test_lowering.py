@@ -134,11 +134,11 @@ def test_a_layer_counted_by_hand(name, dtype):
     assert sum(forward.products.values()) == hand.products
     assert sum(both.products.values()) == 3 * hand.products
     assert set(forward.products) <= {layer.compute_dtype}
-    assert forward.other == pytest.approx(hand.other, rel=0.12)  # equal lines count each
+    assert forward.other == pytest.approx(hand.other, rel=0.1)
     assert forward.bytes == pytest.approx(hand.forward, rel=hand.tolerance)
     backward = both.bytes - forward.bytes
     if name == "lstm":  # each backend stores more than is needed for the way back
-        assert hand.backward <= backward <= 2.6 * hand.backward
+        assert hand.backward <= backward <= 2.5 * hand.backward
     else:
         assert backward == pytest.approx(hand.backward, rel=hand.tolerance)
 
