@@ -18,7 +18,7 @@ INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/py
 # Keeps TensorFlow's start-up chatter out of the output of these commands; its first lines come before
 # it reads this variable.
 export TF_CPP_MIN_LOG_LEVEL ?= 3
-QUIETLY = $(BIN)/python -m tfmp.shared.framework_start
+QUIETLY = $(BIN)/python tests/support/quietly.py
 # pytest keeps the test files that it has prepared: preparing them takes each process five seconds.
 unexport PYTHONDONTWRITEBYTECODE
 

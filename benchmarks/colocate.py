@@ -23,13 +23,13 @@ import numpy as np
 from keras import layers
 
 import tfmp
-from tfmp.colocation.mode_names import FUSED, IN_PROCESS, PROCESSES, SEQUENTIAL
+from tfmp.colocation.mode_names import IN_PROCESS, PROCESSES, SEQUENTIAL
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.processes import run_in_processes
 from tfmp.colocation.report import ModeResult
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
-from tfmp.shared.backend import current_backend
+from tfmp.shared.report_files import plain
 from tfmp.shared.wording import table
 
 RNG = np.random.default_rng(0)
@@ -125,8 +125,6 @@ def main() -> None:
     given.add_argument("--json", metavar="FILE")
     options = given.parse_args()
     modes = [*IN_PROCESS, PROCESSES]
-    if not current_backend().merges_jobs:
-        modes.remove(FUSED)
     device = devices.visible_devices()[0]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"{device}, {cores} cores; {keras.backend.backend()}, Keras {keras.__version__}")
@@ -137,7 +135,7 @@ def main() -> None:
     groups = {"tiny": {"ways": [asdict(way) for way in ways]}}
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"device": device.to_dict(), "cores": cores, "groups": groups}, file)
+            json.dump({"device": plain(device), "cores": cores, "groups": groups}, file)
 
 
 if __name__ == "__main__":

@@ -1,2 +1,2 @@
 from .measure import calibrate as calibrate
-from .report import SUFFIXES as SUFFIXES, GradientReport as GradientReport
+from .report import GradientReport as GradientReport

@@ -1,1 +1,2 @@
 from .checks import doctor as doctor
+from .report import DoctorReport as DoctorReport

@@ -54,7 +54,7 @@ def check_requirements(machine: Machine) -> Iterable[Finding]:
         Finding(
             "versions",
             "problem",
-            f"{wanted} is required, but {_installed(machine, name)} is installed",
+            f"{wanted} is required, but {machine.packages.get(name, 'no version')} is installed",
             f'Run: pip install "{wanted}"',
         )
         for name, wanted in machine.unmet_requirements.items()
@@ -62,10 +62,6 @@ def check_requirements(machine: Machine) -> Iterable[Finding]:
     shown = ("tensorflow", "keras", "jax", "torch", "onnx", "onnxruntime-gpu", "onnxruntime")
     known = [f"{name} {machine.packages[name]}" for name in shown if name in machine.packages]
     yield from unmet or [Finding("versions", "ok", ", ".join(known))]
-
-
-def _installed(machine: Machine, name: str) -> str:
-    return machine.packages.get(name, "no version")
 
 
 def check_onnx_runtimes(machine: Machine) -> Iterable[Finding]:

@@ -114,19 +114,6 @@ def check_cuda_libraries(machine: Machine) -> Iterable[Finding]:
             yield Finding(name, "ok", f"built for {built}, installed is {found} ({cuda.where})")
 
 
-def check_cuda_majors(machine: Machine) -> Iterable[Finding]:
-    """CUDA libraries of two generations in one environment load over each other."""
-    majors = machine.cuda.majors
-    if len(majors) > 1:
-        yield Finding(
-            "CUDA",
-            "problem" if machine.gpu else "warning",
-            f"libraries of CUDA {' and '.join(map(str, majors))} are installed side by side",
-            f"Make an environment for each; {built_framework(machine).title} needs CUDA "
-            f"{machine.cuda.built or majors[0]}",
-        )
-
-
 def check_library_path(machine: Machine) -> Iterable[Finding]:
     """Folders in LD_LIBRARY_PATH are searched before the libraries that pip installed."""
     built = _numbers(machine.cuda.built or "0")[0]
@@ -264,7 +251,6 @@ def check_memory_growth(machine: Machine) -> Iterable[Finding]:
 
 CHECKS: tuple[Callable[[Machine], Iterable[Finding]], ...] = (
     check_cuda_generations,
-    check_cuda_majors,
     check_driver,
     check_cuda_libraries,
     check_library_path,

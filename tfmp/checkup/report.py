@@ -2,13 +2,13 @@
 
 import textwrap
 from dataclasses import dataclass
+from functools import partial
 
 from tfmp.machine import Machine
 from tfmp.shared.findings import Finding
 from tfmp.shared.html_page import SIGNS
-from tfmp.shared.report_files import JsonObject, plain_fields
 from tfmp.shared.reporting import Report, Section, Table
-from tfmp.shared.wording import counted
+from tfmp.shared.wording import counted, table
 
 # Columns of the printed table, and the least width of its text if names of checks are long.
 _WIDTH, _LEAST_TEXT = 100, 40
@@ -22,6 +22,9 @@ class DoctorReport(Report):
         diagnoses: the findings, in the order of the checks.
         machine: the facts that the findings rest on.
     """
+
+    SCHEMA = "tfmp.doctor/1"
+    DERIVED = ("healthy",)
 
     diagnoses: tuple[Finding, ...]
     machine: Machine
@@ -39,10 +42,6 @@ class DoctorReport(Report):
             if names := [each.check for each in self.diagnoses if each.status == status]:
                 found.append(f"{counted(len(names), status)} ({', '.join(names)})")
         return ", ".join(["no problem"] * self.healthy + found)
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-        return {"healthy": self.healthy, **plain_fields(self)}
 
     @property
     def heading(self) -> str:
@@ -62,27 +61,12 @@ class DoctorReport(Report):
         return [Section("Findings", tables=(Table(heading, rows, words=heading),))]
 
     def __str__(self) -> str:
-        header = ("status", "check", "found")
-        heads = [header, *((d.status, d.check) for d in self.diagnoses)]
-        widths = [max(len(head[i]) for head in heads) for i in range(2)]
-        room = max(_LEAST_TEXT, _WIDTH - sum(widths) - 4)
-
-        def lines(status: str, check: str, text: str, indent: str = "") -> list[str]:
-            parts = textwrap.wrap(
-                text,
-                room,
-                initial_indent=indent,
-                subsequent_indent=indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            ) or [""]
-            first = f"{status:{widths[0]}}  {check:{widths[1]}}  {parts[0]}"
-            return [first, *(" " * (sum(widths) + 4) + part for part in parts[1:])]
-
-        found = [f"This machine has {self.headline}.", ""]
-        found += [*lines(*header), *lines("-" * widths[0], "-" * widths[1], "-" * len(header[2]))]
-        for finding in self.diagnoses:
-            found += lines(finding.status, finding.check, finding.message)
-            if finding.fix:
-                found += lines("", "", finding.fix, indent="  ")
-        return "\n".join(found)
+        cells = [("status", "check", "found")]
+        longest = max((len(each.check) for each in self.diagnoses), default=0)
+        room = max(_LEAST_TEXT, _WIDTH - len("warning") - longest - 4)
+        wrap = partial(textwrap.wrap, width=room, break_long_words=False, break_on_hyphens=False)
+        for each in self.diagnoses:
+            fix = wrap(each.fix, initial_indent="  ", subsequent_indent="  ")
+            first, *rest = [*wrap(each.message), *fix]
+            cells += [(each.status, each.check, first), *(("", "", line) for line in rest)]
+        return f"This machine has {self.headline}.\n\n{table(cells)}"

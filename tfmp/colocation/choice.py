@@ -4,20 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tfmp.colocation.job import Job
-from tfmp.colocation.mode_names import AUTO, FUSED, IN_PROCESS, IN_ROUNDS, PROCESSES, SEQUENTIAL
+from tfmp.colocation.mode_names import AUTO, IN_PROCESS, PROCESSES, SEQUENTIAL
 from tfmp.colocation.modes import Together, in_a_row
 from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.processes import check_can_travel, run_in_processes
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.machine import devices, seconds_text
-from tfmp.shared.backend import current_backend
 from tfmp.shared.progress import Progress
 
 # A mode has to be faster by this factor to be worth its memory and its complications.
 _WORTHWHILE = 1.05
-
-# Modes this close to the fastest are measured again: a busy machine can slow a short run as much.
-_CLOSE = 1.25
 
 # Short runs last at least so long for all jobs together, unless this takes too many steps.
 _LONG_ENOUGH_S, _MOST_STEPS = 0.3, 300
@@ -29,25 +25,11 @@ _ENDLESS = 10**9
 _WORTH_A_PROCESS_S = 20.0
 
 
-def weights_differ(jobs: Sequence[Job]) -> bool:
-    """Whether the jobs have to be trained in rounds, to keep to their weights."""
-    return len({job.weight for job in jobs}) > 1
-
-
-def recommend(measured: Sequence[ModeResult], in_rounds: bool = False) -> tuple[str, str]:
-    """The recommended mode and the reason.
-
-    Args:
-        measured: short runs; in the first of them each job runs alone.
-        in_rounds: whether only modes with rounds can be taken.
-    """
+def recommend(measured: Sequence[ModeResult]) -> tuple[str, str]:
+    """The recommended mode and the reason, from short runs; in the first each job runs alone."""
     alone = measured[0]
     failed_alone = {job.name for job in alone.failed}
     usable = [row for row in measured if {job.name for job in row.failed} <= failed_alone]
-    rounds = [row for row in usable if row.mode in IN_ROUNDS]
-    if in_rounds and rounds:
-        best = min(rounds, key=lambda row: row.predicted_s or float("inf"))
-        return best.mode, "the fastest mode that respects the weights of the jobs"
     best = min(usable, key=lambda row: row.predicted_s or float("inf"))
     assert alone.predicted_s is not None
     assert best.predicted_s is not None
@@ -121,19 +103,16 @@ def measure(
     alone = in_a_row(_alone(job, _rounds(jobs, steps), len(jobs)) for job in endless)
     if mode != AUTO or len(jobs) == 1:
         return judged([alone], jobs), []
-    in_rounds = weights_differ(jobs)
-    merges = current_backend().merges_jobs
-    shared = [mode for mode in IN_PROCESS[1:] if mode != FUSED or merges]
-    refusals = {mode: why_too_much(mode, alone) for mode in (*shared, PROCESSES)}
-    modes = [mode for mode in shared if not refusals[mode] and (mode in IN_ROUNDS or not in_rounds)]
+    refusals = {mode: why_too_much(mode, alone) for mode in (*IN_PROCESS[1:], PROCESSES)}
     steps = _steps_worth_timing(alone, steps)
     probe = _Probe(endless, _rounds(jobs, steps), progress)
-    measured = [alone, *(probe.measure(name) for name in modes)]
-    measured = judged(_looked_at_again(measured, probe, jobs), jobs)
+    fitting = [mode for mode in IN_PROCESS[1:] if not refusals[mode]]
+    measured = [alone, *(probe.measure(name) for name in fitting)]
+    if fitting:  # a busy machine slows short runs: each is taken again, the last one first
+        again = [probe.measure(name) for name in reversed((SEQUENTIAL, *fitting))]
+        measured = list(map(_faster, measured, reversed(again)))
+    measured = judged(measured, jobs)
     notes = [f"{mode} was not measured: {refusals[mode]}" for mode in refusals if refusals[mode]]
-    if in_rounds:
-        notes.append("the jobs have different weights, which only modes with rounds keep")
-        return measured, notes
     refused = refusals[PROCESSES] or _why_not_processes(jobs, measured)
     if refused:
         return measured, list(dict.fromkeys([*notes, f"processes was not measured: {refused}"]))
@@ -227,19 +206,6 @@ def compare(result: ModeResult, alone: ModeResult) -> ModeResult:
         return replace(job, slowdown=job.finished_s / by_itself if known else None)
 
     return replace(result, jobs=tuple(compared(job) for job in result.jobs))
-
-
-def _looked_at_again(
-    measured: list[ModeResult], probe: _Probe, jobs: Sequence[Job]
-) -> list[ModeResult]:
-    """Measures the modes near the fastest again, in reverse order; the faster run counts."""
-    rows = judged(measured, jobs)
-    best = min(row.predicted_s or 0.0 for row in rows)
-    close = [row.mode for row in rows if (row.predicted_s or 0.0) <= _CLOSE * best]
-    if len(close) < 2:
-        return measured
-    again = {mode: probe.measure(mode) for mode in reversed(close)}
-    return [_faster(row, again.get(row.mode, row)) for row in measured]
 
 
 def _faster(row: ModeResult, again: ModeResult) -> ModeResult:

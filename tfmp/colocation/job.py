@@ -1,5 +1,6 @@
 """Job: a model's training among several on a device, and its batch at each step."""
 
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ class Job:
         callbacks: Keras callbacks, or a function that makes them; short runs that only measure
             have no callbacks.
         weight: steps that it takes in each round, in which every other job takes as many as its
-            own weight. Jobs with different weights need a mode with rounds: "interleaved", "fused".
+            own weight. Jobs with different weights need mode "interleaved".
         device: the card or MIG instance to train on: the driver's number of a card, or a UUID that
             begins with "GPU-" or "MIG-". It needs mode "processes"; by default all jobs share the
             first card.
@@ -90,10 +91,6 @@ class Job:
                 "Job(seed=...) expects a whole number from 0 to 4294967295; received "
                 f"{shown(self.seed)}. 0 is the default."
             )
-
-    def new_callbacks(self) -> list[keras.callbacks.Callback]:
-        """The callbacks of a run."""
-        return list(self.callbacks() if callable(self.callbacks) else self.callbacks)
 
     def measured(self, steps: int) -> "Job":
         """A run of so many steps that only measures, without callbacks and checkpoint."""
@@ -150,31 +147,26 @@ class JobBatches:
     def __init__(self, job: Job) -> None:
         data = job.data() if callable(job.data) else job.data
         self._job = job
-        self._step = 0
-        self._ahead: TrainingBatch | None = None
-        self._turn = -1
         self._arrays = _arrays(data) if isinstance(data, tuple) else None
         self.per_pass: int | None = None
         if self._arrays is None:
             self._stream = self._forever(data)
             return
-        self._samples = self._arrays.samples
-        self.per_pass = max(1, self._samples // job.batch_size)
-        if not self._samples:
+        if not self._arrays.samples:
             raise ValueError(f"Job {job.name!r} expects data with samples; its arrays are empty.")
+        self.per_pass = max(1, self._arrays.samples // job.batch_size)
+        self._stream = self._rows_from(0)
 
     def peek(self) -> TrainingBatch:
         """The batch that comes next."""
-        if self._ahead is None:
-            self._ahead = next(self)
-            self._step -= 1
-        return self._ahead
+        batch = next(self._stream)
+        self._stream = itertools.chain([batch], self._stream)
+        return batch
 
     def skip(self, steps: int) -> None:
-        """Skips the batches of so many steps."""
+        """Skips the batches of so many steps, before any other was taken."""
         if self._arrays is not None:
-            self._step += steps
-            self._ahead = None
+            self._stream = self._rows_from(steps)
             return
         for _ in range(steps):
             next(self)
@@ -183,23 +175,21 @@ class JobBatches:
         return self
 
     def __next__(self) -> TrainingBatch:
-        step, self._step = self._step, self._step + 1
-        if self._ahead is not None:
-            batch, self._ahead = self._ahead, None
-            return batch
-        if self._arrays is None:
-            return next(self._stream)
-        assert self.per_pass is not None
-        turn, index = divmod(step, self.per_pass)
-        if turn != self._turn:
-            self._turn, self._order = turn, self._order_of(turn)
-        rows = self._order[index * self._job.batch_size : (index + 1) * self._job.batch_size]
-        return self._arrays.map(itemgetter(rows))
+        return next(self._stream)
 
-    def _order_of(self, turn: int) -> np.ndarray:
-        if not self._job.shuffle:
-            return np.arange(self._samples)
-        return np.random.default_rng((self._job.seed, turn)).permutation(self._samples)
+    def _rows_from(self, step: int) -> Iterator[TrainingBatch]:
+        """Rows of the arrays, in an order that follows from seed and pass."""
+        assert self._arrays is not None
+        assert self.per_pass is not None
+        size, samples = self._job.batch_size, self._arrays.samples
+        start, first = divmod(step, self.per_pass)
+        for turn in itertools.count(start):
+            order = np.arange(samples)
+            if self._job.shuffle:
+                order = np.random.default_rng((self._job.seed, turn)).permutation(samples)
+            for index in range(first, self.per_pass):
+                yield self._arrays.map(itemgetter(order[index * size : (index + 1) * size]))
+            first = 0
 
     def _forever(self, data: TrainingData) -> Iterator[TrainingBatch]:
         once = iter(data) is data if isinstance(data, Iterable) else False

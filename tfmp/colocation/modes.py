@@ -1,4 +1,4 @@
-"""The modes that train several jobs in one process: in a row, in turns, in threads, or fused."""
+"""The modes that train several jobs in one process: in a row, in turns, or in threads."""
 
 import queue
 import threading
@@ -8,9 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from tfmp.colocation.fused import FusedStep
 from tfmp.colocation.job import Job
-from tfmp.colocation.mode_names import FUSED, INTERLEAVED, SEQUENTIAL, THREADS
+from tfmp.colocation.mode_names import INTERLEAVED, SEQUENTIAL, THREADS
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.training import Training
 from tfmp.machine import PeakMemory, is_out_of_memory
@@ -214,134 +213,82 @@ class Together:
         return self._drive(mode, JobRun.paused)
 
     def _drive(self, mode: str, result: Callable[[JobRun, float], JobResult]) -> ModeResult:
-        way = _WAYS[mode]()
-        began = time.perf_counter()
-        way.prepare([run for run in self._runs if run.alive])
         alive = [run for run in self._runs if run.alive]
         start = time.perf_counter()
         for run in alive:
             run.begin()
-        way.drive(alive)
+        _WAYS[mode](alive)
         jobs = tuple(result(run, start) for run in self._runs)
-        setup_s = self._setup_s + start - began
-        total_s = self._setup_s + time.perf_counter() - began
-        return ModeResult(mode, jobs, setup_s, total_s, self._meter.read())
+        total_s = self._setup_s + time.perf_counter() - start
+        return ModeResult(mode, jobs, self._setup_s, total_s, self._meter.read())
 
 
-class _InTurns:
-    """The steps of each job's weight, round by round."""
-
-    def prepare(self, runs: list[JobRun]) -> None:
-        """Compiles functions for all jobs together; it may take steps for this."""
-
-    def drive(self, runs: list[JobRun]) -> None:
-        """Takes all steps that are left."""
-        while runs:
-            self.take_round(runs)
-            runs = [run for run in runs if run.alive]
-
-    def take_round(self, runs: list[JobRun]) -> None:
-        """Takes as many steps of each job as its weight says, one at a time."""
-        for turn in range(max(run.weight for run in runs)):
-            self.take_turn([run for run in runs if run.alive and run.weight > turn])
-
-    def take_turn(self, runs: list[JobRun]) -> None:
-        """Takes one step of each job."""
-        for run in runs:
-            run.step()
-
-
-class _InARow(_InTurns):
+def _in_a_row(runs: list[JobRun]) -> None:
     """One job after another."""
+    for run in runs:
+        run.begin()  # the jobs before are no part of its steps
+        run.run()
 
-    def drive(self, runs: list[JobRun]) -> None:
-        for run in runs:
-            run.begin()  # the jobs before are no part of its steps
-            run.run()
+
+def _in_turns(runs: list[JobRun]) -> None:
+    """As many steps of each job as its weight says, round by round, one at a time."""
+    while runs:
+        for turn in range(max(run.weight for run in runs)):
+            for run in runs:
+                if run.alive and run.weight > turn:
+                    run.step()
+        runs = [run for run in runs if run.alive]
 
 
 # How late Ctrl-C may be heard, in seconds.
 _HEARING_S = 1.0
 
 
-class _Threads(_InTurns):
+def _in_threads(runs: list[JobRun]) -> None:
     """Each job as fast as it can, in threads."""
+    # Ctrl-C may come between any two lines of Python, those of `threading` among them, and
+    # leaves an Event locked for good and Thread.join in error (CPython, gh-90882). Queues in
+    # C are safe.
+    go: queue.SimpleQueue[None] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[None] = queue.SimpleQueue()
 
-    def drive(self, runs: list[JobRun]) -> None:
-        # Ctrl-C may come between any two lines of Python, those of `threading` among them, and
-        # leaves an Event locked for good and Thread.join in error (CPython, gh-90882). Queues in
-        # C are safe.
-        go: queue.SimpleQueue[None] = queue.SimpleQueue()
-        ended: queue.SimpleQueue[None] = queue.SimpleQueue()
-
-        def work(run: JobRun) -> None:
-            go.get()
-            try:
-                run.run()
-            except BaseException as error:  # no other code would notice it
-                run.fail(error)
-            finally:
-                ended.put(None)
-
-        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in runs]
-        own = current_backend()
-        randomness = own.random_state()  # jobs whose threads overlap restore each other's
+    def work(run: JobRun) -> None:
+        go.get()
         try:
-            for thread in threads:
-                thread.start()
-            for _ in threads:
-                go.put(None)
-            running = len(threads)
-            while running:
-                # Not for ever: a signal just before a wait begins is seen when the wait ends.
-                with suppress(queue.Empty):
-                    ended.get(timeout=_HEARING_S)
-                    running -= 1
-        except BaseException:  # Ctrl-C arrives here
-            for run in runs:
-                run.training.abandon()
-            for _ in threads:
-                go.put(None)
-            while any(thread.is_alive() for thread in threads):
-                time.sleep(0.01)  # a thread that computes while Python ends takes it down
-            raise
+            run.run()
+        except BaseException as error:  # no other code would notice it
+            run.fail(error)
         finally:
-            own.set_random_state(randomness)
+            ended.put(None)
+
+    threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in runs]
+    own = current_backend()
+    randomness = own.random_state()  # jobs whose threads overlap restore each other's
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            go.put(None)
+        running = len(threads)
+        while running:
+            # Not for ever: a signal just before a wait begins is seen when the wait ends.
+            with suppress(queue.Empty):
+                ended.get(timeout=_HEARING_S)
+                running -= 1
+    except BaseException:  # Ctrl-C arrives here
+        for run in runs:
+            run.training.abandon()
+        for _ in threads:
+            go.put(None)
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(0.01)  # a thread that computes while Python ends takes it down
+        raise
+    finally:
+        own.set_random_state(randomness)
 
 
-class _Fused(_InTurns):
-    """The jobs whose turn it is in one compiled function, compiled anew when a job ends."""
-
-    def __init__(self) -> None:
-        self._steps: dict[tuple[JobRun, ...], FusedStep] = {}
-
-    def prepare(self, runs: list[JobRun]) -> None:
-        if runs:
-            self.take_round(runs)
-
-    def take_turn(self, runs: list[JobRun]) -> None:
-        begun = [(run, run.attempt(run.training.begin_step)) for run in runs]
-        begun = [(run, batch) for run, batch in begun if run.alive]
-        runs = [run for run, _ in begun]
-        if not runs:
-            return
-        together = tuple(runs)
-        if together not in self._steps:
-            # Steps with a job that has ended are not needed again.
-            self._steps = {k: step for k, step in self._steps.items() if all(r.alive for r in k)}
-            self._steps[together] = FusedStep([run.training for run in runs])
-        outcomes = self._steps[together]([batch for _, batch in begun])
-        for run, outcome in zip(runs, outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                run.fail(outcome)
-            else:
-                run.attempt(run.training.finish_step, outcome)
-                run.end_if_done()
-
-
-_WAYS: dict[str, type[_InTurns]] = {
-    SEQUENTIAL: _InARow,
-    INTERLEAVED: _InTurns,
-    THREADS: _Threads,
-    FUSED: _Fused,
+_WAYS: dict[str, Callable[[list[JobRun]], None]] = {
+    SEQUENTIAL: _in_a_row,
+    INTERLEAVED: _in_turns,
+    THREADS: _in_threads,
 }

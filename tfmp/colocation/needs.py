@@ -1,6 +1,6 @@
 """An estimate of the memory that jobs need together, before they start together."""
 
-from tfmp.colocation.mode_names import FUSED, PROCESSES, SEQUENTIAL
+from tfmp.colocation.mode_names import PROCESSES, SEQUENTIAL
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.machine import bytes_text, free_memory
 from tfmp.shared.wording import joined
@@ -18,8 +18,7 @@ def needed_bytes(mode: str, alone: ModeResult) -> int | None:
     needs = [_of_job(job) for job in alone.jobs if not job.error]
     if not needs or any(need is None for need in needs):
         return None
-    again = sum(job.state_bytes for job in alone.jobs) if mode == FUSED else 0
-    return sum(need or 0 for need in needs) + again
+    return sum(need or 0 for need in needs)
 
 
 def why_too_much(mode: str, alone: ModeResult) -> str:
@@ -29,9 +28,8 @@ def why_too_much(mode: str, alone: ModeResult) -> str:
     if needed is None or free is None or needed <= free:
         return ""
     each = joined([f"{job.name} {bytes_text(_of_job(job) or 0)}" for job in alone.jobs])
-    again = ", and their state once more" if mode == FUSED else ""
     return (
-        f"mode {mode!r} needs about {bytes_text(needed)} at the same time ({each}{again}), but "
+        f"mode {mode!r} needs about {bytes_text(needed)} at the same time ({each}), but "
         f"{bytes_text(free)} are free"
     )
 

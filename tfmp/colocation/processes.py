@@ -2,23 +2,21 @@
 
 import contextlib
 import multiprocessing
-import os
 import pickle
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfmp.colocation.mode_names import AUTO, PROCESSES
 from tfmp.machine import (
-    ORPHANED,
     bytes_text,
     deaf_to_ctrl_c,
     end_with_parent,
+    ending_with_parent,
     variables_set,
     why_it_ended,
 )
@@ -38,21 +36,6 @@ _READY, _STEP, _DONE = "ready", "step", "done"
 
 # A process that was told to end, or has sent its last message, may take so long to end.
 _PATIENCE_S = 30.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of this process that a child needs to compute the same numbers.
-
-    Attributes:
-        numerics: of the backend; see `Backend.numerics`.
-        memory_limit: bytes that the child may use; None for no limit.
-        tell: whether the child reports its steps.
-    """
-
-    numerics: dict[str, bool]
-    memory_limit: int | None = None
-    tell: bool = False
 
 
 def check_job_devices(jobs: "Sequence[Job]", mode: str) -> None:
@@ -120,12 +103,11 @@ def run_in_processes(
     for job in jobs:
         check_can_travel(job)
     began = time.perf_counter()
-    settings = Settings(current_backend().numerics(), memory_limit, tell=bool(progress))
     children: list[_Child] = []
     try:
         for job in jobs:
             told = (progress or {}).get(job.name, SILENT)
-            children.append(_Child(job, settings, keep, told))
+            children.append(_Child(job, memory_limit, keep, told))
         _listen(children, until=_READY)
         start = time.perf_counter()
         for child in children:
@@ -149,16 +131,19 @@ def run_in_processes(
 class _Child:
     """A process, its job, and its latest messages."""
 
-    def __init__(self, job: "Job", settings: Settings, keep: bool, progress: Progress) -> None:
+    def __init__(
+        self, job: "Job", memory_limit: int | None, keep: bool, progress: Progress
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self.job = job
-        self._memory_limit = settings.memory_limit
+        self._memory_limit = memory_limit
         self._progress = progress
         self.pipe, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_child, args=(theirs, pickle.dumps(job), settings, keep), daemon=True
-        )
-        with _environment(settings, job.device), deaf_to_ctrl_c():
+        # The child has to compute with the same settings of the backend.
+        numerics = current_backend().numerics()
+        given = theirs, pickle.dumps(job), numerics, memory_limit, progress is not SILENT, keep
+        self._process = context.Process(target=_child, args=given, daemon=True)
+        with variables_set(_variables(memory_limit, job.device)), deaf_to_ctrl_c():
             self._process.start()
         theirs.close()
         self.state = ""
@@ -221,32 +206,22 @@ def _listen(children: list[_Child], until: str) -> None:
         waiting = [child for child in waiting if child.state not in (until, _DONE)]
 
 
-@contextmanager
-def _environment(settings: Settings, device: str) -> Iterator[None]:
-    """Sets the environment variables that a child reads before it imports a framework."""
-    from tfmp.machine import mps_memory_limit, mps_runs
+def _variables(memory_limit: int | None, device: str) -> dict[str, str]:
+    """The environment variables that a child reads before it imports a framework."""
+    from tfmp.machine import card_memory, mps_memory_limit, mps_runs
 
     changed = dict(current_backend().environment())
     if device:
         # The driver's numbers, as Job(device=...) has them.
         changed |= {"CUDA_VISIBLE_DEVICES": device, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    if settings.memory_limit is not None and mps_runs():
-        changed |= mps_memory_limit(settings.memory_limit)
-    if settings.memory_limit is None:
+    if memory_limit is not None and mps_runs():
+        changed |= mps_memory_limit(memory_limit)
+    if memory_limit is None:
         # Otherwise the first process takes the whole card.
         changed |= {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    elif share := _share_of_card(settings.memory_limit, device):
-        changed["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.4f}"  # JAX knows no bytes
-    with variables_set(changed):
-        yield
-
-
-def _share_of_card(memory_limit: int, device: str) -> float | None:
-    """Bytes as a share of the memory of the job's card; None if the card or its size is unknown."""
-    from tfmp.machine import card_memory
-
-    whole = card_memory(device)
-    return min(1.0, memory_limit / whole) if whole else None
+    elif whole := card_memory(device):  # JAX knows no bytes
+        changed["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{min(1.0, memory_limit / whole):.4f}"
+    return changed
 
 
 def _why_it_ended(code: int | None, memory_limit: int | None) -> str:
@@ -257,28 +232,23 @@ def _why_it_ended(code: int | None, memory_limit: int | None) -> str:
     return f"{why}; it may use {bytes_text(memory_limit)}: pass a higher memory_limit"
 
 
-@contextmanager
-def _ending_with_its_parent() -> Iterator[None]:
-    """Ends this process if nobody is at the other end of its pipe: it has nothing left to do.
-
-    A pipe may break before `end_with_parent` notices: that is no error of the job.
-    """
-    try:
-        yield
-    except (EOFError, OSError):
-        os._exit(ORPHANED)
-
-
-def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> None:
+def _child(
+    pipe: Connection,
+    pickled: bytes,
+    numerics: Mapping[str, bool],
+    memory_limit: int | None,
+    heard: bool,
+    keep: bool,
+) -> None:
     """The work of a child process."""
     end_with_parent()
 
     def tell(kind: str, content: object) -> None:
-        with _ending_with_its_parent():
+        with ending_with_parent():
             pipe.send((kind, content))
 
     with held_back():
-        current_backend().begin(settings.numerics, settings.memory_limit)
+        current_backend().begin(numerics, memory_limit)
     from tfmp.colocation.modes import JobRun, describe
     from tfmp.colocation.report import JobResult
     from tfmp.machine import PeakMemory
@@ -289,13 +259,13 @@ def _child(pipe: Connection, pickled: bytes, settings: Settings, keep: bool) -> 
         text = f"its functions cannot be found in a new process: {describe(error)}"
         tell(_DONE, (JobResult("", "", error=text), None))
         return
-    _limit_host_memory(settings.memory_limit)
+    _limit_host_memory(memory_limit)
     meter = PeakMemory()
-    told = Progress(counted=lambda *count: tell(_STEP, count)) if settings.tell else SILENT
+    told = Progress(counted=lambda *count: tell(_STEP, count)) if heard else SILENT
     run = JobRun(job, told)
     run.set_up()
     tell(_READY, None)
-    with _ending_with_its_parent():
+    with ending_with_parent():
         pipe.recv()
     run.begin()
     start = time.perf_counter()

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfmp.machine import Device, Memory, bytes_text, seconds_text
 from tfmp.shared.html_page import NONE
-from tfmp.shared.reporting import Report, Section, Table, table_of
+from tfmp.shared.reporting import Report, Section, Table, cell, table_of
 
 if TYPE_CHECKING:
     import keras
@@ -170,9 +170,7 @@ def _mode_table(rows: tuple[ModeResult, ...]) -> Table:
         rows,
         {
             "mode": lambda row: row.mode,
-            "whole training": lambda row: (
-                NONE if row.predicted_s is None else seconds_text(row.predicted_s)
-            ),
+            "whole training": lambda row: cell(seconds_text, row.predicted_s),
             "a step of each job": lambda row: (
                 ", ".join(seconds_text(job.step_s) for job in row.jobs if job.step_s) or NONE
             ),
@@ -191,13 +189,11 @@ def _job_table(jobs: tuple[JobResult, ...]) -> Table:
             "job": lambda job: job.name,
             "policy": lambda job: job.policy,
             "steps": lambda job: str(job.steps),
-            "set-up": lambda job: seconds_text(job.setup_s) if job.setup_s else NONE,
-            "done after": lambda job: seconds_text(job.finished_s) if job.finished_s else NONE,
-            "samples/s": lambda job: (
-                NONE if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
-            ),
-            "slow-down": lambda job: NONE if job.slowdown is None else f"{job.slowdown:.2f}x",
-            "loss": lambda job: NONE if job.loss is None else f"{job.loss:.4g}",
+            "set-up": lambda job: cell(seconds_text, job.setup_s or None),
+            "done after": lambda job: cell(seconds_text, job.finished_s or None),
+            "samples/s": lambda job: cell("{:,.0f}".format, job.samples_per_second),
+            "slow-down": lambda job: cell("{:.2f}x".format, job.slowdown),
+            "loss": lambda job: cell("{:.4g}".format, job.loss),
         },
         words=("job", "policy"),
     )

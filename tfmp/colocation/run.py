@@ -1,23 +1,24 @@
 """colocate: trains several models on one device, each in its precision, in the fastest way."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from tfmp.colocation.choice import compare, measure, recommend, weights_differ
+from tfmp.colocation.choice import compare, measure, recommend
 from tfmp.colocation.job import Job, checked_jobs
 from tfmp.colocation.mode_names import (
     AUTO,
     FUSED,
-    IN_ROUNDS,
     INTERLEAVED,
     MODES,
+    NO_LONGER_FUSED,
     PROCESSES,
     THREADS,
 )
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.processes import check_can_travel, check_job_devices, run_in_processes
-from tfmp.colocation.report import ColocateReport, ModeResult
+from tfmp.colocation.report import ColocateReport
 from tfmp.machine import devices, mps_runs
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.backend import (
@@ -51,8 +52,7 @@ def colocate(
     Args:
         jobs: the jobs to train.
         mode: "sequential" (one after another), "interleaved" (a step each in turn), "threads",
-            "processes", "fused" (the steps of all jobs as one compiled function; not on PyTorch),
-            or "auto", which measures short runs in each mode and takes the fastest.
+            "processes", or "auto", which measures short runs in each mode and takes the fastest.
         measure_steps: least length of those short runs; they take more steps if these last less
             than a third of a second. With a named mode each job is measured only alone, to find its
             slow-down. 0 measures nothing; it needs a named mode.
@@ -75,17 +75,24 @@ def colocate(
     """
     current_backend()  # raises for one that is not supported
     found = checked_jobs(jobs)
+    if mode == FUSED:
+        warnings.warn(NO_LONGER_FUSED, DeprecationWarning, stacklevel=2)
+        mode = INTERLEAVED
     _check(mode, measure_steps, train, memory_limit)
     on_their_own = any(job.device for job in found)
     if on_their_own:
         check_job_devices(found, mode)
         mode = PROCESSES
     _check_jobs(found, mode)
+    in_rounds = mode == AUTO and _weights_differ(found)
+    mode = INTERLEAVED if in_rounds else mode
     to_choose = mode == AUTO
     with listening(stage, count) as told, without_retracing_advice():
         measured, notes = measure(found, mode, measure_steps, memory_limit, told)
         if to_choose:
-            mode, reason = recommend(measured, weights_differ(found))
+            mode, reason = recommend(measured)
+        elif in_rounds:
+            reason = "it alone keeps to the weights of the jobs"
         elif on_their_own:
             reason = "the jobs name their cards"
         else:
@@ -95,7 +102,11 @@ def colocate(
             if refusal:
                 raise ValueError(f"{refusal[0].upper()}{refusal[1:]}. {_TO_FIT}")
         told(f"training in mode {mode}")
-        run = _run(mode, found, memory_limit, _by_job(found, progress, told)) if train else None
+        listeners, run = _by_job(found, progress, told), None
+        if train and mode == PROCESSES:
+            run = run_in_processes(found, True, memory_limit, listeners)
+        elif train:
+            run = run_in_process(mode, found, listeners)
     device = devices.visible_devices()[0]
     if measured and run is not None:
         run = compare(run, measured[0])
@@ -128,16 +139,20 @@ def _of_mode(mode: str, jobs: Sequence[Job], device: devices.Device) -> Iterator
         )
 
 
+def _weights_differ(jobs: Sequence[Job]) -> bool:
+    return len({job.weight for job in jobs}) > 1
+
+
 def _check_jobs(jobs: Sequence[Job], mode: str) -> None:
     for job in jobs:
         if job.policy == "float64":
             check_64_bits(f"Job {job.name!r}")
         if mode == PROCESSES:
             check_can_travel(job)
-    if weights_differ(jobs) and mode not in (AUTO, *IN_ROUNDS):
+    if _weights_differ(jobs) and mode not in (AUTO, INTERLEAVED):
         raise ValueError(
             f"Jobs with different weights take their steps in rounds, but mode {mode!r} has no "
-            f"rounds: choose mode {' or '.join(map(repr, IN_ROUNDS))}, or leave weight out."
+            f"rounds: choose mode {INTERLEAVED!r}, or leave weight out."
         )
 
 
@@ -159,14 +174,6 @@ def _by_job(
     return {job.name: Progress(counted=partial(counted, job.name)) for job in jobs}
 
 
-def _run(
-    mode: str, jobs: Sequence[Job], memory_limit: int | None, progress: Mapping[str, Progress]
-) -> ModeResult:
-    if mode == PROCESSES:
-        return run_in_processes(jobs, True, memory_limit, progress)
-    return run_in_process(mode, jobs, progress)
-
-
 def _check(mode: object, measure_steps: object, train: object, memory_limit: object) -> None:
     check_choice("mode", mode, MODES, "'auto' measures all of them and takes the fastest.")
     hint = "" if train else "With train=False nothing would be done."
@@ -174,12 +181,6 @@ def _check(mode: object, measure_steps: object, train: object, memory_limit: obj
     check_count("measure_steps", measure_steps, 1 if hint else 0, hint)
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, 2**20, "It is a number of bytes.")
-    own = current_backend()
-    if mode == FUSED and not own.merges_jobs:
-        raise ValueError(
-            f"Mode {FUSED!r} expects a backend that compiles the steps of all jobs into one "
-            f"program; {own.title} runs operation by operation. Choose mode {INTERLEAVED!r}."
-        )
     if memory_limit is not None and mode not in (AUTO, PROCESSES):
         raise ValueError(
             f"memory_limit bounds the processes of mode 'processes', but mode {mode!r} has no "

@@ -7,7 +7,7 @@ not see each other's.
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import keras
@@ -21,7 +21,7 @@ from tfmp.loss_scaling import LossScaleOptimizer, StaticLossScale, attach_loss_s
 from tfmp.machine import measuring
 from tfmp.precision import is_narrow, policy as policies
 from tfmp.shared.arguments import made_by
-from tfmp.shared.backend import Tensor, TensorTree, current_backend
+from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.batches import TrainingBatch
 from tfmp.shared.progress import SILENT, Progress
 
@@ -91,8 +91,8 @@ class Training:
         """Takes a step, with its callbacks."""
         batch = self.begin_step()
         with self.own_state(tracing):
-            logs = self.compute(batch)
-        self.finish_step(logs)
+            logs = self._compute(batch)
+        self._finish_step(logs)
 
     def begin_step(self) -> tuple[TensorTree, ...]:
         """Calls the callbacks before a step; returns its batch on the device."""
@@ -107,15 +107,21 @@ class Training:
         self.samples += len(tree.flatten(batch[0])[0])
         return batch
 
-    def compute(self, batch: tuple[TensorTree, ...]) -> TensorTree:
+    def _compute(self, batch: tuple[TensorTree, ...]) -> TensorTree:
         """Computes the step: forward, backward, update; returns its logs."""
+        model = self._model
         if not current_backend().is_stateless:
-            return self._model.train_function(current_backend().feed([batch]))
-        logs, state = self._model.train_function(self.state(), iter([batch]))
-        self.restore(state)
+            return model.train_function(current_backend().feed([batch]))
+        if model._jax_state_synced:  # by a callback, or by the beginning of an epoch
+            model._jax_state_synced = False
+            state = model._get_jax_state(**dict.fromkeys(_STATE, True), purge_model_variables=True)
+        else:
+            state = tuple(list(model._jax_state[name]) for name in _STATE)
+        logs, state = model.train_function(state, iter([batch]))
+        model._jax_state = dict(zip(_STATE, state, strict=True))
         return logs
 
-    def finish_step(self, logs: TensorTree) -> None:
+    def _finish_step(self, logs: TensorTree) -> None:
         """Calls the callbacks after a step, and after an epoch."""
         with self.own_state(tracing=False):
             self._logs = logs
@@ -153,7 +159,7 @@ class Training:
 
     def wait(self) -> None:
         """Waits until the device has done the steps that were taken."""
-        measuring.synchronize(getattr(self.model, "_jax_state", None))
+        current_backend().synchronize(getattr(self.model, "_jax_state", None))
 
     def history(self) -> dict[str, list[float]]:
         """By metric, one value for each epoch."""
@@ -173,30 +179,8 @@ class Training:
         """Bytes of weights, optimizer state and metrics."""
         if self.model is None or not self.model.built:
             return 0
-        return sum(
-            measuring.size_in_bytes(variable) for group in self._groups() for variable in group
-        )
-
-    def values(self) -> list[list[Tensor]]:
-        """On TensorFlow, all values that a step changes, for `restore`."""
-        return [[keras.ops.convert_to_tensor(v.value) for v in group] for group in self._groups()]
-
-    def restore(self, values: Sequence[list[Tensor]]) -> None:
-        """Goes on from `values()`, or from a `state()`."""
-        if current_backend().is_stateless:
-            self._model._jax_state = dict(zip(_STATE, values, strict=True))
-            return
-        for group, group_values in zip(self._groups(), values, strict=True):
-            for variable, value in zip(group, group_values, strict=True):
-                variable.assign(value)
-
-    def state(self) -> tuple[list[Tensor], ...]:
-        """The values that a step on JAX takes and returns."""
-        model = self._model
-        if model._jax_state_synced:  # by a callback, or by the beginning of an epoch
-            model._jax_state_synced = False
-            return model._get_jax_state(**dict.fromkeys(_STATE, True), purge_model_variables=True)
-        return tuple(list(model._jax_state[name]) for name in _STATE)
+        held = (*self.model.variables, *self.model.optimizer.variables)
+        return sum(map(measuring.size_in_bytes, held))
 
     @property
     def _model(self) -> keras.Model:
@@ -225,7 +209,7 @@ class Training:
         model, job = self._model, self.job
         self._epoch_steps = job.steps_per_epoch or self._batches.per_pass or job.steps
         self._epoch_logs: dict[str, float] = {}
-        callbacks = job.new_callbacks()
+        callbacks = list(job.callbacks() if callable(job.callbacks) else job.callbacks)
         if job.checkpoint is not None:
             callbacks.append(Checkpoint(job.checkpoint))
         self._callbacks = keras.callbacks.CallbackList(
@@ -258,16 +242,6 @@ class Training:
         self.sync()
         logs = dict(self._model._get_metrics_result_or_logs(self._logs))
         return {name: float(keras.ops.convert_to_numpy(value)) for name, value in logs.items()}
-
-    def _groups(self) -> tuple[list[keras.Variable], ...]:
-        model = self._model
-        return (
-            model.trainable_variables,
-            model.non_trainable_variables,
-            model.optimizer.variables,
-            model.metrics_variables,
-            [] if self._seeds is None else [self._seeds.state],
-        )
 
     def _placed(self, batch: TrainingBatch) -> tuple[TensorTree, ...]:
         return batch.placed(policies.floatx_of(self.policy))

@@ -1,16 +1,18 @@
 """`tfmp calibrate`."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfmp.commands import options as common
-from tfmp.commands.session import import_keras
-from tfmp.shared.commands import progress_bar
+from tfmp.shared.progress import Progress
+
+if TYPE_CHECKING:
+    from tfmp.calibration import GradientReport
 
 
 @click.command("calibrate")
-@click.argument("model", metavar="MODEL")
+@common.model_argument
 @common.data_option
 @common.count_option("--batches", "Largest number of batches to measure.", default=16)
 @common.batch_size_option
@@ -21,18 +23,8 @@ from tfmp.shared.commands import progress_bar
     show_default=True,
     help="Headroom: factor by which gradients may exceed the largest measured one.",
 )
-@common.report_options(".html, .json, .png, .svg or .pdf")
-@common.quiet_option
-@common.json_option
-def command(
-    model: str,
-    data: str,
-    reports: tuple[str, ...],
-    force: bool,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@common.reporting((".json", ".html", ".png", ".svg", ".pdf"), "batches")
+def command(model: str, data: str, progress: Progress, **options: Any) -> "GradientReport":
     """Measure the gradients of MODEL and recommend a static loss scale.
 
     MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
@@ -40,17 +32,10 @@ def command(
 
     Exit status: 0 if the gradients were measured, 2 if the model or the data cannot be used.
     """
-    from tfmp.calibration import SUFFIXES
+    from tfmp.calibration import calibrate
+    from tfmp.commands.inputs import NamedModel, load_training_data
 
-    with common.mistakes_end_the_command():
-        common.check_reports(reports, SUFFIXES, force)
-        import_keras()
-        from tfmp.calibration import calibrate
-        from tfmp.commands.inputs import load_or_build_model, load_training_data
-
-        training_data = load_training_data(data)
-        loaded = load_or_build_model(model)
-        with progress_bar(quiet, "batches") as progress:
-            progress("measuring gradients")
-            report = calibrate(loaded, training_data, **options, count=progress.count)
-        common.deliver(report, reports, as_json)
+    training_data = load_training_data(data)
+    loaded = NamedModel(model)()
+    progress("measuring gradients")
+    return calibrate(loaded, training_data, **options, count=progress.count)

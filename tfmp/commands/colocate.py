@@ -1,16 +1,15 @@
 """`tfmp colocate`."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfmp.colocation import MODES
+from tfmp.colocation import FUSED, MODES, NO_LONGER_FUSED
 from tfmp.commands import options as common
-from tfmp.shared.commands import progress_bar
+from tfmp.shared.progress import Progress
 
 if TYPE_CHECKING:
-    from tfmp.colocation import Job
+    from tfmp.colocation import ColocateReport
 
 _FORM = "FILE.py:function, which returns a list of tfmp.Job"
 
@@ -19,7 +18,8 @@ _FORM = "FILE.py:function, which returns a list of tfmp.Job"
 @click.argument("jobs", metavar="JOBS")
 @click.option(
     "--mode",
-    type=click.Choice(MODES),
+    type=click.Choice((*MODES, FUSED)),
+    metavar=f"[{'|'.join(MODES)}]",
     default="auto",
     show_default=True,
     help="How the jobs share the device; auto measures short runs and takes the fastest mode.",
@@ -32,15 +32,8 @@ _FORM = "FILE.py:function, which returns a list of tfmp.Job"
 )
 @click.option("--measure-only", is_flag=True, help="Recommend a mode without training.")
 @common.memory_limit_option("Memory that each process may use in mode processes, such as 2GiB.")
-@common.quiet_option
-@common.json_option
-def command(
-    jobs: str,
-    measure_only: bool,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@common.reporting(parts="steps", status=lambda report: int(bool(report.failed)))
+def command(jobs: str, measure_only: bool, progress: Progress, **options: Any) -> "ColocateReport":
     """Train several models on one device, each in its own precision.
 
     JOBS is FILE.py:function, which returns a list of tfmp.Job. Save the models with callbacks
@@ -48,36 +41,24 @@ def command(
 
     Exit status: 0 if all jobs finished, 1 if a job ended early, 2 if the jobs cannot be used.
     """
-    found = load_jobs(jobs)
-    try:
-        with common.mistakes_end_the_command():
-            from tfmp.colocation import colocate
+    from tfmp.colocation import colocate
+    from tfmp.commands.inputs import call_function, function_name
 
-            with progress_bar(quiet, "steps") as progress:
-                report = colocate(
-                    found,
-                    train=not measure_only,
-                    stage=progress,
-                    count=progress.count,
-                    **options,  # named like its arguments
-                )
+    named = function_name(jobs)
+    if named is None:
+        raise ValueError(f"JOBS expects {_FORM}; received {jobs!r}.")
+    found = call_function("JOBS", named, _FORM)
+    if options["mode"] == FUSED:
+        click.echo(f"Warning: {NO_LONGER_FUSED}", err=True)
+    try:
+        return colocate(
+            found,
+            train=not measure_only,
+            stage=progress,
+            count=progress.count,
+            **options,  # named like its arguments
+        )
     except KeyboardInterrupt:
         if isinstance(found, list) and any(getattr(job, "checkpoint", None) for job in found):
             click.echo("Jobs with a checkpoint go on from their last whole epoch.", err=True)
         raise
-    common.print_report(report, as_json)
-    sys.exit(1 if report.failed else 0)
-
-
-def load_jobs(text: str) -> "list[Job]":
-    """The jobs that a function returns.
-
-    Raises:
-        click.UsageError: there is no such function, or it raises.
-    """
-    from tfmp.commands.inputs import call_function, function_name
-
-    named = function_name(text)
-    if named is None:
-        raise click.UsageError(f"JOBS expects {_FORM}; received {text!r}.")
-    return call_function("JOBS", named, _FORM)

@@ -3,14 +3,17 @@
 import os
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from tfmp.commands import options as common
-from tfmp.experiment import ARMS, SUFFIXES, TASKS, TEMPLATE
+from tfmp.experiment import ARMS, TASKS, TEMPLATE
 from tfmp.shared.atomic_file import replacing
-from tfmp.shared.commands import progress_bar
+from tfmp.shared.progress import Progress
+
+if TYPE_CHECKING:
+    from tfmp.experiment import ExperimentReport
 
 
 def _tasks() -> str:
@@ -50,56 +53,42 @@ def _tasks() -> str:
     help="Folder for results and models.",
 )
 @click.option("--init", metavar="FILE", help="Write an example of a task file, and end.")
-@common.report_options(".html, .json or .md")
-@common.quiet_option
-@common.json_option
+@common.reporting((".html", ".json", ".md"), "runs", with_keras=False)
 def command(
-    task: str | None,
-    arms: str | None,
-    init: str | None,
-    reports: tuple[str, ...],
-    force: bool,
-    quiet: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+    task: str | None, arms: str | None, init: str | None, progress: Progress, **options: Any
+) -> "ExperimentReport":
     """Train a task in several precisions, or write an example of a task."""
     if init is not None:
-        _write_example(Path(init), force)
-        return
+        _write_example(Path(init))
     if task is None:
-        raise click.UsageError(
+        raise ValueError(
             f"expected a TASK: one of {', '.join(TASKS)}, or FILE.py:function. "
             "`tfmp compare --init FILE.py` writes an example."
         )
-    with common.mistakes_end_the_command():
-        common.check_reports(reports, SUFFIXES, force)
-        from tfmp.experiment import DEFAULT_ARMS, compare
+    from tfmp.experiment import DEFAULT_ARMS, compare
 
-        chosen = DEFAULT_ARMS if arms is None else [name.strip() for name in arms.split(",")]
-        with progress_bar(quiet, "runs") as progress:
-            report = compare(
-                task,
-                chosen,
-                **options,  # named like its arguments
-                progress=progress,
-                count=progress.count,
-            )
-        common.deliver(report, reports, as_json)
+    chosen = DEFAULT_ARMS if arms is None else [name.strip() for name in arms.split(",")]
+    return compare(
+        task,
+        chosen,
+        **options,  # named like its arguments
+        progress=progress,
+        count=progress.count,
+    )
 
 
-def _write_example(path: Path, force: bool) -> None:
-    if os.path.lexists(path) and not force:
-        raise click.UsageError(f"{str(path)!r} exists. Pass --force to overwrite it.")
+def _write_example(path: Path) -> NoReturn:
+    context = click.get_current_context()
+    if os.path.lexists(path) and not context.params["force"]:
+        raise ValueError(f"{str(path)!r} exists. Pass --force to overwrite it.")
     if path.suffix != ".py":
-        raise click.UsageError(
-            f"--init expects a file with the suffix .py, received {str(path)!r}."
-        )
+        raise ValueError(f"--init expects a file with the suffix .py, received {str(path)!r}.")
     try:
         with replacing(path) as new:
             new.write_text(TEMPLATE.replace("THIS_FILE.py", path.name), encoding="utf-8")
     except OSError as error:
-        raise click.UsageError(
+        raise ValueError(
             f"--init cannot write {str(path)!r}: {error.strerror}. Choose another folder."
         ) from None
     click.echo(f"{path} is an example of a task. Run it with: tfmp compare {path}:task")
+    context.exit()

@@ -1,14 +1,10 @@
 """Inputs of the `tfmp` commands: models, and training data, from files or functions."""
 
-import os
-import sys
 import warnings
 import zipfile
 import zlib
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -16,8 +12,8 @@ import numpy as np
 
 from tfmp.commands.session import import_keras
 from tfmp.shared.backend import TensorTree
-from tfmp.shared.commands import module_of_file
-from tfmp.shared.wording import first_line, shown
+from tfmp.shared.commands import imported
+from tfmp.shared.wording import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +30,10 @@ _KERAS_SUFFIXES = (".keras", ".h5", ".hdf5")
 # Losses and metrics by the short names that .h5 files keep, and that Keras 3 does not read there.
 _ALIASES = ("mse", "MSE", "mae", "MAE", "mape", "MAPE", "msle", "MSLE", "bce", "BCE", "kld", "KLD")
 
-_MODEL_FORMS = f"{_KERAS_FILE}, or FILE.py:function, which builds and compiles a model"
+_MODEL_FORMS = (
+    f"{_KERAS_FILE}, or FILE.py:function, a function without arguments that builds and compiles "
+    "a model"
+)
 
 _FORMS = (
     "an .npz file with 'x' and 'y', or with an array for each model input and "
@@ -103,60 +102,40 @@ def _what_to_do(error: Exception) -> str:
     return "Save one with model.save('model.keras')."
 
 
-def load_model_or_builder(text: str) -> "keras.Model | Callable[[], keras.Model]":
-    """The Keras model in a file, or the function named package.module:function that builds one.
+class NamedModel:
+    """A model as a user names it, loaded or built by a call, which may be in another process.
+
+    Args:
+        text: a file, or FILE.py:function or package.module:function, which builds a model.
+
+    Attributes:
+        function: the function; None for a file.
 
     Raises:
-        click.UsageError: there is no such file or function, or it cannot be used.
+        click.UsageError: there is no such file or function; in a call, the file cannot be read, or
+            the function raises, or returns something else.
     """
-    named = function_name(text)
-    if named is None:
-        return load_model(text)
-    found = find_function("MODEL", named, _MODEL_FORMS)
-    if not callable(found):
-        raise click.UsageError(
-            f"MODEL {text!r} has to be a function that builds and compiles a model; it is "
-            f"{shown(found)}."
-        )
-    return found
 
+    def __init__(self, text: str) -> None:
+        self.__name__ = text
+        self.function = function_name(text)
+        if self.function is None:
+            check_model_file(text)
+        else:
+            find_function("MODEL", self.function, _MODEL_FORMS)
 
-def load_model_or_checked_builder(text: str) -> "keras.Model | Callable[[], keras.Model]":
-    """As `load_model_or_builder`; an error of the function is a mistake in MODEL.
+    def __call__(self) -> "keras.Model":
+        if self.function is None:
+            return load_model(self.__name__)
+        import keras
 
-    Raises:
-        click.UsageError: as of `load_model_or_builder`; also of the function, if it raises, or
-            returns something else.
-    """
-    found = load_model_or_builder(text)
-    import keras
-
-    if isinstance(found, keras.Model):
-        return found
-
-    def build() -> "keras.Model":
-        form = "a function without arguments that builds a model"
-        with _mistakes_of("called", "MODEL", text, form):
-            built = found()
+        built = call_function("MODEL", self.function, _MODEL_FORMS)
         if not isinstance(built, keras.Model):
             raise click.UsageError(
-                f"MODEL {text!r} has to return a keras.Model; it returned {type(built).__name__}."
+                f"MODEL {self.__name__!r} has to return a keras.Model; it returned "
+                f"{type(built).__name__}."
             )
         return built
-
-    return build
-
-
-def load_or_build_model(text: str) -> "keras.Model":
-    """The Keras model in a file, or the model that package.module:function builds.
-
-    Raises:
-        click.UsageError: the file cannot be read, or the function does not build a model.
-    """
-    found = load_model_or_checked_builder(text)
-    import keras
-
-    return found if isinstance(found, keras.Model) else found()
 
 
 def load_training_data(text: str) -> "TrainingData":
@@ -198,13 +177,6 @@ def _split(text: str, arrays: dict[str, np.ndarray]) -> tuple[TensorTree, ...]:
         raise click.UsageError(
             f"--data {text!r} has {', '.join(map(repr, arrays)) or 'no arrays'}; training needs "
             f"inputs and labels. Expected {_FORMS}."
-        )
-    sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
-    if len(set(sizes.values())) != 1 or 0 in sizes.values():
-        found = ", ".join(f"{name!r} {size}" for name, size in sizes.items())
-        raise click.UsageError(
-            f"--data {text!r}: its arrays have different numbers of rows, or none: {found}. Pass a "
-            "row of each for each sample."
         )
     x = next(iter(inputs.values())) if len(inputs) == 1 else inputs
     return (x, labels) if weight is None else (x, labels, weight)
@@ -249,10 +221,19 @@ def find_function(argument: str, named: FunctionName, forms: str) -> "Callable[[
         forms: all forms that the argument may have, for the error.
 
     Raises:
-        click.UsageError: the module cannot be imported, or has no such name.
+        click.UsageError: the module cannot be imported, or has no such function.
     """
+    import_keras()  # the module will most likely import it, and print its messages
     with _mistakes_of("imported", argument, ":".join(named), forms):
-        return getattr(imported(named.module), named.function)
+        found = getattr(imported(named.module), named.function)
+    import keras
+
+    if isinstance(found, keras.Model) or not callable(found):
+        raise click.UsageError(
+            f"{argument} {':'.join(named)!r} has to be a function; it is a {type(found).__name__}. "
+            f"Expected {forms}."
+        )
+    return found
 
 
 def call_function(argument: str, named: FunctionName, forms: str) -> Any:
@@ -281,15 +262,6 @@ def _mistakes_of(done: str, argument: str, text: str, forms: str) -> "Iterator[N
             f"{argument} {text!r} cannot be {done}: {type(error).__name__}: {_sentence(error)} "
             f"Expected {forms}."
         ) from error
-
-
-def imported(module: str) -> ModuleType:
-    """Imports a module or a file; modules in the current folder are found too."""
-    import_keras()  # the module will most likely import it, and print its messages
-    # As `python -m` does: modules in this folder can be named.
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return module_of_file(Path(module)) if module.endswith(".py") else import_module(module)
 
 
 def _sentence(error: BaseException) -> str:

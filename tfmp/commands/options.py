@@ -5,14 +5,16 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar
 
 import click
 
+from tfmp.commands.session import import_keras
 from tfmp.precision import FIXED_POLICIES
-from tfmp.shared.commands import GroupedCommand
-from tfmp.shared.report_files import JsonObject, check_report_path
+from tfmp.shared.commands import GroupedCommand, progress_bar
+from tfmp.shared.report_files import check_report_path
+from tfmp.shared.reporting import Report
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -35,6 +37,7 @@ class Command(GroupedCommand):
     }
 
 
+model_argument = click.argument("model", metavar="MODEL")
 data_option = click.option(
     "--data",
     required=True,
@@ -77,26 +80,61 @@ json_option = click.option(
 )
 
 
-def report_options(kinds: str) -> Callable[[Function], Function]:
-    """The options --report and --force.
+def reporting(
+    suffixes: Sequence[str] = (),
+    parts: str = "",
+    status: Callable[[Any], int] = lambda report: 0,
+    with_keras: bool = True,
+) -> Callable[[Callable[..., Report]], Callable[..., None]]:
+    """Makes a command of a function that takes a `Progress` and options, and gives a report.
+
+    The command writes the report to files, prints it, and turns the user's mistakes into one
+    message and exit status 2.
 
     Args:
-        kinds: the suffixes that a report may have, for the help.
+        suffixes: those that a file of the report may have; without any it has no --report.
+        parts: of the work that are counted, for the progress bar.
+        status: the exit status that follows from a report.
+        with_keras: whether Keras is imported before the work, and before its progress is shown.
     """
 
-    def decorate(command: Function) -> Function:
-        command = click.option("--force", is_flag=True, help="Overwrite report files that exist.")(
-            command
-        )
-        return click.option(
-            "--report",
-            "reports",
-            multiple=True,
-            metavar="FILE",
-            help=f"Write the report to a file too: {kinds}. May be given several times.",
-        )(command)
+    def decorate(measure: Callable[..., Report]) -> Callable[..., None]:
+        @wraps(measure)
+        def command(
+            quiet: bool,
+            as_json: bool,
+            reports: tuple[str, ...] = (),
+            force: bool = False,
+            **options: Any,
+        ) -> None:
+            with mistakes_end_the_command():
+                check_reports(reports, suffixes, force)
+                if with_keras:
+                    import_keras()
+                with progress_bar(quiet, parts) as progress:
+                    report = measure(progress=progress, **options)
+                for path in reports:
+                    report.save(path)
+            click.echo(json.dumps(report.to_dict(), indent=2) if as_json else str(report))
+            click.get_current_context().exit(status(report))
+
+        described = json_option(quiet_option(command))
+        return _report_options(suffixes)(described) if suffixes else described
 
     return decorate
+
+
+def _report_options(suffixes: Sequence[str]) -> Callable[[Function], Function]:
+    kinds = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+    file = click.option(
+        "--report",
+        "reports",
+        multiple=True,
+        metavar="FILE",
+        help=f"Write the report to a file too: {kinds}. May be given several times.",
+    )
+    force = click.option("--force", is_flag=True, help="Overwrite report files that exist.")
+    return lambda command: file(force(command))
 
 
 def parse_bytes(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -137,32 +175,6 @@ def check_reports(paths: Iterable[str], suffixes: Sequence[str], force: bool) ->
         check_report_path(path, suffixes)
         if os.path.lexists(path) and not force:  # a link to nothing is somebody's, too
             raise ValueError(f"{path!r} exists. Pass --force to overwrite it.")
-
-
-class Report(Protocol):
-    """A result that prints as text and as JSON."""
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types."""
-
-
-class SavedReport(Report, Protocol):
-    """A report that can be written to a file."""
-
-    def save(self, path: str | Path) -> Path:
-        """Writes the report in the format of the path's suffix."""
-
-
-def deliver(report: SavedReport, paths: Iterable[str], as_json: bool) -> None:
-    """Writes a report to files, then prints it."""
-    for path in paths:
-        report.save(path)
-    print_report(report, as_json)
-
-
-def print_report(report: Report, as_json: bool) -> None:
-    """Prints a report on stdout, as text or as one JSON document."""
-    click.echo(json.dumps(report.to_dict(), indent=2) if as_json else str(report))
 
 
 @contextmanager

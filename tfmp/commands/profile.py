@@ -1,14 +1,10 @@
 """`tfmp profile`."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfmp.commands import options as common
-from tfmp.commands.session import import_keras
-from tfmp.shared.commands import progress_bar
 from tfmp.shared.progress import Progress
 
 if TYPE_CHECKING:
@@ -18,8 +14,14 @@ if TYPE_CHECKING:
 _REPEATS = 2
 
 
+def _status(report: "ProfileReport") -> int:
+    if report.against is not None and report.against.regressions:
+        return 1
+    return 0 if report.baseline else 2
+
+
 @click.command("profile", cls=common.Command)
-@click.argument("model", metavar="MODEL")
+@common.model_argument
 @common.data_option
 @common.policies_option
 @common.batch_size_option
@@ -54,21 +56,16 @@ _REPEATS = 2
     help="Share by which a step may take longer, or need more memory, with --against. "
     "Default: 0.1.",
 )
-@common.report_options(".html or .json")
-@common.quiet_option
-@common.json_option
+@common.reporting((".json", ".html"), status=_status)
 def command(
     model: str,
     data: str,
     save: str | None,
     against: str | None,
     tolerance: float | None,
-    reports: tuple[str, ...],
-    force: bool,
-    quiet: bool,
-    as_json: bool,
+    progress: Progress,
     **options: Any,
-) -> None:
+) -> "ProfileReport":
     """Time the training step of MODEL under several policies, and say whether 16 bits pay.
 
     MODEL is a file of a compiled Keras model (.keras, .h5), or FILE.py:function, which
@@ -77,48 +74,33 @@ def command(
     Exit status: 0 if the step was measured, 1 if it became worse than --against, 2 if the model,
     the data or the file of --against cannot be used.
     """
-    import_keras()
-    from tfmp.profiling import SUFFIXES, TOLERANCE, check_run, profile_training, read_baseline
+    from tfmp.commands.inputs import NamedModel, load_training_data
+    from tfmp.profiling import TOLERANCE, check_run, profile_training, read_baseline
 
-    with common.mistakes_end_the_command():
-        if tolerance is not None and against is None:
-            raise ValueError(
-                "--tolerance widens the comparison of --against: give both options, or leave "
-                "--tolerance out."
-            )
-        tolerance = TOLERANCE if tolerance is None else tolerance
-        common.check_reports(reports, SUFFIXES, force)
-        if save is not None:
-            common.check_reports([save], [".json"], force)
-            reports += (save,)
-        baseline = read_baseline(against) if against is not None else None
-        if baseline is not None:
-            check_run(baseline, tolerance)
-        from tfmp.commands.inputs import load_model_or_checked_builder, load_training_data
-
-        def measured(progress: Progress) -> "ProfileReport":
-            training_data = load_training_data(data)
-            report = profile_training(
-                load_model_or_checked_builder(model),
-                training_data,
-                progress=progress,
-                **options,  # named like its arguments
-            )
-            return report if baseline is None else report.compared_with(baseline, tolerance)
-
-        with progress_bar(quiet) as progress:
-            report = _measured_again_if_slower(partial(measured, progress))
-        common.deliver(report, reports, as_json)
-    if report.against is not None and report.against.regressions:
-        raise click.exceptions.Exit(1)
-    if report.baseline is None:
-        raise click.exceptions.Exit(2)
-
-
-def _measured_again_if_slower(measured: "Callable[[], ProfileReport]") -> "ProfileReport":
-    report = measured()
-    for _ in range(_REPEATS):
-        if report.against is None or not report.against.only_slower:
+    if tolerance is not None and against is None:
+        raise ValueError(
+            "--tolerance widens the comparison of --against: give both options, or leave "
+            "--tolerance out."
+        )
+    tolerance = TOLERANCE if tolerance is None else tolerance
+    if save is not None:
+        common.check_reports([save], [".json"], click.get_current_context().params["force"])
+    baseline = read_baseline(against) if against is not None else None
+    if baseline is not None:
+        check_run(baseline, tolerance)
+    named = NamedModel(model)
+    for _ in range(1 + _REPEATS):
+        report = profile_training(
+            named if named.function else named(),
+            load_training_data(data),
+            progress=progress,
+            **options,  # named like its arguments
+        )
+        if baseline is None:
             break
-        report = measured()
+        report = report.compared_with(baseline, tolerance)
+        if not (report.against and report.against.only_slower):
+            break
+    if save is not None:
+        report.save(save)
     return report

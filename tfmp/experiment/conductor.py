@@ -101,23 +101,27 @@ def _kept(path: Path, about: dict[str, Any]) -> Folder:
 
 
 class _Bench:
-    """The process that trains, and the one that makes files; a new one takes a dead one's place."""
+    """A process that trains, and one that makes files; a new one takes a dead one's place."""
 
     def __init__(self, task: str | Task) -> None:
         self._task = task
-        self._trains = self._started()
-        self._ships: Worker | None = None
-        self._makes_files = True
+        self._workers: dict[bool, Worker] = {}
 
     def __enter__(self) -> "_Bench":
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._trains.close()
-        if self._ships is not None:
-            self._ships.close()
+        for worker in self._workers.values():
+            worker.close()
 
-    def _started(self, environment: dict[str, str] | None = None) -> Worker:
+    def _worker(self, ships: bool = False) -> Worker:
+        """Files are made from TensorFlow's graphs, whatever trained the model."""
+        if ships not in self._workers:
+            variables = {"KERAS_BACKEND": "tensorflow"} if ships else None
+            self._workers[ships] = self._started(variables)
+        return self._workers[ships]
+
+    def _started(self, environment: dict[str, str] | None) -> Worker:
         task = self._task
         if isinstance(task, Task) and "__main__" in (task.build.__module__, task.metric.__module__):
             raise ValueError(
@@ -146,21 +150,19 @@ class _Bench:
             ValueError: the task cannot be made.
         """
         try:
-            about = self._trains.call("describe")
+            return self._worker().call("describe")
         except WorkerError as error:
             reason = error.reason.removeprefix("ValueError: ").removeprefix("TypeError: ")
             raise ValueError(f"{reason}.") from error
         except RunnerError as error:
             raise ValueError(str(error)) from error
-        self._makes_files = about.pop("makes_files")
-        return about
 
     def run(self, arm: Arm, seed: int, folder: Folder, runs: Sequence[Run]) -> Run:
         """Takes one run; a failure is a result, too."""
         model = folder.place(arm.training, seed, ".keras")
         try:
             if not arm.file:
-                return self._trains.call("train", arm.name, seed, str(model))
+                return self._worker().call("train", arm.name, seed, str(model))
             key = (arm.training, seed)
             trained = next((run for run in runs if (run.arm, run.seed) == key), None)
             if trained is None or not trained.usable:
@@ -168,25 +170,9 @@ class _Bench:
                 why = why or "its predictions or their metric are not finite"
                 return Run(arm.name, seed, error=f"{arm.training} has no model to convert: {why}")
             output = folder.place(arm.name, seed, "")
-            return self._shipping().call("ship", arm.name, seed, str(model), str(output))
+            return self._worker(ships=True).call("ship", arm.name, seed, str(model), str(output))
         except WorkerError as error:
-            self._replace(arm)
+            self._workers.pop(bool(arm.file)).close()
             return Run(arm.name, seed, error=shorten(error.reason, _LONGEST_ERROR))
         except (InputError, ConversionError, RunnerError) as error:
             return Run(arm.name, seed, error=first_line(error))
-
-    def _shipping(self) -> Worker:
-        """Files are made from TensorFlow's graphs, whatever trained the model."""
-        if self._makes_files:
-            return self._trains
-        if self._ships is None:
-            self._ships = self._started({"KERAS_BACKEND": "tensorflow"})
-        return self._ships
-
-    def _replace(self, arm: Arm) -> None:
-        if arm.file and self._ships is not None:
-            self._ships.close()
-            self._ships = None
-        else:
-            self._trains.close()
-            self._trains = self._started()

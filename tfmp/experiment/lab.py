@@ -62,7 +62,6 @@ class Lab:
             "epsilon": getattr(model.optimizer, "epsilon", None),
             "fingerprint": fingerprint(task, model),
             "backend": current_backend().name,
-            "makes_files": current_backend().makes_files,
             "device": str(devices.visible_devices()[0]),
         }
 
@@ -78,7 +77,8 @@ class Lab:
         self._warm_up()
         model = self._model(training, seed)
         meter = PeakMemory()
-        watch = _Watch()
+        batches = _Batches(self._task, seed)
+        watch = _Watch(len(batches))
         callbacks: list[keras.callbacks.Callback] = [watch]
         mixed = None
         if training.policy.startswith("mixed_"):
@@ -86,7 +86,7 @@ class Lab:
             callbacks.append(mixed)
         keras.utils.set_random_seed(seed)
         history = model.fit(
-            _Batches(self._task, seed),
+            batches,
             epochs=self._task.epochs,
             shuffle=False,
             verbose=0,
@@ -99,7 +99,7 @@ class Lab:
             seed=seed,
             metric=metric,
             losses=tuple(map(float, history.history["loss"])),
-            steps=watch.steps,
+            steps=len(batches) * self._task.epochs,
             seconds_per_step=watch.seconds_per_step,
             memory_bytes=memory.bytes,
             memory_source=memory.source,
@@ -264,11 +264,11 @@ class _Batches(keras.utils.PyDataset):
 
 
 class _Watch(keras.callbacks.Callback):
-    """Counts steps, times epochs, and finds values that the last epoch did not move."""
+    """Times epochs of so many steps, and finds values that the last epoch did not move."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int) -> None:
         super().__init__()
-        self.steps = 0
+        self._steps = steps
         self.stuck: float | None = None
         self._seconds: list[float] = []
         self._before: list[np.ndarray] = []
@@ -282,14 +282,9 @@ class _Watch(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
         self._before = [np.asarray(v.numpy()) for v in self.model.trainable_variables]
         self._begun = time.perf_counter()
-        self._steps_before = self.steps
-
-    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
-        self.steps += 1
 
     def on_epoch_end(self, epoch: int, logs: object = None) -> None:
-        seconds = time.perf_counter() - self._begun
-        self._seconds.append(seconds / max(1, self.steps - self._steps_before))
+        self._seconds.append((time.perf_counter() - self._begun) / self._steps)
         now = [np.asarray(v.numpy()) for v in self.model.trainable_variables]
         same = sum(
             int(np.count_nonzero(one == other))

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 
 from tfmp.experiment.tasks import Task
-from tfmp.shared.commands import module_of_file
+from tfmp.shared.commands import imported
 from tfmp.shared.wording import first_line, listed, shown
 
 # Tasks that come with tfmp: a line for each, and the function in `experiment/builtin/` that makes
@@ -76,7 +75,7 @@ def _function(text: str) -> Callable[[], object]:
     check_name(text)
     place, _, name = text.rpartition(":")
     try:
-        module = module_of_file(Path(place)) if place.endswith(".py") else import_module(place)
+        module = imported(place)
     except Exception as error:
         raise ValueError(
             f"TASK {text!r} cannot be imported: {type(error).__name__}: {first_line(error)}"

@@ -1,29 +1,26 @@
 """ExperimentReport: what every arm gave, what is proven, and which arm to ship."""
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tfmp.experiment import figures
 from tfmp.experiment.arms import BASE, Arm
 from tfmp.experiment.differences import (
     CONFIDENCE,
     MOST_SEEDS,
-    Difference,
     Finding,
     paired_difference,
 )
 from tfmp.experiment.results import ArmResult, Run
 from tfmp.machine import bytes_text, seconds_text
+from tfmp.shared.html_page import Bar, scaled
 from tfmp.shared.report_files import JsonObject, plain
-from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table, page
+from tfmp.shared.reporting import Picture, Report, Section, Table, cell
 from tfmp.shared.wording import joined
-
-SUFFIXES = (".html", ".json", ".md")
 
 # A share of values that did not move is told if it is so many times float32's, and as large.
 _STUCK_RATIO, _STUCK = 2.0, 0.2
@@ -51,7 +48,7 @@ class ExperimentReport(Report):
         environment: versions by package.
     """
 
-    SUFFIXES = SUFFIXES
+    SUFFIXES = (".html", ".json", ".md")
     SCHEMA = "tfmp.experiment/1"
     DERIVED = ("conclusion",)
 
@@ -156,7 +153,10 @@ class ExperimentReport(Report):
                 f"{self.number(self.task['margin'])}, and its drift report must not FAIL."
             )
         assert best.difference is not None
-        interval = self._interval(best.difference)
+        bounds = sorted(
+            self.task["sign"] * end for end in (best.difference.low, best.difference.high)
+        )
+        interval = f"difference {' to '.join(self.number(bound, True) for bound in bounds)}"
         relation = "better than" if best.finding is Finding.BETTER else "as good as"
         ship = (
             f"Ship {best.arm.name}: its {self.task['metric']} of {self.number(best.metric)} is "
@@ -175,11 +175,6 @@ class ExperimentReport(Report):
                 time = f", {result.slowdown:.2f} times the step time" if result.slowdown else ""
                 found.append(f"{result.arm.name} ({self.number(result.metric)}{time})")
         return [f"Trained as well as float32: {joined(found)}."] if found else []
-
-    def _interval(self, difference: Difference) -> str:
-        """The true difference, from its bounds, in the metric's own direction."""
-        low, high = sorted(self.task["sign"] * bound for bound in (difference.low, difference.high))
-        return f"difference {self.number(low, True)} to {self.number(high, True)}"
 
     def _open(self) -> list[str]:
         undecided = [
@@ -242,15 +237,13 @@ class ExperimentReport(Report):
             found.append(f"{vanished:.0%} of the gradients vanish in FP16 without loss scaling")
         return found
 
-    @property
-    def remarks(self) -> dict[str, list[str]]:
-        """By file arm, errors and the reasons of drift reports that did not pass, each once."""
-        found: dict[str, list[str]] = {}
+    def _remarks(self) -> Iterator[str]:
+        """Of each file, errors and the reasons of a drift report that did not pass, each once."""
         for result in self.results:
             texts = [text for run in result.runs for text in (run.error, *run.reasons) if text]
             if result.arm.file and texts:
-                found[result.arm.name] = list(dict.fromkeys(texts))[:_MOST_REMARKS]
-        return found
+                told = list(dict.fromkeys(texts))[:_MOST_REMARKS]
+                yield f"{result.arm.name}: {'; '.join(told)}"
 
     def number(self, value: float | None, signed: bool = False) -> str:
         """A metric as people read it, to a tenth of the margin."""
@@ -263,41 +256,31 @@ class ExperimentReport(Report):
         return f"{value:{sign}.{min(digits, 6)}f}"
 
     def sections(self, on_page: bool = True) -> list[Section]:
-        """As in `Report`: the arms, what was measured of trainings and files, and the task."""
+        """As in `Report`: the arms, what was measured of files, and the task."""
         metric, order = self.task["metric"], "higher" if self.task["sign"] > 0 else "lower"
-        findings = self.conclusion.splitlines()[1:] if on_page else ()
         return [
-            Section("Conclusion", tuple(findings), tables=(self.table(),), quiet=(self._legend(),)),
+            Section("Conclusion", tables=(self.table(),), quiet=(self._legend(),)),
             Section(
                 "The arms",
                 facts=tuple((result.arm.name, result.arm.title) for result in self.results),
                 pictures=(
-                    Picture(
-                        f"{metric}, {order} is better; mean over seeds",
-                        figures.metric_bars(self.results, self.number),
-                    ),
+                    Picture(f"{metric}, {order} is better; mean over seeds", self._metric_bars()),
                 ),
             ),
-            Section(
-                "Training",
-                drawings=(
-                    Drawing(
-                        "Mean training loss by epoch, with a band from the lowest to the highest "
-                        "seed",
-                        figures.loss_curves(self.results) if on_page else "",
-                    ),
-                ),
-            ),
-            Section(
-                "Files",
-                lines=tuple(f"{name}: {'; '.join(texts)}" for name, texts in self.remarks.items()),
-            ),
+            Section("Files", lines=tuple(self._remarks())),
             self._evidence(),
         ]
 
-    def _page(self, parts: list[Section]) -> str:
-        advice = self.conclusion.partition("\n")[0]
-        return page(self.heading, self.heading, advice, parts, *self.signal)
+    def _metric_bars(self) -> tuple[Bar, ...]:
+        """The metric of every arm that was run."""
+        verdicts = {"as good": "PASS", "better": "PASS", "worse": "FAIL"}
+        bars = []
+        for result in self.results:
+            value, judged = result.metric, verdicts.get(str(result.finding), "INCONCLUSIVE")
+            text = "failed" if value is None else self.number(value)
+            verdict = None if result.arm.name == BASE else judged
+            bars.append(Bar(result.arm.name, text, abs(value or 0.0), verdict=verdict))
+        return scaled(bars)
 
     def _evidence(self) -> Section:
         """The task and its runs; versions last."""
@@ -343,9 +326,6 @@ class ExperimentReport(Report):
         )
 
     def _row(self, result: ArmResult) -> tuple[str, ...]:
-        def shown(text: Callable[[float], str], value: float | None) -> str:
-            return "-" if value is None else text(value)
-
         difference = result.difference
         finding = "-" if result.arm.name == BASE else str(result.finding)
         if result.failed:
@@ -354,18 +334,18 @@ class ExperimentReport(Report):
         return (
             result.arm.name,
             self.number(result.metric),
-            shown(
+            cell(
                 lambda value: self.number(value * self.task["sign"], True),
                 difference.mean if difference else None,
             ),
             finding,
-            shown(lambda value: f"{value:.2f}x", result.slowdown),
-            shown(lambda value: f"{value:.0f}", skipped),
-            shown(lambda value: f"{value:.1%}", result.median(lambda run: run.vanished)),
-            shown(bytes_text, result.median(lambda run: run.memory_bytes)),
-            shown(bytes_text, result.median(lambda run: run.file_bytes)),
-            shown(lambda value: seconds_text(value / 1e3), result.median(lambda r: r.latency_ms)),
-            shown(lambda value: f"{value:.1e}", result.median(lambda run: run.rel_l2)),
+            cell(lambda value: f"{value:.2f}x", result.slowdown),
+            cell(lambda value: f"{value:.0f}", skipped),
+            cell(lambda value: f"{value:.1%}", result.median(lambda run: run.vanished)),
+            cell(bytes_text, result.median(lambda run: run.memory_bytes)),
+            cell(bytes_text, result.median(lambda run: run.file_bytes)),
+            cell(lambda value: seconds_text(value / 1e3), result.median(lambda r: r.latency_ms)),
+            cell(lambda value: f"{value:.1e}", result.median(lambda run: run.rel_l2)),
             result.verdict or "-",
         )
 

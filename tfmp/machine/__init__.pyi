@@ -1,10 +1,10 @@
 from . import devices as devices, measuring as measuring
 from .child_process import (
-    ORPHANED as ORPHANED,
     ApartError as ApartError,
     call_apart as call_apart,
     deaf_to_ctrl_c as deaf_to_ctrl_c,
     end_with_parent as end_with_parent,
+    ending_with_parent as ending_with_parent,
     variables_set as variables_set,
     why_it_ended as why_it_ended,
 )

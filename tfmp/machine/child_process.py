@@ -18,7 +18,7 @@ from tfmp.shared.watched import resident
 from tfmp.shared.wording import first_line
 
 # Exit status of a child whose parent has ended; nobody is left to read it.
-ORPHANED = 1
+_ORPHANED = 1
 
 # The pause between two looks at a child's memory: a processor fills some 100 MiB in it.
 _LOOK_SECONDS = 0.02
@@ -110,11 +110,20 @@ def _answer(pipe: Connection, call: bytes) -> None:
 
 
 def _tell(pipe: Connection, kind: str, content: object) -> None:
-    """Sends a message, or ends this process if nobody listens any more."""
-    try:
+    with ending_with_parent():
         pipe.send((kind, content))
-    except OSError:
-        os._exit(ORPHANED)
+
+
+@contextmanager
+def ending_with_parent() -> Iterator[None]:
+    """Ends this process if nobody is at the other end of its pipe: it has nothing left to do.
+
+    A pipe may break before `end_with_parent` notices: that is no error of the work.
+    """
+    try:
+        yield
+    except (EOFError, OSError):
+        os._exit(_ORPHANED)
 
 
 def why_it_ended(code: int | None) -> str:
@@ -156,7 +165,7 @@ def end_with_parent() -> None:
     def watch(sentinel: int) -> None:
         wait([sentinel])
         drop_drafts()
-        os._exit(ORPHANED)
+        os._exit(_ORPHANED)
 
     threading.Thread(target=watch, args=(parent.sentinel,), daemon=True).start()
 

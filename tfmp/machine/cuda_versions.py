@@ -26,7 +26,6 @@ class CudaVersions:
         where: the place where they were found: "pip" or a folder.
         code_for: the cards that it has machine code for ("sm_80"), or code that the driver
             compiles at the first start ("compute_90"); empty where it does not say.
-        majors: generations of CUDA that have libraries installed as Python packages.
     """
 
     built: str = ""
@@ -34,7 +33,6 @@ class CudaVersions:
     found: str = ""
     found_cudnn: str = ""
     where: str = ""
-    majors: tuple[int, ...] = ()
     code_for: tuple[str, ...] = ()
 
 
@@ -77,7 +75,6 @@ def from_packages(
         found=found or system,
         found_cudnn=cudnn or system_cudnn,
         where="pip" if found else str(_SYSTEM_CUDA.parent) if system else "",
-        majors=tuple(sorted({major for major in (*runtimes, *libraries) if major})),
         code_for=code_for,
     )
 

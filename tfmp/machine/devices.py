@@ -6,10 +6,10 @@ and works on a machine that has none.
 
 import re
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import ClassVar
 
 from tfmp.shared.backend import current_backend
-from tfmp.shared.report_files import JsonObject
 
 # CUDA C++ Programming Guide, "Compute Capabilities": Tensor Cores came with 7.0 (Volta); TF32 and
 # bfloat16 on them with 8.0 (Ampere).
@@ -45,6 +45,8 @@ class Device:
         name: as the driver gives it, such as "NVIDIA A100-SXM4-40GB"; "CPU" for the processor.
         compute_capability: CUDA's (major, minor); None on devices that are not NVIDIA's.
     """
+
+    DERIVED: ClassVar[tuple[str, ...]] = ("architecture", "tensor_cores", "tf32", "bfloat16")
 
     kind: str
     name: str
@@ -83,16 +85,6 @@ class Device:
             return self.name
         major, minor = self.compute_capability
         return f"{self.name} ({self.architecture}, compute capability {major}.{minor})"
-
-    def to_dict(self) -> JsonObject:
-        """All facts about the device, as plain JSON types."""
-        return {
-            **asdict(self),
-            "architecture": self.architecture,
-            "tensor_cores": self.tensor_cores,
-            "tf32": self.tf32,
-            "bfloat16": self.bfloat16,
-        }
 
 
 CPU = Device("cpu", "CPU")

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from tfmp.machine.devices import CPU, Device, tf32_in_use, visible_devices
 from tfmp.machine.nvidia import NvidiaFacts, read_nvidia
 from tfmp.machine.onnx_providers import read_providers
 from tfmp.shared.backend import current_backend
-from tfmp.shared.report_files import JsonObject
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Machine:
     providers: dict[str, str] = field(default_factory=dict)
     memory_growth: bool | None = None
     jit: bool = False
-    environment: dict[str, str] = field(default_factory=dict, repr=False)
+    environment: dict[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
     backend: str = "tensorflow"
     floatx: str = "float32"
     dtype_policy: str = "float32"
@@ -60,12 +59,6 @@ class Machine:
     def gpu(self) -> bool:
         """Whether any of the devices is a GPU."""
         return any(device.kind == "gpu" for device in self.devices)
-
-    def to_dict(self) -> JsonObject:
-        """Plain JSON types, without the environment variables, which may hold secrets."""
-        facts = asdict(self)
-        del facts["environment"]
-        return {**facts, "devices": [device.to_dict() for device in self.devices]}
 
 
 def read_machine() -> Machine:

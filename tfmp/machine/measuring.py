@@ -7,6 +7,7 @@ Functions that are compared take turns in rounds whose order rotates, so that dr
 import contextlib
 import ctypes
 import gc
+import itertools
 import math
 import statistics
 import sys
@@ -14,7 +15,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfmp.shared.backend import Tensor, TensorTree, current_backend
+import numpy as np
+
+from tfmp.shared.backend import Tensor, current_backend
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.watched import forget_peak, own_memory
 
@@ -62,24 +65,17 @@ class Timing:
     @property
     def low(self) -> float:
         """A tenth of the measurements are faster; of fewer than ten it is the fastest."""
-        return self._at(0.1)
+        return float(np.quantile(self.seconds, 0.1, method="lower"))
 
     @property
     def high(self) -> float:
         """A tenth of the measurements are slower; of fewer than ten it is the slowest."""
-        return self._at(0.9)
+        return float(np.quantile(self.seconds, 0.9, method="higher"))
 
     @property
     def spread(self) -> float:
         """Distance of `high` from `low`, as a share of the median."""
         return (self.high - self.low) / self.median if self.median else 0.0
-
-    def _at(self, share: float) -> float:
-        ordered = sorted(self.seconds)
-        last = len(ordered) - 1
-        # Outwards to a measurement that was really taken.
-        index = math.floor(share * last) if share < 0.5 else math.ceil(share * last)
-        return ordered[index]
 
     def per(self, count: int) -> "Timing":
         """The timing of one of `count` equal parts of the work."""
@@ -98,10 +94,11 @@ class Timing:
 
 def timed(work: Callable[[], object]) -> float:
     """Seconds from the call until every device is idle again."""
-    synchronize()
+    own = current_backend()
+    own.synchronize()
     start = time.perf_counter()
     result = work()
-    synchronize(result)
+    own.synchronize(result)
     return time.perf_counter() - start
 
 
@@ -148,23 +145,10 @@ def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
     n = len(ordered)
     if n < FEWEST_FOR_INTERVAL:
         return None
-    outside, index = 0.5**n, 0
-    # One more measurement may be left out at each end while both tails stay unlikely enough.
-    while index + 1 <= (n - 1) // 2:
-        outside += math.comb(n, index + 1) / 2**n
-        if 2 * outside > 0.05:
-            break
-        index += 1
+    # So many may be left out at each end while both tails stay unlikely enough.
+    tails = itertools.accumulate(math.comb(n, count) / 2**n for count in range(n))
+    index = sum(2 * tail <= 0.05 for tail in tails) - 1
     return ordered[index], ordered[n - 1 - index]
-
-
-def synchronize(values: TensorTree = None) -> None:
-    """Waits until the devices have finished their work.
-
-    Args:
-        values: the last results of that work. JAX cannot wait for a device; it waits for these.
-    """
-    current_backend().synchronize(values)
 
 
 @dataclass(frozen=True)
@@ -219,7 +203,7 @@ class PeakMemory:
 
     def __init__(self) -> None:
         gc.collect()
-        synchronize()
+        current_backend().synchronize()
         _tune_allocator(_SMALL_BLOCK, _SMALL_BLOCK)
         _give_back_free_memory()
         self._source, current, self._peak = _meter()
@@ -227,7 +211,7 @@ class PeakMemory:
 
     def read(self) -> Memory:
         """The rise so far."""
-        synchronize()
+        current_backend().synchronize()
         peak = self._peak()
         _tune_allocator(_LARGE_BLOCK, 2 * _LARGE_BLOCK)
         return Memory(max(0, peak - self._before), self._source)
@@ -235,22 +219,15 @@ class PeakMemory:
 
 def _meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
     """(source, bytes now, highest bytes since this call)."""
+    # The backend's allocator may be a pool, or keep its peak: then only growth shows.
+    keeps_freed = current_backend().pools_memory()
     of_accelerator = current_backend().meter()
     if of_accelerator is not None:
-        return RISEN_MEMORY if keeps_freed_memory() else DEVICE_MEMORY, *of_accelerator
-    return _process_meter()
-
-
-def _process_meter() -> tuple[str, Callable[[], int], Callable[[], int]]:
+        return RISEN_MEMORY if keeps_freed else DEVICE_MEMORY, *of_accelerator
     if not forget_peak():
         return PROCESS_LIFETIME, lambda: 0, _lifetime_peak
-    source = POOLED_MEMORY if keeps_freed_memory() else PROCESS_MEMORY
+    source = POOLED_MEMORY if keeps_freed else PROCESS_MEMORY
     return source, lambda: own_memory("VmRSS"), lambda: own_memory("VmHWM")
-
-
-def keeps_freed_memory() -> bool:
-    """Whether the backend's allocator is a pool, or keeps its peak, so that only growth shows."""
-    return current_backend().pools_memory()
 
 
 def _lifetime_peak() -> int:
@@ -282,7 +259,6 @@ def _tune_allocator(from_system: int, keep: int) -> None:
 
 def size_in_bytes(tensor: Tensor) -> int:
     """The bytes of a tensor's or variable's values."""
-    import numpy as np
     from keras import backend
 
     dtype = backend.standardize_dtype(tensor.dtype)

@@ -5,5 +5,5 @@ from .baseline import (
 )
 from .profile import profile_training as profile_training
 from .report import ProfileReport as ProfileReport
-from .steps import SUFFIXES as SUFFIXES
+from .sizes import SweepReport as SweepReport
 from .sweep import MODES as MODES, profile_sweep as profile_sweep

@@ -35,7 +35,7 @@ class Change:
     Attributes:
         variant: the policy, as in `StepProfile`.
         what: "step time", "memory", "Tensor Cores" or "run".
-        verdict: "worse", "better", "same", or "unclear" where the noise is larger than the change.
+        verdict: "worse", "same", or "unclear" where the noise is larger than the change.
         text: then and now, in words.
     """
 
@@ -82,13 +82,10 @@ class BaselineComparison:
     @property
     def answer(self) -> str:
         """One line that says whether anything became worse."""
-        if lost := self.regressions:
-            return f"Worse than {self.baseline}: {_named(lost)}"
-        answer = f"Not worse than {self.baseline}, within {self.tolerance:.0%}"
-        gained = [change for change in self.changes if change.verdict == "better"]
-        if gained:
-            answer += f"; better: {_named(gained)}. A new baseline would hold the gain"
-        return answer
+        lost = [f"{change.what} of {change.variant}" for change in self.regressions]
+        if lost:
+            return f"Worse than {self.baseline}: {listed(lost, _MOST_NAMED)}"
+        return f"Not worse than {self.baseline}, within {self.tolerance:.0%}"
 
     def section(self) -> Section:
         """The changes, for the reports of the new profile."""
@@ -103,10 +100,6 @@ class BaselineComparison:
                 "by more than the tolerance.",
             ),
         )
-
-
-def _named(changes: Sequence[Change]) -> str:
-    return listed([f"{change.what} of {change.variant}" for change in changes], _MOST_NAMED)
 
 
 def read_baseline(path: str | Path) -> JsonObject:
@@ -161,18 +154,22 @@ def check_run(baseline: JsonObject, tolerance: float) -> None:
 
 def _check(then: JsonObject, now: JsonObject, tolerance: float) -> None:
     check_number("tolerance", tolerance, least=0, hint="It is a share, such as 0.1.")
-    places = (
+    again = "Its times cannot be compared: make a baseline here with `tfmp profile --save`."
+    for what, before, after in (
         ("device", then["device"]["name"], now["device"]["name"]),
         ("Keras backend", then["backend"], now["backend"]),
         ("processor", *(side["environment"].get("processor") for side in (then, now))),
-    )
-    for what, before, after in places:
-        if None not in (before, after) and before != after:
-            raise ValueError(
-                f"A baseline expects the {what} of this run, {after!r}; {then['path']!r} was made "
-                f"with {before!r}, whose times cannot be compared. Make a baseline here with "
-                "`tfmp profile --save`."
-            )
+    ):
+        if None not in (before, after):
+            _check_same(what, before, after, then["path"], again)
+
+
+def _check_same(what: str, before: object, after: object, path: str, remedy: str) -> None:
+    if before != after:
+        raise ValueError(
+            f"A baseline expects the {what} of this run, {after!r}; {path!r} was made with "
+            f"{before!r}. {remedy}"
+        )
 
 
 def compare(then: JsonObject, now: JsonObject, tolerance: float = TOLERANCE) -> BaselineComparison:
@@ -209,20 +206,13 @@ def compare(then: JsonObject, now: JsonObject, tolerance: float = TOLERANCE) -> 
         elif new["step"] is None:
             changes.append(Change(name, "run", "worse", f"did not run: {new['error']}"))
         else:
-            _check_size(old, new, then["path"])
+            sizes = old["batch_size"], new["batch_size"]
+            remedy = f"Pass --batch-size {sizes[0]}, or make a baseline with `tfmp profile --save`."
+            _check_same("batch size", *sizes, then["path"], remedy)
             changes.append(_time_change(name, old["step"], new["step"], 1 + tolerance))
             changes += _memory_changes(name, old, new, 1 + tolerance, caveats)
             changes += _path_changes(name, then, now)
     return BaselineComparison(then["path"], tolerance, tuple(changes), tuple(caveats))
-
-
-def _check_size(old: JsonObject, new: JsonObject, path: str) -> None:
-    size, now = old["batch_size"], new["batch_size"]
-    if size != now:
-        raise ValueError(
-            f"A baseline expects the batch size of this run, {now}; {path!r} was made with {size}. "
-            f"Pass --batch-size {size}, or make a new baseline with `tfmp profile --save`."
-        )
 
 
 def _caveats(then: JsonObject, now: JsonObject) -> list[str]:
@@ -246,8 +236,6 @@ def _time_change(name: str, old: JsonObject, new: JsonObject, limit: float) -> C
     verdict = "same"
     if now.low > limit * then.median:
         verdict = "worse"
-    elif then.low > limit * now.median:
-        verdict = "better"
     elif ratio > limit:
         verdict, text = "unclear", f"{text}, which may be noise: measure more rounds"
     return Change(name, "step time", verdict, text)
@@ -269,8 +257,7 @@ def _memory_changes(
     if not then.comparable(now):
         caveats.append(f"{name}, memory: {text}, not compared: {now.source}")
         return []
-    ratio = now.share_of(then) or 1.0
-    verdict = "worse" if ratio > limit else "better" if ratio < 1 / limit else "same"
+    verdict = "worse" if (now.share_of(then) or 1.0) > limit else "same"
     return [Change(name, "memory", verdict, text)]
 
 

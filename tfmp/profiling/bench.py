@@ -6,7 +6,7 @@
 import gc
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any
 
 import keras
 import numpy as np
@@ -67,10 +67,7 @@ class Job:
         )
 
 
-AnyRun = TypeVar("AnyRun", bound=Run)
-
-
-class Bench(Generic[AnyRun]):
+class Bench:
     """Runs that take turns, and their rows so far.
 
     Attributes:
@@ -83,14 +80,14 @@ class Bench(Generic[AnyRun]):
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.runs: dict[str, AnyRun] = {}
+        self.runs: dict[str, Any] = {}
         self.rows: dict[str, StepProfile] = {}
         self.steps = 0
         self.name = getattr(job.model, "name", "")
         self._first: dict[str, float] = {}
         self._weights: list[np.ndarray] | None = None
 
-    def make(self, variant: Variant) -> AnyRun:
+    def _made(self, variant: Variant) -> Run:
         """A copy of the model under a variant; all copies have the weights of the first."""
         job = self.job
         batches = [
@@ -104,18 +101,16 @@ class Bench(Generic[AnyRun]):
         elif not isinstance(job.model, keras.Model):  # a function builds each with other weights
             self._weights = copy.get_weights()
         kind = PredictionRun if job.mode == PREDICT else TrainingRun
-        return cast("AnyRun", kind(copy, variant, batches, job.keep_float32))
+        return kind(copy, variant, batches, job.keep_float32)
 
-    def add(self, variant: Variant, run: AnyRun | None = None) -> None:
-        """Compiles a variant's step and measures its memory.
+    def add(self, variant: Variant) -> Run:
+        """Compiles a variant's step and measures its memory; an error of it is the variant's row.
 
-        Args:
-            variant: the variant.
-            run: what `make` gave; without it, an error of `make` is the variant's row, too.
+        Raises:
+            TypeError, ValueError: the model cannot be copied, or run under this policy.
         """
-        row = self.job.row(variant)
+        run, row = self._made(variant), self.job.row(variant)
         try:
-            run = run or self.make(variant)
             self._first[row.variant] = run.warm_up()
             row = replace(
                 row,
@@ -127,6 +122,7 @@ class Bench(Generic[AnyRun]):
         except Exception as error:  # an error in one dtype need not come in the others
             row = replace(row, error=reason_of(error))
         self.rows[row.variant] = row
+        return run
 
     def time(self) -> None:
         """Times the runs in turns, each in blocks of the same number of steps."""
@@ -148,7 +144,7 @@ class Bench(Generic[AnyRun]):
 def measured(job: Job) -> tuple[tuple[StepProfile, ...], str]:
     """A row for each variant of a job, with the reason if it does not run; the model's name."""
     gc.collect()  # what an earlier one held
-    bench: Bench[Run] = Bench(job)
+    bench = Bench(job)
     for variant in job.variants:
         bench.add(variant)
     if job.rounds:

@@ -26,12 +26,6 @@ _TENSOR_CORE_KERNEL = re.compile(
     r"|xmma_.*(f16f16|bf16bf16|tf32)",
     re.IGNORECASE,
 )
-# The last part of an operation's name, in TensorFlow's words, XLA's, JAX's and PyTorch's.
-_PRODUCT = re.compile(
-    r"(batch_?)?mat_?mul|einsum|tensordot|dot_general|convolution|conv[123]d"
-    r"|conv_general_dilated|(aten::)?(cudnn_conv|_convolution|convolution|(add|badd|_scaled_)?b?mm$)",
-    re.IGNORECASE,
-)
 
 _READ = """
 import sys
@@ -52,14 +46,12 @@ class Kernel:
         name: name of the kernel.
         operation: the framework's name of the operation, with the layers that it is in.
         seconds: time of all runs together.
-        eligible: whether Tensor Cores can compute operations of this kind.
         tensor_core: whether this kernel used Tensor Cores.
     """
 
     name: str
     operation: str
     seconds: float
-    eligible: bool
     tensor_core: bool
 
 
@@ -70,13 +62,11 @@ class KernelUse:
     Attributes:
         seconds: time of all kernels.
         tensor_core_seconds: time of kernels that used Tensor Cores.
-        missed_seconds: time of other kernels whose operations Tensor Cores can compute.
         layers: by path of the layer, the share of its kernels' time on Tensor Cores.
     """
 
     seconds: float
     tensor_core_seconds: float
-    missed_seconds: float
     layers: Mapping[str, float]
 
 
@@ -133,7 +123,6 @@ def _kernel(row: Mapping[str, Any]) -> Kernel:
         name,
         operation,
         seconds=(row["total_duration_us"] or 0.0) / 1e6,
-        eligible=row.get("is_op_tensor_core_eligible") is True or is_product(operation),
         tensor_core=row.get("is_kernel_using_tensor_core") is True or uses_tensor_cores(name),
     )
 
@@ -141,12 +130,6 @@ def _kernel(row: Mapping[str, Any]) -> Kernel:
 def uses_tensor_cores(kernel: str) -> bool:
     """Whether a kernel with this name runs on Tensor Cores."""
     return bool(_TENSOR_CORE_KERNEL.search(kernel))
-
-
-def is_product(operation: str) -> bool:
-    """Whether an operation is a matrix product or a convolution that is not depthwise."""
-    last = operation.rstrip("/").rpartition("/")[2]
-    return bool(_PRODUCT.match(last))
 
 
 def kernel_use(kernels: Iterable[Kernel], paths: Sequence[str]) -> KernelUse:
@@ -167,7 +150,6 @@ def kernel_use(kernels: Iterable[Kernel], paths: Sequence[str]) -> KernelUse:
     return KernelUse(
         seconds=sum(kernel.seconds for kernel in kernels),
         tensor_core_seconds=sum(k.seconds for k in kernels if k.tensor_core),
-        missed_seconds=sum(k.seconds for k in kernels if k.eligible and not k.tensor_core),
         layers={path: used / whole for path, (whole, used) in on_layer.items() if whole},
     )
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -72,11 +72,8 @@ class LayerProfile:
     costs: Mapping[str, LayerCost]
 
 
-class _Spent(NamedTuple):
-    """The time and the work of a call."""
-
-    seconds: float
-    work: Work | None
+# The seconds and the work of a call.
+_Spent: TypeAlias = tuple[float, Work | None]
 
 
 @dataclass(frozen=True)
@@ -115,14 +112,13 @@ def profile_layers(
             continue
         nodes[path] = {name: call.node for name, call in by_name.items()}
         calls.setdefault(path, []).append(found)
-    totals = {
-        name: sum(call[name].seconds for each in calls.values() for call in each) for name in runs
-    }
+    totals = {name: sum(call[name][0] for each in calls.values() for call in each) for name in runs}
 
     def cost(path: str, name: str) -> LayerCost:
-        node, spent = nodes[path][name], [call[name] for call in calls[path]]
+        node = nodes[path][name]
+        times, works = zip(*(call[name] for call in calls[path]), strict=True)
         dtype = node.layer.compute_dtype or "none"
-        seconds, works = sum(each.seconds for each in spent), [each.work for each in spent]
+        seconds = sum(times)
         return LayerCost(
             dtype,
             seconds,
@@ -229,8 +225,7 @@ def _measure(
     # of two small times would mostly show that work.
     fastest = {name: min(timing.per(counts[name]).seconds) for name, timing in timings.items()}
     return {
-        name: _Spent(max(0.0, fastest[name] - fastest[f"{name} idle"]), works[name])
-        for name in calls
+        name: (max(0.0, fastest[name] - fastest[f"{name} idle"]), works[name]) for name in calls
     }
 
 

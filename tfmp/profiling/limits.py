@@ -1,14 +1,13 @@
 """The roofline of a profile's runs, from what the bench measured."""
 
 from collections.abc import Mapping
-from functools import cache
 
 from tfmp.machine import Device
 from tfmp.precision import has_tensor_cores
 from tfmp.profiling.layers import LayerProfile
 from tfmp.profiling.runs import TrainingRun
 from tfmp.profiling.steps import StepProfile
-from tfmp.roofline import Peaks, Placement, Roofline, Setting, find_peaks
+from tfmp.roofline import Placement, Roofline, Setting, find_peaks
 from tfmp.shared.backend import current_backend
 from tfmp.shared.wording import first_line, listed
 
@@ -35,7 +34,7 @@ def find_limits(
     if has_tensor_cores(device):
         layer_dtypes.add("float16")  # the rate that 16 bits would give
     dtypes = tuple(sorted(dtype for dtype in layer_dtypes if dtype and "float" in dtype))
-    peaks = _peaks(device, dtypes, any(setting.jit for setting in settings.values()))
+    peaks = find_peaks(device, dtypes, any(setting.jit for setting in settings.values()))
     steps = {}
     for name, run in runs.items():
         step = rows[name].step
@@ -62,12 +61,6 @@ def find_limits(
         for layer in layers
     }
     return Roofline(peaks, steps, placed), notes
-
-
-@cache
-def _peaks(device: Device, dtypes: tuple[str, ...], jit: bool) -> Peaks:
-    """The peaks, measured once in a process."""
-    return find_peaks(device, dtypes, jit)
 
 
 def _setting(run: TrainingRun) -> Setting:

@@ -102,13 +102,15 @@ def profile_training(
             if layers:
                 bench.time_layers(roofline)
             if roofline:
-                bench.find_limits()
+                told("comparing with the device's peaks")
+                bench.roofline, notes = find_limits(bench.runs, bench.rows, bench.layers, device)
+                bench.notes += notes
         bench.watch_gpu()
         bench.look_at_kernels(log_dir)
     return bench.report(log_dir)
 
 
-class ProfilingBench(Bench[TrainingRun]):
+class ProfilingBench(Bench):
     """The runs that are compared, and their results so far."""
 
     def __init__(self, job: Job, device: Device, progress: Progress) -> None:
@@ -123,8 +125,7 @@ class ProfilingBench(Bench[TrainingRun]):
         """Makes a copy for a variant and compiles its step."""
         name = str(variant)
         self._tell(f"compiling a step in {name}")
-        run = self.make(variant)  # a model that cannot be copied is a mistake, and no row
-        self.add(variant, run)
+        run = self.add(variant)
         if error := self.rows[name].error:
             remedy = (
                 "Measure it with smaller batches"
@@ -132,7 +133,7 @@ class ProfilingBench(Bench[TrainingRun]):
                 else f"model.fit in {variant.policy} shows the whole error"
             )
             self.notes.append(f"{name} did not run: {error}. {remedy}")
-        elif run.unscaled:
+        elif isinstance(run, TrainingRun) and run.unscaled:
             self.notes.append(f"{name} was trained at scale 1: train_step never scales its loss")
 
     def time(self) -> None:
@@ -156,12 +157,6 @@ class ProfilingBench(Bench[TrainingRun]):
             self.layers, notes = profile_layers(self.runs, counted)
         except ValueError as error:  # a loss that only the user's train_step knows
             notes = [f"the layers could not be measured: {reason_of(error)}"]
-        self.notes += notes
-
-    def find_limits(self) -> None:
-        """Compares steps and layers with the device's peaks."""
-        self._tell("comparing with the device's peaks")
-        self.roofline, notes = find_limits(self.runs, self.rows, self.layers, self._device)
         self.notes += notes
 
     def watch_gpu(self) -> None:

@@ -69,7 +69,8 @@ class ProfileReport(StepReport):
         """The variant that others are compared with: the fastest float32, or the first that ran."""
         ran = [row for row in self.variants if row.step is not None]
         float32 = [row for row in ran if row.policy == "float32"]
-        return min(float32, key=_median) if float32 else next(iter(ran), None)
+        fastest = min(float32, key=lambda row: row.step.median if row.step else 0, default=None)
+        return fastest or next(iter(ran), None)
 
     def memory_ratio(self, row: StepProfile) -> float | None:
         """Memory as a share of the baseline's; None if the difference may be noise."""
@@ -85,11 +86,6 @@ class ProfileReport(StepReport):
             return None
         narrow = [row for row in self.variants if row.step and is_narrow(row.policy)]
         return max(narrow, key=lambda row: row.speedup(self.baseline) or 0.0, default=None)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there are too few rounds to say whether 16 bits are worth it."""
-        return self.best is not None and self.best.speedup_range(self.baseline) is None
 
     @property
     def worth_it(self) -> bool:
@@ -194,7 +190,8 @@ class ProfileReport(StepReport):
             return "PASS", "✓ worth it"
         if self.best is None:
             return "INCONCLUSIVE", "? nothing to compare"
-        return "INCONCLUSIVE", "? too few rounds" if self.is_open else "✗ not worth it"
+        known = self.best.speedup_range(self.baseline)
+        return "INCONCLUSIVE", "✗ not worth it" if known else "? too few rounds"
 
     def sections(self, on_page: bool = True) -> list[Section]:
         """As in `Report`: steps, layers, limits of the device, changes, evidence."""
@@ -271,18 +268,7 @@ class ProfileReport(StepReport):
         return Table(heading, tuple(rows), words=("policy",))
 
     def _layers(self, most: int) -> Section:
-        return Section(
-            "Layers",
-            tables=(self.layer_table(most),),
-            quiet=(
-                "The compiled forward and backward pass of each layer by itself, on the shapes "
-                "that it gets.",
-                *[f"{len(self.layers) - most} more cost less."] * (len(self.layers) > most),
-            ),
-        )
-
-    def layer_table(self, most: int) -> Table:
-        """The table of layers, the most expensive first."""
+        """The most expensive layers."""
         names = [row.variant for row in self.variants if row.step]
         by_cost = sorted(self.layers, key=lambda one: -max(c.seconds for c in one.costs.values()))
         rows = tuple(
@@ -298,7 +284,15 @@ class ProfileReport(StepReport):
             for layer in by_cost[:most]
         )
         words = ("layer", "class", "Tensor Cores")
-        return Table((*words[:2], *names, words[2]), rows, words=words)
+        return Section(
+            "Layers",
+            tables=(Table((*words[:2], *names, words[2]), rows, words=words),),
+            quiet=(
+                "The compiled forward and backward pass of each layer by itself, on the shapes "
+                "that it gets.",
+                *[f"{len(self.layers) - most} more cost less."] * (len(self.layers) > most),
+            ),
+        )
 
     def _tensor_core_text(self, layer: LayerProfile) -> str:
         row = self.main
@@ -310,10 +304,6 @@ class ProfileReport(StepReport):
         used = row.kernels.layers.get(layer.path) if row.kernels else None
         text = "could" if used is None else f"used {used:.0%} of its time"
         return f"{text}; {path.reason}" if path.reason else text
-
-
-def _median(row: StepProfile) -> float:
-    return row.step.median if row.step else float("inf")
 
 
 def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
@@ -338,14 +328,4 @@ def _obstacles(report: ProfileReport, best: StepProfile) -> list[str]:
         without.sort(key=lambda pair: pair[1].share, reverse=True)
         names = ", ".join(layer.path for layer, _ in without[:_MOST_NAMED])
         found.append(f"{share:.0%} of layer time without a Tensor Core path ({names})")
-    padded = [(layer, c) for layer, c in costs if c.tensor_cores.eligible and c.tensor_cores.reason]
-    share = sum(cost.share for _, cost in padded)
-    if share >= _MUCH:
-        padded.sort(key=lambda pair: pair[1].share, reverse=True)
-        layer, cost = padded[0]
-        sizes = f"{layer.path}: {cost.tensor_cores.reason}"
-        found.append(f"{share:.0%} in sizes that need padding ({sizes})")
-    if best.kernels and best.kernels.missed_seconds >= _MUCH * best.kernels.seconds:
-        share = best.kernels.missed_seconds / best.kernels.seconds
-        found.append(f"{share:.0%} of kernel time in products that did not use Tensor Cores")
     return found

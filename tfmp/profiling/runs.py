@@ -8,6 +8,7 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import keras
@@ -112,6 +113,10 @@ class Run:
         """The first batch, on the device."""
         return self._on_device[0]
 
+    def _kernel(self) -> Callable[..., TensorTree]:
+        """The model's own step, which its function compiles."""
+        raise NotImplementedError
+
     def warm_up(self) -> float:
         """Takes the first step, which compiles, and a few more; returns the first one's seconds."""
         first = self.run(1)
@@ -121,33 +126,28 @@ class Run:
     def run(self, steps: int) -> float:
         """Takes so many steps; returns the seconds until the device has done them."""
         last: TensorTree = None
-        with devices.tf32_switched(self.variant.tf32), policies.floatx_scope(self.variant.policy):
-            measuring.synchronize(self._state)
+        with self._scope():
+            current_backend().synchronize(self._state)
             start = time.perf_counter()
             for _ in range(steps):
                 last = self._step()
-            measuring.synchronize((self._state, last))
+            current_backend().synchronize((self._state, last))
             return time.perf_counter() - start
 
     def _step(self) -> TensorTree:
         raise NotImplementedError
 
-    def _held(self) -> Sequence[Tensor]:
-        """The tensors that the run keeps."""
-        raise NotImplementedError
-
-    def _compiled(self) -> tuple[Callable[..., TensorTree], tuple[TensorTree, ...]]:
-        """The model's step, and its arguments on a backend whose steps are stateless."""
-        raise NotImplementedError
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        with devices.tf32_switched(self.variant.tf32), policies.floatx_scope(self.variant.policy):
+            yield
 
     def memory(self) -> Memory:
         """The memory of the tensors that the run holds, and the highest rise during a step."""
         if self._state is not None and self.model.jit_compile and not self.model.run_eagerly:
-            with (
-                devices.tf32_switched(self.variant.tf32),
-                policies.floatx_scope(self.variant.policy),
-            ):
-                needed = current_backend().step_bytes(*self._compiled())
+            with self._scope():
+                arguments = self._state, self.batch()
+                needed = current_backend().step_bytes(self._kernel(), arguments)
             if needed is not None:
                 return Memory(needed, DEVICE_MEMORY)
         rises = []
@@ -156,7 +156,9 @@ class Run:
             self.run(1)
             rises.append(meter.read())
         rise = max(rises, key=lambda memory: memory.bytes)
-        return Memory(sum(map(measuring.size_in_bytes, self._held())) + rise.bytes, rise.source)
+        model = self.model
+        held = (*model.variables, *model.optimizer.variables, *tree.flatten(self.batch()))
+        return Memory(sum(map(measuring.size_in_bytes, held)) + rise.bytes, rise.source)
 
 
 class PredictionRun(Run):
@@ -166,18 +168,18 @@ class PredictionRun(Run):
         self.model.make_predict_function(force=True)
         return _copies([self.model.trainable_variables, self.model.non_trainable_variables])
 
+    def batch(self) -> tuple[TensorTree, ...]:
+        """As in `Run`, without labels."""
+        return self._on_device[0][:1]
+
+    def _kernel(self) -> Callable[..., TensorTree]:
+        return self.model.predict_step
+
     def _step(self) -> TensorTree:
-        predict, x = self.model.predict_function, self.batch()[:1]
         if self._state is None:
-            return predict([x])
-        outputs, self._state = predict(self._state, iter([x]))
+            return self.model.predict_function([self.batch()])
+        outputs, self._state = self.model.predict_function(self._state, iter([self.batch()]))
         return outputs
-
-    def _compiled(self) -> tuple[Callable[..., TensorTree], tuple[TensorTree, ...]]:
-        return self.model.predict_step, (self._state, self.batch()[:1])
-
-    def _held(self) -> Sequence[Tensor]:
-        return [*self.model.variables, *tree.flatten(self.batch()[0])]
 
 
 class TrainingRun(Run):
@@ -246,12 +248,8 @@ class TrainingRun(Run):
             self._logs, self._state = self.model.train_function(self._state, batches)
         return None
 
-    def _compiled(self) -> tuple[Callable[..., TensorTree], tuple[TensorTree, ...]]:
-        return self.model.train_step, (self._state, self.batch())
-
-    def _held(self) -> Sequence[Tensor]:
-        weights, others, optimizer, _ = _groups(self.model)
-        return [*weights, *others, *optimizer, *tree.flatten(self.batch())]
+    def _kernel(self) -> Callable[..., TensorTree]:
+        return self.model.train_step
 
     def mean_loss(self) -> float | None:
         """The mean loss over the steps of the last `run`; None if the step reports no loss."""

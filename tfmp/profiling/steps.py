@@ -17,8 +17,6 @@ from tfmp.machine import (
 from tfmp.profiling.kernels import KernelUse
 from tfmp.shared.reporting import Report, Section
 
-SUFFIXES = Report.SUFFIXES
-
 TRAIN, PREDICT = "train", "predict"
 
 # The columns of `StepProfile.cells`.

@@ -113,13 +113,17 @@ def profile_sweep(
     current_backend()  # raises for one that is not supported
     check_policies(policies)
     sizes = _sizes(batch_sizes)
-    _check_modes(modes)
+    if not modes:
+        raise ValueError(f"modes expects one or more of {', '.join(MODES)}, received none.")
+    for mode in modes:
+        check_choice("modes", mode, MODES)
     check_source(model, "profile_sweep")
     if memory_limit is not None:
         check_count("memory_limit", memory_limit, hint="It is a number of bytes.")
     with variables_set(_SHARED_CARD):  # a tf.data.Dataset starts the card here, too
         batch = whole_batches(data, sizes[-1])[0].map(np.asarray)
-    host_limit = memory_limit or int(_SHARE * _free_memory())
+    free = free_host_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    host_limit = memory_limit or int(_SHARE * free)
     job = Job(
         model,
         (batch,),
@@ -276,14 +280,3 @@ def _sizes(sizes: Sequence[int]) -> tuple[int, ...]:
             "batch_sizes expects at least one size, such as (8, 32), received an empty list."
         )
     return found
-
-
-def _check_modes(modes: Sequence[str]) -> None:
-    for mode in modes:
-        check_choice("modes", mode, MODES)
-    if not modes:
-        raise ValueError(f"modes expects one or more of {', '.join(MODES)}, received none.")
-
-
-def _free_memory() -> int:
-    return free_host_memory() or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -3,7 +3,7 @@ from .lowering import (
     without_cudnn as without_cudnn,
     work_of as work_of,
 )
-from .peaks import Peaks as Peaks, find_peaks as find_peaks
+from .peaks import find_peaks as find_peaks
 from .roof import Roofline as Roofline
 from .verdict import Placement as Placement, Setting as Setting
 from .work import Work as Work

@@ -5,10 +5,10 @@ and a chain of tiny products. A datasheet would be of another card's clocks, or 
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from keras import ops
@@ -68,8 +68,9 @@ class Peaks:
         return self.flops.get(dtype, self.flops[FLOAT32])
 
 
-def find_peaks(device: Device, dtypes: Iterable[str], jit: bool) -> Peaks:
-    """The limits of the device that the backend computes on.
+@cache
+def find_peaks(device: Device, dtypes: tuple[str, ...], jit: bool) -> Peaks:
+    """The limits of the device that the backend computes on, measured once in a process.
 
     Args:
         device: the device.

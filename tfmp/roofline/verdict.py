@@ -25,11 +25,6 @@ _CACHED = 1.5
 _WORTH_NAMING = 1.05
 
 
-def times_text(factor: float) -> str:
-    """A factor in two digits: 1.4x, 65x, 4,300x."""
-    return f"{factor:.2g}x" if factor < 99 else f"{float(f'{factor:.2g}'):,.0f}x"
-
-
 def share_text(share: float) -> str:
     """A share in whole percent; one that rounds to 0 is not nothing: 41%, under 1%."""
     return "under 1%" if 0 < share < 0.005 else f"{share:.0%}"
@@ -65,7 +60,8 @@ class Advice:
     def __str__(self) -> str:
         if self.at_most is None:
             return self.text
-        return f"{self.text} (at most {times_text(self.at_most)} as fast)"
+        times = float(f"{self.at_most:.2g}")  # in two digits: 1.4x, 65x, 4,300x
+        return f"{self.text} (at most {times:,g}x as fast)"
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,9 @@
 
 Keras and TensorFlow import scikit-learn, matplotlib, pandas, PyTorch and JAX where they are
 installed, to offer wrappers for them: half of the time that `import tensorflow, keras` takes.
-
-Runs a script without their words: python -m tfmp.shared.framework_start SCRIPT [ARGUMENT]...
 """
 
 import os
-import runpy
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -83,16 +80,3 @@ def tensorflow_uses_onednn() -> bool:
     from tensorflow.python.util import _pywrap_util_port
 
     return bool(_pywrap_util_port.IsMklEnabled())
-
-
-def run_script(arguments: list[str]) -> None:
-    """Runs a script as its user would, once Keras and its backend are loaded without a word."""
-    with held_back():
-        import keras  # noqa: F401
-    sys.argv = arguments
-    sys.path.insert(0, os.path.dirname(arguments[0]))
-    runpy.run_path(arguments[0], run_name="__main__")
-
-
-if __name__ == "__main__":
-    run_script(sys.argv[1:])

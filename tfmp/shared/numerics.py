@@ -12,58 +12,46 @@ class FloatFormat:
 
     Attributes:
         name: NumPy or Keras dtype name.
-        exponent_bits: width of the exponent field.
+        title: its name in sentences.
         fraction_bits: width of the stored fraction (without the implicit leading 1).
+        min_exponent, max_exponent: of the smallest normal binade, and of the largest one.
+        max: largest finite value.
+        smallest_normal: smallest positive value with full precision.
+        smallest_subnormal: smallest positive value; half of it and less rounds to zero.
+        eps: spacing between 1 and the next larger value.
+        overflow_threshold: smallest magnitude that rounds (to nearest even) to infinity.
     """
 
     name: str
-    exponent_bits: int
+    title: str
     fraction_bits: int
-
-    @property
-    def title(self) -> str:
-        """Its name in sentences: FP16 or BF16."""
-        return "BF16" if self.name == "bfloat16" else "FP16"
-
-    @property
-    def max_exponent(self) -> int:
-        """Exponent of the largest binade."""
-        return 2 ** (self.exponent_bits - 1) - 1
-
-    @property
-    def min_exponent(self) -> int:
-        """Exponent of the smallest normal binade."""
-        return 1 - self.max_exponent
-
-    @property
-    def max(self) -> float:
-        """Largest finite value."""
-        return (2.0 - 2.0**-self.fraction_bits) * 2.0**self.max_exponent
-
-    @property
-    def smallest_normal(self) -> float:
-        """Smallest positive value with full precision."""
-        return 2.0**self.min_exponent
-
-    @property
-    def smallest_subnormal(self) -> float:
-        """Smallest positive value; half of it and less rounds to zero."""
-        return 2.0 ** (self.min_exponent - self.fraction_bits)
-
-    @property
-    def eps(self) -> float:
-        """Spacing between 1 and the next larger value."""
-        return 2.0**-self.fraction_bits
-
-    @property
-    def overflow_threshold(self) -> float:
-        """Smallest magnitude that rounds (to nearest even) to infinity."""
-        return (2.0 - 2.0 ** -(self.fraction_bits + 1)) * 2.0**self.max_exponent
+    min_exponent: int
+    max_exponent: int
+    max: float
+    smallest_normal: float
+    smallest_subnormal: float
+    eps: float
+    overflow_threshold: float
 
 
-# IEEE 754-2019, table 3.5 (binary16); bfloat16 is binary32 with 16 fraction bits cut off.
-FLOAT16 = FloatFormat("float16", exponent_bits=5, fraction_bits=10)
-BFLOAT16 = FloatFormat("bfloat16", exponent_bits=8, fraction_bits=7)
+def _format(name: str, title: str) -> FloatFormat:
+    info = ml_dtypes.finfo(name)
+    most, spacing = float(info.max), 2.0 ** (info.maxexp - 1) * float(info.eps)
+    return FloatFormat(
+        name=name,
+        title=title,
+        fraction_bits=int(info.nmant),
+        min_exponent=int(info.minexp),
+        max_exponent=int(info.maxexp) - 1,
+        max=most,
+        smallest_normal=float(info.smallest_normal),
+        smallest_subnormal=float(info.smallest_subnormal),
+        eps=float(info.eps),
+        overflow_threshold=most + spacing / 2,
+    )
+
+
+FLOAT16, BFLOAT16 = _format("float16", "FP16"), _format("bfloat16", "BF16")
 
 
 def round_to(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
@@ -79,9 +67,8 @@ def round_to(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:
     values = np.asarray(values)
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
-    narrow = ml_dtypes.bfloat16 if fmt is BFLOAT16 else np.float16
     with np.errstate(over="ignore", under="ignore"):
-        return values.astype(narrow).astype(values.dtype)
+        return values.astype(fmt.name).astype(values.dtype)
 
 
 def ulp(values: np.ndarray, fmt: FloatFormat = FLOAT16) -> np.ndarray:

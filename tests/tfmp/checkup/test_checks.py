@@ -140,7 +140,7 @@ def test_the_table_fits_a_terminal():
     assert lines[0] == "This machine has 1 problem (some check)."
     assert lines[2] == "status   check       found"
     assert lines[4] == "ok       a           fine"
-    assert all(len(line) <= 100 for line in lines if "a" * 90 not in line)
+    assert all(len(line) <= 100 for line in lines[4:] if "a" * 90 not in line)
     assert "a" * 90 in lines[-1]  # what is to be copied stays whole
     assert " ".join(" ".join(lines).split()).endswith(f"libraries Run: pip install {'a' * 90}")
 

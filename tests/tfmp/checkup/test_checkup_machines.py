@@ -53,7 +53,6 @@ EXPECTED = {
             "pip uninstall -y nvidia-cudnn-cu13; pip install --force-reinstall --no-deps "
             "nvidia-cudnn-cu12==9.3.0.75",
         ),
-        ("problem", "CUDA", "libraries of CUDA 12 and 13 are installed", "needs CUDA 12.5.1"),
     ],
     "two ONNX Runtimes": [
         (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tfmp.colocation.modes import _WAYS
+from tfmp.colocation.modes import _in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ class Interrupted:
     def _drive(self) -> None:
         sys.settrace(self._trace)
         try:
-            _WAYS["threads"]().drive(self.runners)
+            _in_threads(self.runners)
         except BaseException as error:
             self.raised = error
         finally:

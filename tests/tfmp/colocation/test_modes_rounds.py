@@ -3,9 +3,7 @@
 import pytest
 
 from tfmp.colocation import modes
-from tfmp.colocation.choice import recommend
 from tfmp.colocation.job import Job
-from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.run import colocate
 
 
@@ -21,14 +19,8 @@ class Counting:
         return self.left == 0
 
     def step(self):
-        self.finish_step({})
-        self.told.append(self.job.name)
-
-    def begin_step(self):
-        return self.job.name
-
-    def finish_step(self, logs):
         self.left -= 1
+        self.told.append(self.job.name)
 
     def wait(self):
         pass
@@ -45,26 +37,8 @@ def runs_of(told, *jobs):
 
 def test_turns_by_weight():
     told = []
-    modes._InTurns().drive(runs_of(told, ("a", 2, 5), ("b", 1, 3), ("c", 1, 1)))
+    modes._in_turns(runs_of(told, ("a", 2, 5), ("b", 1, 3), ("c", 1, 1)))
     assert "".join(told) == "abca" + "aba" + "ab"
-
-
-def test_fused_steps_by_weight_are_compiled_once_for_each_group(monkeypatch):
-    made, told = [], []
-
-    class Fused:
-        def __init__(self, trainings):
-            made.append("".join(training.job.name for training in trainings))
-
-        def __call__(self, batches):
-            told.append("".join(batches))
-            return [{} for _ in batches]
-
-    monkeypatch.setattr(modes, "FusedStep", Fused)
-    way = modes._Fused()
-    way.drive(runs_of([], ("a", 3, 6), ("b", 1, 3)))
-    assert told == ["ab", "a", "a", "ab", "a", "a", "b"]
-    assert made == ["ab", "a", "b"]
 
 
 @pytest.mark.parametrize("mode", ["sequential", "threads", "processes"])
@@ -74,18 +48,13 @@ def test_modes_without_rounds_refuse_different_weights(mode):
         colocate(jobs, mode)
 
 
-def test_equal_weights_are_no_weights():
+def test_weights_choose_the_mode_with_rounds(monkeypatch):
     with pytest.raises(ValueError, match=r"Job\(weight=\.\.\.\) expects"):
         Job(dict, (), weight=0)
-    rows = [mode_row("sequential", 1.0), mode_row("interleaved", 2.0), mode_row("fused", 3.0)]
-    assert recommend(rows)[0] == "sequential"
-    mode, reason = recommend(rows, in_rounds=True)
-    assert (mode, reason) == (
+    monkeypatch.setattr("tfmp.colocation.run.measure", lambda *_: ([], []))
+    jobs = [Job(dict, (), name="a"), Job(dict, (), name="b", weight=2)]
+    report = colocate(jobs, train=False)
+    assert (report.mode, report.reason) == (
         "interleaved",
-        "the fastest mode that respects the weights of the jobs",
+        "it alone keeps to the weights of the jobs",
     )
-
-
-def mode_row(mode, predicted_s):
-    jobs = tuple(JobResult(n, "float32", 2, 1, 1.0, 1.0, 1.0) for n in "ab")
-    return ModeResult(mode, jobs, 1.0, 1.0, predicted_s=predicted_s)

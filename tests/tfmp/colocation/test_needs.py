@@ -34,7 +34,6 @@ def free(monkeypatch):
 
 def test_what_modes_need():
     assert needed_bytes("threads", alone(4, 8)) == 12 * GIB
-    assert needed_bytes("fused", alone(4, 8)) == 14 * GIB
     # The rise of a process's memory can be too small: its allocator had memory left.
     assert needed_bytes("threads", alone(0, 4, state=2 * GIB)) == 6 * GIB
     assert needed_bytes("sequential", alone(400, 400)) is None
@@ -46,7 +45,6 @@ def test_jobs_that_do_not_fit_are_told_with_numbers(free):
         "mode 'threads' needs about 12 GiB at the same time (a 4 GiB and b 8 GiB), but 8 GiB are "
         "free"
     )
-    assert "and their state once more" in why_too_much("fused", alone(4, 8))
 
 
 @pytest.mark.parametrize(("gib", "there"), [((4, 4), 8), ((4, 4), 100), ((4, 8), None)])

@@ -20,7 +20,7 @@ def test_a_child_that_nobody_listens_to_ends_without_a_traceback(monkeypatch, us
     monkeypatch.setattr(os, "_exit", end)
     ours, theirs = multiprocessing.Pipe()
     ours.close()
-    with pytest.raises(Ended), processes._ending_with_its_parent():
+    with pytest.raises(Ended), processes.ending_with_parent():
         use(theirs)
 
 

@@ -1,14 +1,12 @@
 """Cards and MIG instances for each job, and the variables that its process gets."""
 
-import os
-
 import pytest
 from fake_nvml import FakeNvml
 from nvidia_machines import A100_MIG, NONE
 
 from tfmp.colocation import processes
 from tfmp.colocation.job import Job
-from tfmp.colocation.processes import Settings, check_job_devices
+from tfmp.colocation.processes import check_job_devices
 from tfmp.colocation.run import _of_mode, colocate
 from tfmp.machine import Device
 
@@ -25,13 +23,11 @@ def two_cards(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-def variables(settings, device, monkeypatch, mps=False):
-    """What a child would find in its environment, beside the backend."""
+def variables(limit, device, monkeypatch, mps=False):
+    """What a child would find in its environment."""
     monkeypatch.setattr("tfmp.machine.mps.mps_runs", lambda: mps)
     monkeypatch.setattr("tfmp.machine.mps_runs", lambda: mps)
-    before = dict(os.environ)
-    with processes._environment(settings, device):
-        return {k: v for k, v in os.environ.items() if before.get(k) != v and k != "KERAS_BACKEND"}
+    return processes._variables(limit, device)
 
 
 @pytest.mark.parametrize("device", ["MIG-bbbb", "GPU-2222", "1"])
@@ -57,16 +53,16 @@ def test_a_machine_without_a_card(monkeypatch):
 
 
 def test_a_process_sees_the_card_of_its_job(monkeypatch):
-    found = variables(Settings({}), "MIG-bbbb", monkeypatch)
+    found = variables(None, "MIG-bbbb", monkeypatch)
     assert found["CUDA_VISIBLE_DEVICES"] == "MIG-bbbb"
     assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    assert "CUDA_VISIBLE_DEVICES" not in variables(Settings({}), "", monkeypatch)
+    assert "CUDA_VISIBLE_DEVICES" not in variables(None, "", monkeypatch)
 
 
 def test_a_limit_is_a_share_of_the_job_s_own_card(two_cards, monkeypatch):
-    found = variables(Settings({}, memory_limit=10 * GIB), "GPU-2222", monkeypatch)
+    found = variables(10 * GIB, "GPU-2222", monkeypatch)
     assert found["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.2500"
-    found = variables(Settings({}, memory_limit=2432 * 2**20), "MIG-bbbb", monkeypatch)
+    found = variables(2432 * 2**20, "MIG-bbbb", monkeypatch)
     assert found["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.5000"
 
 
@@ -75,7 +71,7 @@ def test_a_limit_is_a_share_of_the_job_s_own_card(two_cards, monkeypatch):
 )
 def test_under_mps_the_service_holds_a_process_to_its_limit(monkeypatch, mps, limit, expected):
     FakeNvml().install(monkeypatch)
-    found = variables(Settings({}, memory_limit=limit), "", monkeypatch, mps)
+    found = variables(limit, "", monkeypatch, mps)
     assert found.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT") == expected
 
 

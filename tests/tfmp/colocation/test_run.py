@@ -20,12 +20,8 @@ from tfmp.shared.backend import current_backend
 
 OWN = current_backend()
 ON_JAX = OWN.name == "jax"
-AVAILABLE = [mode for mode in IN_PROCESS if mode != "fused" or OWN.merges_jobs]
 # Dropout draws from one generator in all threads on PyTorch.
-TOGETHER = [m for m in AVAILABLE[1:] if m != "threads" or not OWN.threads_share_randomness]
-
-# Errors end a job in the same place in every mode but the fused one.
-QUICKLY = quick(["fused", "threads"], "threads") if "threads" in TOGETHER else TOGETHER
+TOGETHER = [m for m in IN_PROCESS[1:] if m != "threads" or not OWN.threads_share_randomness]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -103,7 +99,7 @@ def test_nothing_of_the_jobs_leaks(alone):
         assert_same(job, alone[job.name])
 
 
-@pytest.mark.parametrize("mode", QUICKLY)
+@pytest.mark.parametrize("mode", TOGETHER[-1:])
 def test_a_job_that_raises_ends_alone(mode, alone):
     class Tripping(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -331,7 +327,6 @@ def test_close_modes_are_measured_again(monkeypatch):
         "sequential": [0.10, 0.10, 0.09],
         "interleaved": [0.21, 0.20],
         "threads": [0.22, 0.12],
-        "fused": [0.90],
     }
     taken: list[str] = []
     set_up: list[int] = []
@@ -352,11 +347,11 @@ def test_close_modes_are_measured_again(monkeypatch):
     monkeypatch.setattr(choice, "Together", Together)
     monkeypatch.setattr(choice, "_why_not_processes", lambda *_: "there are two jobs")
     report = colocate(jobs()[2:], train=False)
-    assert taken == ["sequential", *AVAILABLE, "threads", "interleaved", "sequential"]
+    assert taken == ["sequential", *IN_PROCESS, "threads", "interleaved", "sequential"]
     assert set_up == [1, 1, 2]  # all modes share the models
     assert report.mode == "threads"
     assert report.measured[2].jobs[0].step_s == pytest.approx(0.12)
-    first = [2, 3, 4, 5][: len(AVAILABLE)]
+    first = [2, 3, 4]
     assert [mode.memory.bytes for mode in report.measured] == first  # of the first runs
 
 
@@ -370,21 +365,19 @@ def test_a_mode_that_fails_with_used_models_gets_new_ones(monkeypatch):
 
         def measure(self, mode, rounds):
             self.runs += 1
-            failed = tuple(self.names) if self.runs > 3 else ()
+            failed = tuple(self.names) if self.runs > 2 else ()
             return row(mode, dict.fromkeys(self.names, 0.1), failed)
 
     monkeypatch.setattr(choice, "Together", Together)
     report = colocate(jobs()[2:], train=False)
-    assert [mode.mode for mode in report.measured] == AVAILABLE
+    assert [mode.mode for mode in report.measured] == list(IN_PROCESS)
     assert not any(mode.failed for mode in report.measured)
 
 
-def test_steps_that_cannot_be_one_program_are_refused(monkeypatch):
-    monkeypatch.setattr(type(OWN), "merges_jobs", False)
-    with pytest.raises(ValueError, match=r"runs operation by operation\. Choose mode 'interleaved"):
-        colocate([GOOD], "fused")
-    found = colocate([GOOD, replace(GOOD, name="second")], train=False, measure_steps=1)
-    assert [row.mode for row in found.measured] == ["sequential", "interleaved", "threads"]
+def test_the_mode_that_is_deprecated_names_its_successor():
+    with pytest.warns(DeprecationWarning, match="Choose mode 'interleaved'"):
+        report = colocate([replace(GOOD, steps=2)], "fused", measure_steps=0)
+    assert (report.mode, report.jobs[0].steps) == ("interleaved", 2)
 
 
 def test_stages_and_steps_are_told_of_each_job_and_of_all():
@@ -452,7 +445,7 @@ GOOD = Job(small, (X, Y), name="good")
         (lambda: colocate([GOOD], "both"), ValueError, "'processes'; received 'both'"),
         (lambda: colocate([GOOD], measure_steps=0), ValueError, "Mode 'auto' chooses by measuring"),
         (
-            lambda: colocate([GOOD], "fused", measure_steps=0, train=False),
+            lambda: colocate([GOOD], "threads", measure_steps=0, train=False),
             ValueError,
             "1 or more; received 0 of type int. With train=False nothing would be done",
         ),

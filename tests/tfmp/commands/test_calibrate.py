@@ -102,7 +102,10 @@ def test_arrays_have_the_names_that_keras_gives_them(model):
     [
         ({"x": X}, "--data 'd.npz' has 'x'; training needs inputs and labels. Expected"),
         ({"labels": Y}, "--data 'd.npz' has 'labels'; training needs"),
-        ({"x": X, "labels": Y[:3]}, "its arrays have different numbers of rows, or none: 'x' 20"),
+        (
+            {"x": X, "labels": Y[:3]},
+            "data expects arrays of as many samples each; received 20 in x and 3 in y",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit(model, arrays, message):

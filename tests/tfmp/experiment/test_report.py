@@ -99,7 +99,6 @@ def test_crashed_arms():
     assert "float16 fails: the process was ended by SIGSEGV" in found.conclusion
     page = found._repr_html_()
     assert "✗ failed" in page
-    assert "✗ not finite" not in page
     measured = runs("mixed_float16", [0.9], memory_bytes=10, memory_source="resident set")
     _, page = headline_and_page(report([Run("float32", 0, error="crash")], measured)._repr_html_())
     assert "the rise of resident set in training" in page
@@ -143,9 +142,7 @@ def test_all_forms_are_written(tmp_path):
     assert [Run.from_dict(run).seed for run in document["runs"]] == [*[0, 1, 2] * 3, 0]
     page = (tmp_path / "report.html").read_text()
     assert "ship float32+onnx" in page
-    assert page.count("<svg") == 4 + 1  # bars of the arms, curves of the losses
-    assert "var(--ink)" in page
-    assert "#010203" not in page
+    assert page.count("<svg") == 4  # bars of the arms
     text = (tmp_path / "report.md").read_text()
     assert "| float32+onnx |" in text
     assert "- float32+tflite: the process was ended by SIGSEGV" in text

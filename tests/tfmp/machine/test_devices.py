@@ -5,6 +5,7 @@ import pytest
 from tfmp.machine import devices
 from tfmp.machine.devices import CPU, Device
 from tfmp.shared.backend import of_jax, of_tensorflow
+from tfmp.shared.report_files import plain
 
 
 def parse_tensorflow(*facts) -> Device:
@@ -48,11 +49,11 @@ def test_both_backends_describe_a_card_alike():
     )
     assert from_jax == from_tensorflow == Device("gpu", "NVIDIA H200", (9, 0))
     assert str(from_jax) == "NVIDIA H200 (Hopper, compute capability 9.0)"
-    facts = Device("gpu", "Tesla T4", (7, 5)).to_dict()
+    facts = plain(Device("gpu", "Tesla T4", (7, 5)))
     assert facts == {
         "kind": "gpu",
         "name": "Tesla T4",
-        "compute_capability": (7, 5),
+        "compute_capability": [7, 5],
         "architecture": "Turing",
         "tensor_cores": True,
         "tf32": False,

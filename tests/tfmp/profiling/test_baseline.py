@@ -75,9 +75,6 @@ def test_the_tolerance_is_the_users():
     found = compared(profile(then), profile(now), 0.35)
     assert not found.regressions
     assert found.answer == "Not worse than base.json, within 35%"
-    found = compared(profile(now), profile(then))
-    assert found.changes[0].verdict == "better"
-    assert found.answer.endswith("step time of mixed_float16. A new baseline would hold the gain")
     with pytest.raises(ValueError, match=r"at least 0; received nan.* It is a share, such as 0\.1"):
         compared(profile(then), profile(now), float("nan"))
 
@@ -149,7 +146,7 @@ def test_profiles_that_cannot_be_compared(changed, message):
 
 
 def test_another_device_is_told_before_anything_is_measured():
-    with pytest.raises(ValueError, match="Make a baseline here with `tfmp profile --save`"):
+    with pytest.raises(ValueError, match="make a baseline here with `tfmp profile --save`"):
         check_run(document(profile([0.01] * 6)), 0.1)
 
 

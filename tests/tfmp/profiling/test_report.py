@@ -8,7 +8,8 @@ from profiles import A100, NO_PRODUCT, PADDED, layer, profile, step
 
 from tfmp.profiling.report import ProfileReport
 from tfmp.profiling.steps import StepProfile
-from tfmp.roofline import Peaks, Placement, Roofline, Setting, Work
+from tfmp.roofline import Placement, Roofline, Setting, Work
+from tfmp.roofline.peaks import Peaks
 
 
 def row(variant: str, seconds: float, gib: float) -> StepProfile:

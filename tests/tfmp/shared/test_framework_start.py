@@ -40,17 +40,6 @@ def test_a_command_starts_without_a_word_of_the_frameworks():
     assert done.stdout.startswith("This machine")
 
 
-@pytest.mark.slow
-def test_a_script_starts_without_a_word_of_the_frameworks(tmp_path):
-    (tmp_path / "beside.py").write_text("word = 'said'")
-    script = tmp_path / "script.py"
-    script.write_text("import sys, keras, beside\nprint(beside.word, *sys.argv[1:])\n")
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-m", "tfmp.shared.framework_start", str(script), "a"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "said a\n", "")
-
-
 def test_packages_are_hidden_for_the_block_alone(tmp_path, monkeypatch):
     (tmp_path / "wrapped_by_somebody.py").write_text("number = 3")
     monkeypatch.syspath_prepend(tmp_path)

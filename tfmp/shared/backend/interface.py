@@ -72,8 +72,6 @@ class Backend(ABC):
         traces_loops: eager layers see tensors without values inside their loops.
         has_xla: XLA can compile its functions.
         always_jits: every step is a program of XLA.
-        merges_jobs: the steps of several models can be one program.
-        makes_files: models are converted from its graphs.
         threads_share_randomness: threads draw from one generator, where a layer has no seed.
         softmax_is_narrow: a softmax inside a layer of 16 bits computes in 16 bits.
     """
@@ -84,8 +82,8 @@ class Backend(ABC):
     picks_in_python = False
     rewrites_graphs = False
     traces_loops = always_jits = False
-    has_xla = merges_jobs = True
-    makes_files = softmax_is_narrow = False
+    has_xla = True
+    softmax_is_narrow = False
     threads_share_randomness = False
 
     # --- tracing and branches ---

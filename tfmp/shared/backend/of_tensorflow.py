@@ -33,7 +33,7 @@ class TensorFlow(Backend):
     """Keras on TensorFlow."""
 
     name, title = "tensorflow", "TensorFlow"
-    rewrites_graphs = makes_files = softmax_is_narrow = True
+    rewrites_graphs = softmax_is_narrow = True
 
     def without_autograph(self, function: Function) -> Function:
         return tf.autograph.experimental.do_not_convert(function)

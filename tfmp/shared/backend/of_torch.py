@@ -45,7 +45,7 @@ class Torch(Backend):
 
     name, title = "torch", "PyTorch"
     picks_in_python = True
-    has_xla = merges_jobs = False
+    has_xla = False
     threads_share_randomness = True
 
     def branch(

@@ -1,6 +1,8 @@
 """Files of users as modules, for functions that are named as FILE.py:function."""
 
+import os
 import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -35,3 +37,14 @@ def module_of_file(path: Path) -> ModuleType:
         del sys.modules[path.stem]
         raise
     return module
+
+
+def imported(name: str) -> ModuleType:
+    """The module of a file, or by its name; those in the current folder are found, too.
+
+    Raises:
+        Exception: there is none, or it raised it.
+    """
+    if os.getcwd() not in sys.path:  # as `python -m` does
+        sys.path.insert(0, os.getcwd())
+    return module_of_file(Path(name)) if name.endswith(".py") else import_module(name)

@@ -7,6 +7,7 @@ from .sections import (
     Sample as Sample,
     Section as Section,
     Table as Table,
+    cell as cell,
     page as page,
     table_of as table_of,
 )

@@ -117,6 +117,11 @@ class Section:
         return drawn or filled or bool(self.lines or self.samples or self.facts or self.quiet)
 
 
+def cell(text: Callable[[Any], str], value: Any) -> str:
+    """A value in words; of none, the sign for it."""
+    return NONE if value is None else text(value)
+
+
 def table_of(
     caption: str,
     items: Sequence[Any],
@@ -125,7 +130,7 @@ def table_of(
     folded: bool = False,
 ) -> Table:
     """A row for each item, of columns that have a value in any row."""
-    cells = {name: tuple(printable(cell(item)) for item in items) for name, cell in columns.items()}
+    cells = {name: tuple(printable(told(item)) for item in items) for name, told in columns.items()}
     cells = {name: column for name, column in cells.items() if set(column) != {NONE}}
     rows = tuple(zip(*cells.values(), strict=True))
     return Table(tuple(cells), rows, caption, tuple(words), folded)
