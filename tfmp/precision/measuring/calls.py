@@ -286,41 +286,35 @@ class Replay:
             results, slopes = map(arrays, self._program(sources, arriving))
         return replace(self._outcome, results=results, slopes=[one / arriving for one in slopes])
 
+    @cached_property
+    def traced(self) -> Outcome:
+        """From a trace as in `fit`, which computes nothing: loops want one dtype there."""
+        weights = [(tuple(one.shape), one.dtype) for one in self._call.weights]
+        pairs = zip(self._call.inputs, self._dtypes, strict=True)
+        likes = [*((tuple(one.shape), dtype) for one, dtype in pairs), *weights]
+
+        def function(*tensors: Tensor) -> None:  # no tensor leaves the loop that it was made in
+            self._run(list(tensors))
+
+        with np.errstate(over="ignore"):  # constants past 65504 are no failures
+            current_backend().trace(function, likes)
+        return self._outcome
+
+    def _run(self, tensors: list[Tensor]) -> list[Tensor]:
+        count = len(self._dtypes)
+        self._outcome = self._call.run(tensors[:count], tensors[count:])
+        return list(self._chosen(self._outcome))
+
     def _pulled_back(
         self, sources: list[Tensor], size: Tensor
     ) -> tuple[list[Tensor], list[Tensor]]:
         """The chosen results, and the gradients of the sources."""
-        count = len(self._dtypes)
-
-        def run(tensors: list[Tensor]) -> list[Tensor]:
-            self._outcome = self._call.run(tensors[:count], tensors[count:])
-            return list(self._chosen(self._outcome))
 
         def arrive(results: list[Tensor]) -> list[Tensor]:
             pairs = zip(results, directions([one.shape for one in results]), strict=True)
             return [ops.cast(values * size, one.dtype) for one, values in pairs]
 
-        return current_backend().pulled_back(run, sources, arrive)
-
-
-def trace(call: Call, dtypes: Sequence[str]) -> Outcome:
-    """Traces a call's code as `fit` does, which computes nothing: loops want one dtype there.
-
-    Args:
-        call: its code is traced under the policies that its layers have.
-        dtypes: those of its inputs.
-    """
-    outcomes: list[Outcome] = []
-
-    def function(*tensors: Tensor) -> list[Tensor]:
-        weights = [ops.convert_to_tensor(one.value) for one in call.weights]
-        outcomes.append(call.run(tensors, weights))
-        return []  # no tensor leaves the loop that it was made in
-
-    with np.errstate(over="ignore"):  # constants past 65504 are no failures
-        shapes = [tuple(one.shape) for one in call.inputs]
-        current_backend().trace(function, list(zip(shapes, dtypes, strict=True)))
-    return outcomes[0]
+        return current_backend().pulled_back(self._run, sources, arrive)
 
 
 def directions(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:

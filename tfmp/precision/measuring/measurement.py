@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from tfmp.precision.measuring.alterations import AS_SEEN, FLAT, LARGEST, Given, altered
-from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions, trace
+from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions
 from tfmp.precision.measuring.errors import Array, deviation, errors, largest_finite, rounded
 from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op, promoting_line
 from tfmp.shared.backend import Tensor
@@ -118,7 +118,6 @@ class Measurement:
         self._trained = [index for index, one in enumerate(given) if not one.is_raw]
         self._dtypes = [one.dtype for one in given]
         self._replays: dict[tuple[object, ...], Replay] = {}
-        self._traces: dict[tuple[object, ...], Outcome] = {}
         self._first = self._exact(self._values)
         places = enumerate(self._first.places)
         self._places = [place for index, place in places if index not in piece.passed]
@@ -146,7 +145,8 @@ class Measurement:
             if not self.need.lookups:
                 self._dtypes = wide
         self._widen(self._fails)
-        self.need.dtypes = [_dtype(one) for one in self._traced(self._parts()).at(None)]
+        result = self._in_16_bits(self._parts()).traced.at(None)
+        self.need.dtypes = [_dtype(one) for one in result]
 
     def _keep_states(self) -> None:
         """Keeps own code in float32 that moves a weight's value by small steps.
@@ -160,7 +160,8 @@ class Measurement:
                 continue
             self._set_policies(True, True)
             dtypes = ["float32"] * len(self._values)
-            ran = Replay(self.piece, dtypes, partial(_state, index))(self._values)
+            state = Replay(self.piece, dtypes, lambda outcome, index=index: [outcome.states[index]])
+            ran = state(self._values)
             slope = ran.slopes[len(dtypes) + index]
             (arrived,) = directions([slope.shape])
             if np.linalg.norm(slope - arrived) <= _FORGOTTEN * np.linalg.norm(arrived):
@@ -195,18 +196,9 @@ class Measurement:
                 parts -= {one}
         self.need.parts.update(dict.fromkeys(parts & set(added), reason))
 
-    def _traced(self, parts: frozenset[int]) -> Outcome:
-        """Traces the piece in 16 bits but for some parts."""
-        own, dtypes = OWN in parts, self._dtypes_of(parts)
-        key = (own, *dtypes)
-        if key not in self._traces:
-            self._set_policies(own, False)
-            self._traces[key] = trace(self.piece, dtypes)
-        return self._traces[key]
-
     def _fails(self, parts: frozenset[int]) -> tuple[str, int] | None:
         try:
-            self._traced(parts)
+            _ = self._in_16_bits(parts).traced
         except Exception as error:
             return self._failure(error)
         return None
@@ -290,7 +282,7 @@ class Measurement:
         """In 16 bits, where the loss scale has settled: gradients that are not finite lower it."""
         arriving = on.arriving
         while True:
-            found = self._mixed(on.values, parts, arriving)
+            found = self._in_16_bits(parts)(on.values, arriving)
             if arriving <= _ARRIVING[0] or all(np.isfinite(one).all() for one in found.slopes):
                 return found
             arriving = max(arriving / _BACKOFF, _ARRIVING[0])
@@ -335,8 +327,9 @@ class Measurement:
     def _exact(self, values: Sequence[Array], arriving: float = 1.0) -> Outcome:
         return self._replay(["float32"] * len(values), True, True)(values, arriving)
 
-    def _mixed(self, values: Sequence[Array], parts: frozenset[int], arriving: float) -> Outcome:
-        return self._replay(self._dtypes_of(parts), OWN in parts, False)(values, arriving)
+    def _in_16_bits(self, parts: frozenset[int]) -> Replay:
+        """In 16 bits but for some parts."""
+        return self._replay(self._dtypes_of(parts), OWN in parts, False)
 
     def _replay(self, dtypes: list[str], own: bool, inner: bool) -> Replay:
         self._set_policies(own, inner)
@@ -381,10 +374,6 @@ class Measurement:
         slopes = [steep / (deviation(self._values[index]) or 1.0) for index in self._trained]
         weights = [0.0] * (self._end - len(results + slopes))
         return results + slopes + weights + [np.inf] * (all_of - self._end)
-
-
-def _state(index: int, outcome: Outcome) -> list[Tensor]:
-    return [outcome.states[index]]
 
 
 def _remedy(found: FirstOp, on: _Baseline) -> str:

@@ -142,7 +142,6 @@ class _Needs:
         self.policies: Mapping[int, str | None] = {}
         self._lookups: set[int] = set()
         self._known: dict[object, Need] = {}
-        self._needs: dict[Call, Need] = {}
         self._of_layer: dict[int, Need] = {}
         self._raw = {id(value) for value in tree.flatten(model.arguments)}
 
@@ -152,21 +151,20 @@ class _Needs:
         now, other = self.wanted(self.found), self.wanted(everything)
         # Layers that are float32 because a lookup gains nothing.
         self._lookups = {key for key in self.model.nodes if now.get(key) != other.get(key)}
-        for _ in range(_ROUNDS):
+        for repeated in range(_ROUNDS):
             before = self.found.size()
             self.policies = self.wanted(self.found)
             with self.model.in_float32():
                 for call in self.model.measured_calls():
-                    need = self._needs[call] = self._need(call)
-                    self._of_layer[id(call.node.layer)] = need
+                    need = self._of_layer[id(call.node.layer)] = self._need(call, repeated > 0)
                     self._apply(call, need)
             if self.found.size() == before:
                 return
 
-    def _need(self, call: Call) -> Need:
+    def _need(self, call: Call, again: bool) -> Need:
         pairs = enumerate(zip(call.inputs, call.sources, strict=True))
         given = [self._given(call, index, *each) for index, each in pairs]
-        is_wide, again = self._is_wide(id(call.node.layer)), call in self._needs
+        is_wide = self._is_wide(id(call.node.layer))
         plan = [(one.is_bounded, one.is_raw, one.dtype, one.is_lookup) for one in given]
         key = (call.key, tuple(plan), is_wide, again)
         if key not in self._known:
