@@ -160,8 +160,7 @@ class Measurement:
                 continue
             self._set_policies(True, True)
             dtypes = ["float32"] * len(self._values)
-            state = Replay(self.piece, dtypes, lambda outcome, index=index: [outcome.states[index]])
-            ran = state(self._values)
+            ran = Replay(self.piece, dtypes, partial(_state, index))(self._values)
             slope = ran.slopes[len(dtypes) + index]
             (arrived,) = directions([slope.shape])
             if np.linalg.norm(slope - arrived) <= _FORGOTTEN * np.linalg.norm(arrived):
@@ -374,6 +373,10 @@ class Measurement:
         slopes = [steep / (deviation(self._values[index]) or 1.0) for index in self._trained]
         weights = [0.0] * (self._end - len(results + slopes))
         return results + slopes + weights + [np.inf] * (all_of - self._end)
+
+
+def _state(index: int, outcome: Outcome) -> list[Tensor]:
+    return [outcome.states[index]]
 
 
 def _remedy(found: FirstOp, on: _Baseline) -> str:
