@@ -14,10 +14,10 @@ from tfmp.precision import (
     LayerNode,
     LayerPrecision,
     PrecisionPlan,
-    Size,
     is_graph,
     is_narrow,
     layer_tree,
+    padded_sizes,
     sizes_of,
 )
 from tfmp.precision.measuring import FAILED_DRY_RUN
@@ -186,17 +186,16 @@ def odd_sizes(planned: PlannedModel, of_data: bool = False) -> Iterable[Finding]
         planned: the model and its plan.
         of_data: also looks at what comes with the data: features, vocabularies and the batch.
     """
-    sizes = [(node, size) for node in planned.root.within() for size in _vocabulary(node.layer)]
+    sizes = [(node.path, _vocabulary(node.layer)) for node in planned.root.within()]
     narrow = [node for node in planned.narrow_layers() if node.head is None]
-    sizes += [(node, size) for node in narrow for size in sizes_of(node)]
-    odd = [
-        f"{node.path} {size}"
-        for node, size in sizes
-        if not size.fits and (of_data or size.name in _CHOSEN)
-    ]
+    sizes += [(node.path, sizes_of(node)) for node in narrow]
+    odd = []
+    for path, found in sizes:
+        told = {name: size for name, size in found.items() if of_data or name in _CHOSEN}
+        odd += [f"{path} {text}" for text in padded_sizes(told)]
     shapes = [tensor.shape for tensor in getattr(planned.model, "inputs", None) or ()]
-    batches = [Size("batch", shape[0]) for shape in shapes[:1] if shape and shape[0]]
-    odd += [str(size) for size in batches if of_data and not size.fits]
+    if of_data and shapes and shapes[0] and shapes[0][0]:
+        odd += padded_sizes({"batch": shapes[0][0]})
     if odd:
         yield Finding(
             "sizes",
@@ -207,11 +206,11 @@ def odd_sizes(planned: PlannedModel, of_data: bool = False) -> Iterable[Finding]
         )
 
 
-def _vocabulary(layer: keras.layers.Layer) -> list[Size]:
+def _vocabulary(layer: keras.layers.Layer) -> dict[str, int]:
     """The sizes of an embedding: the next product reads its results, and often shares its rows."""
     if not isinstance(layer, keras.layers.Embedding):
-        return []
-    return [Size("vocabulary", layer.input_dim), Size("features", layer.output_dim)]
+        return {}
+    return {"vocabulary": layer.input_dim, "features": layer.output_dim}
 
 
 def unscalable_gradients(planned: PlannedModel) -> Iterable[Finding]:

@@ -28,10 +28,10 @@ from .policy_names import FIXED_POLICIES as FIXED_POLICIES, check_policy as chec
 from .reverting import revert as revert
 from .tensor_cores import (
     TENSOR_CORE_MULTIPLE as TENSOR_CORE_MULTIPLE,
-    Size as Size,
     TensorCorePath as TensorCorePath,
     has_tensor_cores as has_tensor_cores,
     ineligible_reason as ineligible_reason,
+    padded_sizes as padded_sizes,
     sizes_of as sizes_of,
     tensor_core_path as tensor_core_path,
 )

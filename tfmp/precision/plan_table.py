@@ -81,7 +81,12 @@ class PrecisionPlan(Report):
         Raises:
             ValueError: the plan does not fit the model, or there is no model.
         """
-        model = self._target(model)
+        model = model if model is not None else (self._model() if self._model else None)
+        if model is None:
+            raise ValueError(
+                "This plan has no model: it was read from a dict, or its model is gone. "
+                "Pass one: plan.apply(model)."
+            )
         pairs = _pair(layer_tree.walk(model), self.rows)
         reverting.set_policies(model, {node.layer: row.policy for node, row in pairs if row.policy})
         return model
@@ -160,15 +165,6 @@ class PrecisionPlan(Report):
     def __str__(self) -> str:
         (layers,) = self.sections()
         return "\n".join((self.heading, *map(str, layers.tables), *layers.lines))
-
-    def _target(self, model: keras.Model | None) -> keras.Model:
-        model = model if model is not None else (self._model() if self._model else None)
-        if model is None:
-            raise ValueError(
-                "This plan has no model: it was read from a dict, or its model is gone. "
-                "Pass one: plan.apply(model)."
-            )
-        return model
 
 
 def _pair(

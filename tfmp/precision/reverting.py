@@ -27,7 +27,6 @@ _ORIGINAL = weakref.WeakKeyDictionary()
 class _Undo:
     """The state that `revert` restores; it lives on the model, outside Keras's tracking."""
 
-    changed: dict[int, layers.Layer] = field(default_factory=dict)
     steps: dict[str, Callable[[keras.Model], None]] = field(default_factory=dict)
     overflowed: set[int] = field(default_factory=set)
 
@@ -61,9 +60,8 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
         _check_convertible(model)
     if FLOAT8_PRODUCTS in policies.values():
         _check_not_built(model)
-    undo = _record(model)
+    _record(model)
     for layer, name in policies.items():
-        undo.changed[id(layer)] = layer
         _ORIGINAL.setdefault(layer, layer.dtype_policy)
         _switch(layer, policy_named(name))
     _let_optimizer_follow(model)
@@ -193,17 +191,16 @@ def revert(model: keras.Model) -> keras.Model:
     undo = _record_of(model)
     if undo is None:
         return model
-    for layer in undo.changed.values():
-        if layer in _ORIGINAL:  # unless another model that has the layer was reverted first
+    root = layer_tree.walk(model)
+    for layer in (node.layer for node in root.within()):
+        if layer in _ORIGINAL:
             _switch(layer, _original_of(layer))
             del _ORIGINAL[layer]
+        for one in [one for one in vars(layer).values() if isinstance(one, _InPlace)]:
+            one.take_back()
     undo_steps(model)
     _let_optimizer_follow(model)
     object.__delattr__(model, _UNDO)
-    root = layer_tree.walk(model)
-    for node in root.within():
-        for one in [one for one in vars(node.layer).values() if isinstance(one, _InPlace)]:
-            one.take_back()
     _unwrap_automatic(model)
     drop_traced_functions(root)
     return model
@@ -286,19 +283,15 @@ def _unwrap_automatic(model: keras.Model) -> None:
 def _switch(layer: layers.Layer, policy: keras.DTypePolicy) -> None:
     """Gives a layer a policy, and its own weights the dtype that the policy has for them."""
     before = layer.variable_dtype
-    _set_policy(layer, policy)
-    if before != layer.variable_dtype:
-        for variable in (*layer._trainable_variables, *layer._non_trainable_variables):
-            if variable.dtype == before:
-                current_backend().give_dtype(variable, layer.variable_dtype)
-
-
-def _set_policy(layer: layers.Layer, policy: keras.DTypePolicy) -> None:
     if isinstance(layer.dtype_policy, keras.dtype_policies.DTypePolicyMap):
         # Keras's setter would write into the map, which the model's other layers share.
         layer._dtype_policy = policy
     else:
         layer.dtype_policy = policy
+    if before != layer.variable_dtype:
+        for variable in (*layer._trainable_variables, *layer._non_trainable_variables):
+            if variable.dtype == before:
+                current_backend().give_dtype(variable, layer.variable_dtype)
 
 
 def _let_optimizer_follow(model: keras.Model) -> None:

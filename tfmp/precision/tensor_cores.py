@@ -3,7 +3,7 @@
 Only the profiler's statistics tell whether a kernel really ran on them (`tfmp.profiling.kernels`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keras import layers
@@ -32,34 +32,6 @@ _PRODUCTS = (
     layers.Dot,
     layers.Attention,
 )
-
-
-@dataclass(frozen=True)
-class Size:
-    """One size of a matrix product.
-
-    Attributes:
-        name: the layer's word for it: "units", "filters", "input features".
-        value: the size.
-        multiple: the number that the size should be a multiple of.
-    """
-
-    name: str
-    value: int
-    multiple: int = TENSOR_CORE_MULTIPLE
-
-    @property
-    def padded(self) -> int:
-        """The next larger size that fits."""
-        return -(-self.value // self.multiple) * self.multiple
-
-    @property
-    def fits(self) -> bool:
-        """Whether Tensor Cores can use the size without padding."""
-        return self.value == self.padded
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.value}" + ("" if self.fits else f" (padded: {self.padded})")
 
 
 @dataclass(frozen=True)
@@ -93,8 +65,7 @@ def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorC
         return TensorCorePath(False, missing)
     if dtype not in MULTIPLES or (dtype == "float32" and not tf32):
         return TensorCorePath(False, f"computes in {dtype}")
-    odd = [str(size) for size in sizes_of(node, MULTIPLES[dtype]) if not size.fits]
-    return TensorCorePath(True, ", ".join(odd))
+    return TensorCorePath(True, ", ".join(padded_sizes(sizes_of(node), MULTIPLES[dtype])))
 
 
 def ineligible_reason(layer: layers.Layer) -> str:
@@ -112,8 +83,16 @@ def ineligible_reason(layer: layers.Layer) -> str:
     return "looks rows up" if isinstance(layer, layers.Embedding) else "no matrix product"
 
 
-def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[Size]:
-    """The sizes of a layer's matrix products that its weights and settings determine."""
+def padded_sizes(sizes: Mapping[str, int], multiple: int = TENSOR_CORE_MULTIPLE) -> list[str]:
+    """The sizes that Tensor Cores have to pad, each with the next one that fits."""
+    padded = {name: -(-value // multiple) * multiple for name, value in sizes.items()}
+    return [f"{k} {v} (padded: {padded[k]})" for k, v in sizes.items() if v != padded[k]]
+
+
+def sizes_of(node: LayerNode) -> dict[str, int]:
+    """The sizes of a layer's matrix products that its weights and settings determine, by name:
+    "units", "filters", "input features".
+    """
     layer = _wrapped(node.layer)
     found: dict[str, int] = {}
     kernel = getattr(getattr(layer, "cell", layer), "kernel", None)
@@ -124,7 +103,7 @@ def sizes_of(node: LayerNode, multiple: int = TENSOR_CORE_MULTIPLE) -> Iterable[
         value = getattr(layer, name, getattr(layer, f"_{name}", None))
         if isinstance(value, int) and value:
             found[name] = value
-    return [Size(name, value, multiple) for name, value in found.items()]
+    return found
 
 
 def _wrapped(layer: layers.Layer) -> layers.Layer:

@@ -3,9 +3,9 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -79,6 +79,19 @@ class Call:
         return [*[None] * len(self.arguments()), *inner]
 
     @cached_property
+    def passed(self) -> frozenset[int]:
+        """Which of its results, and of what it hands to inner calls, are inputs as they were."""
+        inputs = set(map(id, self.inputs))
+        handed = [value for one in self.inner if one.is_concrete for value in one.arguments()]
+        made = enumerate([*self.results(), *handed])
+        return frozenset(index for index, value in made if id(value) in inputs)
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether all its results are inputs, as they were."""
+        return self.passed.issuperset(range(len(self.results())))
+
+    @cached_property
     def weights(self) -> list[keras.Variable]:
         """The layer's own floats, and those of the layers that it made for itself."""
         return [one for part in self.node.unit() for one in _own_floats(part.layer)]
@@ -119,14 +132,13 @@ class Call:
         for index, handed in sorted(self.answered.items()):
             made += handed
             places += [index] * len(handed)
-        given, after = set(map(id, values)), scope.state_mapping
-        passed = frozenset(i for i, value in enumerate(made) if id(value) in given)
+        after = scope.state_mapping
         states = {
             index: after[id(one)]
             for index, one in enumerate(self.weights)
             if after[id(one)] is not before[id(one)]
         }
-        return Outcome(made, places, passed, list(scope.losses), states)
+        return Outcome(made, places, list(scope.losses), states)
 
     def _answers(self, returned: list[TensorTree]) -> Handler:
         """Answers for the layers that it calls; notes what they are handed.
@@ -161,7 +173,6 @@ class Outcome:
     Attributes:
         made: the floats in its result, then those that it handed to the layers that it calls.
         places: for each of these, the inner call that got it; None in the result.
-        passed: the indices of those that it only passed on.
         losses: what its own code added to the loss.
         states: by index of the weight, the values that it assigned.
         results: of a replay, the chosen results, in float32.
@@ -170,7 +181,6 @@ class Outcome:
 
     made: list[Tensor]
     places: list[int | None]
-    passed: frozenset[int]
     losses: list[Tensor]
     states: dict[int, Tensor]
     results: list[np.ndarray] = field(default_factory=list)
@@ -209,7 +219,6 @@ def watched_calls(nodes: Iterable[LayerNode], handler: Handler) -> Iterator[None
 def recorded(
     entry: LayerNode,
     arguments: Arguments,
-    ended: Callable[[TensorTree], TensorTree] | None = None,
     weights: Sequence[tuple[keras.Variable, Tensor]] = (),
 ) -> Call:
     """Calls a model in training mode, and notes every call of a layer; no variable changes.
@@ -217,8 +226,6 @@ def recorded(
     Args:
         entry: the model.
         arguments: what it is called with.
-        ended: gets the result of each call, in the order in which they end, and replaces it; with
-            it, gradients can be taken.
         weights: those that have another value.
     """
     top: list[Call] = []
@@ -236,18 +243,15 @@ def recorded(
             own.result = call()
         finally:
             running.pop()
-        if ended is not None:
-            own.result = ended(own.result)
         values = filter(ops.is_tensor, tree.flatten((args, kwargs, own.result)))
         own.is_concrete = all(map(_is_concrete, values))
         return own.result
 
     positional, keywords = arguments
     training = {"training": True} if entry.layer._call_has_training_arg else {}
-    noted = current_backend().without_gradients() if ended is None else nullcontext()
     deciding = (node for node in entry.within() if node.head is None)
     scope = keras.StatelessScope(state_mapping=list(weights), collect_losses=True)
-    with scope, watched_calls(deciding, note), noted:
+    with scope, watched_calls(deciding, note), current_backend().without_gradients():
         entry.layer(*positional, **keywords, **training)
     return top[0]
 
@@ -269,7 +273,7 @@ class Replay:
             chosen: the results that count.
         """
         self._call, self._dtypes, self._chosen = call, dtypes, chosen
-        self._program = current_backend().as_written(partial(pulled_back, self._run))
+        self._program = current_backend().as_written(self._pulled_back)
 
     def __call__(self, values: Sequence[np.ndarray], arriving: float = 1.0) -> Outcome:
         """Runs it on numbers for its inputs; the gradients that arrive have a size."""
@@ -282,41 +286,35 @@ class Replay:
             results, slopes = map(arrays, self._program(sources, arriving))
         return replace(self._outcome, results=results, slopes=[one / arriving for one in slopes])
 
+    @cached_property
+    def traced(self) -> Outcome:
+        """From a trace as in `fit`, which computes nothing: loops want one dtype there."""
+        weights = [(tuple(one.shape), one.dtype) for one in self._call.weights]
+        pairs = zip(self._call.inputs, self._dtypes, strict=True)
+        likes = [*((tuple(one.shape), dtype) for one, dtype in pairs), *weights]
+
+        def function(*tensors: Tensor) -> None:  # no tensor leaves the loop that it was made in
+            self._run(list(tensors))
+
+        with np.errstate(over="ignore"):  # constants past 65504 are no failures
+            current_backend().trace(function, likes)
+        return self._outcome
+
     def _run(self, tensors: list[Tensor]) -> list[Tensor]:
         count = len(self._dtypes)
         self._outcome = self._call.run(tensors[:count], tensors[count:])
         return list(self._chosen(self._outcome))
 
+    def _pulled_back(
+        self, sources: list[Tensor], size: Tensor
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """The chosen results, and the gradients of the sources."""
 
-def trace(call: Call, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> Outcome:
-    """Traces a call's code as `fit` does, which computes nothing: loops want one dtype there.
+        def arrive(results: list[Tensor]) -> list[Tensor]:
+            pairs = zip(results, directions([one.shape for one in results]), strict=True)
+            return [ops.cast(values * size, one.dtype) for one, values in pairs]
 
-    Args:
-        call: its code is traced under the policies that its layers have.
-        shapes, dtypes: those of its inputs.
-    """
-    outcomes: list[Outcome] = []
-
-    def function(*tensors: Tensor) -> list[Tensor]:
-        weights = [ops.convert_to_tensor(one.value) for one in call.weights]
-        outcomes.append(call.run(tensors, weights))
-        return []  # no tensor leaves the loop that it was made in
-
-    with np.errstate(over="ignore"):  # constants past 65504 are no failures
-        current_backend().trace(function, list(zip(shapes, dtypes, strict=True)))
-    return outcomes[0]
-
-
-def pulled_back(
-    function: Callable[[list[Tensor]], list[Tensor]], sources: list[Tensor], arriving: Tensor = 1.0
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Results, and the gradients of the sources where a fixed random direction arrives at them."""
-
-    def arrive(results: list[Tensor]) -> list[Tensor]:
-        pairs = zip(results, directions([one.shape for one in results]), strict=True)
-        return [ops.cast(values * arriving, one.dtype) for one, values in pairs]
-
-    return current_backend().pulled_back(function, sources, arrive)
+        return current_backend().pulled_back(self._run, sources, arrive)
 
 
 def directions(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:

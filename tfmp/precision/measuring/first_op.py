@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 from traceback import walk_tb
 
 import numpy as np
@@ -108,21 +107,20 @@ def promoting_line(function: Callable[..., TensorTree], args: list[Tensor]) -> s
     Returns:
         "file:line"; "" if no line is found.
     """
-    seen: list[tuple[str | None, list[str], list[str]]] = []
+    lines: dict[str, tuple[bool, list[str]]] = {}
 
     def look(
         name: str, inputs: TensorTree, outputs: TensorTree, where: Callable[[], str | None]
     ) -> bool:
-        seen.append((where(), _float_dtypes(inputs), _float_dtypes(outputs)))
+        if line := where():
+            gets_16_bits = any("16" in dtype for dtype in _float_dtypes(inputs))
+            before = line in lines and lines[line][0]
+            lines[line] = (before or gets_16_bits, _float_dtypes(outputs))
         return False
 
     current_backend().operations(function, tuple(args), look)
-    for line, group in groupby(seen, lambda one: one[0]):
-        run = list(group)
-        is_narrow = any("16" in dtype for _, given, _ in run for dtype in given)
-        if line and is_narrow and "float32" in run[-1][2]:
-            return line
-    return ""
+    promoting = (line for line, (narrow, last) in lines.items() if narrow and "float32" in last)
+    return next(promoting, "")
 
 
 def failure(error: Exception) -> str:

@@ -3,17 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
 import keras
 import numpy as np
 from keras import ops
 
 from tfmp.precision.measuring.alterations import AS_SEEN, FLAT, LARGEST, Given, altered
-from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions, trace
+from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions
 from tfmp.precision.measuring.errors import Array, deviation, errors, largest_finite, rounded
 from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op, promoting_line
-from tfmp.precision.measuring.made_inputs import ROWS
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
@@ -33,9 +32,6 @@ _FORGOTTEN = 0.1
 # The size of gradients at the usual loss scale, and the share by which they then differ.
 _USUAL_SCALE, _OFF = 2.0**15, 0.1
 
-# A loss may be a sum over so many rows.
-_ROWS_OF_BATCH = 1024
-
 OWN = -1  # a piece's own code among the indices of the calls that it makes
 
 # Gets parts in float32; tells of a problem, and of the number of calls that were made before it.
@@ -51,7 +47,6 @@ class Need:
             layers before it (None).
         readers: the calls that get numbers past the range; None for the readers of its result.
         flat: those of the parts that only rows of one number harm.
-        steep: whether gradients leave the range in rows of zeros.
         bounded: whether its result stays where it was as its arguments grow.
         dtypes: those of its result.
         lookups: whether lookups that it calls are in 16 bits, too.
@@ -63,7 +58,6 @@ class Need:
     parts: dict[int | None, str] = field(default_factory=dict)
     readers: dict[int | None, str] = field(default_factory=dict)
     flat: set[int | None] = field(default_factory=set)
-    steep: bool = False
     bounded: bool = False
     dtypes: list[str] = field(default_factory=list)
     lookups: bool = False
@@ -79,7 +73,6 @@ class _Baseline:
         name: the choice.
         values: the numbers.
         exact: what float32 computes.
-        losses: what it adds to the loss then.
         least: standard deviations that count at least.
         limits: gives the errors that 16 bits may have, in a run of its own.
         arriving: the size of gradients at which a dynamic loss scale settles.
@@ -89,7 +82,6 @@ class _Baseline:
     name: str
     values: list[Array]
     exact: list[Array]
-    losses: list[Array]
     least: list[float]
     limits: Callable[[], list[float]]
     arriving: float
@@ -125,12 +117,12 @@ class Measurement:
         self._values = [one.values for one in given]
         self._trained = [index for index, one in enumerate(given) if not one.is_raw]
         self._dtypes = [one.dtype for one in given]
-        self._passed: frozenset[int] | None = None
         self._replays: dict[tuple[object, ...], Replay] = {}
-        self._ran: tuple[frozenset[int], Outcome] | None = None
         self._first = self._exact(self._values)
         places = enumerate(self._first.places)
-        self._places = [place for index, place in places if index not in self._first.passed]
+        self._places = [place for index, place in places if index not in piece.passed]
+        trainable = sum(weight.trainable for weight in piece.weights)
+        self._end = len(self._places) + len(self._trained) + trainable  # of results and gradients
         # FP16 draws other numbers of the same seed; those without one differ between float32 runs.
         unit = (part.layer for part in piece.node.unit())
         self._is_random = any(getattr(layer, "_seed_generators", ()) for layer in unit)
@@ -147,12 +139,14 @@ class Measurement:
         if is_mixed:
             self._keep_states()
         if any(one.is_lookup for one in self.given) and self._fails(self._parts()):
-            self._let_lookups_follow()
+            wide = self._dtypes
+            self._dtypes = [self.dtype if one.is_lookup else one.dtype for one in self.given]
+            self.need.lookups = not self._fails(self._parts())
+            if not self.need.lookups:
+                self._dtypes = wide
         self._widen(self._fails)
-        parts = self._parts()
-        if self._ran is None or self._ran[0] != parts:
-            self._ran = parts, self._run_once(parts)
-        self.need.dtypes = [_dtype(one) for one in self._ran[1].at(None)]
+        result = self._in_16_bits(self._parts()).traced.at(None)
+        self.need.dtypes = [_dtype(one) for one in result]
 
     def _keep_states(self) -> None:
         """Keeps own code in float32 that moves a weight's value by small steps.
@@ -172,14 +166,6 @@ class Measurement:
             if np.linalg.norm(slope - arrived) <= _FORGOTTEN * np.linalg.norm(arrived):
                 reason = f"updates its own {variable.name!r}: {self.dtype} rounds small changes off"
                 self.need.parts.setdefault(OWN, reason)
-
-    def _let_lookups_follow(self) -> None:
-        """Takes lookups in 16 bits if the piece runs with them so."""
-        before = self._dtypes
-        self._dtypes = [self.dtype if one.is_lookup else one.dtype for one in self.given]
-        self.need.lookups = not self._fails(self._parts())
-        if not self.need.lookups:
-            self._dtypes = before
 
     def _parts(self) -> frozenset[int]:
         return frozenset(part for part in {*self.need.parts, *self._wide} if part is not None)
@@ -209,28 +195,9 @@ class Measurement:
                 parts -= {one}
         self.need.parts.update(dict.fromkeys(parts & set(added), reason))
 
-    def _run_once(self, parts: frozenset[int]) -> Outcome:
-        """Traces the piece in 16 bits but for some parts; runs it if it needs numbers to run."""
-        with suppress(Exception):
-            return self._traced(parts)
-        return self._traced(parts) if self._traces else self._mixed(self._values, parts, 1.0)
-
-    @cached_property
-    def _traces(self) -> bool:
-        self._set_policies(True, True)
-        try:
-            trace(self.piece, [one.shape for one in self._values], ["float32"] * len(self._values))
-        except Exception:
-            return False
-        return True
-
-    def _traced(self, parts: frozenset[int]) -> Outcome:
-        self._set_policies(OWN in parts, False)
-        return trace(self.piece, [one.shape for one in self._values], self._dtypes_of(parts))
-
     def _fails(self, parts: frozenset[int]) -> tuple[str, int] | None:
         try:
-            self._ran = parts, self._run_once(parts)
+            _ = self._in_16_bits(parts).traced
         except Exception as error:
             return self._failure(error)
         return None
@@ -276,7 +243,7 @@ class Measurement:
                 self.need.flat |= self.need.parts.keys() - before
             if name == LARGEST:
                 made = self._first.results[: len(self._places)]
-                self.need.bounded = _largest(baseline.exact) <= 2 * _largest(made)
+                self.need.bounded = _largest(baseline.exact[: self._end]) <= 2 * _largest(made)
 
     def _is_unscalable(self) -> bool:
         one, scaled = self._first.slopes, self._exact(self._values, _USUAL_SCALE).slopes
@@ -291,8 +258,6 @@ class Measurement:
             found = self._settled(on, parts)
         except Exception as raised:  # some of the parts alone make dtypes that do not meet
             return self._failure(raised)
-        if self._loses_a_loss(found, on):
-            return f"adds a loss that is infinite or NaN in float16 on {on.name}", end
         lost = errors(self._numbers(found), on.exact, on.least)
         places = [end if p is None else p for p in self._places] + [end] * (len(lost) - count)
         for place, index in sorted((place, index) for index, place in enumerate(places)):
@@ -302,23 +267,6 @@ class Measurement:
                 of = "standard deviation" if index < count else "gradients"
                 return _loss(error, of, on.name), place
         return None
-
-    def _loses_a_loss(self, found: Outcome, on: _Baseline) -> bool:
-        """Whether a loss does not fit in 16 bits; nothing but its gradients moves a weight.
-
-        It may be a sum over a batch, which is larger than the few rows here.
-        """
-        most = FLOAT16.max / (_ROWS_OF_BATCH / ROWS if on.name == AS_SEEN else 1)
-        pairs = zip(self._losses_of(found), on.losses, found.losses, strict=True)
-        return on.name != LARGEST and any(
-            _dtype(made) == self.dtype
-            and np.isfinite(exact).all()
-            and not (np.isfinite(narrow).all() and (np.abs(exact) <= most).all())
-            for narrow, exact, made in pairs
-        )
-
-    def _losses_of(self, run: Outcome) -> list[Array]:
-        return run.results[len(self._places) :]
 
     def _first_op(self, on: _Baseline, parts: frozenset[int]) -> str:
         """The first operation that makes infinity or NaN, its place and the remedy, as an end."""
@@ -333,7 +281,7 @@ class Measurement:
         """In 16 bits, where the loss scale has settled: gradients that are not finite lower it."""
         arriving = on.arriving
         while True:
-            found = self._mixed(on.values, parts, arriving)
+            found = self._in_16_bits(parts)(on.values, arriving)
             if arriving <= _ARRIVING[0] or all(np.isfinite(one).all() for one in found.slopes):
                 return found
             arriving = max(arriving / _BACKOFF, _ARRIVING[0])
@@ -343,7 +291,7 @@ class Measurement:
         first = self._exact(values) if name != AS_SEEN else self._first
         exact, count = self._numbers(first), len(self._places)
         least = self._floor if name in FLAT else [0.0] * count + self._least(first)[count:]
-        arriving = _arriving(exact[count:])
+        arriving = _arriving(exact[count : self._end])
         sizes = [1.0] * count + [arriving] * (len(exact) - count)
         scaled = [one * size for one, size in zip(exact, sizes, strict=True)]
 
@@ -360,8 +308,7 @@ class Measurement:
         # So far, only what no NaN tells of counts, such as the quotient of infinite norms.
         if name != LARGEST:
             self._note_neighbours(name, past)
-        losses = self._losses_of(first)
-        return _Baseline(name, values, exact, losses, least, limits, arriving, not past)
+        return _Baseline(name, values, exact, least, limits, arriving, not past)
 
     def _note_neighbours(self, name: str, past: Mapping[int, float]) -> None:
         """Notes the layers that would read, or get as gradients, numbers past the range."""
@@ -371,7 +318,6 @@ class Measurement:
             if index < count:
                 self.need.readers.setdefault(self._places[index], f"which reach {largest}")
             elif self._dtypes[place := self._trained[index - count]] != "float32":
-                self.need.steep |= name in FLAT
                 reason = f"gets gradients up to {largest}"
                 self.need.parts.setdefault(self.piece.sources[place], reason)
 
@@ -380,8 +326,9 @@ class Measurement:
     def _exact(self, values: Sequence[Array], arriving: float = 1.0) -> Outcome:
         return self._replay(["float32"] * len(values), True, True)(values, arriving)
 
-    def _mixed(self, values: Sequence[Array], parts: frozenset[int], arriving: float) -> Outcome:
-        return self._replay(self._dtypes_of(parts), OWN in parts, False)(values, arriving)
+    def _in_16_bits(self, parts: frozenset[int]) -> Replay:
+        """In 16 bits but for some parts."""
+        return self._replay(self._dtypes_of(parts), OWN in parts, False)
 
     def _replay(self, dtypes: list[str], own: bool, inner: bool) -> Replay:
         self._set_policies(own, inner)
@@ -396,8 +343,8 @@ class Measurement:
 
     def _made(self, outcome: Outcome) -> list[keras.KerasTensor]:
         """Its results without those that it only passes on, in float32: casts hide them; losses."""
-        self._passed = outcome.passed if self._passed is None else self._passed
-        made = [one for index, one in enumerate(outcome.made) if index not in self._passed]
+        passed = self.piece.passed
+        made = [one for index, one in enumerate(outcome.made) if index not in passed]
         return [*made, *outcome.losses]
 
     def _rounded(self, values: list[Array]) -> list[Array]:
@@ -405,21 +352,27 @@ class Measurement:
         return [value if dtype == "float32" else narrow for value, narrow, dtype in pairs]
 
     def _numbers(self, run: Outcome) -> list[Array]:
-        """Results, and the gradients that training uses: of inputs and of trainable weights.
+        """Results, the gradients of inputs and trainable weights, and what it adds to the loss.
 
-        An input of the model has none.
+        An input of the model has no gradient.
         """
+        count = len(self._places)
         weights = zip(run.slopes[len(self._values) :], self.piece.weights, strict=True)
         trained = [one for one, weight in weights if weight.trainable]
-        made = run.results[: len(self._places)]
-        return [*made, *(run.slopes[index] for index in self._trained), *trained]
+        slopes = [*(run.slopes[index] for index in self._trained), *trained]
+        return [*run.results[:count], *slopes, *run.results[count:]]
 
     def _least(self, exact: Outcome) -> list[float]:
-        """Sizes of results, and of gradients that matter: part of a straight line's slope."""
-        results = [deviation(one) for one in exact.results[: len(self._places)]]
+        """Sizes of results, and of gradients that matter: part of a straight line's slope.
+
+        What is added to the loss has to be finite alone: its gradients move the weights.
+        """
+        count, all_of = len(self._places), len(self._numbers(exact))
+        results = [deviation(one) for one in exact.results[:count]]
         steep = max(results, default=0.0) * _TOLERANCE
         slopes = [steep / (deviation(self._values[index]) or 1.0) for index in self._trained]
-        return results + slopes + [0.0] * (len(self._numbers(exact)) - len(results + slopes))
+        weights = [0.0] * (self._end - len(results + slopes))
+        return results + slopes + weights + [np.inf] * (all_of - self._end)
 
 
 def _state(index: int, outcome: Outcome) -> list[Tensor]:

@@ -10,20 +10,12 @@ import numpy as np
 from keras import layers, ops, tree
 
 from tfmp.precision import layer_tree, policy_named
-from tfmp.precision.layer_tree import (
-    LayerNode,
-    describe,
-    has_own_code,
-    is_custom,
-    is_graph,
-    only_moves_values,
-)
+from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring.alterations import Given, drawn
 from tfmp.precision.measuring.calls import Call
 from tfmp.precision.measuring.measurement import FAILED_DRY_RUN, OWN, Measurement, Need
 from tfmp.precision.measuring.recording import NotRunError, Recording
 from tfmp.shared.backend import Tensor, TensorTree
-from tfmp.shared.numerics import FLOAT16
 
 # Each round sets layers to float32 for which others may fail; most models need two.
 _ROUNDS = 16
@@ -74,13 +66,13 @@ def gather(root: LayerNode, wanted: Wanted, base: str, data: TensorTree = None) 
     data = data if pending == [root] else None
     while pending:
         node = pending.pop(0)
-        if not any(map(has_own_code, node.within())):
+        if not any(map(layer_tree.has_own_code, node.within())):
             found.outputs |= layer_tree.output_layers(node)
             continue
         try:
             model = Recording(node, data if node is root else None)
         except NotRunError as error:
-            parts = _not_called(node, frozenset()) if node is root else []
+            parts = _not_called(node, frozenset())
             _give_up(node, error, parts, found)
             pending += parts
             continue
@@ -105,13 +97,13 @@ def entry_points(root: LayerNode) -> list[LayerNode]:
 
 def _give_up(entry: LayerNode, error: NotRunError, parts: list[LayerNode], found: Evidence) -> None:
     """Leaves the code of a model in float32 that could not be run."""
-    where = describe(entry.path)
+    where = layer_tree.describe(entry.path)
     found.notes.append(f"{where} could not be run, so its own code stays float32: {error}")
     alone = {id(node.layer) for part in parts for node in part.within()}
     own = {
         id(part.layer)
         for node in entry.within()
-        if is_custom(node.layer) and not is_graph(node.layer)
+        if layer_tree.is_custom(node.layer) and not layer_tree.is_graph(node.layer)
         for part in node.within()
     }
     found.outputs |= layer_tree.output_layers(entry) - alone
@@ -150,7 +142,6 @@ class _Needs:
         self.policies: Mapping[int, str | None] = {}
         self._lookups: set[int] = set()
         self._known: dict[object, Need] = {}
-        self._needs: dict[Call, Need] = {}
         self._of_layer: dict[int, Need] = {}
         self._raw = {id(value) for value in tree.flatten(model.arguments)}
 
@@ -160,23 +151,20 @@ class _Needs:
         now, other = self.wanted(self.found), self.wanted(everything)
         # Layers that are float32 because a lookup gains nothing.
         self._lookups = {key for key in self.model.nodes if now.get(key) != other.get(key)}
-        for _ in range(_ROUNDS):
+        for repeated in range(_ROUNDS):
             before = self.found.size()
             self.policies = self.wanted(self.found)
             with self.model.in_float32():
                 for call in self.model.measured_calls():
-                    need = self._needs[call] = self._need(call)
-                    self._of_layer[id(call.node.layer)] = need
+                    need = self._of_layer[id(call.node.layer)] = self._need(call, repeated > 0)
                     self._apply(call, need)
-            if self.in_range and any(need.steep for need in self._needs.values()):
-                self._add_reached_by_zeros()
             if self.found.size() == before:
                 return
 
-    def _need(self, call: Call) -> Need:
+    def _need(self, call: Call, again: bool) -> Need:
         pairs = enumerate(zip(call.inputs, call.sources, strict=True))
         given = [self._given(call, index, *each) for index, each in pairs]
-        is_wide, again = self._is_wide(id(call.node.layer)), call in self._needs
+        is_wide = self._is_wide(id(call.node.layer))
         plan = [(one.is_bounded, one.is_raw, one.dtype, one.is_lookup) for one in given]
         key = (call.key, tuple(plan), is_wide, again)
         if key not in self._known:
@@ -207,11 +195,11 @@ class _Needs:
         if call is None:
             return False
         layer = call.node.layer
-        if only_moves_values(layer) and call.arguments():
+        if layer_tree.only_moves_values(layer) and call.arguments():
             return all(self._is_bounded(self.model.makers.get(id(v))) for v in call.arguments())
         if id(layer) in self._of_layer:
             return self._of_layer[id(layer)].bounded
-        if is_custom(layer) or not callable(getattr(layer, "activation", None)):
+        if layer_tree.is_custom(layer) or not callable(getattr(layer, "activation", None)):
             return isinstance(layer, layers.Softmax)
         ends = [ops.convert_to_tensor([[-size, size]]) for size in (1e4, 2e4)]
         one, other = (ops.convert_to_numpy(layer.activation(end)) for end in ends)
@@ -226,7 +214,7 @@ class _Needs:
         index = [id(one) for one in maker.results()].index(id(value))
         if need is not None and index < len(need.dtypes):
             return need.dtypes[index]
-        keys = self.model.ends(maker) if is_graph(layer) else {id(layer)}
+        keys = self.model.ends(maker) if layer_tree.is_graph(layer) else {id(layer)}
         return "float32" if all(map(self._is_wide, keys)) else self.dtype
 
     def _is_wide(self, key: int) -> bool:
@@ -244,7 +232,7 @@ class _Needs:
 
     def _apply(self, call: Call, need: Need) -> None:
         """Adds what a piece needs to the evidence."""
-        where, model = describe(call.node.path), self.model
+        where, model = layer_tree.describe(call.node.path), self.model
         own = {id(part.layer) for part in call.node.unit()}
         for part, reason in need.parts.items():
             keys = own
@@ -258,7 +246,7 @@ class _Needs:
             reads = model.readers(call) if place is None else model.reading(call.inner[place])
             self._keep(reads, f"reads numbers of {where}, {reason}")
         is_narrow = not need.dtypes or self.dtype in need.dtypes
-        if call is model.call and is_narrow and not is_graph(call.node.layer):
+        if call is model.call and is_narrow and not layer_tree.is_graph(call.node.layer):
             self.found.outputs |= own  # what it returns is in 16 bits otherwise
         if need.promoted is not None:
             self.found.promoted.setdefault(id(call.node.layer), need.promoted)
@@ -271,27 +259,14 @@ class _Needs:
     def _may_be_flat(self, key: int) -> bool:
         """Whether a layer's result may have rows of one number after the first step."""
         layer = self.model.nodes[key].layer
-        if only_moves_values(layer):
+        if layer_tree.only_moves_values(layer):
             return False
         activation = getattr(layer, "activation", None)
         is_cut = callable(activation) and not np.any(
             ops.convert_to_numpy(activation(ops.convert_to_tensor([[-1e4, -2e4]])))
         )
-        return is_cut or is_custom(layer) or key in self.model.flat
+        return is_cut or layer_tree.is_custom(layer) or key in self.model.flat
 
     def _keep(self, keys: Iterable[int], reason: str) -> None:
         for key in keys:
             self.found.measured.setdefault(key, reason)
-
-    def _add_reached_by_zeros(self) -> None:
-        """Adds the layers that get too large gradients through others, in rows of zeros.
-
-        `x / (norm(x) + 1e-8)` multiplies the gradients of rows of zeros by 1e8. The layer before it
-        hands them on, as far back as rows of zeros stay zeros.
-        """
-        for call, largest in self.model.slopes_at_zeros():
-            if largest >= FLOAT16.overflow_threshold:
-                reason = (
-                    f"gets gradients up to {largest:.1g}, infinite in float16, on rows of zeros"
-                )
-                self._keep((id(part.layer) for part in call.node.unit()), reason)

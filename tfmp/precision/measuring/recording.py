@@ -3,30 +3,20 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import cache, cached_property
-from typing import NamedTuple
 
 import keras
 import numpy as np
 from keras import ops, tree
 
-from tfmp.precision import NARROW_DTYPES, policy_named
-from tfmp.precision.layer_tree import (
-    LayerNode,
-    has_own_code,
-    is_custom,
-    is_graph,
-    only_moves_values,
-    output_layers,
-)
+from tfmp.precision import NARROW_DTYPES, layer_tree, policy_named
+from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring.calls import (
     Arguments,
     Call,
     Replay,
-    arrays,
     is_float,
     losses_kept,
     policies_kept,
-    pulled_back,
     recorded,
 )
 from tfmp.precision.measuring.first_op import failure
@@ -39,19 +29,8 @@ _OFFSET = 1e-2
 # Layers that compute in one of these may be switched to float32.
 _SWITCHED = (*NARROW_DTYPES, "float64")
 
-
-class _Flow(NamedTuple):
-    """How numbers come to an inner call, or to the result.
-
-    Attributes:
-        sources: indices of inner calls before it; None for arguments of the call itself.
-        is_passed: whether all results are arguments or results of inner calls, as they were.
-        is_weighted: whether weights of its own are in it.
-    """
-
-    sources: frozenset[int | None]
-    is_passed: bool
-    is_weighted: bool
+# Weights among the sources of a flow, which are indices of calls.
+_WEIGHTS = -1
 
 
 class NotRunError(RuntimeError):
@@ -96,11 +75,6 @@ class Recording:
             made = (id(value) for value in call.results() if id(value) not in given)
             self.makers.update(dict.fromkeys(made, call))
         self._flow, self._made_by = cache(self._compute_flow), cache(self._compute_made_by)
-        self._moved = [
-            (one, _OFFSET * np.random.default_rng(0).standard_normal(one.shape))
-            for one in root.layer.trainable_variables
-            if keras.backend.is_float_dtype(one.dtype) and not np.any(ops.convert_to_numpy(one))
-        ]
 
     def _recorded(self, data: TensorTree) -> tuple[Arguments, Call]:
         last: Exception | None = None
@@ -135,44 +109,25 @@ class Recording:
         """The calls of code that is not Keras's own, the innermost first: two of each layer."""
         for node in reversed(list(self.root.within())):
             calls = self.calls.get(id(node.layer), ())
-            if has_own_code(node) and calls:
+            if layer_tree.has_own_code(node) and calls:
                 both = dict.fromkeys((calls[0], calls[-1]))
                 yield from (call for call in both if call.is_concrete)
 
-    def slopes_at_zeros(self) -> Iterator[tuple[Call, float]]:
-        """The largest gradients of results, where every second row of a model's floats is zeros.
+    @cached_property
+    def flat(self) -> set[int]:
+        """Ids of the layers whose results have rows of one number, if the model gets zeros.
 
         Offsets, which are zeros before the first step alone, are not: rows of zeros do not come
         through a layer that has some.
         """
-        ended = list(_ended(self.call))
-        known = [call for call in ended if call.is_concrete for _ in call.results()]
-
-        def function(taps: list[Tensor]) -> list[Tensor]:
-            left, order = iter(taps), iter(ended)
-
-            def tapped(result: TensorTree) -> TensorTree:
-                if not next(order).is_concrete:
-                    return result
-                return tree.map_structure(lambda v: v + next(left) if is_float(v) else v, result)
-
-            return recorded(self.root, arguments, tapped, self._moved).results()
-
+        moved = [
+            (one, _OFFSET * np.random.default_rng(0).standard_normal(one.shape))
+            for one in self.root.layer.trainable_variables
+            if keras.backend.is_float_dtype(one.dtype) and not np.any(ops.convert_to_numpy(one))
+        ]
         with self.in_float32():
             arguments = tree.map_structure(_half_zeros, self.arguments)
-            calls = dict.fromkeys(known)
-            _, slopes = pulled_back(
-                function, [ops.zeros_like(one) for call in calls for one in call.results()]
-            )
-        for call, slope in zip(known, arrays(slopes), strict=True):
-            yield call, float(np.abs(slope[np.isfinite(slope)]).max(initial=0.0))
-
-    @cached_property
-    def flat(self) -> set[int]:
-        """Ids of the layers whose results have rows of one number, if the model gets zeros."""
-        with self.in_float32():
-            arguments = tree.map_structure(_half_zeros, self.arguments)
-            call = recorded(self.root, arguments, weights=self._moved)
+            call = recorded(self.root, arguments, moved)
         return {
             id(one.node.layer)
             for one in call.within()
@@ -181,31 +136,24 @@ class Recording:
 
     def ends(self, call: Call) -> set[int]:
         """Ids of the layers that compute the result of a call."""
-        node = call.node
-        own = {id(part.layer) for part in node.unit()}
-        if is_graph(node.layer) and not any(is_custom(part.layer) for part in node.within()):
-            return set(output_layers(node))
+        layer, own = call.node.layer, {id(part.layer) for part in call.node.unit()}
         if not call.is_concrete:
-            return {id(part.layer) for part in node.within()}
+            return set(layer_tree.output_layers(call.node))
         if not call.inner:
-            return own | self.feeders(call) if self._passes_on(call) else own
+            passes_on = layer_tree.is_custom(layer) and call.passes_on
+            return own | self.feeders(call) if passes_on else own
         found = self._made_by(call, None) or self.ends(call.inner[-1])
-        flow = self._flow(call, None)
+        if call.passes_on or layer_tree.is_graph(layer):
+            return found
         # Operations on results of layers compute in the dtype of these, whatever the model's is.
-        has_own = call is not self.call or None in flow.sources or flow.is_weighted
-        return found | own if has_own and not flow.is_passed and not is_graph(node.layer) else found
-
-    def _passes_on(self, call: Call) -> bool:
-        """Whether own code returns its arguments, as a layer does that only adds a loss."""
-        with suppress(Exception):  # it may not run on other numbers
-            return is_custom(call.node.layer) and self._flow(call, None).is_passed
-        return False
+        has_own = call is not self.call or self._flow(call, None) & {None, _WEIGHTS}
+        return found | own if has_own else found
 
     def feeders(self, call: Call) -> set[int]:
         """Ids of the layers that compute the arguments of a call."""
         if call.caller is None:
             return set()
-        sources = self._flow(call.caller, call.place).sources
+        sources = self._flow(call.caller, call.place)
         before = self.feeders(call.caller) if None in sources else set()
         return self._made_by(call.caller, call.place) | before
 
@@ -215,10 +163,10 @@ class Recording:
         Behind layers that only move values they are those before them, too.
         """
         found: set[int] = set()
-        sources = self._flow(call, place).sources
+        sources = self._flow(call, place)
         for inner in (one for one in call.inner if one.place in sources):
             found |= self.ends(inner)
-            if only_moves_values(inner.node.layer):
+            if layer_tree.only_moves_values(inner.node.layer):
                 found |= self._made_by(call, inner.place)
         return found
 
@@ -227,32 +175,27 @@ class Recording:
         if call.caller is None:
             return set()
         behind = call.caller.inner[call.place + 1 :]
-        reading = [o for o in behind if call.place in self._flow(call.caller, o.place).sources]
+        reading = [one for one in behind if call.place in self._flow(call.caller, one.place)]
         return {key for one in reading for key in self.reading(one)}
 
     def reading(self, call: Call) -> set[int]:
         """Ids of a layer that reads numbers, and of those behind it if it only moves them."""
         own = {id(part.layer) for part in call.node.unit()}
-        return own | self.readers(call) if only_moves_values(call.node.layer) else own
+        return own | self.readers(call) if layer_tree.only_moves_values(call.node.layer) else own
 
-    def _compute_flow(self, call: Call, place: int | None) -> _Flow:
-        """What goes into an inner call, or into the result (None): its gradients say."""
+    def _compute_flow(self, call: Call, place: int | None) -> frozenset[int | None]:
+        """The sources of an inner call's arguments, or of the result (None): their gradients say.
+
+        Returns:
+            Indices of inner calls before it; None for arguments of the call itself.
+        """
         draw = np.random.default_rng(0)
         values = [draw.standard_normal(one.shape, "float32") for one in call.inputs]
         dtypes = ["float32"] * len(values)
         with self.in_float32():
             ran = Replay(call, dtypes, lambda outcome: outcome.at(place))(values)
-        pairs = zip(call.sources, ran.slopes, strict=False)
-        sources = frozenset(source for source, slopes in pairs if np.any(slopes))
-        made = {i for i, where in enumerate(ran.places) if where is None}
-        return _Flow(sources, made <= ran.passed, any(map(np.any, ran.slopes[len(values) :])))
-
-
-def _ended(call: Call) -> Iterator[Call]:
-    """A call and all calls in it, in the order in which they end."""
-    for inner in call.inner:
-        yield from _ended(inner)
-    yield call
+        sources = [*call.sources, *[_WEIGHTS] * len(call.weights)]
+        return frozenset(s for s, slopes in zip(sources, ran.slopes, strict=True) if np.any(slopes))
 
 
 def _half_zeros(value: Tensor) -> Tensor:

@@ -31,7 +31,6 @@ FLAT = {
 BEFORE = {
     "an offset": lambda: [layers.Dense(16, name="before")],
     "a product": lambda: [layers.Dense(16, use_bias=False, name="before")],
-    "a move": lambda: [*BEFORE["a product"](), layers.Reshape((2, 8)), layers.Flatten()],
     "two products": lambda: [
         layers.Dense(16, use_bias=False, activation="tanh", name="first"),
         *BEFORE["a product"](),
@@ -66,14 +65,6 @@ def test_the_layer_that_feeds_steep_code_is_kept_with_it(function, place):
 @pytest.mark.parametrize("name", FLAT)
 def test_a_layer_whose_gradients_fit_stays_in_16_bits(name):
     assert in_float32(model_of(FLAT[name])) == {"own"}
-
-
-@pytest.mark.parametrize("before", ["a move", "two products"])
-def test_all_layers_are_kept_that_the_gradients_of_zeros_reach(before):
-    model = model_of(unit, "operations", before)
-    names = {layer.name for layer in model.layers if isinstance(layer, layers.Layer)}
-    narrow = {"after", "out", *(name for name in names if name.startswith("input"))}
-    assert in_float32(model) == names - narrow
 
 
 @pytest.mark.parametrize("activation", [None, "relu"])
@@ -131,7 +122,8 @@ def losses(model: keras.Model, *callbacks: keras.callbacks.Callback) -> list[flo
     return fitted.history["loss"]
 
 
-@pytest.mark.parametrize("before", ["a product", "an offset"])
+# What hands rows of zeros on to the layer before is not in the plan: the first step tells of it.
+@pytest.mark.parametrize("before", ["a product", "an offset", "two products"])
 def test_rows_of_zeros_train_as_in_float32(before):
     callback = tfmp.MixedPrecision("mixed_float16")
     mixed = losses(model_of(unit, before=before), callback)

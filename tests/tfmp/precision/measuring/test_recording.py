@@ -290,7 +290,7 @@ def penalized(**options) -> keras.Model:
 
 def test_the_layer_that_an_added_loss_is_computed_from_is_float32_unless_it_fits_or_is_cast():
     rows = rows_of(penalized(factor=100.0))
-    reason = "feeds the model, which adds a loss that is infinite or NaN in float16 on"
+    reason = "feeds the model, which is infinite or NaN in float16 on numbers"
     assert rows["body"].reason.startswith(reason)
     assert {rows[name].compute_dtype for name in ("/", "early", "late")} == {"float16"}
     for fine in ({}, {"factor": 100.0, "loss_dtype": "float32"}):
