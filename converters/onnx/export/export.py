@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 # The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
 # newest of the oldest ONNX Runtime that the dependencies admit.
 DEFAULT_OPSET = _TF2ONNX_OPSET = 18
-# The first whose LabelEncoder knows integers.
-_ML_OPSET = onnx.helper.make_opsetid("ai.onnx.ml", 2)
 OPSETS = range(13, 24)
 
 
@@ -192,8 +190,6 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
                 input_names=inputs,
                 output_names=traced.outputs,
                 tensors_to_rename=traced.inputs,
-                initialized_tables=traced.tables,
-                extra_opset=[_ML_OPSET] if traced.tables else None,
             )
 
     utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
@@ -484,8 +480,7 @@ def _require_onnx_ops(model: ir.Model, source: Source) -> None:
     foreign = [
         node
         for node in model.graph.all_nodes()
-        if node.domain not in ("", "ai.onnx.ml")
-        or not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
+        if node.domain or not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
     ]
     if foreign:
         places = [(node.op_type, node.metadata_props["tfmp.layer"]) for node in foreign]

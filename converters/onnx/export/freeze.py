@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake import Source, cut_behind
 from tfmp.converters.onnx.export.layers import layer_of
-from tfmp.converters.onnx.export.lookups import Tables, take_tables, unread
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
 from tfmp.converters.shared.tensors import describe, unique_name
@@ -32,7 +31,6 @@ class FrozenGraph:
         outputs: TensorFlow's tensor names of the outputs.
         weights: the arrays by our names, as TensorFlow holds them.
         layers: Keras layer names by the name scopes of their ops.
-        tables: lookup tables of integers.
     """
 
     graph_def: GraphDef
@@ -40,7 +38,6 @@ class FrozenGraph:
     outputs: list[str]
     weights: dict[str, np.ndarray]
     layers: dict[str, str]
-    tables: Tables
 
 
 class _Weight:
@@ -81,12 +78,10 @@ def freeze(source: Source) -> FrozenGraph:
     data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
     captures = {inside.op.name: outside for outside, inside in traced.graph.captures}
-    tables = take_tables(graph_def, captures)
     constant = {traced.graph.internal_captures[index].name for index in converted}
-    constant |= {f"{name.decode()}:0" for name in tables}
     open_inputs = [tensor.name for tensor in traced.inputs if tensor.name not in constant]
     outside = [name for name in captures if f"{name}:0" in open_inputs]
-    lookups = unread(graph_def, tables)
+    lookups = [node.name for node in graph_def.node if node.op == "LookupTableFindV2"]
     if lookups or len(open_inputs) != len(source.inputs):
         _refuse_captures(source, lookups or outside)
     inputs = dict(zip(open_inputs, (spec.name for spec in source.inputs), strict=True))
@@ -104,7 +99,7 @@ def freeze(source: Source) -> FrozenGraph:
         ours = unique_name(path, taken | weights.keys())
         weights[ours], inputs[f"{name}:0"] = array, ours
     outputs = [tensor.name for tensor in traced.outputs]
-    return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers), tables)
+    return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers))
 
 
 def _refuse_captures(source: Source, nodes: Sequence[str]) -> None:
