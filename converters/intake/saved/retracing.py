@@ -29,7 +29,7 @@ _LOOPS = ("While", "StatelessWhile")
 _CHOICES = {"If": "then", "StatelessIf": "then", "Case": "", "StatelessCase": ""}
 _READS = ("ReadVariableOp", "ResourceGather")
 # They give what they are given; of tensors they keep names.
-_PASSES = ("Identity", "IdentityN", "PlaceholderWithDefault")
+_PASSES = ("Identity", "IdentityN", "PlaceholderWithDefault", "Print")
 # Of no result.
 _NOTHING = ("Assert", "NoOp", "PrintV2")
 CONTROL = (*_LOOPS, *_CHOICES)

@@ -14,8 +14,8 @@ from tfmp.converters.intake.trust.names import ALLOW, OPERATIONS
 from tfmp.converters.shared.errors import Refusal
 from tfmp.converters.shared.frameworks import MetaGraphDef, NodeDef, SavedModelProto
 
-# They print, which is no part of a model's results; PrintV2 may print into a file.
-_PRINTING = ("Print", "PrintV2")
+# They print, which is no part of a model's results, and is left out when the graph is traced anew.
+_PRINTING = ("Print", "PrintV2")  # the latter may print into a file
 _STREAMS = (b"", b"stdout", b"stderr", b"log(info)", b"log(warning)", b"log(error)")
 
 # Every SavedModel has them: they write and read its variables where the caller says, and TensorFlow
@@ -27,31 +27,6 @@ _LOOPS = ("While", "StatelessWhile", "_While", "For", "XlaWhile", "Enter", "RefE
 # Functions of an object that run while it is loaded.
 _RUN_AT_LOAD = ("_create_resource", "_initialize", "_initializer", "_destroy_resource")
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
-
-
-def without_prints(saved: SavedModelProto) -> bool:
-    """Takes out the operations that print on a stream; returns whether there were any."""
-    found = False
-    for graph in saved.meta_graphs:
-        functions = graph.graph_def.library.function
-        for nodes in (graph.graph_def.node, *(function.node_def for function in functions)):
-            for node in nodes:
-                found |= _muted(node)
-    return found
-
-
-def _muted(node: NodeDef) -> bool:
-    if node.op not in _PRINTING or node.attr["output_stream"].s not in _STREAMS:
-        return False
-    value = list(node.input[:1]) if node.op == "Print" else []
-    before = [name for name in node.input if name.startswith("^")]
-    del node.input[:]
-    node.input.extend((*value, *before))
-    for name in list(node.attr):
-        if not name.startswith("_") and (name, node.op) != ("T", "Print"):
-            del node.attr[name]
-    node.op = "Identity" if node.op == "Print" else "NoOp"
-    return True
 
 
 def code_in_saved_model(saved: SavedModelProto) -> Refusal | None:
@@ -109,6 +84,8 @@ class _Program:
         """A sentence for each node that does more; `allowed` names its kind, or itself."""
         for node in nodes:
             if node.op in OPERATIONS or node.op in self._functions:
+                continue
+            if node.op in _PRINTING and node.attr["output_stream"].s in _STREAMS:
                 continue
             if not {node.op, node.name}.isdisjoint(allowed):
                 continue
@@ -169,11 +146,8 @@ class _Program:
             used.add(node.bare_concrete_function.concrete_function_name)
         for gradient in self._meta.graph_def.library.gradient:
             used |= {gradient.function_name, gradient.gradient_func}
-        used |= {
-            called for each in self._functions.values() for called in self._called(each.node_def)
-        }
         used |= self._called(self._top[name] for name in self._run)
-        return self._called(self._top.values()) - used
+        return self._functions.keys() - self._all_called(used)
 
     def _called(self, nodes: Iterable[NodeDef]) -> set[str]:
         """The functions that nodes call."""
