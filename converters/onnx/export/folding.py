@@ -5,14 +5,13 @@ on NumPy arrays, and results are views of them wherever NumPy allows it.
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from tfmp.converters.onnx.graph import infer_types, new_constant
+from tfmp.converters.onnx.graph import new_constant
 
 
 def fold_weights(model: ir.Model) -> None:
@@ -29,12 +28,8 @@ def fold_weights(model: ir.Model) -> None:
     for node in list(model.graph.all_nodes()):
         if node.op_type == "EyeLike":
             _numeric_eye(node)
-        elif node.op_type == "Resize":
-            _spell_nearest(node)
-            _drop_empty_scales(node, constants)
         elif node.op_type == "ConvTranspose":
             _pad_output(node)
-    _state_sizes(model, constants)
     RemoveUnusedNodesPass()(model)
     for value in model.graph.initializers.values():
         if value.const_value is not None and value.const_value.dtype != ir.DataType.STRING:
@@ -185,74 +180,6 @@ def _fold_bias_into_conv(node: ir.Node, constants: _Constants) -> None:
     _bypass(node, conv.outputs[0])
 
 
-def _state_sizes(model: ir.Model, constants: _Constants) -> None:
-    """Gives Resize whole sizes where its scales are fractions.
-
-    floor(12 * float32(7 / 12)) is 7 in ONNX Runtime's arithmetic and 6 in ONNX's shape inference.
-    The sizes name every axis, those that stay from the shape of the input: ONNX Runtime moves
-    transposes through a Resize whose `axes` name a few, and then refuses to load it.
-    """
-    resizes = [node for node in model.graph if node.op_type == "Resize"]
-    if not resizes:
-        return
-    known = model.clone()  # its inferred shapes have the error that is fixed here
-    infer_types(known)
-    shapes = {node.name: node.inputs[0].shape for node in known.graph if node.op_type == "Resize"}
-    for node in resizes:
-        scales = constants.array(node.inputs[2]) if len(node.inputs) > 2 else None
-        shape = shapes[node.name]
-        if scales is None or shape is None or scales.size != len(shape):
-            continue
-        axes = [axis for axis, scale in enumerate(scales) if scale != 1]
-        if not axes or not all(isinstance(shape[axis], int) for axis in axes):
-            continue
-        node.resize_inputs(4)
-        node.replace_input_with(2, None)
-        node.replace_input_with(3, _whole_sizes(node, shape, scales, constants))
-
-
-def _whole_sizes(
-    node: ir.Node, shape: ir.Shape, scales: np.ndarray, constants: _Constants
-) -> ir.Value:
-    """The size of every axis behind a Resize; an axis of any size keeps its own."""
-    graph, source, parts = node.graph, node.inputs[0], []
-    assert isinstance(graph, ir.Graph)
-
-    def before(name: str, op_type: str, inputs: Sequence[ir.Value | None], **options: int) -> None:
-        attributes = [ir.AttrInt64(key, value) for key, value in options.items()]
-        made = ir.Node("", op_type, inputs, attributes, name=f"{node.name}_{name}")
-        graph.insert_before(node, made)
-        made.outputs[0].name = f"{made.name}_output"
-        made.outputs[0].dtype = ir.DataType.INT64
-        parts.append(made.outputs[0])
-
-    for free, run in groupby(range(len(shape)), lambda axis: not isinstance(shape[axis], int)):
-        axes = list(run)
-        if free:
-            before(f"shape_{axes[0]}", "Shape", [source])
-            index = constants.add(f"{node.name}_axes", np.array(axes, np.int64))
-            before(f"kept_{axes[0]}", "Gather", [parts.pop(), index])
-            continue
-        sizes = [round(int(shape[axis]) * float(scales[axis])) for axis in axes]
-        parts.append(constants.add(f"{node.name}_sizes", np.array(sizes, np.int64)))
-    if len(parts) > 1:
-        before("sizes", "Concat", list(parts), axis=0)
-    return parts[-1]
-
-
-def _spell_nearest(node: ir.Node) -> None:
-    """floor((x + 1/2) / scale) in words that ONNX has not dropped since opset 13."""
-    attributes = node.attributes
-    old = attributes.get_string("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn"
-    if old and attributes.get_string("nearest_mode", "") == "floor":
-        # Half a pixel less, and rounding halves up instead of down.
-        for name, value in (
-            ("coordinate_transformation_mode", "half_pixel"),
-            ("nearest_mode", "round_prefer_ceil"),
-        ):
-            attributes[name] = ir.AttrString(name, value)
-
-
 def _pad_output(node: ir.Node) -> None:
     """Spells rows that a transposed convolution adds behind as ONNX does: its pads only cut."""
     pads = _ints(node, "pads") or []
@@ -264,14 +191,6 @@ def _pad_output(node: ir.Node) -> None:
         whole = [begin for begin, _ in kept] + [end for _, end in kept]
         node.attributes["pads"] = ir.AttrInt64s("pads", whole)
         node.attributes["output_padding"] = ir.AttrInt64s("output_padding", added)
-
-
-def _drop_empty_scales(node: ir.Node, constants: _Constants) -> None:
-    """Leaves scales out beside sizes: an empty constant counts as both."""
-    if len(node.inputs) == 4 and node.inputs[3] is not None:
-        scales = constants.array(node.inputs[2])
-        if scales is not None and not scales.size:
-            node.replace_input_with(2, None)
 
 
 def _numeric_eye(node: ir.Node) -> None:
