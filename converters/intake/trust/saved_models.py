@@ -5,8 +5,9 @@ end, when it is loaded, when TensorFlow folds its constants, and when it is run.
 of every graph and function in the file has to be one that only computes.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -160,24 +161,17 @@ class _Program:
 
     def _all_called(self, names: Collection[str]) -> set[str]:
         """These functions and all that they call."""
-        found: set[str] = set()
-        waiting = set(names) & self._functions.keys()
-        while waiting:
-            found |= waiting
-            waiting = {
-                called
-                for name in waiting
-                for called in self._called(self._functions[name].node_def)
-            } - found
-        return found
+        functions = self._functions
+        return _closure(
+            functions.keys() & names, lambda name: self._called(functions[name].node_def)
+        )
 
     def _recursive(self) -> Iterator[str]:
         calls = {name: self._called(each.node_def) for name, each in self._functions.items()}
-        # Functions that call nothing that is left are taken away; circles remain.
-        while ready := {name for name, called in calls.items() if not called & calls.keys()}:
-            for name in ready:
-                del calls[name]
-        yield from calls
+        try:
+            TopologicalSorter(calls).prepare()
+        except CycleError as error:
+            yield error.args[1][0]
 
     def _loops_at_load(self) -> Iterator[str]:
         objects = self._meta.object_graph_def
@@ -227,13 +221,21 @@ class _Program:
 
     def _behind(self, names: Iterable[str]) -> set[str]:
         """Nodes of the outermost graph that these need, and themselves."""
-        found: set[str] = set()
-        waiting = {_node_of(name) for name in names} & self._top.keys()
-        while waiting:
-            found |= waiting
-            sources = {_node_of(name) for each in waiting for name in self._top[each].input}
-            waiting = (sources & self._top.keys()) - found
-        return found
+
+        def before(name: str) -> set[str]:
+            return {_node_of(each) for each in self._top[name].input} & self._top.keys()
+
+        return _closure({_node_of(name) for name in names} & self._top.keys(), before)
+
+
+def _closure(start: set[str], after: Callable[[str], set[str]]) -> set[str]:
+    """Names, and all that others lead to from them."""
+    found: set[str] = set()
+    waiting = start
+    while waiting:
+        found |= waiting
+        waiting = {each for name in waiting for each in after(name)} - found
+    return found
 
 
 def _node_of(name: str) -> str:

@@ -19,12 +19,9 @@ def fold_weights(model: ir.Model) -> None:
     constants = _Constants(model.graph)
     for node in list(model.graph):
         _fold_node(node, constants, model.opset_imports[""])
-    for node in list(model.graph):
-        if node.op_type == "Mul":
-            _fold_scale_into_conv(node, constants)
-    for node in list(model.graph):
-        if node.op_type == "Add":
-            _fold_bias_into_conv(node, constants)
+    for kind in ("Mul", "Add"):
+        for node in [node for node in model.graph if node.op_type == kind]:
+            _fold_into_conv(node, constants)
     for node in list(model.graph.all_nodes()):
         if node.op_type == "EyeLike":
             _numeric_eye(node)
@@ -49,12 +46,8 @@ class _Constants:
         """The array behind an initializer or Constant node; None for any other value."""
         if value is None or value.is_graph_input():
             return None
-        if value.const_value is not None:
-            return value.const_value.numpy()
-        node = value.producer()
-        if node is not None and node.op_type == "Constant" and "value" in node.attributes:
-            return node.attributes["value"].as_tensor().numpy()
-        return None
+        tensor = ir.convenience.get_const_tensor(value)
+        return None if tensor is None else tensor.numpy()
 
     def replace(self, value: ir.Value, array: np.ndarray) -> ir.Value:
         """Makes an initializer of `array` and lets it take the place of `value` everywhere."""
@@ -133,51 +126,34 @@ def _strip(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _bypass(node: ir.Node, value: ir.Value) -> None:
-    """Lets `value` take the place and the name of the node's output, and removes the node."""
-    node.outputs[0].replace_all_uses_with(value)
-    node.graph.remove(node, safe=True)
-    value.name = node.outputs[0].name
+def _fold_into_conv(node: ir.Node, constants: _Constants) -> None:
+    """Conv(x, W, b) * s = Conv(x, W * s, b * s), Conv(x, W, b) + c = Conv(x, W, b + c).
 
-
-def _conv_before(
-    node: ir.Node, constants: _Constants
-) -> tuple[ir.Node, np.ndarray, np.ndarray | None] | None:
-    """The Conv that a node scales or shifts, by how much a channel, and the Conv's own bias."""
+    For s and c that are constant per output channel.
+    """
     found = _channel_vector(node, constants)
     if found is None or node.outputs[0].is_graph_output():
-        return None
+        return
     conv, vector = found
     given = conv.inputs[2] if len(conv.inputs) > 2 else None
     bias = constants.array(given)
-    return None if given is not None and bias is None else (conv, vector, bias)
-
-
-def _fold_scale_into_conv(node: ir.Node, constants: _Constants) -> None:
-    """Conv(x, W, b) * s = Conv(x, W * s, b * s), for s constant per output channel."""
-    found = _conv_before(node, constants)
-    if found is None:
+    if given is not None and bias is None:
         return
-    conv, scale, bias = found
-    kernel = constants.array(conv.inputs[1])
-    assert kernel is not None  # _channel_vector saw it
-    scaled = np.multiply(kernel, scale.reshape((-1,) + (1,) * (kernel.ndim - 1)), order="C")
-    conv.replace_input_with(1, constants.add(f"{conv.inputs[1].name}_scaled", scaled))
+    if node.op_type == "Mul":
+        kernel = constants.array(conv.inputs[1])
+        assert kernel is not None  # _channel_vector saw it
+        scaled = np.multiply(kernel, vector.reshape((-1,) + (1,) * (kernel.ndim - 1)), order="C")
+        conv.replace_input_with(1, constants.add(f"{conv.inputs[1].name}_scaled", scaled))
+        bias = None if bias is None else bias * vector
+    else:
+        bias = vector if bias is None else bias + vector
     if bias is not None:
-        conv.replace_input_with(2, constants.add(f"{conv.inputs[2].name}_scaled", bias * scale))
-    _bypass(node, conv.outputs[0])
-
-
-def _fold_bias_into_conv(node: ir.Node, constants: _Constants) -> None:
-    """Conv(x, W, b) + c = Conv(x, W, b + c), for c constant per output channel."""
-    found = _conv_before(node, constants)
-    if found is None:
-        return
-    conv, shift, bias = found
-    total = constants.add(f"{conv.name}_bias", shift if bias is None else bias + shift)
-    conv.resize_inputs(3)
-    conv.replace_input_with(2, total)
-    _bypass(node, conv.outputs[0])
+        conv.resize_inputs(3)
+        conv.replace_input_with(2, constants.add(f"{conv.name}_bias", bias))
+    (output,) = conv.outputs
+    node.outputs[0].replace_all_uses_with(output)
+    node.graph.remove(node, safe=True)
+    output.name = node.outputs[0].name
 
 
 def _pad_output(node: ir.Node) -> None:

@@ -20,6 +20,10 @@ from tfmp.shared.backend import Tensor
 # normalization vectors); what is larger than this travels beside the graph.
 _BESIDE_BYTES = 64 * 1024
 
+# The op of what travels beside. It takes no inputs, and grappler does not fold it; of each
+# placeholder grappler makes an array of zeros.
+UNFED = "ImmutableConst"
+
 
 @dataclass(frozen=True)
 class FrozenGraph:
@@ -127,7 +131,7 @@ def _keras_paths(source: Source) -> dict[int, str]:
 def _lift_constants(
     graph_def: GraphDef, held: dict[str, _Weight]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Turns large constants into placeholders, and gives their names and values."""
+    """Takes the values out of large constants, and gives their names and values."""
     import tensorflow as tf
 
     looped = _read_by_loops(graph_def)
@@ -146,7 +150,8 @@ def _lift_constants(
             array = tf.make_ndarray(tensor)
         else:
             continue
-        node.op = "Placeholder"
+        node.op = UNFED
+        node.attr["memory_region_name"].s = b"none"
         del node.attr["value"]
         node.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
         yield node.name, array
