@@ -374,7 +374,7 @@ _REASON_CHARACTERS = 300
 
 def reason_of(error: BaseException) -> str:
     """The innermost error in a text of Keras or AutoGraph, in whole sentences."""
-    text, _, _ = one_line(error).partition("Arguments received by")
+    text = re.split("(?:Call a|A)rguments received by", one_line(error))[0]
     kinds = r"\b\w*(?:Error|Exception)(?: encountered(?: during \w+)?)?: "
     return shortened(re.split(kinds, text)[-1].strip())
 

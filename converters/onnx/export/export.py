@@ -207,10 +207,11 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
             detail = "; ".join(dict.fromkeys([*filter(None, told), reason]))[:800]
             detail = with_layers(detail, traced.layers)
             ops = [found["op"] for text in complaints if (found := _named(text)) and found["op"]]
+            newest = "" if opset >= _TF2ONNX_OPSET else "Leave --opset out. If that fails, too: "
             raise ConversionError(
                 f"model {source.name!r}: tf2onnx cannot convert this graph ({detail})",
-                "Replace the layer named there by one made of standard ops, or fix sizes that "
-                f"vary with --batch or --input-shape{_or_tflite(ops)}",
+                f"{newest}Replace the layer named there by one made of standard ops, or fix sizes "
+                f"that vary with --batch or --input-shape{_or_tflite(ops)}",
             ) from error
         return onnx_graph.make_model(source.name)
 
