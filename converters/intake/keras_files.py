@@ -268,8 +268,10 @@ def _refusal(error: Exception) -> Refusal:
             "arguments in get_config",
         )
     if "SavedModel file does not exist" in text:
-        found = f"its TFSMLayer runs a SavedModel that is not there ({reason_of(error)})"
-        return Refusal(found, remedy="Put that folder there, or convert it itself")
+        return Refusal(
+            f"its TFSMLayer runs a SavedModel that is not there ({reason_of(error)})",
+            remedy="Put that folder there, or convert it itself",
+        )
     damaged = isinstance(error, _DAMAGES) or "open object" in text  # an array that HDF5 lacks
     return Refusal(
         f"Keras cannot load this model ({type(error).__name__}: {reason_of(error)})",

@@ -10,7 +10,6 @@ import tensorflow as tf
 from keras import layers
 
 from tfmp.converters import open_source
-from tfmp.converters.intake import cut_behind
 from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
@@ -297,17 +296,6 @@ def test_integers_are_looked_up_by_halving(export: Callable, tmp_path: Path) -> 
     ids = np.array([[5, 12, 30, 7], [30, 0, -1, 5]])
     with LiteRTRunner(file.path, force_fp16=True) as runner:
         np.testing.assert_array_equal(runner.run({"x": ids})["y"], lookup(ids))
-
-
-@pytest.mark.parametrize("sequential", [True, False])
-def test_the_model_behind_a_lookup_table_is_as_the_refusal_says(sequential: bool) -> None:
-    lookup = layers.IntegerLookup(vocabulary=[3, 5, 7], name="lookup")
-    x, table = keras.Input((3,), dtype="int64"), layers.Embedding(4, 2)
-    net = keras.Sequential([x, lookup, table]) if sequential else keras.Model(x, table(lookup(x)))
-    recipe = cut_behind(open_source(net), "lookup/table").removeprefix(": ")
-    rest = eval(recipe, {"keras": keras, "model": net})
-    ids = tf.constant([[3, 7, 9]], "int64")
-    np.testing.assert_array_equal(rest(lookup(ids)), net(ids))
 
 
 def test_sums_beside_numbers_and_small_divisors_are_right_in_fp16(
