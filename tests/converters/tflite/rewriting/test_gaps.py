@@ -282,8 +282,7 @@ def test_what_tflite_cannot_read_is_refused_with_the_model_behind_it(
     export: Callable, tmp_path: Path
 ) -> None:
     x = keras.Input((3,), dtype="string")
-    table = layers.Embedding(9, 2, name="table")
-    source = open_source(keras.Model(x, table(layers.Hashing(9)(x))))
+    source = open_source(keras.Model(x, layers.Embedding(9, 2, name="table")(layers.Hashing(9)(x))))
     cut = r"keras\.Model\(model\.get_layer\('table'\)\.input, model\.outputs\)"
     with pytest.raises(ConversionError, match=rf"looks values up in a table or .*{cut}"):
         export(source, tmp_path / "model.tflite")
