@@ -71,7 +71,9 @@ def from_keras_file(
     try:
         with nullcontext() if unsafe_load else within(limit, f"the reading of {path}"):
             return _read(path, sizes, custom_objects, unsafe_load, architecture)
-    except ConversionError:
+    except ConversionError as error:
+        if isinstance(error.__cause__, NameError) and (found := _on_code(error.__cause__)):
+            raise InputError(found.at(path)) from error
         raise
     except InputError as error:
         raise InputError(error.refusal.at(path)) from error
@@ -214,9 +216,13 @@ def _on_code(error: Exception) -> Refusal | None:
     text = one_line(error)
     if "safe_mode=False" in text:
         return _unsafe(text)
+    rebuilt = f"{REBUILT[0].upper()}{REBUILT[1:]}"
+    if isinstance(error, NameError) and "Lambda" in text:
+        found = f"its Lambda layer needs a name that the file does not hold ({reason_of(error)})"
+        return Refusal(found, remedy=rebuilt)
     if _read_code(error):
         found = "its Lambda layer is bytecode of another Python, which only that one runs"
-        return Refusal(found, remedy=f"{REBUILT[0].upper()}{REBUILT[1:]}")
+        return Refusal(found, remedy=rebuilt)
     if "allow_pickle" in text:
         found = "its arrays are pickled objects, which can run code when they are loaded"
         return Refusal(found, remedy="Save the model with `model.save`, which writes none")
@@ -260,6 +266,11 @@ def _refusal(error: Exception) -> Refusal:
             why=reason_of(error),
             remedy="Let its __init__ take **kwargs for super().__init__, and give its own "
             "arguments in get_config",
+        )
+    if "SavedModel file does not exist" in text:
+        return Refusal(
+            f"its TFSMLayer runs a SavedModel that is not there ({reason_of(error)})",
+            remedy="Put that folder there, or convert it itself",
         )
     damaged = isinstance(error, _DAMAGES) or "open object" in text  # an array that HDF5 lacks
     return Refusal(

@@ -14,6 +14,7 @@ from tfmp.converters.intake.old_operators import with_plain_operators
 from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size
 from tfmp.converters.shared.errors import InputError
+from tfmp.converters.shared.files import check_no_pointer
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.layout import Layout
 from tfmp.converters.shared.sessions import cpu_session, holds, read_onnx
@@ -179,6 +180,7 @@ def _check_links(path: Path, weights: Path) -> None:
     if not weights.exists():
         way = f"Put {weights.name} beside it: an export writes both files"
         raise InputError(f"its weights are in {weights.name!r}, which is missing", way, where=path)
+    check_no_pointer(weights)
     if weights.resolve().parent.is_relative_to(path.parent.resolve()):
         if weights.stat().st_nlink == 1:
             return

@@ -324,6 +324,7 @@ def check_model_file(path: Path) -> None:
             found = "its saved_model.pb is empty"
             raise InputError(found, "Save the model again", where=path)
         return
+    check_no_pointer(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         whole = path.parent.parent if path.parent.name == "variables" else path.parent
@@ -337,7 +338,6 @@ def check_model_file(path: Path) -> None:
     if not path.is_file():
         way = "Write the model to a file"
         raise InputError("is a device or a pipe", way, where=path)
-    check_no_pointer(path)
     try:
         with path.open("rb") as file:
             head = file.read(8)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from tfmp.converters.intake.hints import Loss, OutputHint, onnx_hints, traced_hints
-from tfmp.converters.intake.saved import Graph, Rewrite, fill, inserted, lacks
+from tfmp.converters.intake.saved import Graph, Rewrite, fill, inserted, lacks, writes
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import KerasModel, TracedFunction, Variable
 from tfmp.converters.shared.layout import PLAIN, Layout
@@ -318,13 +318,8 @@ def _drawn_note(graph: TracedFunction) -> tuple[str, ...]:
 
 def _kept_note(graph: TracedFunction) -> tuple[str, ...]:
     """A note on a model that keeps a state from call to call; empty for any other model."""
-    written = [
-        operation.inputs[0]
-        for operation in graph.graph.get_operations()
-        if operation.type.startswith("Assign") and operation.type.endswith("VariableOp")
-    ]
-    handles = {id(inner): outer for outer, inner in graph.graph.captures}
-    kept = {id(handles[id(one)]) for one in written if id(one) in handles}
+    written = {id(op.inputs[0]) for op in graph.graph.get_operations() if writes(op.node_def)}
+    kept = {id(outer) for outer, inner in graph.graph.captures if id(inner) in written}
     found = (v.name.partition(":")[0] for v in graph.graph.variables if id(v.handle) in kept)
     names = list(dict.fromkeys(found))  # states of one layer share a name
     if not names:
@@ -374,7 +369,7 @@ _REASON_CHARACTERS = 300
 
 def reason_of(error: BaseException) -> str:
     """The innermost error in a text of Keras or AutoGraph, in whole sentences."""
-    text, _, _ = one_line(error).partition("Arguments received by")
+    text = re.split("(?:Call a|A)rguments received by", one_line(error))[0]
     kinds = r"\b\w*(?:Error|Exception)(?: encountered(?: during \w+)?)?: "
     return shortened(re.split(kinds, text)[-1].strip())
 

@@ -30,7 +30,7 @@ from tfmp.converters.intake.source import (
     way_to_trace,
     weights_sha256,
 )
-from tfmp.converters.intake.trust import code_in_saved_model, without_prints
+from tfmp.converters.intake.trust import code_in_saved_model
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
@@ -184,7 +184,7 @@ _PADDED = (
 
 @contextmanager
 def _readable(path: Path, unsafe_load: bool) -> Iterator[Path]:
-    """A view of the folder that can be loaded: without optimizer slots, and without prints.
+    """A view of the folder that can be loaded: without optimizer slots.
 
     Keras 2 wrote its optimizer's slot variables; TensorFlow now restores the optimizer as a plain
     object, which cannot hold them. Inference does not need them.
@@ -193,19 +193,15 @@ def _readable(path: Path, unsafe_load: bool) -> Iterator[Path]:
 
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((path / "saved_model.pb").read_bytes())
-    changed = False
-    if not unsafe_load:
-        changed = without_prints(saved)
-        reason = code_in_saved_model(saved)
-        if reason is not None:
-            raise InputError(reason.at(path))
+    if not unsafe_load and (reason := code_in_saved_model(saved)) is not None:
+        raise InputError(reason.at(path))
     slotted = [
         node
         for graph in saved.meta_graphs
         for node in graph.object_graph_def.nodes
         if node.slot_variables
     ]
-    if not slotted and not changed:
+    if not slotted:
         yield path
         return
     for node in slotted:

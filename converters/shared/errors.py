@@ -79,7 +79,7 @@ def running_on_samples(model: str) -> Iterator[None]:
             raise
         reason = _reason(error)
         way_out = missing_kernel(reason) or (
-            "Check their values: ids, for example, have to lie within the vocabulary."
+            "Check their sizes and values: ids, for example, have to lie within the vocabulary."
         )
         raise InputError(
             f"model {model!r} cannot run on these samples: {reason}", way_out
@@ -104,4 +104,6 @@ def _reason(error: Exception) -> str:
     text = re.split(r"\n\s*\[\[\{\{node|\s*\[Op:", str(error).strip())[0]
     line = text.strip().splitlines()[-1] if text.strip() else type(error).__name__
     line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (.* Status Message: )?", "", line)
+    # A place in ONNX Runtime's source: file and line, and the function with its types.
+    line = re.sub(r"^/\S+:\d+ .*?\)(?: const)?(?: \[with [^\]]*\])? ", "", line)
     return re.sub(r"^\{\{.*?\}\}\s*", "", line).rstrip(".")

@@ -280,7 +280,9 @@ class TestValuesThatAModelCannotTake:
         r"model 'words' cannot run on these samples: indices\[\d+,2\] = 99 is not in \[0, 10\)"
     )
     ONNX_RUNTIME = r"model 'words' cannot run on these samples: indices element out of data bounds"
-    WHAT_NEXT = r"\. Check their values: ids, for example, have to lie within the vocabulary\.$"
+    WHAT_NEXT = (
+        r"\. Check their sizes and values: ids, for example, have to lie within the vocabulary\.$"
+    )
 
     def test_of_a_reference(self, words) -> None:
         model, file, data = words

@@ -41,17 +41,20 @@ def readable(archive: Archive, given: Container[str], changes: Changes) -> Confi
         kind, inner = config.get("class_name"), config.get("config")
         if not isinstance(kind, str) or not isinstance(inner, dict):
             return config
-        if (rule := _LAYERS.get(kind)) is not None:
-            config["class_name"], inner = rule(kind, inner, changes)
+        written = kind
         if kind not in given:
+            kind, inner = in_words_of_keras_2(kind, inner)
+        if (rule := _LAYERS.get(kind)) is not None:
+            kind, inner = rule(kind, inner, changes)
+        if written not in given:
             inner = {key: value for key, value in inner.items() if not _TRAINING.search(key)}
         if inner.get("stateful") is True:
             _note(changes, _STATEFUL, inner.get("name"))
-        if config["class_name"] != kind and config.get("module"):
+        if kind != written and config.get("module"):
             config |= {"module": "keras.layers", "registered_name": None}
-        return {**config, "config": inner}
+        return {**config, "class_name": kind, "config": inner}
 
-    return rewritten(in_words_of_keras_2(archive.config, given), part)
+    return rewritten(archive.config, part)
 
 
 def _dtype(value: Config, changes: Changes) -> Config:

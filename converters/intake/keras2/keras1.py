@@ -1,9 +1,9 @@
 """Architectures of Keras 1 in the words of Keras 2."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from tfmp.converters.intake.keras2.archive import Config, rewritten
+from tfmp.converters.intake.keras2.archive import Config
 from tfmp.converters.shared.errors import InputError
 
 _Inner = dict[str, Any]
@@ -55,28 +55,12 @@ _MERGES = {
 }
 
 
-def in_words_of_keras_2(config: Config, given: Container[str] = ()) -> Config:
-    """The same architecture in the words of Keras 2; one that is in them already stays.
-
-    Args:
-        config: the architecture.
-        given: names of classes that the user brings, which may use these words in another sense.
+def in_words_of_keras_2(kind: str, inner: _Inner) -> tuple[str, _Inner]:
+    """Class and arguments of a layer in the words of Keras 2; what is in them already stays.
 
     Raises:
-        InputError: a layer has no counterpart in Keras 2.
+        InputError: the layer has no counterpart in Keras 2.
     """
-
-    def part(config: dict[str, Config]) -> Config:
-        kind, inner = config.get("class_name"), config.get("config")
-        if isinstance(kind, str) and isinstance(inner, dict) and kind not in given:
-            kind, inner = _layer(kind, inner)
-            return {**config, "class_name": kind, "config": inner}
-        return config
-
-    return rewritten(config, part)
-
-
-def _layer(kind: str, inner: _Inner) -> tuple[str, _Inner]:
     if kind == "Merge":
         return _merge(inner)
     if kind == "BatchNormalization" and inner.get("mode") == 1:

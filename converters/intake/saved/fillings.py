@@ -201,6 +201,33 @@ def _clamped(name: str, graph: Graph) -> int | None:
     return limits.pop() if both else None
 
 
+def _lookup(node: Node, graph: Graph) -> Chain | None:
+    """The value beside a number in a table, which is sorted and halved until one place is left."""
+    import tensorflow as tf
+
+    handles = {inner.name: outer for outer, inner in graph.traced.graph.captures}
+    kinds = [tf.as_dtype(node.attributes[name].type) for name in ("Tin", "Tout")]
+    if tf.string in kinds or node.inputs[0] not in handles:
+        return None
+    with tf.init_scope():
+        table = tf.raw_ops.LookupTableExportV2(
+            table_handle=handles[node.inputs[0]], Tkeys=kinds[0], Tvalues=kinds[1]
+        )
+    order = np.argsort(table.keys)
+    depth = (len(order) - 1).bit_length()
+    behind = (0, 2**depth - len(order))
+    keys, values = (np.pad(np.asarray(one)[order], behind, "edge") for one in table)
+
+    def found(wanted: Tensor, default: Tensor) -> Tensor:
+        place = tf.zeros_like(wanted, tf.int32)
+        for step in reversed([2**level for level in range(depth)]):
+            beyond = place + step
+            place = tf.where(tf.gather(keys, beyond) <= wanted, beyond, place)
+        return tf.where(tf.equal(tf.gather(keys, place), wanted), tf.gather(values, place), default)
+
+    return replace(node, inputs=node.inputs[1:]), found
+
+
 def _in_top_k(scores: Tensor, targets: Tensor, k: Tensor) -> Tensor:
     """Whether fewer than k scores of a row beat the score of its target."""
     import tensorflow as tf
@@ -238,6 +265,7 @@ FILLINGS: dict[str, Gap] = {
     "DenseBincount": _dense_bincount,
     "InTopKV2": always(_in_top_k),
     "LeftShift": _left_shift,
+    "LookupTableFindV2": _lookup,
     "LowerBound": partial(_sorted_search, upper=False),
     "ShapeN": _shapes,
     "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),

@@ -1,5 +1,6 @@
 """Variables while a graph is traced anew: their handles, or the values that stand for them."""
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,8 +77,15 @@ def any_writes(graph: Graph) -> bool:
     return any(writes(node) for one in (graph, *graph.bodies.values()) for node in one.nodes)
 
 
-def captured(traced: TracedFunction) -> dict[str, Tensor | Held]:
-    """What a function reads from outside, for the graph that is being built."""
+def captured(
+    traced: TracedFunction, read: Container[str] | None = None
+) -> dict[str, Tensor | Held]:
+    """What a function reads from outside, for the graph that is being built.
+
+    Args:
+        traced: the function.
+        read: names of the tensors that are read once the graph is rewritten; None for all.
+    """
     import tensorflow as tf
 
     current, known = tf.compat.v1.get_default_graph(), {}
@@ -86,6 +94,8 @@ def captured(traced: TracedFunction) -> dict[str, Tensor | Held]:
         known[id(variable.handle)] = variable.name.partition(":")[0], variable.dtype
     found: dict[str, Tensor | Held] = {}
     for outer, inner in traced.graph.captures:
+        if read is not None and inner.name not in read:
+            continue  # such as the handle of a table whose values are constants now
         tensor, told = current.capture(outer), known.get(id(outer))
         found[inner.name] = tensor if told is None else Held(inner.name, *told, tensor)
     return found

@@ -29,7 +29,7 @@ _LOOPS = ("While", "StatelessWhile")
 _CHOICES = {"If": "then", "StatelessIf": "then", "Case": "", "StatelessCase": ""}
 _READS = ("ReadVariableOp", "ResourceGather")
 # They give what they are given; of tensors they keep names.
-_PASSES = ("Identity", "IdentityN", "PlaceholderWithDefault")
+_PASSES = ("Identity", "IdentityN", "PlaceholderWithDefault", "Print")
 # Of no result.
 _NOTHING = ("Assert", "NoOp", "PrintV2")
 CONTROL = (*_LOOPS, *_CHOICES)
@@ -415,7 +415,10 @@ def inserted(
     """
     edits = Edits(graph.traced.graph.as_graph_def())
     rewrite(graph, edits)
-    given = {**dict(zip(graph.inputs, inputs, strict=True)), **captured(graph.traced)}
+    replaced = {node.name: node.inputs for node, _ in edits.found(graph)}
+    read = {name for node in graph.nodes for name in replaced.get(node.name, node.inputs)}
+    outside = captured(graph.traced, read | {*graph.outputs})
+    given = {**dict(zip(graph.inputs, inputs, strict=True)), **outside}
     return Retracing(graph.bodies, edits.found, in_order=in_order).main(graph, given, edits)
 
 

@@ -8,7 +8,4 @@ from .architectures import (
     vocabulary_file as vocabulary_file,
 )
 from .hdf5 import open_hdf5 as open_hdf5
-from .saved_models import (
-    code_in_saved_model as code_in_saved_model,
-    without_prints as without_prints,
-)
+from .saved_models import code_in_saved_model as code_in_saved_model

@@ -28,8 +28,7 @@ def open_hdf5(file: Path | IO[bytes]) -> Iterator[Any]:
 
     try:
         with h5py.File(file, "r") as opened:
-            outside = next(_outside(opened), None)
-            if outside is not None:
+            if outside := _outside(opened):
                 raise InputError(
                     f"{outside}, and what lies there would become a weight",
                     "If those files are yours, load the model in Python and save it again, which "
@@ -43,36 +42,23 @@ def open_hdf5(file: Path | IO[bytes]) -> Iterator[Any]:
         ) from error
 
 
-def _outside(file: Any) -> Iterator[str]:
-    """A beginning of a sentence for each link and dataset that leads out of the file."""
-    from h5py import h5d, h5g, h5l, h5o
+def _outside(file: Any) -> str | None:
+    """The beginning of a sentence on a link or dataset that leads out of the file."""
+    import h5py
 
-    waiting, seen = [("", file.id)], set()
-    while waiting:
-        path, group = waiting.pop()
-        for name in group:
-            link = f"{path}/{name.decode(errors='replace')}"
-            kind = group.links.get_info(name).type
-            if kind == h5l.TYPE_SOFT:
-                continue  # leads to a place in this file, which is looked at itself
-            if kind != h5l.TYPE_HARD:
-                yield f"{link!r} is a link into another file"
-                continue
-            item = h5o.open(group, name)
-            if isinstance(item, h5d.DatasetID):
-                stored = item.get_create_plist()
-                if stored.get_external_count():
-                    yield f"the array {link!r} is stored in {_place(stored)!r}"
-                elif stored.get_layout() == h5d.VIRTUAL:
-                    yield f"the array {link!r} is made of arrays of other files"
-            elif isinstance(item, h5g.GroupID):
-                place = h5o.get_info(item).addr
-                if place not in seen:
-                    seen.add(place)
-                    waiting.append((link, item))
+    def told(path: str, link: Any) -> str | None:
+        if isinstance(link, h5py.SoftLink):
+            return None  # leads to a place in this file, which is looked at itself
+        if not isinstance(link, h5py.HardLink):
+            return f"'/{path}' is a link into another file"
+        item = file[path]
+        if isinstance(item, h5py.Dataset) and item.external:
+            return f"the array '/{path}' is stored in {item.external[0][0]!r}"
+        if isinstance(item, h5py.Dataset) and item.is_virtual:
+            return f"the array '/{path}' is made of arrays of other files"
+        return None
 
-
-def _place(stored: Any) -> str:
-    """The first of the files that an array is stored in."""
-    name = stored.get_external(0)[0]
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+    try:
+        return file.visititems_links(told)
+    except TypeError:  # a link that h5py has no class for
+        return "a link is of a kind that a program registers"

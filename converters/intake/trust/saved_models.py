@@ -5,8 +5,9 @@ end, when it is loaded, when TensorFlow folds its constants, and when it is run.
 of every graph and function in the file has to be one that only computes.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -14,8 +15,8 @@ from tfmp.converters.intake.trust.names import ALLOW, OPERATIONS
 from tfmp.converters.shared.errors import Refusal
 from tfmp.converters.shared.frameworks import MetaGraphDef, NodeDef, SavedModelProto
 
-# They print, which is no part of a model's results; PrintV2 may print into a file.
-_PRINTING = ("Print", "PrintV2")
+# They print, which is no part of a model's results, and is left out when the graph is traced anew.
+_PRINTING = ("Print", "PrintV2")  # the latter may print into a file
 _STREAMS = (b"", b"stdout", b"stderr", b"log(info)", b"log(warning)", b"log(error)")
 
 # Every SavedModel has them: they write and read its variables where the caller says, and TensorFlow
@@ -27,31 +28,6 @@ _LOOPS = ("While", "StatelessWhile", "_While", "For", "XlaWhile", "Enter", "RefE
 # Functions of an object that run while it is loaded.
 _RUN_AT_LOAD = ("_create_resource", "_initialize", "_initializer", "_destroy_resource")
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
-
-
-def without_prints(saved: SavedModelProto) -> bool:
-    """Takes out the operations that print on a stream; returns whether there were any."""
-    found = False
-    for graph in saved.meta_graphs:
-        functions = graph.graph_def.library.function
-        for nodes in (graph.graph_def.node, *(function.node_def for function in functions)):
-            for node in nodes:
-                found |= _muted(node)
-    return found
-
-
-def _muted(node: NodeDef) -> bool:
-    if node.op not in _PRINTING or node.attr["output_stream"].s not in _STREAMS:
-        return False
-    value = list(node.input[:1]) if node.op == "Print" else []
-    before = [name for name in node.input if name.startswith("^")]
-    del node.input[:]
-    node.input.extend((*value, *before))
-    for name in list(node.attr):
-        if not name.startswith("_") and (name, node.op) != ("T", "Print"):
-            del node.attr[name]
-    node.op = "Identity" if node.op == "Print" else "NoOp"
-    return True
 
 
 def code_in_saved_model(saved: SavedModelProto) -> Refusal | None:
@@ -109,6 +85,8 @@ class _Program:
         """A sentence for each node that does more; `allowed` names its kind, or itself."""
         for node in nodes:
             if node.op in OPERATIONS or node.op in self._functions:
+                continue
+            if node.op in _PRINTING and node.attr["output_stream"].s in _STREAMS:
                 continue
             if not {node.op, node.name}.isdisjoint(allowed):
                 continue
@@ -169,11 +147,8 @@ class _Program:
             used.add(node.bare_concrete_function.concrete_function_name)
         for gradient in self._meta.graph_def.library.gradient:
             used |= {gradient.function_name, gradient.gradient_func}
-        used |= {
-            called for each in self._functions.values() for called in self._called(each.node_def)
-        }
         used |= self._called(self._top[name] for name in self._run)
-        return self._called(self._top.values()) - used
+        return self._functions.keys() - self._all_called(used)
 
     def _called(self, nodes: Iterable[NodeDef]) -> set[str]:
         """The functions that nodes call."""
@@ -186,24 +161,17 @@ class _Program:
 
     def _all_called(self, names: Collection[str]) -> set[str]:
         """These functions and all that they call."""
-        found: set[str] = set()
-        waiting = set(names) & self._functions.keys()
-        while waiting:
-            found |= waiting
-            waiting = {
-                called
-                for name in waiting
-                for called in self._called(self._functions[name].node_def)
-            } - found
-        return found
+        functions = self._functions
+        return _closure(
+            functions.keys() & names, lambda name: self._called(functions[name].node_def)
+        )
 
     def _recursive(self) -> Iterator[str]:
         calls = {name: self._called(each.node_def) for name, each in self._functions.items()}
-        # Functions that call nothing that is left are taken away; circles remain.
-        while ready := {name for name, called in calls.items() if not called & calls.keys()}:
-            for name in ready:
-                del calls[name]
-        yield from calls
+        try:
+            TopologicalSorter(calls).prepare()
+        except CycleError as error:
+            yield error.args[1][0]
 
     def _loops_at_load(self) -> Iterator[str]:
         objects = self._meta.object_graph_def
@@ -253,13 +221,21 @@ class _Program:
 
     def _behind(self, names: Iterable[str]) -> set[str]:
         """Nodes of the outermost graph that these need, and themselves."""
-        found: set[str] = set()
-        waiting = {_node_of(name) for name in names} & self._top.keys()
-        while waiting:
-            found |= waiting
-            sources = {_node_of(name) for each in waiting for name in self._top[each].input}
-            waiting = (sources & self._top.keys()) - found
-        return found
+
+        def before(name: str) -> set[str]:
+            return {_node_of(each) for each in self._top[name].input} & self._top.keys()
+
+        return _closure({_node_of(name) for name in names} & self._top.keys(), before)
+
+
+def _closure(start: set[str], after: Callable[[str], set[str]]) -> set[str]:
+    """Names, and all that others lead to from them."""
+    found: set[str] = set()
+    waiting = start
+    while waiting:
+        found |= waiting
+        waiting = {each for name in waiting for each in after(name)} - found
+    return found
 
 
 def _node_of(name: str) -> str:

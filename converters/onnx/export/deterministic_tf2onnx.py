@@ -29,6 +29,9 @@ class OrderedSet(MutableSet[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __repr__(self) -> str:
+        return repr({*self._items})
+
     def add(self, item: Item) -> None:
         """Adds `item` behind the others."""
         self._items[item] = None

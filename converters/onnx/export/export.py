@@ -8,7 +8,7 @@ grows with the number of nodes and not with the size of the model.
 import logging
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from tfmp.converters.intake import (
 from tfmp.converters.onnx.export.declared import without_false_sizes
 from tfmp.converters.onnx.export.deterministic_tf2onnx import reproducible
 from tfmp.converters.onnx.export.folding import fold_weights
-from tfmp.converters.onnx.export.freeze import FrozenGraph, freeze
+from tfmp.converters.onnx.export.freeze import UNFED, FrozenGraph, freeze
 from tfmp.converters.onnx.export.layers import layer_of, name_layers, with_layers
 from tfmp.converters.onnx.export.loop_states import release_constant_states
 from tfmp.converters.onnx.export.tails import differs_in_tails
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 # The newest that tf2onnx targets itself; ONNX's version converter goes on from there. 23 is the
 # newest of the oldest ONNX Runtime that the dependencies admit.
 DEFAULT_OPSET = _TF2ONNX_OPSET = 18
-# The first whose LabelEncoder knows integers.
-_ML_OPSET = onnx.helper.make_opsetid("ai.onnx.ml", 2)
 OPSETS = range(13, 24)
 
 
@@ -167,22 +165,21 @@ def _with_weights_inside(model: ir.Model) -> ir.Model:
 def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto:
     """Runs tf2onnx on a graph without large weights."""
     import tensorflow as tf
-    from tf2onnx import optimizer, tf_loader, tfonnx, utils
+    from tf2onnx import tf_loader, tfonnx, utils
 
     import tfmp.converters.onnx.export.handlers  # noqa: F401  (registers its handlers)
     from tfmp.converters.onnx.export.tf2onnx_passes import mended, optimize
 
     inputs = list(traced.inputs)
-    weights = {
-        name.partition(":")[0] for name, own in traced.inputs.items() if own in traced.weights
-    }
     _forget_xla(traced.graph_def)
 
     def convert() -> "Graph":
-        _become(traced.graph_def, weights, _UNFED)
         with tf.Graph().as_default():  # grappler's export refuses to run eagerly
             graph_def = tf_loader.tf_optimize(inputs, traced.outputs, traced.graph_def)
-        _become(graph_def, weights, "Placeholder")
+        for node in graph_def.node:
+            if node.op == UNFED:
+                node.op = "Placeholder"
+                del node.attr["memory_region_name"]
         with tf.Graph().as_default() as graph:
             tf.import_graph_def(graph_def, name="")
             return tfonnx.process_tf_graph(
@@ -191,19 +188,17 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
                 input_names=inputs,
                 output_names=traced.outputs,
                 tensors_to_rename=traced.inputs,
-                initialized_tables=traced.tables,
-                extra_opset=[_ML_OPSET] if traced.tables else None,
             )
 
     utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
     with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"), mended():
         try:
             try:
-                onnx_graph = optimize(convert())
+                onnx_graph = optimize(convert(), catch_errors=False)
             except Exception:  # one of its passes failed, and left the graph half changed
                 # To go on without that pass it copies the graph for each: slow, so second.
                 complaints.clear()
-                onnx_graph = optimizer.optimize_graph(convert(), catch_errors=True)
+                onnx_graph = optimize(convert(), catch_errors=True)
         except Exception as error:
             # tf2onnx raises every kind of exception; what it logged before says more.
             told = [_complaint(text, traced.layers) for text in complaints]
@@ -211,26 +206,13 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
             detail = "; ".join(dict.fromkeys([*filter(None, told), reason]))[:800]
             detail = with_layers(detail, traced.layers)
             ops = [found["op"] for text in complaints if (found := _named(text)) and found["op"]]
+            newest = "" if opset >= _TF2ONNX_OPSET else "Leave --opset out. If that fails, too: "
             raise ConversionError(
                 f"model {source.name!r}: tf2onnx cannot convert this graph ({detail})",
-                "Replace the layer named there by one made of standard ops, or fix sizes that "
-                f"vary with --batch or --input-shape{_or_tflite(ops)}",
+                f"{newest}Replace the layer named there by one made of standard ops, or fix sizes "
+                f"that vary with --batch or --input-shape{_or_tflite(ops)}",
             ) from error
         return onnx_graph.make_model(source.name)
-
-
-# An op without inputs that grappler does not fold.
-_UNFED = "ImmutableConst"
-
-
-def _become(graph_def: GraphDef, weights: Collection[str], op: str) -> None:
-    """Changes the op of weights: grappler makes an array of zeros for each placeholder."""
-    for node in graph_def.node:
-        if node.name in weights:
-            node.op = op
-            node.attr.pop("memory_region_name", None)
-            if op == _UNFED:
-                node.attr["memory_region_name"].s = b"none"
 
 
 _FAILED_NODE = re.compile(
@@ -481,8 +463,7 @@ def _require_onnx_ops(model: ir.Model, source: Source) -> None:
     foreign = [
         node
         for node in model.graph.all_nodes()
-        if node.domain not in ("", "ai.onnx.ml")
-        or not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
+        if node.domain or not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
     ]
     if foreign:
         places = [(node.op_type, node.metadata_props["tfmp.layer"]) for node in foreign]

@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 
 from tfmp.converters.intake import Source, cut_behind
 from tfmp.converters.onnx.export.layers import layer_of
-from tfmp.converters.onnx.export.lookups import Tables, take_tables, unread
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
 from tfmp.converters.shared.tensors import describe, unique_name
@@ -20,6 +19,10 @@ from tfmp.shared.backend import Tensor
 # tf2onnx copies small constants freely and some of its rewriters look inside them (biases, shapes,
 # normalization vectors); what is larger than this travels beside the graph.
 _BESIDE_BYTES = 64 * 1024
+
+# The op of what travels beside. It takes no inputs, and grappler does not fold it; of each
+# placeholder grappler makes an array of zeros.
+UNFED = "ImmutableConst"
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,6 @@ class FrozenGraph:
         outputs: TensorFlow's tensor names of the outputs.
         weights: the arrays by our names, as TensorFlow holds them.
         layers: Keras layer names by the name scopes of their ops.
-        tables: lookup tables of integers.
     """
 
     graph_def: GraphDef
@@ -40,7 +42,6 @@ class FrozenGraph:
     outputs: list[str]
     weights: dict[str, np.ndarray]
     layers: dict[str, str]
-    tables: Tables
 
 
 class _Weight:
@@ -81,12 +82,10 @@ def freeze(source: Source) -> FrozenGraph:
     data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
     graph_def, converted = convert_to_constants._replace_variables_by_constants(data)
     captures = {inside.op.name: outside for outside, inside in traced.graph.captures}
-    tables = take_tables(graph_def, captures)
     constant = {traced.graph.internal_captures[index].name for index in converted}
-    constant |= {f"{name.decode()}:0" for name in tables}
     open_inputs = [tensor.name for tensor in traced.inputs if tensor.name not in constant]
     outside = [name for name in captures if f"{name}:0" in open_inputs]
-    lookups = unread(graph_def, tables)
+    lookups = [node.name for node in graph_def.node if node.op == "LookupTableFindV2"]
     if lookups or len(open_inputs) != len(source.inputs):
         _refuse_captures(source, lookups or outside)
     inputs = dict(zip(open_inputs, (spec.name for spec in source.inputs), strict=True))
@@ -104,7 +103,7 @@ def freeze(source: Source) -> FrozenGraph:
         ours = unique_name(path, taken | weights.keys())
         weights[ours], inputs[f"{name}:0"] = array, ours
     outputs = [tensor.name for tensor in traced.outputs]
-    return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers), tables)
+    return FrozenGraph(graph_def, inputs, outputs, weights, dict(source.layers))
 
 
 def _refuse_captures(source: Source, nodes: Sequence[str]) -> None:
@@ -132,7 +131,7 @@ def _keras_paths(source: Source) -> dict[int, str]:
 def _lift_constants(
     graph_def: GraphDef, held: dict[str, _Weight]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Turns large constants into placeholders, and gives their names and values."""
+    """Takes the values out of large constants, and gives their names and values."""
     import tensorflow as tf
 
     looped = _read_by_loops(graph_def)
@@ -151,7 +150,8 @@ def _lift_constants(
             array = tf.make_ndarray(tensor)
         else:
             continue
-        node.op = "Placeholder"
+        node.op = UNFED
+        node.attr["memory_region_name"].s = b"none"
         del node.attr["value"]
         node.attr["shape"].shape.CopyFrom(tf.TensorShape(array.shape).as_proto())
         yield node.name, array

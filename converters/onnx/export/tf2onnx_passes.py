@@ -1,8 +1,7 @@
-"""Runs tf2onnx's passes over a graph without the bookkeeping that takes most of their time.
+"""Runs tf2onnx's passes over a graph without the walks that take most of their time.
 
-Around every pass tf2onnx writes all nodes to protobuf, counts them for its log, and builds the
-graph's tables anew. It looks for unused nodes once per input, and weights are inputs here. After
-every transpose that it moved, it begins with the first node again. And one rewriter is left out.
+tf2onnx looks for unused nodes once per input, and weights are inputs here. After every transpose
+that it moved, it begins with the first node again. And one rewriter is left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,20 +13,10 @@ from tf2onnx.graph import Graph, Node
 from tf2onnx.optimizer import back_to_back_optimizer, transpose_optimizer
 
 
-def optimize(graph: Graph) -> Graph:
+def optimize(graph: Graph, catch_errors: bool) -> Graph:
     """Runs the passes in tf2onnx's order until no pass finds anything to do; gives the graph."""
-    changed, iteration = True, 0
-    while changed:
-        changed = False
-        for name, make in optimizer._get_optimizers().items():
-            current = _TransposeOptimizer() if name == "optimize_transpose" else make()
-            current.opt_iteration = iteration
-            graph = current._optimize(graph)
-            graph.delete_unused_nodes(graph.outputs)
-            changed = changed or current.graph_been_opt
-        iteration += 1
-    graph.topological_sort(graph.get_nodes())
-    return graph
+    passes = {**optimizer._get_optimizers(), "optimize_transpose": _TransposeOptimizer}
+    return optimizer.optimize_graph(graph, catch_errors, passes)
 
 
 class _TransposeOptimizer(transpose_optimizer.TransposeOptimizer):

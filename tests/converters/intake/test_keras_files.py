@@ -250,6 +250,22 @@ def test_a_layer_that_runs_another_model_is_told_as_one(tmp_path: Path):
         open_source(tmp_path / "outer.keras")
     source = open_source(tmp_path / "outer.keras", unsafe_load=True)
     np.testing.assert_allclose(forward(source), inner(X), rtol=1e-5)
+    (tmp_path / "inner").rename(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"is not there .*inner.*Put that folder there"):
+        open_source(tmp_path / "outer.keras", unsafe_load=True)
+
+
+def test_a_lambda_that_reads_a_name_of_its_program(tmp_path: Path):
+    def model():
+        tripled = keras.layers.Lambda(lambda x: x * len(X), output_shape=(3,))
+        return keras.Sequential([keras.Input((3,)), tripled, keras.layers.Dense(2)])
+
+    saved = model()
+    saved.save(tmp_path / "m.keras")
+    with pytest.raises(InputError, match=r"'X' is not defined\)\. Build .*--architecture"):
+        open_source(tmp_path / "m.keras", unsafe_load=True)
+    source = open_source(tmp_path / "m.keras", architecture=model)
+    np.testing.assert_allclose(forward(source), saved(X), rtol=1e-5)
 
 
 def test_pickled_weights_are_refused_without_a_way_to_load_them(tmp_path: Path):

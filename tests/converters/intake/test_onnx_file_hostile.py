@@ -96,6 +96,10 @@ def test_weights_behind_links_are_told(tmp_path: Path):
     (sound / "w").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"which is a link to '.*elsewhere', outside .*cp -L"):
         open_source(path)
+    (sound / "w").unlink()
+    (sound / "w").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d\n")
+    with pytest.raises(InputError, match=r"w: is a pointer of Git LFS"):
+        open_source(path)
 
 
 # In the place of bytes that are no text in UTF-8.

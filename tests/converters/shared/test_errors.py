@@ -9,7 +9,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError, Refusal, 
 NHWC = "The Conv2D op currently only supports the NHWC tensor format on the CPU."
 INDEX = "indices[0,2] = 99 is not in [0, 10)"
 SWITCH = "Set TF_ENABLE_ONEDNN_OPTS=1 before TensorFlow starts: with oneDNN it has more kernels."
-VALUES = "Check their values: ids, for example, have to lie within the vocabulary."
+VALUES = "Check their sizes and values: ids, for example, have to lie within the vocabulary."
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_name_that_is_no_text_is_refused(name: str, tmp_path):
     check_output(tmp_path / "ä[/x].onnx", ".onnx", force=False)
 
 
-@pytest.mark.parametrize("name", ["m.onnx", "m.keras", "m.h5", "saved", "m.tflite", "x.npz"])
+@pytest.mark.parametrize("name", ["m.onnx", "m.keras", "m.pb", "saved", "m.tflite", "x.npz"])
 def test_a_pointer_of_git_lfs_is_named_wherever_a_file_is_read(name: str, tmp_path: Path):
     path = pointer = tmp_path / name
     if not path.suffix:

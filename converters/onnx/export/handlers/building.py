@@ -1,6 +1,6 @@
 """Short words for building ONNX nodes inside a tf2onnx graph."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -8,20 +8,10 @@ from numpy.typing import ArrayLike, DTypeLike
 from onnx import TensorProto
 from tf2onnx.graph import Graph, Node
 from tf2onnx.handler import tf_op
-from tf2onnx.utils import make_name
-
-Tables = Mapping[bytes, tuple[np.ndarray, np.ndarray]]
+from tf2onnx.utils import make_name, map_onnx_to_numpy_type
 
 # What an attribute of an ONNX node may be.
 Attribute: TypeAlias = int | float | str | list[int] | np.ndarray | TensorProto
-
-NUMPY = {
-    TensorProto.FLOAT: np.float32,
-    TensorProto.DOUBLE: np.float64,
-    TensorProto.FLOAT16: np.float16,
-    TensorProto.INT32: np.int32,
-    TensorProto.INT64: np.int64,
-}
 
 
 class Builder:
@@ -30,27 +20,23 @@ class Builder:
     Attributes:
         graph: tf2onnx's.
         node: TensorFlow's.
-        tables: keys and values of lookup tables, by their shared names.
     """
 
-    def __init__(self, graph: Graph, node: Node, tables: Tables | None = None) -> None:
+    def __init__(self, graph: Graph, node: Node) -> None:
         self.graph = graph
         self.node = node
-        self.tables = tables or {}
 
     def const(self, value: ArrayLike, dtype: DTypeLike | None = None) -> str:
         """A constant; the default dtype of floats is the dtype of the node's first input."""
         if dtype is None:
-            dtype = NUMPY[self.graph.get_dtype(self.node.input[0])]
+            dtype = map_onnx_to_numpy_type(self.graph.get_dtype(self.node.input[0]))
         array = np.asarray(value, dtype=dtype)
         return self.graph.make_const(make_name(f"{self.node.name}_const"), array).output[0]
 
-    def op(self, op_type: str, *inputs: str, domain: str = "", **attributes: Attribute) -> str:
+    def op(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
         """A node with one output; returns its name."""
         name = make_name(f"{self.node.name}_{op_type}")
-        made = self.graph.make_node(
-            op_type, list(inputs), attr=attributes or None, name=name, domain=domain
-        )
+        made = self.graph.make_node(op_type, list(inputs), attr=attributes or None, name=name)
         return made.output[0]
 
     def cast(self, value: str, dtype: int) -> str:
@@ -85,10 +71,8 @@ def handler(*ops: str, opset: int) -> Callable[[Build], Build]:
     """
 
     def register(build: Build) -> Build:
-        def convert(
-            graph: Graph, node: Node, *, initialized_tables: Tables | None = None, **_: object
-        ) -> None:
-            build(Builder(graph, node, initialized_tables), node)
+        def convert(graph: Graph, node: Node, **_: object) -> None:
+            build(Builder(graph, node), node)
 
         tf_op(list(ops)).register_compat_handler(convert, opset)
         return build
