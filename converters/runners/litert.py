@@ -117,9 +117,7 @@ class LiteRTRunner(_Interpreted):
 
 def _kind(file: "TFLiteModel", exact: bool) -> str:
     """A file that allows sums in FP16 is only emulated by a CPU that holds them in FP32."""
-    from tfmp.converters.tflite.file import accumulation
-
-    return "emulated" if exact and accumulation(file) == "fp16" else "native"
+    return "emulated" if exact and file.accumulation == "fp16" else "native"
 
 
 def _arithmetic(worker: Worker) -> tuple[bool, dict[str, str]]:
@@ -318,9 +316,7 @@ def _read(path: Path) -> "TFLiteModel":
 
 def _is_fp16(file: "TFLiteModel") -> bool:
     """Whether a file was converted to FP16; a file without weights is known by its promise."""
-    from tfmp.converters.tflite.file import accumulation
-
-    return file.has_fp16_weights or accumulation(file) is not None
+    return file.has_fp16_weights or file.accumulation is not None
 
 
 def _weights_only(file: "TFLiteModel") -> str | None:

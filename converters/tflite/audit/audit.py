@@ -19,15 +19,20 @@ from tfmp.converters.shared.tensors import Batch, are_open
 from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.converters.tflite.export import ConstantFinding, findings_in
 from tfmp.converters.tflite.file import layer_of
-from tfmp.converters.tflite.rewriting import SUMS, Magnitude, Magnitudes, measure, without_gaps
+from tfmp.converters.tflite.rewriting import (
+    SUMS,
+    VANISHING,
+    Magnitude,
+    Magnitudes,
+    measure,
+    without_gaps,
+)
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.report_files import JsonObject, plain_fields
 
 # Less room than this, in powers of two, and other data than what was measured may overflow.
 TIGHT_BINADES = 2.0
-# A tensor of which this share becomes zero has lost more than noise.
-_VANISHING_SHARE = 0.01
 # Operations that make a large or infinite result of a small operand, and the place of that operand.
 _DELICATE_OPERAND = {"RealDiv": 1, "DivNoNan": 1, "Rsqrt": 0, "Reciprocal": 0, "Log": 0}
 
@@ -187,7 +192,6 @@ def _constants(source: Source, graph: Graph) -> Iterator[tuple[str, np.ndarray]]
 
 def _finding(node: Node, name: str, seen: Magnitudes) -> ActivationFinding:
     one = seen[name]
-    vanishing = one.vanished / one.nonzero if one.nonzero else 0.0
     delicate = _DELICATE_OPERAND.get(node.op)
     divisor = seen.get(node.inputs[delicate]) if delicate is not None else None
     operand = divisor.smallest if divisor is not None and divisor.nonzero else None
@@ -201,13 +205,13 @@ def _finding(node: Node, name: str, seen: Magnitudes) -> ActivationFinding:
         accumulator=hidden,
         accumulator_of="sum" if hidden else "",
         operand=operand,
-        vanishing=vanishing,
+        vanishing=one.vanishing,
         nonfinite=one.nonfinite,
-        status=_status(one, hidden, operand, vanishing),
+        status=_status(one, hidden, operand),
     )
 
 
-def _status(seen: Magnitude, hidden: float, operand: float | None, vanishing: float) -> str:
+def _status(seen: Magnitude, hidden: float, operand: float | None) -> str:
     largest = max(seen.peak, hidden)
     if seen.nonfinite:
         return "non-finite"
@@ -215,7 +219,7 @@ def _status(seen: Magnitude, hidden: float, operand: float | None, vanishing: fl
         return "overflows"
     if operand is not None and operand <= FLOAT16.smallest_subnormal / 2:
         return "divides by zero"
-    if vanishing > _VANISHING_SHARE:
+    if seen.vanishing > VANISHING:
         return "vanishes"
     if _binades(FLOAT16.max, largest) < TIGHT_BINADES:
         return "tight"

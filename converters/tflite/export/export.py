@@ -25,12 +25,10 @@ from tfmp.converters.tflite.export.saved_model import write_saved_model
 from tfmp.converters.tflite.export.storage import account, store_in_fp16
 from tfmp.converters.tflite.file import (
     FLATBUFFER_LIMIT_BYTES,
-    MEANING,
     SIGNATURE,
     HostScaling,
     Signature,
     TFLiteModel,
-    accumulation,
     add_scaling,
     pack,
     restore_names,
@@ -46,6 +44,12 @@ _LOAD_TIMEOUT_S = 300.0
 _FAR, _SAME = 0.1, 1e-3
 # The converter needs no GPU, and TensorFlow would take all of its memory.
 _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+# The effect of what a file allows, for reports.
+_ALLOWED = {
+    "fp16": "allows FP16 sums: GPUs compute in FP16, and so do ARM CPUs with FP16 arithmetic",
+    "fp32": "allows FP32 sums only: CPUs compute in FP32, GPUs still compute in FP16",
+}
 
 
 @dataclass(frozen=True)
@@ -271,8 +275,8 @@ def _describe(
 ) -> TFLiteFile:
     flex_ops = tuple(sorted({operator.name for operator in model.operators if operator.flex}))
     notes = [account(model), *(str(finding) for finding in findings if finding.serious)]
-    if allowed := accumulation(model):
-        notes.append(MEANING[allowed])
+    if model.accumulation:
+        notes.append(_ALLOWED[model.accumulation])
     if flex_ops:
         notes.append(
             f"needs the TensorFlow (Flex) delegate for {', '.join(flex_ops)}: plain LiteRT and "

@@ -1,9 +1,3 @@
-from .contract import (
-    MEANING as MEANING,
-    PROMISE as PROMISE,
-    accumulation as accumulation,
-    promise as promise,
-)
 from .host import (
     HostScaling as HostScaling,
     add_scaling as add_scaling,
@@ -19,6 +13,8 @@ from .objects import (
 )
 from .open_sizes import sums_over_open_sizes as sums_over_open_sizes
 from .reader import (
+    PROMISE as PROMISE,
+    PROMISED as PROMISED,
     Operator as Operator,
     Signature as Signature,
     TFLiteModel as TFLiteModel,

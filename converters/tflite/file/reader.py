@@ -16,6 +16,10 @@ from tfmp.converters.tflite.file.objects import IDENTIFIER, unpacked
 
 _FLEX_PREFIX = "Flex"
 
+# tensorflow/lite/tools/optimize/reduced_precision_metadata.h: an inference type, then "acc" and
+# an accumulation type. XNNPACK reads it before it picks FP16 kernels on an ARM CPU.
+PROMISE, PROMISED = "reduced_precision_support", b"fp16acc"
+
 
 def _names(enum: type) -> dict[int, str]:
     return {value: name for name, value in vars(enum).items() if not name.startswith("_")}
@@ -145,6 +149,12 @@ class TFLiteModel:
     def has_fp16_weights(self) -> bool:
         """Whether any constant is float16."""
         return any(tensor.spec.dtype == "float16" for tensor in self.constants())
+
+    @property
+    def accumulation(self) -> str | None:
+        """The sums that the file allows: "fp16", "fp32", or None when it says nothing."""
+        value = self.metadata.get(PROMISE, b"")
+        return value.removeprefix(PROMISED).decode() if value.startswith(PROMISED) else None
 
     def signature(self, key: str | None = None) -> Signature:
         """The signature of that name, or the one that is meant to be served.

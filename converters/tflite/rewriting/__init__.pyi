@@ -1,6 +1,7 @@
 from .gaps import without_gaps as without_gaps
 from .ranges import (
     SUMS as SUMS,
+    VANISHING as VANISHING,
     Magnitude as Magnitude,
     Magnitudes as Magnitudes,
     measure as measure,

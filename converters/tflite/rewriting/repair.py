@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import islice
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from tfmp.converters.intake import Edits, Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
-from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
+from tfmp.converters.tflite.rewriting.exponentials import add_logarithms, tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 from tfmp.converters.tflite.rewriting.origins import (
@@ -25,7 +26,13 @@ from tfmp.converters.tflite.rewriting.origins import (
     moved_name,
     origins,
 )
-from tfmp.converters.tflite.rewriting.ranges import Magnitudes, fetching, measure, worst_of
+from tfmp.converters.tflite.rewriting.ranges import (
+    VANISHING,
+    Magnitudes,
+    fetching,
+    measure,
+    worst_of,
+)
 from tfmp.converters.tflite.rewriting.rescale import rescale
 from tfmp.shared.numerics import FLOAT16
 
@@ -37,8 +44,6 @@ _FP32_TOLERANCE = 2.0**-15
 _FP16_TOLERANCE = 2.0**-11
 # The reference rounds, too: an angle once or twice, the sums whose difference is taken more often.
 _FP32_ANGLE, _FP32_SUMS = 2.0**-22, 2.0**-20
-# Of an input's values.
-_VANISHING = 0.01
 # Origins that are tried, and layers that may vanish, each with all samples.
 _MOST_TRIED = 8
 # Of an output's largest value: what `DriftBudget` allows.
@@ -54,8 +59,9 @@ class Change:
     Attributes:
         layer: the layer, or an operation that belongs to no layer, in words.
         what: the change, such as "scaled by powers of two".
-        before: largest magnitude of a value, or of a sum on the way to one; or the limit.
-        after: the same magnitude or limit in the changed model.
+        before: largest magnitude of a value, or of a sum on the way to one; smallest magnitude of
+            values that vanish; or the limit.
+        after: the same magnitude or limit in the changed model; 0 where there is no such value.
     """
 
     layer: str
@@ -64,7 +70,8 @@ class Change:
     after: float
 
     def __str__(self) -> str:
-        return f"repaired {self.layer}: {self.what}, {self.before:.3g} is now {self.after:.3g}"
+        told = f"repaired {self.layer}: {self.what}"
+        return f"{told}, {self.before:.3g} is now {self.after:.3g}" if self.after else told
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,11 @@ class _Model:
             if where not in worst or peak > worst[where].peak:
                 worst[where] = Overflow(where, node.op, peak)
         return worst
+
+    @property
+    def overflows(self) -> int:
+        """Number of layers, inputs and outputs with values that FP16 cannot hold."""
+        return sum(one.peak >= _END for one in self.peaks.values())
 
     def rewritten(self, rewrite: Rewrite, tolerance: float) -> "_Model | None":
         """The rewritten model, if no output differs by more than a share of its largest value."""
@@ -288,12 +300,39 @@ def _scaled(
     return changed, sorted(changes, key=lambda change: -change.before)
 
 
+def _enlarged(
+    model: _Model, what: str, rewrite: Callable[[Magnitudes, Collection[str]], Rewrite]
+) -> tuple[_Model, list[Change]]:
+    """Values that vanish in FP16, to the harm of an output, become larger."""
+    harmful = dict(_harmful(model))
+    if not harmful:
+        return model, []
+    changed = model.rewritten(rewrite(model.seen, harmful.keys()), _FP32_TOLERANCE)
+    if changed is None or not dict(_harmful(changed)).keys() < harmful.keys():
+        return model, []
+    if changed.overflows > model.overflows:
+        return model, []
+    found = {
+        model.ends.get(name, _layer(node.name)): (model.seen[name], changed.seen.get(name))
+        for name, node in harmful.items()
+    }
+    return changed, [
+        Change(layer, what, before.smallest, after.smallest if after else 0.0)
+        for layer, (before, after) in found.items()
+    ]
+
+
+_BY_POWERS = "scaled by powers of two"
 _STEPS: tuple[_Step, ...] = (
     _turns,
     _around,
     partial(_scaled, what="largest exponent taken out", rewrite=lambda seen: tame_exponentials),
+    partial(_scaled, what=_BY_POWERS, rewrite=lambda seen: partial(rescale, seen=seen)),
+    partial(_enlarged, what="logarithms added", rewrite=lambda seen, names: add_logarithms),
     partial(
-        _scaled, what="scaled by powers of two", rewrite=lambda seen: partial(rescale, seen=seen)
+        _enlarged,
+        what=_BY_POWERS,
+        rewrite=lambda seen, names: partial(rescale, seen=seen, vanishing=names),
     ),
 )
 
@@ -325,11 +364,20 @@ def first_vanishing(source: Source, batches: Batches) -> Iterator[Vanishing]:
 
 
 def _vanishing(
-    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = _VANISHING
+    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = VANISHING
 ) -> Iterator[Vanishing]:
-    """The first layer whose small numbers change an output where only they are rounded to steps.
+    """The first layer whose small numbers change an output where only they are rounded to steps."""
+    for name, node in islice(_harmful(model, step, share), 1):
+        where = model.ends.get(name, _layer(node.name))
+        yield Vanishing(where, node.op, model.seen[name].smallest)
 
-    Most of what vanishes is harmless, such as probabilities; the first is named if all harm only
+
+def _harmful(
+    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = VANISHING
+) -> Iterator[tuple[str, Node]]:
+    """Tensors whose small numbers change an output where only they are rounded to steps.
+
+    Most of what vanishes is harmless, such as probabilities; the first is given if all harm only
     together.
     """
     graph, seen = model.graph, model.seen
@@ -338,7 +386,7 @@ def _vanishing(
         for node in graph.nodes
         for name in node.outputs
         if name in seen and name not in graph.constants and graph.readers(name)
-        if seen[name].smallest < step / 2 and seen[name].vanished >= share * seen[name].nonzero
+        if seen[name].smallest < step / 2 and seen[name].vanishing >= share
     ]
 
     def keeps(names: Collection[str]) -> _Model | None:
@@ -346,9 +394,13 @@ def _vanishing(
 
     if not small or keeps([name for name, _ in small]):
         return
-    alone = (one for one in small[:_MOST_TRIED] if not keeps([one[0]]))
-    name, node = next(alone, small[0])
-    yield Vanishing(model.ends.get(name, _layer(node.name)), node.op, seen[name].smallest)
+    found = False
+    for one in small[:_MOST_TRIED]:
+        if not keeps([one[0]]):
+            found = True
+            yield one
+    if not found:
+        yield small[0]
 
 
 def _same(one: _Model, changed: _Model, tolerance: float) -> bool:

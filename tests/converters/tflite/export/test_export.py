@@ -16,7 +16,6 @@ from tfmp.converters.runners import LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import TensorSpec
 from tfmp.converters.tflite.export.export import export_tflite
-from tfmp.converters.tflite.file.contract import accumulation
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
 
@@ -175,7 +174,7 @@ def test_allowed_accumulation_is_in_the_file(convert: Callable, models: ModuleTy
         _, file = convert(models.variance_overflow, **options)
         accumulate = options.get("accumulate", "fp32")
         assert f"fp16acc{accumulate}".encode() in file.path.read_bytes()
-        assert accumulation(TFLiteModel(file.path)) == accumulate
+        assert TFLiteModel(file.path).accumulation == accumulate
         assert f"allows {accumulate.upper()} sums" in file.notes[1]
 
 
