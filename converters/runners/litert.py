@@ -202,8 +202,9 @@ def litert_runner(
         runner = LiteRTRunner(path, force_fp16=True, signature=entry)
         runner.run(_zeros(file, entry))  # LiteRT prepares its kernels in the first run
         return runner if runner.info.fp16 == "native" else _emulated(runner, path)
-    except WorkerError as error:
-        # XNNPACK lacks FP16 kernels for some products. A file that is at fault fails again.
+    except RunnerError as error:
+        # XNNPACK lacks FP16 kernels for some products, and LiteRT does not hand out outputs of any
+        # size. A file that is at fault fails again.
         runner = LiteRTRunner(path, force_fp16=False, signature=entry)
         reason = f"LiteRT's CPU cannot prepare the file for FP16 ({_last_reason(error)})"
         return _emulated(runner, path, reason)

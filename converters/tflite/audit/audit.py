@@ -16,7 +16,6 @@ import numpy as np
 from tfmp.converters.intake import AnySource, Graph, Node, Source
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.tensors import Batch, are_open
-from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.converters.tflite.export import ConstantFinding, findings_in
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting import (
@@ -24,6 +23,7 @@ from tfmp.converters.tflite.rewriting import (
     VANISHING,
     Magnitude,
     Magnitudes,
+    constants,
     measure,
     without_gaps,
 )
@@ -144,7 +144,7 @@ def audit_model(
         )
     model = without_gaps(source)[0]
     graph = Graph(model.graph, len(model.inputs))
-    constants = findings_in(_constants(model, graph))
+    harmed = findings_in(_constants(model, graph))
     counts: list[int] = []
     seen: Magnitudes = {}
     if batches is not None:
@@ -157,7 +157,7 @@ def audit_model(
         if name in seen and name not in graph.constants and name not in graph.inputs
     ]
     unknown = _unknown(source, graph, sum(counts))
-    return Audit(source.name, constants, tuple(sorted(found, key=_danger)), sum(counts), unknown)
+    return Audit(source.name, harmed, tuple(sorted(found, key=_danger)), sum(counts), unknown)
 
 
 def _counted(batches: Iterable[Batch], counts: list[int], progress: Progress) -> Iterator[Batch]:
@@ -176,13 +176,8 @@ def _constants(source: Source, graph: Graph) -> Iterator[tuple[str, np.ndarray]]
         for name in node.inputs
         if name in graph.constants
     )
+    yield from constants(source, [name for name in read if name in graph.floats]).items()
     traced = source.graph
-    tensors = [traced.graph.get_tensor_by_name(name) for name in read if name in graph.floats]
-    if tensors:
-        values = run_traced(traced.prune([], tensors))
-        yield from (
-            (one.name, np.asarray(value)) for one, value in zip(tensors, values, strict=True)
-        )
     handles = {id(variable.handle): variable for variable in traced.graph.variables}
     for outer, inner in traced.graph.captures:  # tables that are read row by row
         variable = handles.get(id(outer))

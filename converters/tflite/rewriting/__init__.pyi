@@ -4,6 +4,7 @@ from .ranges import (
     VANISHING as VANISHING,
     Magnitude as Magnitude,
     Magnitudes as Magnitudes,
+    constants as constants,
     measure as measure,
 )
 from .repair import (

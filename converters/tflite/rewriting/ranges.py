@@ -152,6 +152,14 @@ def fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, np
     return run
 
 
+def constants(source: Source, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """The values of tensors that depend on no input."""
+    traced = source.graph
+    tensors = [traced.graph.get_tensor_by_name(name) for name in names]
+    values = run_traced(traced.prune([], tensors)) if tensors else ()
+    return {one.name: np.asarray(value) for one, value in zip(tensors, values, strict=True)}
+
+
 def _worst_sum(values: np.ndarray, axes: np.ndarray) -> float:
     """The largest sum over axes that any order can reach."""
     sizes = np.abs(np.where(np.isfinite(values), values, 0))

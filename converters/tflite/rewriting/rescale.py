@@ -15,14 +15,13 @@ of its operation, absorbing the rest into weights. A value that cannot be scaled
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from tfmp.converters.intake import Edits, Graph, Node
-from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitude, Magnitudes
+from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitudes
 from tfmp.shared.numerics import FLOAT16
 
 # Two powers of two stay free for samples that were not measured.
@@ -74,96 +73,69 @@ def rescale(graph: Graph, edits: Edits, seen: Magnitudes, vanishing: Collection[
         vanishing: tensors to make larger, by name. Without any, those that are too large for FP16
             become smaller.
     """
-    way = _Larger(seen, vanishing) if vanishing else _Smaller(seen)
+    way = _Way(seen, vanishing)
     needs = _needs(graph, way)
     if any(needs.values()):
         _Scaler(graph, edits, way, needs).scale()
 
 
 @dataclass(frozen=True)
-class _Smaller:
-    """Tensors with exponent k are kept as 2**-k times their true value.
+class _Way:
+    """Down, tensors with exponent k are kept as 2**-k times their true value; up, as 2**k times.
 
     Attributes:
         seen: magnitudes by tensor.
+        vanishing: tensors that become larger, on the way up.
     """
 
     seen: Magnitudes
-    sign: ClassVar = 1
+    vanishing: Collection[str]
+
+    @property
+    def sign(self) -> int:
+        """Of the power of two that takes an exponent back."""
+        return -1 if self.vanishing else 1
 
     def need(self, name: str) -> int:
         """The smallest exponent with which FP16 holds a tensor."""
-        return self._over(self.seen[name].peak)
-
-    def need_of_sum(self, name: str) -> int:
-        """That with which FP16 holds any sum over a tensor."""
-        return self._over(self.seen[name].hidden) if name in self.seen else 0
-
-    def limit(self, name: str) -> int:
-        """The largest exponent that a tensor may have."""
-        return _ENDLESS
-
-    def most(self, weights: str) -> int:
-        """The largest exponent of weights with which most of their values are still normal."""
-        return _binades(self.seen.get(weights), FLOAT16.smallest_normal * 2**_KEPT_BINADES)
-
-    def least(self, weights: str) -> int:
-        """The smallest exponent of weights."""
-        return -_room(self.seen.get(weights))
-
-    def most_added(self, constant: str) -> int:
-        """The largest exponent of a constant that is added and must not vanish."""
-        one = self.seen.get(constant)
-        kept = FLOAT16.smallest_subnormal * 2**_KEPT_BINADES
-        return _binades(one, kept) if one is not None and one.peak else _ENDLESS
-
-    def extreme(self, names: Sequence[str]) -> str:
-        """The tensor that has most to gain."""
-        return max(names, key=lambda name: self.seen[name].peak if name in self.seen else 0)
-
-    @staticmethod
-    def _over(value: float) -> int:
-        return max(0, math.ceil(math.log2(value / _LARGEST))) if value > 0 else 0
-
-
-@dataclass(frozen=True)
-class _Larger(_Smaller):
-    """Tensors with exponent k are kept as 2**k times their true value.
-
-    Attributes:
-        names: tensors that vanish.
-    """
-
-    names: Collection[str]
-    sign: ClassVar = -1
-
-    def need(self, name: str) -> int:
-        if name not in self.names:
+        if not self.vanishing:
+            return _over(self.seen[name].peak)
+        if name not in self.vanishing:
             return 0
         missing = math.log2(FLOAT16.smallest_normal / self.seen[name].smallest)
         return min(max(0, math.ceil(missing)), self.limit(name))
 
     def need_of_sum(self, name: str) -> int:
-        return 0
+        """That with which FP16 holds any sum over a tensor."""
+        return _over(self.seen[name].hidden) if name in self.seen and not self.vanishing else 0
 
     def limit(self, name: str) -> int:
+        """The largest exponent that a tensor may have."""
         one = self.seen.get(name)
-        return _room(replace(one, high=max(one.high, one.hidden))) if one and one.peak else _ENDLESS
+        if not self.vanishing or one is None or not one.peak:
+            return _ENDLESS
+        return _room(max(one.peak, one.hidden))
 
-    def most(self, weights: str) -> int:
-        return -super().least(weights)
-
-    def least(self, weights: str) -> int:
-        return -super().most(weights)
+    def span(self, weights: str) -> tuple[int, int]:
+        """The smallest and largest exponents of weights: most of their values stay normal."""
+        peak = self.seen[weights].peak if weights in self.seen else 0.0
+        up, down = _room(peak), _binades(peak, FLOAT16.smallest_normal * 2**_KEPT_BINADES)
+        return (-down, up) if self.vanishing else (-up, down)
 
     def most_added(self, constant: str) -> int:
-        return self.limit(constant)
+        """The largest exponent of a constant that is added and must not vanish."""
+        one = self.seen.get(constant)
+        if self.vanishing or one is None or not one.peak:
+            return self.limit(constant)
+        return _binades(one.peak, FLOAT16.smallest_subnormal * 2**_KEPT_BINADES)
 
     def extreme(self, names: Sequence[str]) -> str:
-        return max(names, key=self.limit)
+        """The largest tensor, or the smallest on the way up."""
+        peaks = {name: self.seen[name].peak if name in self.seen else 0.0 for name in names}
+        return max(names, key=lambda name: self.sign * peaks[name])
 
 
-def _needs(graph: Graph, way: _Smaller) -> dict[str, int]:
+def _needs(graph: Graph, way: _Way) -> dict[str, int]:
     """The smallest exponent with which each tensor, and the tensors made from it, fit."""
     needs = {name: way.need(name) for name in way.seen if name not in graph.constants}
     for node in reversed(graph.nodes):
@@ -173,7 +145,7 @@ def _needs(graph: Graph, way: _Smaller) -> dict[str, int]:
     return needs
 
 
-def _asks(node: Node, need: int, graph: Graph, way: _Smaller) -> list[tuple[str, int]]:
+def _asks(node: Node, need: int, graph: Graph, way: _Way) -> list[tuple[str, int]]:
     """The exponents that a node's inputs need for its result to have the exponent it needs."""
     data = _data_inputs(node, graph)
     if not data:
@@ -188,7 +160,7 @@ def _asks(node: Node, need: int, graph: Graph, way: _Smaller) -> list[tuple[str,
         if len(set(data)) < len(data):  # a square, written as a product
             return [(data[0], math.ceil(need / 2))]
         weights = _constant_inputs(node, graph)
-        absorbed = way.most(weights[0]) if weights else 0
+        absorbed = way.span(weights[0])[1] if weights else 0
         return [(way.extreme(data), max(0, need - absorbed))]
     if node.op in _DIVIDES and node.inputs[0] in data:
         return [(node.inputs[0], need)]
@@ -198,7 +170,7 @@ def _asks(node: Node, need: int, graph: Graph, way: _Smaller) -> list[tuple[str,
 class _Scaler:
     """Gives every tensor an exponent, by which the graph then holds another than its true value."""
 
-    def __init__(self, graph: Graph, edits: Edits, way: _Smaller, needs: dict[str, int]) -> None:
+    def __init__(self, graph: Graph, edits: Edits, way: _Way, needs: dict[str, int]) -> None:
         self._graph, self._edits, self._way, self._needs = graph, edits, way, needs
         self._kept: dict[str, int] = {}
 
@@ -266,7 +238,8 @@ class _Scaler:
             self._feed(node, exponents)
             return exponents[first] + exponents[second]
         missing = need - self._kept[data[0]]
-        absorbed = min(max(missing, self._way.least(weights[0])), self._way.most(weights[0]))
+        least, most = self._way.span(weights[0])
+        absorbed = min(max(missing, least), most)
         exponent = min(self._kept[data[0]] + max(0, missing - absorbed), limit - absorbed)
         self._feed(node, {data[0]: exponent, weights[0]: absorbed})
         return exponent + absorbed
@@ -286,7 +259,8 @@ class _Scaler:
         if above in self._kept:  # its true value may not fit
             exponent = min(max(exponent, self._wanted(above)), self._way.limit(above))
         if below in self._graph.constants:
-            under = min(max(exponent - need, self._way.least(below)), self._way.most(below))
+            least, most = self._way.span(below)
+            under = min(max(exponent - need, least), most)
         self._feed(node, {above: exponent, below: under})
         return exponent - under
 
@@ -335,11 +309,16 @@ def _first_float(node: Node, graph: Graph) -> int:
     return next(i for i, name in enumerate(node.inputs) if name in graph.floats)
 
 
-def _binades(one: Magnitude | None, end: float) -> int:
-    """The powers of two between a number and the peak of a tensor, not below zero."""
-    return max(0, math.floor(math.log2(one.peak / end))) if one is not None and one.peak else 0
+def _over(value: float) -> int:
+    """The smallest k for which value * 2**-k leaves room below the largest FP16 number."""
+    return max(0, math.ceil(math.log2(value / _LARGEST))) if value > 0 else 0
 
 
-def _room(one: Magnitude | None) -> int:
-    """How many powers of two larger a tensor may get and still fit."""
-    return max(0, math.floor(math.log2(_LARGEST / one.peak))) if one is not None and one.peak else 0
+def _room(value: float) -> int:
+    """The largest k for which value * 2**k does."""
+    return _binades(_LARGEST, value) if value > 0 else 0
+
+
+def _binades(value: float, end: float) -> int:
+    """The whole powers of two from a number down to another one, not below zero."""
+    return max(0, math.floor(math.log2(value / end))) if value > 0 else 0
