@@ -60,11 +60,10 @@ class Interpreter:
             RunnerError: the file needs the Flex delegate, or LiteRT refuses it.
         """
         file = TFLiteModel(path)
-        flex = sorted({operator.name for operator in file.operators if operator.flex})
-        if flex:
+        if file.flex_ops:
             raise RunnerError(
-                f"{path.name} needs the TensorFlow (Flex) delegate for {', '.join(flex)}, which "
-                "plain LiteRT does not have. Convert it with a fixed batch size, without "
+                f"{path.name} needs the TensorFlow (Flex) delegate for {', '.join(file.flex_ops)}, "
+                "which plain LiteRT does not have. Convert it with a fixed batch size, without "
                 "--allow-flex."
             )
         chosen = file.signature(signature)
@@ -203,7 +202,7 @@ class Interpreter:
 
     def _run_once(self, chunk: Batch) -> Batch:
         if self._ragged:
-            return self._allocated(chunk, [s.name for s in self.outputs if None in s.shape])
+            self._refuse([spec.name for spec in self.outputs if None in spec.shape])
         given, taken = self._buffers_for(chunk)
         for name, buffer in given.items():
             array = chunk[name]
@@ -212,7 +211,8 @@ class Interpreter:
         self._model.run_by_name(self._key, given, taken)
         lost = [name for name, memory in self._memory.items() if _untouched(memory)]
         if lost:
-            return self._allocated(chunk, lost)
+            self._refuse(lost)
+            return self._allocating(chunk)
         return {
             spec.name: _read(taken[spec.name], self._output_shapes[spec.name], np.dtype(spec.dtype))
             for spec in self.outputs
@@ -222,7 +222,7 @@ class Interpreter:
         """Where inputs are written and outputs appear, for arrays of these shapes."""
         shapes = {name: array.shape for name, array in chunk.items()}
         # LiteRT takes memory for such an output only before its first run.
-        if self._buffers is None or shapes != self._shapes or self._memory:
+        if self._buffers is None or shapes != self._shapes or self._memory or self._ragged:
             if self._memory:
                 self._model = _load(self._path, self._mode)
             if self._resizable:
@@ -258,18 +258,13 @@ class Interpreter:
             for name in (spec.name for spec in self.outputs)
         }
 
-    def _allocated(self, chunk: Batch, names: list[str]) -> Batch:
-        """The outputs in FP32, where LiteRT does not hand out these of them.
-
-        Raises:
-            RunnerError: the file is to be run otherwise.
-        """
+    def _refuse(self, names: list[str]) -> None:
+        """Raises `RunnerError` for outputs that LiteRT does not hand out, but in FP32."""
         if self._mode != "cpu":
             raise RunnerError(
                 f"LiteRT does not hand out {', '.join(map(repr, names))}, because it knows the "
                 "size only after the computation. Fix the input sizes: convert with --input-shape"
             )
-        return self._allocating(chunk)
 
     def _allocating(self, chunk: Batch) -> Batch:
         """The outputs by LiteRT's older interpreter, which allocates as it goes, in FP32."""

