@@ -365,10 +365,10 @@ def _cause(found: "Repaired", batch: "Batch") -> list[str]:
 
     for one in found.left[:1]:
         told = _RAW_INPUT if one.op == "Placeholder" else _PAST_FP16
-        return [told.format(one.layer, one.peak)]
+        return [told.format(one.layer, one.value)]
     rounded = rounded_input(found.source, batch)
     zeros = [
-        _VANISHES.format(one.layer, one.smallest)
+        _VANISHES.format(one.layer, one.value)
         for one in found.vanishing or first_vanishing(found.source, lambda: [batch])
     ]
     return [*zeros, *[_ROUNDED_INPUT.format(rounded)] * bool(rounded), *found.lost][:_MOST_LOST]

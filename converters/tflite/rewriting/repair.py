@@ -75,39 +75,24 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Overflow:
-    """A layer whose values FP16 cannot hold.
+class Lost:
+    """A layer whose values FP16 cannot hold, or makes zero to the harm of an output.
 
     Attributes:
         layer: the layer, operation, input or output, in words.
         op: TensorFlow's operation.
-        peak: largest magnitude of a value, or of a sum on the way to one.
+        value: largest magnitude of a value, or of a sum on the way to one; of values that vanish
+            the smallest other than zero.
     """
 
     layer: str
     op: str
-    peak: float
+    value: float
 
     def __str__(self) -> str:
-        return f"{self.layer} ({self.op}) reaches {self.peak:.3g}, FP16 ends at {FLOAT16.max:g}"
-
-
-@dataclass(frozen=True)
-class Vanishing:
-    """A layer whose values FP16 makes zero, to the harm of an output.
-
-    Attributes:
-        layer: the layer, operation or input, in words.
-        op: TensorFlow's operation.
-        smallest: smallest magnitude other than zero.
-    """
-
-    layer: str
-    op: str
-    smallest: float
-
-    def __str__(self) -> str:
-        told = f"{self.layer} ({self.op}) goes down to {self.smallest:.3g}"
+        if self.value > 1:
+            return f"{self.layer} ({self.op}) reaches {self.value:.3g}, FP16 ends at 65504"
+        told = f"{self.layer} ({self.op}) goes down to {self.value:.3g}"
         return f"vanishes in FP16: {told}, and zero in its place changes an output"
 
 
@@ -126,8 +111,8 @@ class Repaired:
 
     source: Source
     changes: tuple[Change, ...]
-    left: tuple[Overflow, ...]
-    vanishing: tuple[Vanishing, ...] = ()
+    left: tuple[Lost, ...]
+    vanishing: tuple[Lost, ...] = ()
     lost: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -160,21 +145,27 @@ class _Model:
         }
 
     @cached_property
-    def peaks(self) -> dict[str, Overflow]:
+    def peaks(self) -> dict[str, Lost]:
         """The largest value of each layer, input and output, whether FP16 holds it or not."""
-        worst: dict[str, Overflow] = {}
+        worst: dict[str, Lost] = {}
         for node in _computed(self.graph):
             peak = worst_of(node, self.seen)
             ends = (self.ends[name] for name in node.outputs if name in self.ends)
             where = next(ends, _layer(node.name))
-            if where not in worst or peak > worst[where].peak:
-                worst[where] = Overflow(where, node.op, peak)
+            if where not in worst or peak > worst[where].value:
+                worst[where] = Lost(where, node.op, peak)
         return worst
 
     @property
-    def overflows(self) -> int:
-        """Number of layers, inputs and outputs with values that FP16 cannot hold."""
-        return sum(one.peak >= _END for one in self.peaks.values())
+    def left(self) -> tuple[Lost, ...]:
+        """Those that FP16 cannot hold, the worst first."""
+        past = (one for one in self.peaks.values() if one.value >= _END)
+        return tuple(sorted(past, key=lambda one: -one.value))
+
+    @cached_property
+    def harmful(self) -> dict[str, Node]:
+        """Tensors of which FP16 makes zero, to the harm of an output, and their nodes."""
+        return dict(_harmful(self))
 
     def rewritten(self, rewrite: Rewrite, tolerance: float) -> "_Model | None":
         """The rewritten model, if no output differs by more than a share of its largest value."""
@@ -212,10 +203,8 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
         model, made = step(model)
         changes += made
     lost = dict.fromkeys((*_lost_values(model), *_lost_angles(model)))
-    left = [one for one in model.peaks.values() if one.peak >= _END]
-    left.sort(key=lambda one: -one.peak)
-    zeros = tuple(_vanishing(model))
-    return Repaired(model.source, tuple(changes), tuple(left), zeros, tuple(lost), notes)
+    zeros = tuple(_first(model, model.harmful.items()))
+    return Repaired(model.source, tuple(changes), model.left, zeros, tuple(lost), notes)
 
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:
@@ -291,26 +280,25 @@ def _scaled(
     changed = model.rewritten(rewrite(model.seen), _FP32_TOLERANCE)
     if changed is None:
         return model, []
-    pairs = [(one, changed.peaks.get(where)) for where, one in model.peaks.items()]
-    changes = [
-        Change(one.layer, what, one.peak, after.peak if after else 0.0)
+    pairs = [(one, changed.peaks.get(one.layer)) for one in model.left]
+    return changed, [
+        Change(one.layer, what, one.value, after.value if after else 0.0)
         for one, after in pairs
-        if one.peak >= _END and (after is None or after.peak < one.peak)
+        if after is None or after.value < one.value
     ]
-    return changed, sorted(changes, key=lambda change: -change.before)
 
 
 def _enlarged(
     model: _Model, what: str, rewrite: Callable[[Magnitudes, Collection[str]], Rewrite]
 ) -> tuple[_Model, list[Change]]:
     """Values that vanish in FP16, to the harm of an output, become larger."""
-    harmful = dict(_harmful(model))
+    harmful = model.harmful
     if not harmful:
         return model, []
     changed = model.rewritten(rewrite(model.seen, harmful.keys()), _FP32_TOLERANCE)
-    if changed is None or not dict(_harmful(changed)).keys() < harmful.keys():
+    if changed is None or len(changed.left) > len(model.left):
         return model, []
-    if changed.overflows > model.overflows:
+    if not changed.harmful.keys() < harmful.keys():
         return model, []
     found = {
         model.ends.get(name, _layer(node.name)): (model.seen[name], changed.seen.get(name))
@@ -358,18 +346,17 @@ def _lost_values(model: _Model) -> Iterator[str]:
         )
 
 
-def first_vanishing(source: Source, batches: Batches) -> Iterator[Vanishing]:
+def first_vanishing(source: Source, batches: Batches) -> list[Lost]:
     """The first layer, if any, that harms where hardware makes zero of subnormal FP16 numbers."""
-    return _vanishing(_Model(source, batches), FLOAT16.smallest_normal, share=0.0)
+    model = _Model(source, batches)
+    return _first(model, _harmful(model, FLOAT16.smallest_normal, share=0.0))
 
 
-def _vanishing(
-    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = VANISHING
-) -> Iterator[Vanishing]:
-    """The first layer whose small numbers change an output where only they are rounded to steps."""
-    for name, node in islice(_harmful(model, step, share), 1):
-        where = model.ends.get(name, _layer(node.name))
-        yield Vanishing(where, node.op, model.seen[name].smallest)
+def _first(model: _Model, found: Iterable[tuple[str, Node]]) -> list[Lost]:
+    return [
+        Lost(model.ends.get(name, _layer(node.name)), node.op, model.seen[name].smallest)
+        for name, node in islice(found, 1)
+    ]
 
 
 def _harmful(

@@ -60,15 +60,6 @@ def test_large_weights_become_fp16_and_the_account_says_so(
     assert f": {stored['float16'] / 1e3:.3g} kB of FP16 weights, " in file.notes[0]
 
 
-def test_float32_weights_are_left_alone(convert: Callable, models: ModuleType) -> None:
-    source, file = convert(models.variance_overflow, precision="fp32")
-    assert "float16" not in constants(file.path)
-    kernel = next(v.numpy() for v in source.variables if v.path.endswith("head/kernel"))
-    model = TFLiteModel(file.path)
-    stored = [model.constant(t) for t in model.constants() if t.spec.shape == (10, 1024)]
-    np.testing.assert_array_equal(stored[0], kernel.T)
-
-
 def test_recurrent_layers_with_an_open_batch_are_refused_with_the_way_out(
     models: ModuleType, tmp_path: Path, export: Callable
 ) -> None:
@@ -113,13 +104,6 @@ def test_several_signatures_share_their_weights(tmp_path: Path, models: ModuleTy
         LiteRTRunner(file.path, force_fp16=False, signature="decode")
 
 
-def test_a_batch_size_that_the_model_fixes_is_kept(
-    source: Source, tmp_path: Path, export: Callable
-) -> None:
-    fixed = replace(source, inputs=tuple(replace(s, shape=(3, 4)) for s in source.inputs))
-    assert TFLiteModel(export(fixed, tmp_path / "model.tflite").path).signature().batch_size == 3
-
-
 def of_function(function: Callable, *specs: tf.TensorSpec) -> Source:
     named = [tf.TensorSpec(spec.shape, spec.dtype, name=f"x{i}") for i, spec in enumerate(specs)]
     return open_source(tf.function(function, input_signature=named))
@@ -137,14 +121,6 @@ def test_models_that_divide_by_an_input_or_loop_over_it_run(
         return x // grown
 
     export(of_function(quotients, ROWS, ROWS), tmp_path / "model.tflite")
-
-
-@pytest.mark.slow
-def test_inputs_that_fix_several_sizes_have_no_batch_to_choose(
-    tmp_path: Path, export: Callable
-) -> None:
-    source = of_function(lambda x, y: tf.reduce_sum(x) + y, ROWS, tf.TensorSpec((2,), tf.int32))
-    export(source, tmp_path / "model.tflite")
 
 
 @pytest.mark.parametrize(
