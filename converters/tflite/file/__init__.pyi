@@ -16,7 +16,6 @@ from .reader import (
     PROMISE as PROMISE,
     PROMISED as PROMISED,
     Operator as Operator,
-    Signature as Signature,
     TFLiteModel as TFLiteModel,
     layer_of as layer_of,
 )

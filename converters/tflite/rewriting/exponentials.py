@@ -1,8 +1,7 @@
-"""Logarithms of sums of exponentials, and of products, that FP16 can hold.
+"""Logarithms of sums of exponentials that FP16 can hold.
 
 The logarithm of a sum of exponentials is rarely large; the exponentials are, from exp(11.1) on.
 With the largest exponent taken out first, none is above 1, and it is added to the logarithm again.
-A product of probabilities is soon below 6e-8; the sum of their logarithms is the same number.
 """
 
 from collections.abc import Iterator
@@ -19,18 +18,6 @@ def tame_exponentials(graph: Graph, edits: Edits) -> None:
     """Rewrites log(sum(exp(x))) as m + log(sum(exp(x - m))), m the largest x; a `Rewrite`."""
     for chain, function in _chains(graph):
         edits.replace(replace(chain[0], inputs=chain[-1].inputs), function, graph)
-
-
-def add_logarithms(graph: Graph, edits: Edits) -> None:
-    """Rewrites log(prod(x)) as sum(log(abs(x))), where only the logarithm is read; a `Rewrite`."""
-    for log in graph.nodes:
-        if log.op != "Log":
-            continue
-        product = graph.makers[log.inputs[0]]
-        known = product.op == "Prod" and graph.static(product.inputs[1]) is not None
-        if known and graph.readers(product.outputs[0]) == [log]:
-            function = _sum_of_logs(product, graph)
-            edits.replace(replace(log, inputs=product.inputs[:1]), function, graph)
 
 
 def softplus(x: Tensor) -> Tensor:
@@ -67,14 +54,6 @@ def _added(total: Node, graph: Graph) -> tuple[str, Filling]:
             if known is not None and (known == 1).all():
                 return other, softplus
     return total.outputs[0], softplus
-
-
-def _sum_of_logs(product: Node, graph: Graph) -> Filling:
-    import tensorflow as tf
-
-    axes = np.asarray(graph.static(product.inputs[1])).reshape(-1).tolist()
-    keep = product.attributes["keep_dims"].b
-    return lambda x: tf.reduce_sum(tf.math.log(tf.abs(x)), axes, keep)
 
 
 def _log_of_sum(total: Node, graph: Graph) -> Filling:

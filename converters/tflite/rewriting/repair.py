@@ -16,7 +16,7 @@ from tfmp.converters.intake import Edits, Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
-from tfmp.converters.tflite.rewriting.exponentials import add_logarithms, tame_exponentials
+from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 from tfmp.converters.tflite.rewriting.origins import (
@@ -61,7 +61,7 @@ class Change:
         what: the change, such as "scaled by powers of two".
         before: largest magnitude of a value, or of a sum on the way to one; smallest magnitude of
             values that vanish; or the limit.
-        after: the same magnitude or limit in the changed model; 0 where there is no such value.
+        after: the same magnitude or limit in the changed model.
     """
 
     layer: str
@@ -70,8 +70,7 @@ class Change:
     after: float
 
     def __str__(self) -> str:
-        told = f"repaired {self.layer}: {self.what}"
-        return f"{told}, {self.before:.3g} is now {self.after:.3g}" if self.after else told
+        return f"repaired {self.layer}: {self.what}, {self.before:.3g} is now {self.after:.3g}"
 
 
 @dataclass(frozen=True)
@@ -288,25 +287,22 @@ def _scaled(
     ]
 
 
-def _enlarged(
-    model: _Model, what: str, rewrite: Callable[[Magnitudes, Collection[str]], Rewrite]
-) -> tuple[_Model, list[Change]]:
+def _enlarged(model: _Model) -> tuple[_Model, list[Change]]:
     """Values that vanish in FP16, to the harm of an output, become larger."""
     harmful = model.harmful
     if not harmful:
         return model, []
-    changed = model.rewritten(rewrite(model.seen, harmful.keys()), _FP32_TOLERANCE)
+    rewrite = partial(rescale, seen=model.seen, vanishing=harmful.keys())
+    changed = model.rewritten(rewrite, _FP32_TOLERANCE)
     if changed is None or len(changed.left) > len(model.left):
         return model, []
     if not changed.harmful.keys() < harmful.keys():
         return model, []
-    found = {
-        model.ends.get(name, _layer(node.name)): (model.seen[name], changed.seen.get(name))
-        for name, node in harmful.items()
-    }
+    found = {model.ends.get(name, _layer(node.name)): name for name, node in harmful.items()}
     return changed, [
-        Change(layer, what, before.smallest, after.smallest if after else 0.0)
-        for layer, (before, after) in found.items()
+        Change(layer, _BY_POWERS, model.seen[name].smallest, changed.seen[name].smallest)
+        for layer, name in found.items()
+        if name in changed.seen
     ]
 
 
@@ -316,12 +312,7 @@ _STEPS: tuple[_Step, ...] = (
     _around,
     partial(_scaled, what="largest exponent taken out", rewrite=lambda seen: tame_exponentials),
     partial(_scaled, what=_BY_POWERS, rewrite=lambda seen: partial(rescale, seen=seen)),
-    partial(_enlarged, what="logarithms added", rewrite=lambda seen, names: add_logarithms),
-    partial(
-        _enlarged,
-        what=_BY_POWERS,
-        rewrite=lambda seen, names: partial(rescale, seen=seen, vanishing=names),
-    ),
+    _enlarged,
 )
 
 

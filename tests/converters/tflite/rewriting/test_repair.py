@@ -140,9 +140,6 @@ SMALL: dict[str, Callable[[], keras.Model]] = {
     "decibels": lambda: on((8,), scale(1e-5), lambda x: keras.ops.log(squares(x))),
     "share": lambda: on((8,), lambda x: squares(x * 1e-5) / squares(x[:, ::-1] * 2e-5 + 1e-6)),
     "small unit": lambda: on((8,), scale(1e-9), layers.Dense(8), scale(1e9), layers.Dense(2)),
-    "likelihood": lambda: on(
-        (24,), keras.ops.sigmoid, lambda p: keras.ops.log(keras.ops.prod(p / 3, -1))
-    ),
 }
 
 
