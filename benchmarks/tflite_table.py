@@ -34,6 +34,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError, RunnerErr
 from tfmp.converters.shared.tensors import Batch, synthetic_batch
 from tfmp.converters.shared.worker import Worker
 from tfmp.converters.tflite.export.export import export_tflite, start_converter
+from tfmp.converters.tflite.file import TFLiteModel
 from tfmp.converters.tflite.rewriting.repair import repair_model
 
 DEFAULT, FORCED, GPU = "default CPU", "forced FP16", "GPU"
@@ -93,7 +94,7 @@ def measure(row: Row, folder: Path, converter: Worker) -> Line:
         file = export_tflite(source, folder / "fp16.tflite", converter=converter)
     except (ConversionError, InputError) as error:
         return Line(row.group, row.name, refused=first_words(str(error)))
-    line = Line(row.group, row.name, flex=", ".join(file.flex_ops))
+    line = Line(row.group, row.name, flex=", ".join(TFLiteModel(file.path).flex_ops))
     if row.sized:
         full = export_tflite(source, folder / "fp32.tflite", "fp32", converter=converter)
         ratio = f"{file.path.stat().st_size / full.path.stat().st_size:.2f}"

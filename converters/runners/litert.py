@@ -117,9 +117,7 @@ class LiteRTRunner(_Interpreted):
 
 def _kind(file: "TFLiteModel", exact: bool) -> str:
     """A file that allows sums in FP16 is only emulated by a CPU that holds them in FP32."""
-    from tfmp.converters.tflite.file import accumulation
-
-    return "emulated" if exact and accumulation(file) == "fp16" else "native"
+    return "emulated" if exact and file.accumulation == "fp16" else "native"
 
 
 def _arithmetic(worker: Worker) -> tuple[bool, dict[str, str]]:
@@ -204,8 +202,9 @@ def litert_runner(
         runner = LiteRTRunner(path, force_fp16=True, signature=entry)
         runner.run(_zeros(file, entry))  # LiteRT prepares its kernels in the first run
         return runner if runner.info.fp16 == "native" else _emulated(runner, path)
-    except WorkerError as error:
-        # XNNPACK lacks FP16 kernels for some products. A file that is at fault fails again.
+    except RunnerError as error:
+        # XNNPACK lacks FP16 kernels for some products, and LiteRT does not hand out outputs of any
+        # size. A file that is at fault fails again.
         runner = LiteRTRunner(path, force_fp16=False, signature=entry)
         reason = f"LiteRT's CPU cannot prepare the file for FP16 ({_last_reason(error)})"
         return _emulated(runner, path, reason)
@@ -318,9 +317,7 @@ def _read(path: Path) -> "TFLiteModel":
 
 def _is_fp16(file: "TFLiteModel") -> bool:
     """Whether a file was converted to FP16; a file without weights is known by its promise."""
-    from tfmp.converters.tflite.file import accumulation
-
-    return file.has_fp16_weights or accumulation(file) is not None
+    return file.has_fp16_weights or file.accumulation is not None
 
 
 def _weights_only(file: "TFLiteModel") -> str | None:

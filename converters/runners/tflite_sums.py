@@ -36,10 +36,10 @@ class TFLiteSumsRunner(OnnxRunner):
         Raises:
             RunnerError: tf2onnx does not read the file, or ONNX Runtime does not load the graph.
         """
-        from tfmp.converters.tflite.file import TFLiteModel, accumulation, host_scaling
+        from tfmp.converters.tflite.file import TFLiteModel, host_scaling
 
         file = TFLiteModel(path)
-        profile = Profile.parse(LITERT_CPU) if accumulation(file) == "fp16" else GPU
+        profile = Profile.parse(LITERT_CPU) if file.accumulation == "fp16" else GPU
         details = {"profile": profile.describe(), HOLDS_FOR: profile.runtime}
         info = RunnerInfo("emulated", "CPU", "emulated", details)
         super().__init__(emulated(_as_onnx(file), profile), info)

@@ -1,7 +1,7 @@
 """TFLite files as a format: how they are written, run and looked into."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -148,15 +148,11 @@ class TFLiteFormat(Format):
                 scaling,
             )
 
-        file, left_out = _with_others(export, model, others) if others else (export(model), ())
+        file, told = _with_others(export, model, others) if others else (export(model), ())
         if options.host_output_scaling:
             scaled = [f"the host gives output {name!r} {one}" for name, one in scaling.items()]
             found = replace(found, notes=(*(scaled or [_NOTHING_TO_SCALE]), *found.notes))
-        if others:
-            names = ", ".join(map(repr, file.signatures))
-            told = f"signatures {names}; samples are compared with {model.origin.signature!r}"
-            found = replace(found, notes=(told, *left_out, *found.notes))
-        return replace(found, notes=(*found.notes, *file.notes))
+        return replace(found, notes=(*told, *found.notes, *file.notes))
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.tflite.export import export_tflite
@@ -277,18 +273,22 @@ def _with_others(
     model: "Source",
     others: "Mapping[str, Callable[[], Source]]",
 ) -> "tuple[TFLiteFile, tuple[str, ...]]":
-    """The file of a signature and those others that can be converted; notes on the rest."""
-    first = {str(model.origin.signature): model}
-    with suppress(InputError):
-        return export({**first, **{key: opened() for key, opened in others.items()}}), ()
-    file, kept, notes = export(first), first, []
-    for key, opened in others.items():
-        try:
-            wider = {**kept, key: opened()}
-            file, kept = export(wider), wider
-        except InputError as error:
-            notes.append(f"signature {key!r} is left out: {error}")
-    return file, tuple(notes)
+    """The file of a signature and those others that can be converted; notes on all of them."""
+    name, left_out = str(model.origin.signature), []
+    first = {name: model}
+    try:
+        kept = {**first, **{key: opened() for key, opened in others.items()}}
+        file = export(kept)
+    except InputError:
+        file, kept = export(first), first
+        for key, opened in others.items():
+            try:
+                wider = {**kept, key: opened()}
+                file, kept = export(wider), wider
+            except InputError as error:
+                left_out.append(f"signature {key!r} is left out: {error}")
+    told = f"signatures {', '.join(map(repr, kept))}; samples are compared with {name!r}"
+    return file, (told, *left_out)
 
 
 def _traceable(source: "AnySource") -> "Source":
@@ -341,10 +341,10 @@ def _cause(found: "Repaired", batch: "Batch") -> list[str]:
 
     for one in found.left[:1]:
         told = _RAW_INPUT if one.op == "Placeholder" else _PAST_FP16
-        return [told.format(one.layer, one.peak)]
+        return [told.format(one.layer, one.value)]
     rounded = rounded_input(found.source, batch)
     zeros = [
-        _VANISHES.format(one.layer, one.smallest)
+        _VANISHES.format(one.layer, one.value)
         for one in found.vanishing or first_vanishing(found.source, lambda: [batch])
     ]
     return [*zeros, *[_ROUNDED_INPUT.format(rounded)] * bool(rounded), *found.lost][:_MOST_LOST]

@@ -23,7 +23,7 @@ class TFLiteOptions:
     )
     repair: bool = option(
         False,
-        "Scale the layers that overflow in FP16 on --data by powers of two.",
+        "Rewrite the layers that overflow or vanish in FP16 on --data.",
     )
     host_output_scaling: bool = option(
         False,

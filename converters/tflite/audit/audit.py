@@ -16,18 +16,23 @@ import numpy as np
 from tfmp.converters.intake import AnySource, Graph, Node, Source
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.tensors import Batch, are_open
-from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.converters.tflite.export import ConstantFinding, findings_in
 from tfmp.converters.tflite.file import layer_of
-from tfmp.converters.tflite.rewriting import SUMS, Magnitude, Magnitudes, measure, without_gaps
+from tfmp.converters.tflite.rewriting import (
+    SUMS,
+    VANISHING,
+    Magnitude,
+    Magnitudes,
+    constants,
+    measure,
+    without_gaps,
+)
 from tfmp.shared.numerics import FLOAT16
 from tfmp.shared.progress import SILENT, Progress
 from tfmp.shared.report_files import JsonObject, plain_fields
 
 # Less room than this, in powers of two, and other data than what was measured may overflow.
 TIGHT_BINADES = 2.0
-# A tensor of which this share becomes zero has lost more than noise.
-_VANISHING_SHARE = 0.01
 # Operations that make a large or infinite result of a small operand, and the place of that operand.
 _DELICATE_OPERAND = {"RealDiv": 1, "DivNoNan": 1, "Rsqrt": 0, "Reciprocal": 0, "Log": 0}
 
@@ -139,7 +144,7 @@ def audit_model(
         )
     model = without_gaps(source)[0]
     graph = Graph(model.graph, len(model.inputs))
-    constants = findings_in(_constants(model, graph))
+    harmed = findings_in(_constants(model, graph))
     counts: list[int] = []
     seen: Magnitudes = {}
     if batches is not None:
@@ -152,7 +157,7 @@ def audit_model(
         if name in seen and name not in graph.constants and name not in graph.inputs
     ]
     unknown = _unknown(source, graph, sum(counts))
-    return Audit(source.name, constants, tuple(sorted(found, key=_danger)), sum(counts), unknown)
+    return Audit(source.name, harmed, tuple(sorted(found, key=_danger)), sum(counts), unknown)
 
 
 def _counted(batches: Iterable[Batch], counts: list[int], progress: Progress) -> Iterator[Batch]:
@@ -171,13 +176,8 @@ def _constants(source: Source, graph: Graph) -> Iterator[tuple[str, np.ndarray]]
         for name in node.inputs
         if name in graph.constants
     )
+    yield from constants(source, [name for name in read if name in graph.floats]).items()
     traced = source.graph
-    tensors = [traced.graph.get_tensor_by_name(name) for name in read if name in graph.floats]
-    if tensors:
-        values = run_traced(traced.prune([], tensors))
-        yield from (
-            (one.name, np.asarray(value)) for one, value in zip(tensors, values, strict=True)
-        )
     handles = {id(variable.handle): variable for variable in traced.graph.variables}
     for outer, inner in traced.graph.captures:  # tables that are read row by row
         variable = handles.get(id(outer))
@@ -187,7 +187,6 @@ def _constants(source: Source, graph: Graph) -> Iterator[tuple[str, np.ndarray]]
 
 def _finding(node: Node, name: str, seen: Magnitudes) -> ActivationFinding:
     one = seen[name]
-    vanishing = one.vanished / one.nonzero if one.nonzero else 0.0
     delicate = _DELICATE_OPERAND.get(node.op)
     divisor = seen.get(node.inputs[delicate]) if delicate is not None else None
     operand = divisor.smallest if divisor is not None and divisor.nonzero else None
@@ -201,13 +200,13 @@ def _finding(node: Node, name: str, seen: Magnitudes) -> ActivationFinding:
         accumulator=hidden,
         accumulator_of="sum" if hidden else "",
         operand=operand,
-        vanishing=vanishing,
+        vanishing=one.vanishing,
         nonfinite=one.nonfinite,
-        status=_status(one, hidden, operand, vanishing),
+        status=_status(one, hidden, operand),
     )
 
 
-def _status(seen: Magnitude, hidden: float, operand: float | None, vanishing: float) -> str:
+def _status(seen: Magnitude, hidden: float, operand: float | None) -> str:
     largest = max(seen.peak, hidden)
     if seen.nonfinite:
         return "non-finite"
@@ -215,7 +214,7 @@ def _status(seen: Magnitude, hidden: float, operand: float | None, vanishing: fl
         return "overflows"
     if operand is not None and operand <= FLOAT16.smallest_subnormal / 2:
         return "divides by zero"
-    if vanishing > _VANISHING_SHARE:
+    if seen.vanishing > VANISHING:
         return "vanishes"
     if _binades(FLOAT16.max, largest) < TIGHT_BINADES:
         return "tight"

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,12 +25,9 @@ from tfmp.converters.tflite.export.saved_model import write_saved_model
 from tfmp.converters.tflite.export.storage import account, store_in_fp16
 from tfmp.converters.tflite.file import (
     FLATBUFFER_LIMIT_BYTES,
-    MEANING,
     SIGNATURE,
     HostScaling,
-    Signature,
     TFLiteModel,
-    accumulation,
     add_scaling,
     pack,
     restore_names,
@@ -47,6 +44,12 @@ _FAR, _SAME = 0.1, 1e-3
 # The converter needs no GPU, and TensorFlow would take all of its memory.
 _ENVIRONMENT = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
+# The effect of what a file allows, for reports.
+_ALLOWED = {
+    "fp16": "allows FP16 sums: GPUs compute in FP16, and so do ARM CPUs with FP16 arithmetic",
+    "fp32": "allows FP32 sums only: CPUs compute in FP32, GPUs still compute in FP16",
+}
+
 
 @dataclass(frozen=True)
 class TFLiteFile:
@@ -54,14 +57,10 @@ class TFLiteFile:
 
     Attributes:
         path: path of the file.
-        signatures: inputs and outputs by signature, in the order of their sources.
-        flex_ops: TensorFlow ops that plain LiteRT cannot run.
         notes: facts that a user of the file should know, for the report.
     """
 
     path: Path
-    signatures: dict[str, Signature]
-    flex_ops: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -133,17 +132,16 @@ def export_tflite(
             names = [[spec.name for spec in specs] for specs in (one.inputs, one.outputs)]
             add_scaling(model, names[0], names[1], scaling)
         pack(model, draft)
-        result = _describe(TFLiteModel(draft), output, list(signatures), findings)
-        changed = dict.fromkeys(note for _, notes in filled.values() for note in notes)
-        pairs = ((one, result.signatures[key].inputs) for key, one in signatures.items())
+        file = TFLiteModel(draft)
+        notes = _facts(file, findings)
+        pairs = ((one, file.signatures[key].inputs) for key, one in signatures.items())
         fixed = dict.fromkeys(fixed_axes(*pair) for pair in pairs)
-        told = [f"fixed: {one} (--dynamic keeps it open)" for one in fixed if one]
-        result = replace(result, notes=(*result.notes, *told, *changed))
-        if not result.flex_ops:
+        notes += [f"fixed: {one} (--dynamic keeps it open)" for one in fixed if one]
+        notes += dict.fromkeys(note for _, own in filled.values() for note in own)
+        if not file.flex_ops:
             progress("checking that LiteRT runs the file")
-            far = _check_runs(draft, next(iter(signatures.values())), result)
-            result = replace(result, notes=(*far, *result.notes))
-        return result
+            notes = [*_check_runs(file, *next(iter(signatures.items()))), *notes]
+        return TFLiteFile(output, tuple(notes))
 
 
 def start_converter() -> AbstractContextManager[Worker]:
@@ -187,12 +185,12 @@ def weight_bytes(sources: Iterable[Source], precision: str) -> int:
 _UNLOADABLE = "the converted file does not load in LiteRT"
 
 
-def _check_runs(draft: Path, source: Source, file: TFLiteFile) -> Iterable[str]:
+def _check_runs(file: TFLiteModel, key: str, source: Source) -> Iterable[str]:
     """Loads the file, and runs it where all of its sizes are known; notes on wrong answers."""
-    key, signature = next(iter(file.signatures.items()))
+    signature = file.signatures[key]
     label, limit = _UNLOADABLE, _LOAD_TIMEOUT_S
     name = "tfmp.converters.tflite.file:Interpreter"
-    with Worker(name, draft, "cpu", key, label=label, timeout_s=limit) as worker:
+    with Worker(name, file.path, "cpu", key, label=label, timeout_s=limit) as worker:
         worker.call("describe")
         if any(spec.dtype == TEXT or None in spec.shape for spec in signature.inputs):
             return ()
@@ -263,24 +261,13 @@ def _far_off(source: Source, batch: Batch, received: Batch) -> Iterator[str]:
             )
 
 
-def _describe(
-    model: TFLiteModel,
-    output: Path,
-    keys: Sequence[str],
-    findings: Sequence[ConstantFinding],
-) -> TFLiteFile:
-    flex_ops = tuple(sorted({operator.name for operator in model.operators if operator.flex}))
-    notes = [account(model), *(str(finding) for finding in findings if finding.serious)]
-    if allowed := accumulation(model):
-        notes.append(MEANING[allowed])
-    if flex_ops:
+def _facts(file: TFLiteModel, findings: Sequence[ConstantFinding]) -> list[str]:
+    notes = [account(file), *(str(finding) for finding in findings if finding.serious)]
+    if file.accumulation:
+        notes.append(_ALLOWED[file.accumulation])
+    if file.flex_ops:
         notes.append(
-            f"needs the TensorFlow (Flex) delegate for {', '.join(flex_ops)}: plain LiteRT and "
-            "GPUs cannot run it"
+            f"needs the TensorFlow (Flex) delegate for {', '.join(file.flex_ops)}: plain LiteRT "
+            "and GPUs cannot run it"
         )
-    return TFLiteFile(
-        path=output,
-        signatures={key: model.signatures[key] for key in keys},
-        flex_ops=flex_ops,
-        notes=tuple(notes),
-    )
+    return notes

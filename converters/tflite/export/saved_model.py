@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tfmp.converters.intake import Source, cut_behind
 from tfmp.converters.shared.errors import ConversionError
-from tfmp.converters.shared.frameworks import FunctionLibrary, NodeDef, TracedFunction
+from tfmp.converters.shared.frameworks import TracedFunction
 from tfmp.converters.shared.scopes import variable_names
 from tfmp.converters.tflite.file import layer_of, safe_names
 from tfmp.shared.backend import Tensor
@@ -47,60 +47,11 @@ def write_saved_model(
     try:
         with variable_names(module.weights):
             tf.saved_model.save(module, str(folder), signatures=functions, options=options)
-        _edit(folder / "saved_model.pb")
     except OSError as error:
         raise ConversionError(
             f"no room for the weights in {folder} ({error.strerror}). Free space there, or name "
             "another folder in the variable TMPDIR."
         ) from error
-
-
-def _edit(path: Path) -> None:
-    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
-
-    saved = SavedModel()
-    saved.ParseFromString(path.read_bytes())
-    for graph in saved.meta_graphs:
-        keep_activations(graph.graph_def.library)
-    path.write_bytes(saved.SerializeToString())
-
-
-# Activations that the converter makes a part of the product before them.
-_FUSED = frozenset({"Relu", "Relu6"})
-# A bias of zeros and a cast to the same type are nothing to the converter.
-_DROPPED = frozenset({"Add", "AddV2", "BiasAdd", "Cast", "Reshape"})
-_FIXED = frozenset({"Const", "ReadVariableOp"})
-# The second is what `tf.custom_gradient` leaves.
-_PASSED_ON = frozenset({"Identity", "IdentityN"})
-
-
-def keep_activations(library: FunctionLibrary) -> None:
-    """Puts a LeakyRelu without a leak between products with computed matrices and activations.
-
-    TensorFlow's converter (2.21) makes the activation a part of a full connection, makes of that a
-    batched product, which has no activation, and forgets it. It has no form for the leaky one.
-    """
-    for function in library.function:
-        nodes = {node.name: node for node in function.node_def}
-
-        def maker(name: str, nodes: Mapping[str, NodeDef] = nodes) -> NodeDef | None:
-            while (node := nodes.get(name.partition(":")[0])) and node.op in _PASSED_ON:
-                name = node.input[int(name.rpartition(":")[2])]
-            return node
-
-        for node in [node for node in nodes.values() if node.op in _FUSED]:
-            product = maker(node.input[0])
-            while product is not None and product.op in _DROPPED:
-                product = maker(product.input[0])
-            if product is None or product.op != "MatMul":
-                continue
-            matrix = maker(product.input[1])
-            if matrix is None or matrix.op not in _FIXED:
-                kept = function.node_def.add(name=f"{node.name}/tfmp_kept", op="LeakyRelu")
-                kept.input.append(node.input[0])
-                kept.attr["T"].CopyFrom(node.attr["T"])
-                kept.attr["alpha"].f = 0.0
-                node.input[0] = f"{kept.name}:activations:0"
 
 
 def _refuse_lookups(graph: TracedFunction, source: Source, texts: bool) -> None:

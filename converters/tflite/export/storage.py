@@ -12,7 +12,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from tfmp.converters.tflite.export.outputs import add_code
-from tfmp.converters.tflite.file import PROMISE, TFLiteModel, add_metadata, promise
+from tfmp.converters.tflite.file import PROMISE, PROMISED, TFLiteModel, add_metadata
 from tfmp.shared.numerics import FLOAT16
 
 # Elements of a constant that stays in FP32, and of one along a single axis: biases and
@@ -57,7 +57,7 @@ def store_in_fp16(model: schema.ModelT, accumulate: str) -> None:
     for index in halves:
         values = _values(model, index)
         model.buffers[index].data = _bounded(values).astype(np.float16).view(np.uint8)
-    add_metadata(model, PROMISE, promise(accumulate))
+    add_metadata(model, PROMISE, PROMISED + accumulate.encode())
 
 
 def _is_large(tensor: schema.TensorT, model: schema.ModelT) -> bool:

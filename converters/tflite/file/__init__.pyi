@@ -1,9 +1,3 @@
-from .contract import (
-    MEANING as MEANING,
-    PROMISE as PROMISE,
-    accumulation as accumulation,
-    promise as promise,
-)
 from .host import (
     HostScaling as HostScaling,
     add_scaling as add_scaling,
@@ -18,8 +12,9 @@ from .objects import (
     unpacked as unpacked,
 )
 from .reader import (
+    PROMISE as PROMISE,
+    PROMISED as PROMISED,
     Operator as Operator,
-    Signature as Signature,
     TFLiteModel as TFLiteModel,
     layer_of as layer_of,
 )

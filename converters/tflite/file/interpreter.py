@@ -37,9 +37,6 @@ _UNTOUCHED_FLOAT, _UNTOUCHED = 0xFF, 0xA5
 # Operators whose results have as many rows as their values make them.
 _CHOOSING = frozenset({"WHERE", "UNIQUE"})
 
-# Rows beyond those of a run in FP32 that memory has room for: in FP16 there may be more.
-_SPARE_ROWS = 64
-
 
 class Interpreter:
     """One loaded file; the object that a `Worker` holds."""
@@ -63,11 +60,10 @@ class Interpreter:
             RunnerError: the file needs the Flex delegate, or LiteRT refuses it.
         """
         file = TFLiteModel(path)
-        flex = sorted({operator.name for operator in file.operators if operator.flex})
-        if flex:
+        if file.flex_ops:
             raise RunnerError(
-                f"{path.name} needs the TensorFlow (Flex) delegate for {', '.join(flex)}, which "
-                "plain LiteRT does not have. Convert it with a fixed batch size, without "
+                f"{path.name} needs the TensorFlow (Flex) delegate for {', '.join(file.flex_ops)}, "
+                "which plain LiteRT does not have. Convert it with a fixed batch size, without "
                 "--allow-flex."
             )
         chosen = file.signature(signature)
@@ -77,9 +73,11 @@ class Interpreter:
         self._whole = chosen.takes_whole_calls
         self._resizable = any(None in spec.shape for spec in self.inputs)
         self._open = any(None in spec.shape for spec in (*self.inputs, *self.outputs))
-        # Whether the size of an output follows from values and not from the sizes of inputs.
+        # Whether the size of an output follows from values, and not from sizes of inputs or loops.
+        names = {operator.name for operator in file.operators}
+        fixed = not self._resizable and "WHILE" not in names
         self._ragged = any(None in spec.shape for spec in self.outputs) and (
-            not self._resizable or any(operator.name in _CHOOSING for operator in file.operators)
+            fixed or not _CHOOSING.isdisjoint(names)
         )
         self._path, self._mode = path, mode
         if vulkan_loader:
@@ -91,7 +89,6 @@ class Interpreter:
         self._buffers: tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]] | None = None
         self._output_shapes: dict[str, list[int]] = {}
         self._memory: dict[str, np.ndarray] = {}
-        self._spare: dict[str, int] = {}  # rows in FP32 of outputs with room for more
         self._off_grid: set[str] = set()
 
     def describe(self) -> tuple[str, bool]:
@@ -208,41 +205,22 @@ class Interpreter:
         return {name: values[:rows] for name, values in results.items()}
 
     def _run_once(self, chunk: Batch) -> Batch:
+        if self._ragged:
+            self._refuse([spec.name for spec in self.outputs if None in spec.shape])
         given, taken = self._buffers_for(chunk)
         for name, buffer in given.items():
             array = chunk[name]
             carried = _CARRIED_AS.get(array.dtype.name, array.dtype)
             buffer.write(array.reshape(-1).view(carried))
         self._model.run_by_name(self._key, given, taken)
-        lost = [
-            name
-            for name, memory in self._memory.items()
-            # Of an output without rows nothing is written.
-            if _untouched(memory) and self._spare.get(name) != 0
-        ]
-        if lost and self._mode != "cpu":
-            raise RunnerError(
-                f"LiteRT does not hand out {', '.join(map(repr, lost))}, because it knows the size "
-                "only after the computation. Fix the input sizes: convert with --input-shape"
-            )
+        lost = [name for name, memory in self._memory.items() if _untouched(memory)]
         if lost:
+            self._refuse(lost)
             return self._allocating(chunk)
         return {
-            spec.name: self._without_spare_rows(
-                spec,
-                _read(taken[spec.name], self._output_shapes[spec.name], np.dtype(spec.dtype)),
-            )
+            spec.name: _read(taken[spec.name], self._output_shapes[spec.name], np.dtype(spec.dtype))
             for spec in self.outputs
         }
-
-    def _without_spare_rows(self, spec: TensorSpec, values: np.ndarray) -> np.ndarray:
-        """The rows of an output that the run has written."""
-        if spec.name not in self._spare:
-            return values
-        axis = spec.shape.index(None)
-        rows = self._memory[spec.name].view(np.uint8).reshape(values.shape[axis], -1)
-        written = (rows != _untouched_byte(values.dtype)).any(axis=1)
-        return values.take(np.arange(np.count_nonzero(written)), axis=axis)
 
     def _buffers_for(self, chunk: Batch) -> tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]]:
         """Where inputs are written and outputs appear, for arrays of these shapes."""
@@ -271,16 +249,11 @@ class Interpreter:
         real = known
         if self._open:
             real = {name: list(array.shape) for name, array in self._allocating(chunk).items()}
-        self._spare = self._rows_that_may_vary(real) if self._ragged else {}
-        for spec in self.outputs:
-            rows = self._spare.get(spec.name)
-            if rows is not None:
-                real[spec.name][spec.shape.index(None)] = rows + max(rows, _SPARE_ROWS)
         self._output_shapes = real
         self._memory = {
             spec.name: _memory(real[spec.name], np.dtype(spec.dtype))
             for spec in self.outputs
-            if spec.name in self._spare or real[spec.name] != known[spec.name]
+            if real[spec.name] != known[spec.name]
         }
         return {
             name: TensorBuffer.create_from_host_memory(self._memory[name])
@@ -289,15 +262,13 @@ class Interpreter:
             for name in (spec.name for spec in self.outputs)
         }
 
-    def _rows_that_may_vary(self, real: dict[str, list[int]]) -> dict[str, int]:
-        """The number of rows in FP32, by the name of each output whose rows lie one by one."""
-        return {
-            spec.name: real[spec.name][spec.shape.index(None)]
-            for spec in self.outputs
-            if spec.shape.count(None) == 1
-            and set(real[spec.name][: spec.shape.index(None)]) <= {1}
-            and 0 not in real[spec.name][spec.shape.index(None) + 1 :]
-        }
+    def _refuse(self, names: list[str]) -> None:
+        """Raises `RunnerError` for outputs that LiteRT does not hand out, but in FP32."""
+        if self._mode != "cpu":
+            raise RunnerError(
+                f"LiteRT does not hand out {', '.join(map(repr, names))}, because it knows the "
+                "size only after the computation. Fix the input sizes: convert with --input-shape"
+            )
 
     def _allocating(self, chunk: Batch) -> Batch:
         """The outputs by LiteRT's older interpreter, which allocates as it goes, in FP32."""

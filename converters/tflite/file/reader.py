@@ -14,7 +14,9 @@ from tfmp.converters.shared.errors import InputError, RunnerError
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec
 from tfmp.converters.tflite.file.objects import IDENTIFIER, unpacked
 
-_FLEX_PREFIX = "Flex"
+# tensorflow/lite/tools/optimize/reduced_precision_metadata.h: an inference type, then "acc" and
+# an accumulation type. XNNPACK reads it before it picks FP16 kernels on an ARM CPU.
+PROMISE, PROMISED = "reduced_precision_support", b"fp16acc"
 
 
 def _names(enum: type) -> dict[int, str]:
@@ -56,11 +58,6 @@ class Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     custom: bool
-
-    @property
-    def flex(self) -> bool:
-        """Whether it is a TensorFlow op that plain LiteRT cannot run."""
-        return self.custom and self.name.startswith(_FLEX_PREFIX)
 
 
 @dataclass(frozen=True)
@@ -145,6 +142,18 @@ class TFLiteModel:
     def has_fp16_weights(self) -> bool:
         """Whether any constant is float16."""
         return any(tensor.spec.dtype == "float16" for tensor in self.constants())
+
+    @cached_property
+    def flex_ops(self) -> list[str]:
+        """TensorFlow ops that plain LiteRT cannot run."""
+        flex = {one.name for one in self.operators if one.custom and one.name.startswith("Flex")}
+        return sorted(flex)
+
+    @property
+    def accumulation(self) -> str | None:
+        """The sums that the file allows: "fp16", "fp32", or None when it says nothing."""
+        value = self.metadata.get(PROMISE, b"")
+        return value.removeprefix(PROMISED).decode() if value.startswith(PROMISED) else None
 
     def signature(self, key: str | None = None) -> Signature:
         """The signature of that name, or the one that is meant to be served.

@@ -1,8 +1,10 @@
 from .gaps import without_gaps as without_gaps
 from .ranges import (
     SUMS as SUMS,
+    VANISHING as VANISHING,
     Magnitude as Magnitude,
     Magnitudes as Magnitudes,
+    constants as constants,
     measure as measure,
 )
 from .repair import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.intake import Edits, Filling, Graph, Node
-from tfmp.converters.tflite.rewriting.masks import known_values
+from tfmp.converters.tflite.rewriting.masks import give_instead, known_values
 from tfmp.converters.tflite.rewriting.ranges import Magnitudes
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
@@ -114,11 +114,9 @@ def hold_floors(graph: Graph, edits: Edits, seen: Magnitudes, names: Collection[
                 beside.append(reader)
                 continue
             edits.replace(*moved, graph)
-        limit = edits.constant(f"{floor.node.name}/held", floor.held) if beside else ""
-        for reader in beside:
-            for index, name in enumerate(reader.inputs):
-                if name == floor.node.outputs[0]:
-                    edits.set_input(reader.name, index, limit)
+        if beside:
+            limit = edits.constant(f"{floor.node.name}/held", floor.held)
+            give_instead(limit, floor.node.outputs[0], beside, edits)
 
 
 def _moved(reader: Node, floor: Floor, graph: Graph) -> tuple[Node, Filling] | None:

@@ -5,7 +5,7 @@ The export refuses any other operation that TFLite lacks, and names its layer.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -383,6 +383,36 @@ def _outer(node: Node, graph: Graph) -> Filling | None:
     return None if turned or not alone else lambda x, kernel: x * kernel
 
 
+# The second is what `tf.custom_gradient` leaves.
+_PASSED_ON = frozenset(("Identity", "IdentityN"))
+# A bias of zeros and a cast to the same type are nothing to the converter.
+_DROPPED = _PASSED_ON | {"Add", "AddV2", "BiasAdd", "Cast", "Reshape"}
+
+
+def _behind(graph: Graph, tensor: str, passed: Collection[str]) -> Node:
+    """The node that gives a tensor, before operations that are passed by."""
+    while (maker := graph.makers[tensor]).op in passed:
+        tensor = maker.inputs[maker.outputs.index(tensor)]
+    return maker
+
+
+def _kept_activation(node: Node, graph: Graph) -> Filling | None:
+    """An activation behind a product with a computed matrix, and a LeakyRelu without a leak.
+
+    TensorFlow's converter (2.21) makes the activation a part of a full connection, makes of that a
+    batched product, which has no activation, and forgets it. It has no form for the leaky one.
+    """
+    import tensorflow as tf
+
+    product = _behind(graph, node.inputs[0], _DROPPED)
+    if product.op != "MatMul":
+        return None
+    if _behind(graph, product.inputs[1], _PASSED_ON).op in ("Const", "ReadVariableOp"):
+        return None
+    kind = tf.nn.relu if node.op == "Relu" else tf.nn.relu6
+    return lambda x: kind(tf.nn.leaky_relu(x, 0.0))
+
+
 def _native_transform(node: Node, sizes: list[int | None]) -> bool:
     """LiteRT's own takes real numbers, as many as a power of two."""
     return node.op in ("RFFT", "RFFT2D") and not any(
@@ -424,6 +454,7 @@ GAPS: dict[str, Gap] = {
         for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()
     },
     "RealDiv": _quotient,
+    **dict.fromkeys(("Relu", "Relu6"), _kept_activation),
     "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))
     "StridedSlice": _new_axes,
 }

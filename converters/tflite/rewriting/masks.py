@@ -43,10 +43,7 @@ def finite_masks(graph: Graph, edits: Edits) -> None:
     for node, values, ends in _masks(graph):
         held = np.clip(values, _FINITE, -_FINITE)
         finite = edits.constant(f"{node.name}/finite", held)
-        for reader in graph.readers(node.outputs[0]):
-            for index, name in enumerate(reader.inputs):
-                if name == node.outputs[0]:
-                    edits.set_input(reader.name, index, finite)
+        give_instead(finite, node.outputs[0], graph.readers(node.outputs[0]), edits)
         for softmax in ends:
             edits.set_input(softmax.name, 0, edits.at_least(softmax.inputs[0], _FLOOR))
 
@@ -61,6 +58,14 @@ def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
             continue
         if ends := only_reaches(node.outputs, graph, ("Softmax",), _ON_THE_WAY):
             yield node, values, ends
+
+
+def give_instead(tensor: str, other: str, readers: Iterable[Node], edits: Edits) -> None:
+    """Lets these readers of another tensor read this one."""
+    for reader in readers:
+        for index, name in enumerate(reader.inputs):
+            if name == other:
+                edits.set_input(reader.name, index, tensor)
 
 
 def known_values(node: Node | None) -> np.ndarray | None:

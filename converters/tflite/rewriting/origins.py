@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 import numpy as np
 
 from tfmp.converters.intake import Edits, Filling, Graph, Node
+from tfmp.converters.tflite.rewriting.masks import give_instead
 from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitudes
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
@@ -78,10 +79,7 @@ def _read_through(function: Filling, name: str, graph: Graph, edits: Edits) -> N
     edits.constant(bare, 0.0)
     graph.specs[moved] = graph.specs[name]
     edits.replace(Node(bare, "Const", (name,), (moved,), {}), function, graph)
-    for reader in graph.readers(name):
-        for index, given in enumerate(reader.inputs):
-            if given == name:
-                edits.set_input(reader.name, index, moved)
+    give_instead(moved, name, graph.readers(name), edits)
 
 
 def moved_name(name: str) -> str:

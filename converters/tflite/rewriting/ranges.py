@@ -16,6 +16,9 @@ _ROWS = 4
 # Elements of a constant that is kept.
 _SMALL = 4096
 
+# A tensor of which this share becomes zero has lost more than noise.
+VANISHING = 0.01
+
 _VANISHES = FLOAT16.smallest_subnormal / 2
 _FINEST = 2.0**-12
 
@@ -74,6 +77,11 @@ class Magnitude:
     def peak(self) -> float:
         """Largest finite magnitude; 0 where none was seen."""
         return float(max(-self.low, self.high, 0.0))
+
+    @property
+    def vanishing(self) -> float:
+        """Share of the values other than zero that FP16 makes zero."""
+        return self.vanished / self.nonzero if self.nonzero else 0.0
 
     @property
     def width(self) -> float:
@@ -142,6 +150,14 @@ def fetching(source: Source, names: list[str]) -> Callable[[Batch], dict[str, np
         return values
 
     return run
+
+
+def constants(source: Source, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """The values of tensors that depend on no input."""
+    traced = source.graph
+    tensors = [traced.graph.get_tensor_by_name(name) for name in names]
+    values = run_traced(traced.prune([], tensors)) if tensors else ()
+    return {one.name: np.asarray(value) for one, value in zip(tensors, values, strict=True)}
 
 
 def _worst_sum(values: np.ndarray, axes: np.ndarray) -> float:

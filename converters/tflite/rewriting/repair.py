@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import islice
 
 import numpy as np
 
@@ -25,7 +26,13 @@ from tfmp.converters.tflite.rewriting.origins import (
     moved_name,
     origins,
 )
-from tfmp.converters.tflite.rewriting.ranges import Magnitudes, fetching, measure, worst_of
+from tfmp.converters.tflite.rewriting.ranges import (
+    VANISHING,
+    Magnitudes,
+    fetching,
+    measure,
+    worst_of,
+)
 from tfmp.converters.tflite.rewriting.rescale import rescale
 from tfmp.shared.numerics import FLOAT16
 
@@ -37,8 +44,6 @@ _FP32_TOLERANCE = 2.0**-15
 _FP16_TOLERANCE = 2.0**-11
 # The reference rounds, too: an angle once or twice, the sums whose difference is taken more often.
 _FP32_ANGLE, _FP32_SUMS = 2.0**-22, 2.0**-20
-# Of an input's values.
-_VANISHING = 0.01
 # Origins that are tried, and layers that may vanish, each with all samples.
 _MOST_TRIED = 8
 # Of an output's largest value: what `DriftBudget` allows.
@@ -54,7 +59,8 @@ class Change:
     Attributes:
         layer: the layer, or an operation that belongs to no layer, in words.
         what: the change, such as "scaled by powers of two".
-        before: largest magnitude of a value, or of a sum on the way to one; or the limit.
+        before: largest magnitude of a value, or of a sum on the way to one; smallest magnitude of
+            values that vanish; or the limit.
         after: the same magnitude or limit in the changed model.
     """
 
@@ -68,39 +74,24 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Overflow:
-    """A layer whose values FP16 cannot hold.
+class Lost:
+    """A layer whose values FP16 cannot hold, or makes zero to the harm of an output.
 
     Attributes:
         layer: the layer, operation, input or output, in words.
         op: TensorFlow's operation.
-        peak: largest magnitude of a value, or of a sum on the way to one.
+        value: largest magnitude of a value, or of a sum on the way to one; of values that vanish
+            the smallest other than zero.
     """
 
     layer: str
     op: str
-    peak: float
+    value: float
 
     def __str__(self) -> str:
-        return f"{self.layer} ({self.op}) reaches {self.peak:.3g}, FP16 ends at {FLOAT16.max:g}"
-
-
-@dataclass(frozen=True)
-class Vanishing:
-    """A layer whose values FP16 makes zero, to the harm of an output.
-
-    Attributes:
-        layer: the layer, operation or input, in words.
-        op: TensorFlow's operation.
-        smallest: smallest magnitude other than zero.
-    """
-
-    layer: str
-    op: str
-    smallest: float
-
-    def __str__(self) -> str:
-        told = f"{self.layer} ({self.op}) goes down to {self.smallest:.3g}"
+        if self.value > 1:
+            return f"{self.layer} ({self.op}) reaches {self.value:.3g}, FP16 ends at 65504"
+        told = f"{self.layer} ({self.op}) goes down to {self.value:.3g}"
         return f"vanishes in FP16: {told}, and zero in its place changes an output"
 
 
@@ -119,8 +110,8 @@ class Repaired:
 
     source: Source
     changes: tuple[Change, ...]
-    left: tuple[Overflow, ...]
-    vanishing: tuple[Vanishing, ...] = ()
+    left: tuple[Lost, ...]
+    vanishing: tuple[Lost, ...] = ()
     lost: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -153,16 +144,27 @@ class _Model:
         }
 
     @cached_property
-    def peaks(self) -> dict[str, Overflow]:
+    def peaks(self) -> dict[str, Lost]:
         """The largest value of each layer, input and output, whether FP16 holds it or not."""
-        worst: dict[str, Overflow] = {}
+        worst: dict[str, Lost] = {}
         for node in _computed(self.graph):
             peak = worst_of(node, self.seen)
             ends = (self.ends[name] for name in node.outputs if name in self.ends)
             where = next(ends, _layer(node.name))
-            if where not in worst or peak > worst[where].peak:
-                worst[where] = Overflow(where, node.op, peak)
+            if where not in worst or peak > worst[where].value:
+                worst[where] = Lost(where, node.op, peak)
         return worst
+
+    @property
+    def left(self) -> tuple[Lost, ...]:
+        """Those that FP16 cannot hold, the worst first."""
+        past = (one for one in self.peaks.values() if one.value >= _END)
+        return tuple(sorted(past, key=lambda one: -one.value))
+
+    @cached_property
+    def harmful(self) -> dict[str, Node]:
+        """Tensors of which FP16 makes zero, to the harm of an output, and their nodes."""
+        return dict(_harmful(self))
 
     def rewritten(self, rewrite: Rewrite, tolerance: float) -> "_Model | None":
         """The rewritten model, if no output differs by more than a share of its largest value."""
@@ -200,10 +202,8 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
         model, made = step(model)
         changes += made
     lost = dict.fromkeys((*_lost_values(model), *_lost_angles(model)))
-    left = [one for one in model.peaks.values() if one.peak >= _END]
-    left.sort(key=lambda one: -one.peak)
-    zeros = tuple(_vanishing(model))
-    return Repaired(model.source, tuple(changes), tuple(left), zeros, tuple(lost), notes)
+    zeros = tuple(_first(model, model.harmful.items()))
+    return Repaired(model.source, tuple(changes), model.left, zeros, tuple(lost), notes)
 
 
 def _limits(model: _Model) -> tuple[_Model, list[Change]]:
@@ -279,22 +279,40 @@ def _scaled(
     changed = model.rewritten(rewrite(model.seen), _FP32_TOLERANCE)
     if changed is None:
         return model, []
-    pairs = [(one, changed.peaks.get(where)) for where, one in model.peaks.items()]
-    changes = [
-        Change(one.layer, what, one.peak, after.peak if after else 0.0)
+    pairs = [(one, changed.peaks.get(one.layer)) for one in model.left]
+    return changed, [
+        Change(one.layer, what, one.value, after.value if after else 0.0)
         for one, after in pairs
-        if one.peak >= _END and (after is None or after.peak < one.peak)
+        if after is None or after.value < one.value
     ]
-    return changed, sorted(changes, key=lambda change: -change.before)
 
 
+def _enlarged(model: _Model) -> tuple[_Model, list[Change]]:
+    """Values that vanish in FP16, to the harm of an output, become larger."""
+    harmful = model.harmful
+    if not harmful:
+        return model, []
+    rewrite = partial(rescale, seen=model.seen, vanishing=harmful.keys())
+    changed = model.rewritten(rewrite, _FP32_TOLERANCE)
+    if changed is None or len(changed.left) > len(model.left):
+        return model, []
+    if not changed.harmful.keys() < harmful.keys():
+        return model, []
+    found = {model.ends.get(name, _layer(node.name)): name for name, node in harmful.items()}
+    return changed, [
+        Change(layer, _BY_POWERS, model.seen[name].smallest, changed.seen[name].smallest)
+        for layer, name in found.items()
+        if name in changed.seen
+    ]
+
+
+_BY_POWERS = "scaled by powers of two"
 _STEPS: tuple[_Step, ...] = (
     _turns,
     _around,
     partial(_scaled, what="largest exponent taken out", rewrite=lambda seen: tame_exponentials),
-    partial(
-        _scaled, what="scaled by powers of two", rewrite=lambda seen: partial(rescale, seen=seen)
-    ),
+    partial(_scaled, what=_BY_POWERS, rewrite=lambda seen: partial(rescale, seen=seen)),
+    _enlarged,
 )
 
 
@@ -319,17 +337,25 @@ def _lost_values(model: _Model) -> Iterator[str]:
         )
 
 
-def first_vanishing(source: Source, batches: Batches) -> Iterator[Vanishing]:
+def first_vanishing(source: Source, batches: Batches) -> list[Lost]:
     """The first layer, if any, that harms where hardware makes zero of subnormal FP16 numbers."""
-    return _vanishing(_Model(source, batches), FLOAT16.smallest_normal, share=0.0)
+    model = _Model(source, batches)
+    return _first(model, _harmful(model, FLOAT16.smallest_normal, share=0.0))
 
 
-def _vanishing(
-    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = _VANISHING
-) -> Iterator[Vanishing]:
-    """The first layer whose small numbers change an output where only they are rounded to steps.
+def _first(model: _Model, found: Iterable[tuple[str, Node]]) -> list[Lost]:
+    return [
+        Lost(model.ends.get(name, _layer(node.name)), node.op, model.seen[name].smallest)
+        for name, node in islice(found, 1)
+    ]
 
-    Most of what vanishes is harmless, such as probabilities; the first is named if all harm only
+
+def _harmful(
+    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = VANISHING
+) -> Iterator[tuple[str, Node]]:
+    """Tensors whose small numbers change an output where only they are rounded to steps.
+
+    Most of what vanishes is harmless, such as probabilities; the first is given if all harm only
     together.
     """
     graph, seen = model.graph, model.seen
@@ -338,7 +364,7 @@ def _vanishing(
         for node in graph.nodes
         for name in node.outputs
         if name in seen and name not in graph.constants and graph.readers(name)
-        if seen[name].smallest < step / 2 and seen[name].vanished >= share * seen[name].nonzero
+        if seen[name].smallest < step / 2 and seen[name].vanishing >= share
     ]
 
     def keeps(names: Collection[str]) -> _Model | None:
@@ -346,9 +372,13 @@ def _vanishing(
 
     if not small or keeps([name for name, _ in small]):
         return
-    alone = (one for one in small[:_MOST_TRIED] if not keeps([one[0]]))
-    name, node = next(alone, small[0])
-    yield Vanishing(model.ends.get(name, _layer(node.name)), node.op, seen[name].smallest)
+    found = False
+    for one in small[:_MOST_TRIED]:
+        if not keeps([one[0]]):
+            found = True
+            yield one
+    if not found:
+        yield small[0]
 
 
 def _same(one: _Model, changed: _Model, tolerance: float) -> bool:

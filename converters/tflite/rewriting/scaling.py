@@ -12,7 +12,7 @@ import numpy as np
 from tfmp.converters.intake import Edits, Graph, Node, Source
 from tfmp.converters.shared.tensors import Batch, relative_l2
 from tfmp.converters.tflite.file import HostScaling
-from tfmp.converters.tflite.rewriting.ranges import fetching
+from tfmp.converters.tflite.rewriting.ranges import constants, fetching
 from tfmp.converters.tflite.rewriting.rescale import LOOKS_AT_THE_SHAPE
 from tfmp.shared.numerics import FLOAT16
 
@@ -27,8 +27,6 @@ _PRODUCTS = frozenset(
 _FAR = 4.0
 # Relative L2 of an output: half of what `DriftBudget` allows, and ten times FP16's rounding.
 _HARM = 5e-3
-# Two powers of two stay free for samples that were not measured.
-_LARGEST = FLOAT16.max / 4
 
 
 @dataclass(frozen=True)
@@ -63,32 +61,27 @@ def leave_scaling(
         The source itself and nothing where no output stands beside an offset or past FP16.
     """
     graph = Graph(source.graph, len(source.inputs))
-    tails = _tails(source, graph, batches)
-    moments = _moments(source, {one.base for one in tails.values()} | set(graph.outputs), batches)
-    chosen: dict[int, tuple[int, bool, np.ndarray, np.ndarray]] = {}
+    tails = _tails(source, graph)
+    moments = _moments(source, list(tails), batches)
+    chosen: dict[int, tuple[_Tail, bool, np.ndarray, np.ndarray]] = {}
     scaling = {}
     for place, output in enumerate(graph.outputs):
-        tail = tails.get(output)
-        if tail is None or not _is_worth_it(moments[output]):
+        if output not in tails or (not moments[output].far and not moments[output].past):
             continue
-        mean, deviation = np.zeros(1), np.ones(1)
-        product = _is_product(tail.base, graph)
-        if product:
-            mean, deviation = moments[tail.base].of(tail.whole)
-        elif moments[tail.base].peak >= FLOAT16.overflow_threshold:
-            deviation = np.array([moments[tail.base].peak / _LARGEST])
-        elif (tail.scale == 1).all() and not tail.offset.any():
+        tail, product = tails[output], _is_product(tails[output].base, graph)
+        plain = (tail.scale == 1).all() and not tail.offset.any()
+        if plain and not product and not moments[output].past:
             continue
+        mean, deviation = moments[output].of(tail.whole)
         deviation = 2.0 ** np.ceil(np.log2(np.where(deviation > 0, deviation, 1.0)))
-        chosen[place] = tail.length, product, 1 / deviation, -mean / deviation
-        scale, offset = np.broadcast_arrays(tail.scale * deviation, tail.scale * mean + tail.offset)
-        scaling[source.outputs[place].name] = HostScaling(scale.copy(), offset.copy())
+        chosen[place] = tail, product, tail.scale / deviation, (tail.offset - mean) / deviation
+        scaling[source.outputs[place].name] = HostScaling(deviation, mean)
 
     def leave(graph: Graph, edits: Edits) -> None:
         # By places, because nodes have other names in other traces.
-        for place, (length, product, factor, summand) in chosen.items():
+        for place, (tail, product, factor, summand) in chosen.items():
             tensor, passed = graph.outputs[place], []
-            for _ in range(length):
+            for _ in range(tail.length):
                 node = graph.makers[tensor]
                 tensor = next(name for name in node.inputs if name not in graph.constants)
                 passed.append((node, tensor))
@@ -130,22 +123,13 @@ def _has_columns(node: Node, graph: Graph) -> bool:
     return node.op in ("MatMul", "Conv2D") and node.inputs[1] in graph.constants and not turned
 
 
-def _tails(
-    source: Source, graph: Graph, batches: Callable[[], Iterable[Batch]]
-) -> dict[str, _Tail]:
+def _tails(source: Source, graph: Graph) -> dict[str, _Tail]:
     """What the host can do of each output, by the output's tensor."""
-    ends = _ADDS | _SCALES
-    read = {name for node in graph.nodes if node.op in ends for name in node.inputs}
-    names = sorted(read & graph.constants & graph.floats)
-    run = fetching(source, names)
-    values = next(({name: found[name] for name in names} for found in map(run, batches())), {})
-    tails = {}
-    for output in graph.outputs:
-        if output in graph.floats and graph.outputs.count(output) == 1:
-            tail = _tail(output, graph, values)
-            if tail is not None:
-                tails[output] = tail
-    return tails
+    read = {n for node in graph.nodes if node.op in _ADDS | _SCALES for n in node.inputs}
+    values = constants(source, sorted(read & graph.constants & graph.floats))
+    own = [one for one in graph.outputs if one in graph.floats and graph.outputs.count(one) == 1]
+    tails = {output: _tail(output, graph, values) for output in own}
+    return {output: tail for output, tail in tails.items() if tail is not None}
 
 
 def _tail(output: str, graph: Graph, values: Mapping[str, np.ndarray]) -> _Tail | None:
@@ -219,25 +203,28 @@ class _Moments:
             mean = np.mean(mean, keepdims=True)
         return mean, np.sqrt(variance)
 
+    @property
+    def far(self) -> bool:
+        """Whether FP16 rounds the values beside an offset."""
+        mean, deviation = self.of(whole=False)
+        return bool(((np.abs(mean) > _FAR * deviation) & (deviation > 0)).any())
+
+    @property
+    def past(self) -> bool:
+        """Whether FP16 cannot hold them."""
+        return self.peak >= FLOAT16.overflow_threshold
+
 
 def _moments(
-    source: Source, names: set[str], batches: Callable[[], Iterable[Batch]]
+    source: Source, names: list[str], batches: Callable[[], Iterable[Batch]]
 ) -> dict[str, _Moments]:
-    found = {name: _Moments() for name in sorted(names)}
-    run = fetching(source, [*found])
-    for batch in batches():
+    found = {name: _Moments() for name in names}
+    run = fetching(source, names)
+    for batch in batches() if names else ():
         values = run(batch)
         for name, moments in found.items():
-            if values[name].dtype.kind == "f":
-                moments.see(values[name])
+            moments.see(values[name])
     return found
-
-
-def _is_worth_it(moments: _Moments) -> bool:
-    """Whether FP16 rounds an output beside an offset, or cannot hold it."""
-    mean, deviation = moments.of(whole=False)
-    far = np.abs(mean) > _FAR * deviation
-    return bool((far & (deviation > 0)).any()) or moments.peak >= FLOAT16.overflow_threshold
 
 
 def rounded_input(source: Source, batch: Batch) -> str:

@@ -89,4 +89,4 @@ def test_other_constants_stay(function: Callable) -> None:
 
 def test_a_limit_that_cannot_be_moved_is_told_of_with_its_layer() -> None:
     (told,) = mended(lambda x: ops.log(ops.where(x < 1e-9, 1e-9, x))).vanishing
-    assert (told.layer, told.smallest) == ("layer own", pytest.approx(1e-9))
+    assert (told.layer, told.value) == ("layer own", pytest.approx(1e-9))

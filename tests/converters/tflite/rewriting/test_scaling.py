@@ -9,9 +9,9 @@ import pytest
 from keras import layers, ops
 from own_layer import Own
 
-from tfmp.converters import convert, open_source, validate
+from tfmp.converters import open_source
 from tfmp.converters.runners.litert import LiteRTRunner
-from tfmp.converters.tflite.file import TFLiteModel, host_scaling
+from tfmp.converters.tflite.file import TFLiteModel
 from tfmp.converters.tflite.rewriting.scaling import leave_scaling
 
 
@@ -86,21 +86,3 @@ def test_an_output_that_is_read_inside_stays() -> None:
     for one in (source, changed):
         np.testing.assert_array_equal(one.forward({"x": X})["log"], source.forward({"x": X})["log"])
     assert "log" not in scaling
-
-
-@pytest.mark.slow
-def test_a_fail_advises_it_and_the_verdict_knows_it(tmp_path: Path) -> None:
-    built = SCALED["pascal"]()
-    plain = convert(built, "tflite", tmp_path / "plain.tflite", data=X)
-    assert plain.report.verdict.name == "FAIL"
-    assert "Convert with --host-output-scaling and --data" in plain.report.candidates[0].reasons[-1]
-    scaled = convert(
-        built, "tflite", tmp_path / "m.tflite", data=X, host_output_scaling=True, explain=True
-    )
-    assert scaled.report.verdict.name == "PASS"
-    assert scaled.notes[0].startswith("the host gives output 'y' times 3 values from ")
-    assert host_scaling(TFLiteModel(scaled.path))["y"].offset.shape == (3,)
-    again = validate(built, scaled.path, X).candidates[0]
-    assert again.outputs[0].rel_l2 < 1e-5
-    assert any(note.startswith("the host gives output 'y'") for note in again.notes)
-    assert host_scaling(TFLiteModel(plain.path)) == {}
