@@ -21,6 +21,7 @@ from tfmp.converters.onnx.graph.types import (
 from tfmp.converters.onnx.graph.widening import widen
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
+from tfmp.converters.shared.onnx_files import GRAPH, INITIALIZER, RAW_DATA, delimited
 from tfmp.converters.shared.sessions import cpu_session, read_onnx
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.atomic_file import draft, making, naming
@@ -229,8 +230,7 @@ def external_files(path: Path) -> tuple[Path, ...]:
 def _serialized(proto: onnx.ModelProto, weights: Batch) -> Iterator[bytes | memoryview]:
     """The model's protobuf bytes, piece by piece, weights as they lie in memory.
 
-    Protobuf's own serializer would hold two more copies of all weights. Field numbers come from
-    onnx.proto: ModelProto.graph = 7, GraphProto.initializer = 5, TensorProto.raw_data = 9.
+    Protobuf's own serializer would hold two more copies of all weights.
     """
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
@@ -238,21 +238,12 @@ def _serialized(proto: onnx.ModelProto, weights: Batch) -> Iterator[bytes | memo
     for name, array in weights.items():
         tensor = onnx.TensorProto(name=name, dims=array.shape)
         tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        described = tensor.SerializeToString() + _field(9, array.nbytes)
-        heads[name] = _field(5, len(described) + array.nbytes) + described
+        described = tensor.SerializeToString() + delimited(RAW_DATA, array.nbytes)
+        heads[name] = delimited(INITIALIZER, len(described) + array.nbytes) + described
     yield proto.SerializeToString()
     total = len(graph) + sum(len(heads[name]) + weights[name].nbytes for name in weights)
-    yield _field(7, total)
+    yield delimited(GRAPH, total)
     yield graph
     for name, array in weights.items():
         yield heads[name]
         yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-def _field(number: int, length: int) -> bytes:
-    """The tag of a length-delimited protobuf field, and the length as a varint."""
-    encoded = bytearray([number << 3 | 2])
-    while length > 0x7F:
-        encoded.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([*encoded, length])

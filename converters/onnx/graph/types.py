@@ -9,15 +9,11 @@ import onnx_ir as ir
 
 from tfmp.converters.onnx.graph.traversal import bodies_of
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.onnx_files import PLAIN
 from tfmp.shared.wording import first_line
 
 # Inference reads small constants (shapes, axes, sizes); larger ones are weights.
 _LARGE_BYTES = 1024
-
-# What NumPy and ONNX lay out alike; other types (4-bit, strings) stay where they are.
-_PLAIN = frozenset(
-    "bfloat16 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-)
 
 
 def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
@@ -31,7 +27,7 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
         for name, value in graph.initializers.items()
         if value.const_value is not None
         and value.const_value.nbytes > _LARGE_BYTES
-        and value.const_value.dtype.numpy().name in _PLAIN
+        and value.const_value.dtype.numpy().name in PLAIN
         and not value.is_graph_input()
     }
     _load_others(model, large)
