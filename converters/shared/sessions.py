@@ -1,6 +1,6 @@
 """ONNX files, and ONNX Runtime sessions of them, opened the same way everywhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +112,6 @@ def tensor_spec(value: NodeArg) -> TensorSpec:
 
 def cpu_session(
     model: Path | bytes,
-    weights: Mapping[str, np.ndarray] | None = None,
     optimized: bool = True,
     alone: bool = True,
     disabled: Sequence[str] = (),
@@ -122,7 +121,6 @@ def cpu_session(
 
     Args:
         model: the file's path, or the serialized model.
-        weights: arrays of the initializers that `model` declares as external; they are not copied.
         optimized: False for a session that loads faster and runs slower.
         alone: False for a session whose runs alternate with another runtime's: its threads sleep
             between runs, where ONNX Runtime lets them wait busily for the next one.
@@ -137,9 +135,6 @@ def cpu_session(
     options = onnxruntime.SessionOptions()
     options.enable_mem_reuse = reuse
     options.log_severity_level = 4  # what it would print is in the exception
-    if weights:
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
-        options.add_external_initializers(list(weights), values)
     if not alone:
         options.add_session_config_entry("session.force_spinning_stop", "1")
     if not optimized:

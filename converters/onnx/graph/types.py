@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -16,10 +15,10 @@ from tfmp.shared.wording import first_line
 _LARGE_BYTES = 1024
 
 
-def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model as protobuf without its large initializers, and the arrays of these by name.
+def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, ir.TensorProtocol]]:
+    """The model as protobuf without its large initializers, and these by name.
 
-    Large ones that nothing reads are in neither: ONNX Runtime takes no arrays for them.
+    Large ones that nothing reads are in neither.
     """
     graph = model.graph
     large = {
@@ -41,7 +40,7 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
         for value in order:
             graph.initializers.add(value)
     weights = {
-        name: value.const_value.numpy()
+        name: value.const_value
         for name, value in large.items()
         if value.const_value is not None and (value.uses() or value.is_graph_output())
     }
@@ -83,11 +82,13 @@ def light_proto(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
-def weights_as_inputs(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> None:
-    """Declares the arrays that `detach_weights` left out as inputs of the graph."""
-    for name, array in weights.items():
-        dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        proto.graph.input.append(onnx.helper.make_tensor_value_info(name, dtype, array.shape))
+def weights_as_inputs(proto: onnx.ModelProto, weights: Mapping[str, ir.TensorProtocol]) -> None:
+    """Declares the weights that `detach_weights` left out as inputs of the graph."""
+    for name, tensor in weights.items():
+        sizes = tensor.shape.numpy()
+        proto.graph.input.append(
+            onnx.helper.make_tensor_value_info(name, tensor.dtype.value, sizes)
+        )
 
 
 def infer_types(model: ir.Model) -> None:
