@@ -18,6 +18,7 @@ from tfmp.converters.samples import DataReport, SampleBatch
 from tfmp.converters.shared.environment import environment
 from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
 from tfmp.converters.shared.layout import Layout
+from tfmp.converters.shared.memory import free_graphs
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.progress import Progress
 
@@ -69,6 +70,7 @@ class Bench:
             for on_gpu in [file.format.name in placing.gpu]
             for each in file.on(plan.profiles, on_gpu)
         ]
+        free_graphs(sum(file.path.stat().st_size for file in files if file.path.is_file()))
 
     def update(self, batch: SampleBatch) -> None:
         """Runs and compares one batch."""
