@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tfmp.converters.comparison.devices import Placing, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Split
+from tfmp.converters.comparison.environment import environment
 from tfmp.converters.comparison.latency import keras_latencies, latency_of
 from tfmp.converters.comparison.one_by_one import check_batch_axis
 from tfmp.converters.comparison.plan import Plan
@@ -15,7 +16,6 @@ from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence, Latency, ReferenceReport
 from tfmp.converters.runners import Runner, TensorFlowRunner, laid_out, time_runner
 from tfmp.converters.samples import DataReport, SampleBatch
-from tfmp.converters.shared.environment import environment
 from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
 from tfmp.converters.shared.layout import Layout
 from tfmp.converters.shared.memory import free_graphs
