@@ -38,6 +38,7 @@ from tfmp.converters.samples import (
 )
 from tfmp.converters.shared.errors import InputError, running_on_samples
 from tfmp.converters.shared.layout import PLAIN
+from tfmp.converters.shared.memory import free_graphs
 from tfmp.shared.progress import OnCount, OnStage, Progress, listening
 
 
@@ -173,7 +174,9 @@ def open_model(model: Any, progress: Progress, data: Any = None) -> AnySource:
     request = request_of(model)
     if data is not None:
         request = replace(request, whole_numbers=partial(whole_numbers, data))
-    return request.open()
+    source = request.open()
+    free_graphs(source.origin.size_bytes or 0)
+    return source
 
 
 def open_samples(source: AnySource, data: Any, labels: Any, plan: Plan) -> Samples:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tfmp.converters.comparison.devices import Placing, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Split
+from tfmp.converters.comparison.environment import environment
 from tfmp.converters.comparison.latency import keras_latencies, latency_of
 from tfmp.converters.comparison.one_by_one import check_batch_axis
 from tfmp.converters.comparison.plan import Plan
@@ -15,9 +16,9 @@ from tfmp.converters.intake import AnySource
 from tfmp.converters.report import Evidence, Latency, ReferenceReport
 from tfmp.converters.runners import Runner, TensorFlowRunner, laid_out, time_runner
 from tfmp.converters.samples import DataReport, SampleBatch
-from tfmp.converters.shared.environment import environment
 from tfmp.converters.shared.errors import InputError, RunnerError, running_on_samples
 from tfmp.converters.shared.layout import Layout
+from tfmp.converters.shared.memory import free_graphs
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.progress import Progress
 
@@ -69,6 +70,7 @@ class Bench:
             for on_gpu in [file.format.name in placing.gpu]
             for each in file.on(plan.profiles, on_gpu)
         ]
+        free_graphs(sum(file.path.stat().st_size for file in files if file.path.is_file()))
 
     def update(self, batch: SampleBatch) -> None:
         """Runs and compares one batch."""

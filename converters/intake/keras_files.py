@@ -11,6 +11,7 @@ from zipfile import BadZipFile
 from tfmp.converters.intake.architecture import Architecture, with_architecture
 from tfmp.converters.intake.custom_objects import CustomObjects, operations
 from tfmp.converters.intake.keras2 import (
+    WEIGHTS,
     Archive,
     Config,
     gallery,
@@ -35,7 +36,7 @@ from tfmp.converters.intake.trust import (
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.shared.watched import within
-from tfmp.shared.wording import one_line
+from tfmp.shared.wording import full_disk, one_line
 
 # Errors of reading bytes, and not of the model that they say.
 _DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
@@ -78,6 +79,8 @@ def from_keras_file(
     except InputError as error:
         raise InputError(error.refusal.at(path)) from error
     except Exception as error:  # Keras raises every kind of exception here
+        if full_disk(error):
+            raise
         raise InputError(_refusal(error).at(path)) from error
 
 
@@ -132,7 +135,7 @@ def _with_weights(model: KerasModel, archive: Archive, sizes: Sizes) -> Source:
 
 def _load(archive: Archive, model: KerasModel) -> None:
     with named_by_content(archive) as named, hints_hidden():
-        model.load_weights(named)
+        model.load_weights(named / WEIGHTS if archive.zipped else named)
 
 
 def _keras_3_model(

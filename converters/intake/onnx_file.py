@@ -44,7 +44,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     """
     model = None
     try:
-        model = read_onnx(path)
+        model = read_onnx(path, mapped=False)
         _check_places(path, model)
         session = _session(path, model)
         written = [*model.graph.all_nodes()]

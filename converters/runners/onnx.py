@@ -103,9 +103,6 @@ def onnx_runner(path: Path, profile: Profile | None = None) -> OnnxRunner:
         details["in FP32 inside"] = rounded.metadata_props[FP32_INSIDE]
     name = "emulated" if BF16 not in types else f"emulated {title}"
     runner = OnnxRunner(rounded, RunnerInfo(name, "CPU", "emulated", details))
-    # The session has copies of the weights, and a graph waits for the garbage collector.
-    for value in rounded.graph.initializers.values():
-        value.const_value = None
     runner.notes = (fault,) if fault else ()
     return runner
 

@@ -1,5 +1,6 @@
 """The memory that a command may take, with which the sizes in files are compared first."""
 
+import ctypes
 import gc
 import os
 import re
@@ -61,10 +62,13 @@ def free_graphs(size: int) -> None:
     """Frees graphs that nobody holds any more, after the work on a file of `size` bytes.
 
     A graph and its nodes hold each other. The garbage collector would leave them for long: it
-    counts objects, whatever arrays these hold. A collection takes tenths of a second.
+    counts objects, whatever arrays these hold. A collection takes tenths of a second. The C library
+    of Linux keeps what was freed, as pieces of it between others are in use, until it is asked.
     """
     if size >= _LARGE_FILE:
         gc.collect()
+        with suppress(AttributeError, OSError, TypeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def shown_size(size: int) -> str:

@@ -1,6 +1,6 @@
 """ONNX files, and ONNX Runtime sessions of them, opened the same way everywhere."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.frameworks import NodeArg, OrtSession
+from tfmp.converters.shared.onnx_files import read_light
 from tfmp.converters.shared.tensors import TEXT, TensorSpec
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ _DATA = ("StringStringEntryProto",)
 _NUMPY_DTYPES = {"float": "float32", "double": "float64"}
 
 
-def read_onnx(path: Path) -> "ir.Model":
-    """A model file, whose weights are read when they are asked for.
+def read_onnx(path: Path, mapped: bool = True) -> "ir.Model":
+    """A model file, whose large weights are read when they are asked for.
+
+    Args:
+        path: the file.
+        mapped: False for a model that is used for longer than nobody writes to the file.
 
     Raises:
         ValueError: a name is no text.
@@ -32,7 +37,10 @@ def read_onnx(path: Path) -> "ir.Model":
     """
     import onnx_ir as ir
 
-    model = ir.from_proto(_proto(path))
+    proto, weights = _light(path, mapped)
+    model = ir.from_proto(proto)
+    for name, array in weights.items():
+        model.graph.initializers[name].const_value = ir.tensor(array, name=name)
     ir.external_data.set_base_dir(model.graph, path.parent)
     return model
 
@@ -51,15 +59,13 @@ def holds(model: "ir.Model", *names: str) -> bool:
 
 def onnx_metadata(path: Path) -> dict[str, str]:
     """The metadata of a model file; raises as `read_onnx` does."""
-    return {item.key: item.value for item in _proto(path).metadata_props}
+    return {item.key: item.value for item in _light(path, True)[0].metadata_props}
 
 
-def _proto(path: Path) -> "onnx.ModelProto":
-    import onnx
-
-    proto = onnx.load(path, load_external_data=False)
+def _light(path: Path, mapped: bool) -> "tuple[onnx.ModelProto, dict[str, np.ndarray]]":
+    proto, weights = read_light(path, mapped)
     _check_texts(proto)
-    return proto
+    return proto, weights
 
 
 def _check_texts(message: Any) -> None:
@@ -106,7 +112,6 @@ def tensor_spec(value: NodeArg) -> TensorSpec:
 
 def cpu_session(
     model: Path | bytes,
-    weights: Mapping[str, np.ndarray] | None = None,
     optimized: bool = True,
     alone: bool = True,
     disabled: Sequence[str] = (),
@@ -116,7 +121,6 @@ def cpu_session(
 
     Args:
         model: the file's path, or the serialized model.
-        weights: arrays of the initializers that `model` declares as external; they are not copied.
         optimized: False for a session that loads faster and runs slower.
         alone: False for a session whose runs alternate with another runtime's: its threads sleep
             between runs, where ONNX Runtime lets them wait busily for the next one.
@@ -131,9 +135,6 @@ def cpu_session(
     options = onnxruntime.SessionOptions()
     options.enable_mem_reuse = reuse
     options.log_severity_level = 4  # what it would print is in the exception
-    if weights:
-        values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
-        options.add_external_initializers(list(weights), values)
     if not alone:
         options.add_session_config_entry("session.force_spinning_stop", "1")
     if not optimized:

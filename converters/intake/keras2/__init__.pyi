@@ -1,4 +1,5 @@
 from .archive import (
+    WEIGHTS as WEIGHTS,
     Archive as Archive,
     Config as Config,
     named_by_content as named_by_content,

@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -15,6 +14,7 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.report_files import read_json
+from tfmp.shared.wording import full_disk
 
 # JSON of a Keras file: dicts, lists, strings, numbers, None.
 Config: TypeAlias = Any
@@ -23,6 +23,9 @@ Config: TypeAlias = Any
 # The version of a file that does not say it, and names its weights in the words of Keras 2.
 _KERAS_2 = "2"
 _KERAS_2_WEIGHTS = frozenset({"kernel", "recurrent_kernel", "depthwise_kernel", "embeddings"})
+
+# The weights in an archive.
+WEIGHTS = "model.weights.h5"
 
 # Folders of layers in files whose weights lie under the paths of their objects.
 _TREE = ("layers", "_layer_checkpoint_dependencies")
@@ -81,10 +84,16 @@ def read_archive(path: Path) -> Archive:
 def named_by_content(archive: Archive) -> Iterator[Path]:
     """The path of the file under a name that tells its format, as Keras goes by the name.
 
-    Keras takes a file without a version for one of Keras 1, and turns its kernels round.
+    An archive is unpacked, of which Keras would take all weights into memory at once. Keras takes
+    a file without a version for one of Keras 1, and turns its kernels round.
     """
     path = archive.path
-    suffix = ".keras" if archive.zipped else ".weights.h5" if archive.tree else ".h5"
+    if archive.zipped:
+        with ZipFile(path) as parts, temporary_folder() as folder:
+            parts.extractall(folder)
+            yield folder
+        return
+    suffix = ".weights.h5" if archive.tree else ".h5"
     if archive.unversioned:
         with temporary_folder() as folder:
             yield _with_version(path, folder / f"model{suffix}")
@@ -100,20 +109,22 @@ def named_by_content(archive: Archive) -> Iterator[Path]:
 
 def _zipped(path: Path) -> Archive:
     try:
-        with ZipFile(path) as archive:
+        with ZipFile(path) as archive, temporary_folder() as folder:
             config = read_json(archive.read("config.json"), LONGEST_TEXT)
             metadata = read_json(archive.read("metadata.json"), LONGEST_TEXT)
-            weights = [archive.read(name) for name in archive.namelist() if name.endswith(".h5")]
-    except RecursionError:  # the caller tells it
+            for name in archive.namelist():
+                if name.endswith(".h5"):
+                    with open_hdf5(Path(archive.extract(name, folder))):
+                        pass  # Keras reads it, and would follow where it leads
+    except (RecursionError, InputError):  # the caller tells it, or it tells itself
         raise
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
+        if full_disk(error):
+            raise
         raise InputError(
             f"not a .keras model: its parts cannot be read ({type(error).__name__}: {error})",
             "Copy or save the model again",
         ) from error
-    for content in weights:
-        with open_hdf5(BytesIO(content)):
-            pass  # Keras reads it, and would follow where it leads
     version = _entry(metadata, "keras_version")
     return Archive(
         *(path, True, uncompiled(config), version if isinstance(version, str) else None),

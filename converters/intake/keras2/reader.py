@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
-from tfmp.converters.intake.keras2.archive import Archive, Config, named_by_content
+from tfmp.converters.intake.keras2.archive import WEIGHTS, Archive, Config, named_by_content
 from tfmp.converters.intake.keras2.configs import Changes, readable
 from tfmp.converters.intake.trust import code_in_architecture, open_hdf5
 from tfmp.converters.shared.errors import InputError
@@ -33,7 +33,7 @@ _TURNED = {
 _MOST_TURNED = 3  # layers that are named
 _OLD_FOLDER = "_layer_checkpoint_dependencies"
 _OF_TRAINING = "optimizer/"
-_CONFIG, _WEIGHTS = "config.json", "model.weights.h5"
+_CONFIG = "config.json"
 
 
 def read_model(
@@ -108,10 +108,7 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
     with hints_hidden(), temporary_folder() as folder, named_by_content(archive) as path:
         if archive.tree or archive.zipped:
             moved = folder / "moved.weights.h5"
-            if archive.zipped:
-                with ZipFile(path) as parts:
-                    path = Path(parts.extract(_WEIGHTS, folder))
-            _copy_weights(path, moved)
+            _copy_weights(path / WEIGHTS if archive.zipped else path, moved)
             model.load_weights(str(moved))
         else:
             model.load_weights(str(path))
@@ -171,7 +168,7 @@ def _rewritten(path: Path, config: Config) -> Iterator[str]:
                 name = item.filename.replace("\\", "/")
                 if name == _CONFIG:
                     target.writestr(name, json.dumps(config))
-                elif name == _WEIGHTS:
+                elif name == WEIGHTS:
                     _copy_weights(Path(source.extract(item, folder)), folder / "weights")
                     target.write(folder / "weights", name)
                 else:

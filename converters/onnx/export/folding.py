@@ -1,7 +1,8 @@
 """Folds constants once the weights are attached: transposes, reshapes and scales of weights.
 
 Where weights are constants of the graph, tf2onnx and grappler take these steps. Here they run once
-on NumPy arrays, and results are views of them wherever NumPy allows it.
+on NumPy arrays, and results are views of them wherever NumPy allows it, which whoever writes or
+runs them copies one by one.
 """
 
 from collections.abc import Sequence
@@ -28,12 +29,6 @@ def fold_weights(model: ir.Model) -> None:
         elif node.op_type == "ConvTranspose":
             _pad_output(node)
     RemoveUnusedNodesPass()(model)
-    for value in model.graph.initializers.values():
-        if value.const_value is not None and value.const_value.dtype != ir.DataType.STRING:
-            array = value.const_value.numpy()
-            if not array.flags.c_contiguous:
-                # The one copy of a weight: until here transposes and reshapes were views.
-                value.const_value = ir.tensor(np.ascontiguousarray(array), name=value.name)
 
 
 class _Constants:

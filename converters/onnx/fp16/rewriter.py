@@ -34,6 +34,7 @@ from tfmp.converters.onnx.graph import (
     UniqueNames,
     bodies_of,
     constant_facts,
+    converted,
     infer_types,
     is_float,
     is_half,
@@ -272,15 +273,13 @@ class _Rewriter:
         graph = value.graph
         assert graph is not None  # an initializer belongs to a graph
         assert value.const_value is not None
-        array = value.const_value.numpy()
-        with np.errstate(over="ignore", under="ignore"):
-            narrow = array.astype(dtype.numpy())
         if dtype == self._low:
             facts = constant_facts(value, HALVES[dtype])
             lost = facts.vanished, facts.subnormal
             if any(lost):
-                self.changes.append(ConstantChange(value.name or "", array.size, *lost))
-        return new_constant(graph, self._unique(f"{value.name}_{_SUFFIX[dtype]}"), narrow)
+                self.changes.append(ConstantChange(value.name or "", facts.size, *lost))
+        name = self._unique(f"{value.name}_{_SUFFIX[dtype]}")
+        return new_constant(graph, name, converted(value.const_value, dtype, name))
 
     def _cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         producer, graph = value.producer(), value.graph

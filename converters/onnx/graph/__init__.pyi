@@ -1,4 +1,8 @@
-from .building import new_cast as new_cast, new_constant as new_constant
+from .building import (
+    converted as converted,
+    new_cast as new_cast,
+    new_constant as new_constant,
+)
 from .constants import (
     ConstantFacts as ConstantFacts,
     constant_facts as constant_facts,

@@ -2,7 +2,7 @@
 
 import filecmp
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -23,9 +23,10 @@ from tfmp.converters.onnx.graph.types import (
 from tfmp.converters.onnx.graph.widening import widen
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
+from tfmp.converters.shared.onnx_files import GRAPH, INITIALIZER, RAW_DATA, delimited
 from tfmp.converters.shared.sessions import cpu_session, read_onnx
 from tfmp.converters.shared.tensors import Batch
-from tfmp.shared.atomic_file import draft, making, naming
+from tfmp.shared.atomic_file import draft, making, naming, temporary_folder
 from tfmp.shared.wording import first_line
 
 # Runs a model: output names and arrays by input name, to arrays.
@@ -34,21 +35,33 @@ Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 # Protobuf ends at 2 GiB; what is no weight (nodes, names, types) has room in the rest.
 _EMBEDDED_BYTES = 2**31 - 2**26
 
+# No kernel reads numbers of more bytes at once.
+_ALIGNED_BYTES = 64
+
 # Of the hash that weights beside a model are named after.
 _DIGITS = 12
 
 
 def open_session(model: ir.Model, alone: bool = True) -> OrtSession:
-    """An ONNX Runtime session of a model in memory, which may have any size; see `cpu_session`."""
+    """An ONNX Runtime session of a model in memory, which may have any size; see `cpu_session`.
+
+    It reads the weights from a file: of one that it has packed for its kernels it then keeps
+    nothing else, while arrays in memory would stay beside their packed form.
+    """
     proto, weights = detach_weights(model)
-    contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
-    for name, array in contiguous.items():
-        stub = proto.graph.initializer.add(name=name, dims=array.shape)
-        stub.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        stub.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
-            stub.external_data.add(key=key, value=value)
-    return cpu_session(proto.SerializeToString(), contiguous, alone=alone)
+    with temporary_folder() as folder:
+        with (folder / "weights").open("wb") as data:
+            for name, tensor in weights.items():
+                data.write(bytes(-data.tell() % _ALIGNED_BYTES))
+                stub = proto.graph.initializer.add(name=name, dims=tensor.shape.numpy())
+                stub.data_type = tensor.dtype.value
+                stub.data_location = onnx.TensorProto.EXTERNAL
+                place = {"location": "weights", "offset": data.tell(), "length": tensor.nbytes}
+                for key, value in place.items():
+                    stub.external_data.add(key=key, value=str(value))
+                data.write(_content(tensor))
+        (folder / "model").write_bytes(proto.SerializeToString())
+        return cpu_session(folder / "model", alone=alone)
 
 
 def open_once(model: ir.Model) -> Run:
@@ -63,7 +76,8 @@ def open_once(model: ir.Model) -> Run:
         session = cpu_session(proto.SerializeToString(), optimized=False)
     except Exception:  # ONNX Runtime's exceptions share no base class
         return open_session(model).run
-    return lambda names, batch: session.run(names, {**batch, **weights})
+    held = {name: tensor.numpy() for name, tensor in weights.items()}
+    return lambda names, batch: session.run(names, {**batch, **held})
 
 
 def weight_bytes(model: ir.Model) -> int:
@@ -188,33 +202,30 @@ def external_files(path: Path) -> tuple[Path, ...]:
     return tuple(path.parent / name for name in sorted(names))
 
 
-def _serialized(proto: onnx.ModelProto, weights: Batch) -> Iterator[bytes | memoryview]:
+def _content(tensor: ir.TensorProtocol) -> memoryview:
+    """The bytes of a tensor of numbers, as they lie in memory."""
+    return np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data
+
+
+def _serialized(
+    proto: onnx.ModelProto, weights: Mapping[str, ir.TensorProtocol]
+) -> Iterator[bytes | memoryview]:
     """The model's protobuf bytes, piece by piece, weights as they lie in memory.
 
-    Protobuf's own serializer would hold two more copies of all weights. Field numbers come from
-    onnx.proto: ModelProto.graph = 7, GraphProto.initializer = 5, TensorProto.raw_data = 9.
+    Protobuf's own serializer would hold two more copies of all weights.
     """
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
     heads = {}
-    for name, array in weights.items():
-        tensor = onnx.TensorProto(name=name, dims=array.shape)
-        tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        described = tensor.SerializeToString() + _field(9, array.nbytes)
-        heads[name] = _field(5, len(described) + array.nbytes) + described
+    for name, tensor in weights.items():
+        stub = onnx.TensorProto(name=name, dims=tensor.shape.numpy())
+        stub.data_type = tensor.dtype.value
+        described = stub.SerializeToString() + delimited(RAW_DATA, tensor.nbytes)
+        heads[name] = delimited(INITIALIZER, len(described) + tensor.nbytes) + described
     yield proto.SerializeToString()
     total = len(graph) + sum(len(heads[name]) + weights[name].nbytes for name in weights)
-    yield _field(7, total)
+    yield delimited(GRAPH, total)
     yield graph
-    for name, array in weights.items():
+    for name, tensor in weights.items():
         yield heads[name]
-        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-def _field(number: int, length: int) -> bytes:
-    """The tag of a length-delimited protobuf field, and the length as a varint."""
-    encoded = bytearray([number << 3 | 2])
-    while length > 0x7F:
-        encoded.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([*encoded, length])
+        yield _content(tensor)

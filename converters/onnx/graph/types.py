@@ -3,27 +3,22 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph.traversal import bodies_of
 from tfmp.converters.shared.errors import ConversionError
+from tfmp.converters.shared.onnx_files import PLAIN
 from tfmp.shared.wording import first_line
 
 # Inference reads small constants (shapes, axes, sizes); larger ones are weights.
 _LARGE_BYTES = 1024
 
-# What NumPy and ONNX lay out alike; other types (4-bit, strings) stay where they are.
-_PLAIN = frozenset(
-    "bfloat16 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
-)
 
+def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, ir.TensorProtocol]]:
+    """The model as protobuf without its large initializers, and these by name.
 
-def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model as protobuf without its large initializers, and the arrays of these by name.
-
-    Large ones that nothing reads are in neither: ONNX Runtime takes no arrays for them.
+    Large ones that nothing reads are in neither.
     """
     graph = model.graph
     large = {
@@ -31,7 +26,7 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
         for name, value in graph.initializers.items()
         if value.const_value is not None
         and value.const_value.nbytes > _LARGE_BYTES
-        and value.const_value.dtype.numpy().name in _PLAIN
+        and value.const_value.dtype.numpy().name in PLAIN
         and not value.is_graph_input()
     }
     _load_others(model, large)
@@ -45,7 +40,7 @@ def detach_weights(model: ir.Model) -> tuple[onnx.ModelProto, dict[str, np.ndarr
         for value in order:
             graph.initializers.add(value)
     weights = {
-        name: value.const_value.numpy()
+        name: value.const_value
         for name, value in large.items()
         if value.const_value is not None and (value.uses() or value.is_graph_output())
     }
@@ -87,11 +82,13 @@ def light_proto(model: ir.Model) -> onnx.ModelProto:
     return proto
 
 
-def weights_as_inputs(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> None:
-    """Declares the arrays that `detach_weights` left out as inputs of the graph."""
-    for name, array in weights.items():
-        dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        proto.graph.input.append(onnx.helper.make_tensor_value_info(name, dtype, array.shape))
+def weights_as_inputs(proto: onnx.ModelProto, weights: Mapping[str, ir.TensorProtocol]) -> None:
+    """Declares the weights that `detach_weights` left out as inputs of the graph."""
+    for name, tensor in weights.items():
+        sizes = tensor.shape.numpy()
+        proto.graph.input.append(
+            onnx.helper.make_tensor_value_info(name, tensor.dtype.value, sizes)
+        )
 
 
 def infer_types(model: ir.Model) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import onnx_ir as ir
 
+from tfmp.converters.onnx.graph.building import converted
 from tfmp.converters.onnx.graph.schema import FP32, HALVES, is_half, retype
 from tfmp.converters.onnx.graph.traversal import graphs_of, nodes_of
 
@@ -34,10 +35,8 @@ def widen_constants(model: ir.Model, flushed: bool = False) -> None:
         for value in graph.initializers.values():
             if is_half(value) and not value.is_graph_input():
                 assert value.const_value is not None
-                wide = value.const_value.numpy().astype(np.float32)
-                if flushed:
-                    wide = flush(wide)
-                value.const_value = ir.tensor(wide, name=value.name)
+                changed = {"changed": flush} if flushed else {}
+                value.const_value = converted(value.const_value, FP32, str(value.name), **changed)
                 retype(value, FP32)
 
 
