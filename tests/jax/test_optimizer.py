@@ -11,7 +11,6 @@ from tfmp.loss_scaling.optimizer import (
     StaticLossScale,
     UnscaledLossWarning,
 )
-from tfmp.loss_scaling.rare_sums import rarely_all, rarely_summed
 from tfmp.loss_scaling.telemetry import read_counters
 
 INVALID = float("nan")
@@ -135,24 +134,3 @@ def test_data_parallel_replicas_agree():
     finally:
         keras.distribution.set_distribution(before)
     assert (counters.skipped_steps, counters.loss_scale) == (2, 2.0**13)
-
-
-def test_a_branch_that_is_mostly_not_taken_holds_no_sums():
-    """XLA would prepare memory for them on every step."""
-
-    def step(taken, values):
-        return jax.lax.cond(taken, lambda: rarely_summed(values, 2), lambda: values[:, 0, 0])
-
-    values = np.arange(24, dtype="float32").reshape(2, 3, 4)
-    compiled = jax.jit(step).lower(True, values).compile()
-    assert "reduce(" not in compiled.as_text()
-    assert compiled(True, values).tolist() == values.sum((1, 2)).tolist()
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (2, 3, 4), (300, 300)], ids=str)
-def test_a_check_in_such_a_branch_finds_the_same(shape):
-    flags = np.ones(shape, bool)
-    assert rarely_all(flags)
-    if flags.size:
-        flags[(-1,) * flags.ndim] = False
-        assert not rarely_all(flags)

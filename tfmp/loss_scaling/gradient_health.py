@@ -105,7 +105,7 @@ def health_of(gauges: Gauges, paths: Sequence[str]) -> GradientHealth | None:
     return GradientHealth(
         step=int(gauges.measured_at),
         loss_scale=float(gauges.scale),
-        norm=float(gauges.ring[int(gauges.count - 1) % len(gauges.ring)]),
+        norm=float(gauges.ring[0]),
         underflow=float(lost.sum() / max(1.0, gauges.values.sum())),
         headroom_bits=math.log2(FLOAT16.max / largest) if largest else math.inf,
         variables=rows,

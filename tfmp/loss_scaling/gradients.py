@@ -1,9 +1,23 @@
-"""Gradients in the loss-scale optimizer: divided by the scale, and checked for being finite."""
+"""Gradients in the loss-scale optimizer: scaled, checked for being finite, and added up."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import ml_dtypes
+import numpy as np
 from keras import backend, ops
 
 from tfmp.shared.backend import Tensor, current_backend
+from tfmp.shared.numerics import FLOAT16
+
+# The largest magnitudes that are zero, in the lowest two binades of FP16, and in the next two.
+_BOUNDS = np.nextafter(
+    np.array([0, 4, 16], "float32") * FLOAT16.smallest_subnormal, 0, dtype="float32"
+)
+
+# Gradients of up to so many values are copied into one matrix, with rows of this length.
+_SMALL, _ROW = 2**16, 1024
 
 
 def rescale(grad: Tensor, scale: Tensor) -> Tensor:
@@ -40,9 +54,13 @@ def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int
     values = _real(current_backend().rows(grad))
     if is_enough_to_be_finite(scale_floor, replicas):
         return ops.isfinite(values)
-    largest = float(ml_dtypes.finfo(backend.standardize_dtype(values.dtype)).max)
-    limit = ops.cast(largest * ops.minimum(scale / _safe_scale(replicas), 1.0), values.dtype)
-    return ops.abs(values) <= limit
+    dtype = backend.result_type(values.dtype, "float32")  # gradients are divided in no less
+    return ops.abs(ops.cast(values, dtype)) <= _limit(dtype, scale, replicas)
+
+
+def _limit(dtype: str, scale: Tensor, replicas: int = 1) -> Tensor:
+    largest = float(ml_dtypes.finfo(dtype).max)
+    return ops.cast(largest * ops.minimum(scale / _safe_scale(replicas), 1.0), dtype)
 
 
 def is_enough_to_be_finite(scale_floor: float, replicas: int) -> bool:
@@ -58,3 +76,96 @@ def _safe_scale(replicas: int) -> float:
 def _real(values: Tensor) -> Tensor:
     """The values, and for complex ones their magnitudes: operations of Keras take no others."""
     return ops.abs(values) if "complex" in backend.standardize_dtype(values.dtype) else values
+
+
+class Sums(NamedTuple):
+    """Sums over the values of gradients, as float32 tensors; all but `norm` have one a variable.
+
+    Attributes:
+        norm: of all gradients together.
+        nonfinite: the values that are not finite once they are unscaled.
+        values: the values; 0 without a gradient.
+        nonzero: how many of them are not zero.
+        lowest: how many are not zero and below 2**-22, in FP16's lowest two binades.
+        next: how many lie in the two binades above.
+        largest: the largest magnitude.
+    """
+
+    norm: Tensor
+    nonfinite: Tensor
+    values: Tensor
+    nonzero: Tensor
+    lowest: Tensor
+    next: Tensor
+    largest: Tensor
+
+
+def sums_of(grads: Sequence[Tensor | None], scale: Tensor) -> Sums:
+    """The sums for a branch of a step that is mostly not taken.
+
+    XLA compiles a program for each operation on each shape, taken or not, so small gradients are
+    copied into one matrix.
+
+    Args:
+        grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
+        scale: the scale that they will be divided by.
+    """
+    dense = [np.zeros(0) if one is None else _real(current_backend().rows(one)) for one in grads]
+    sizes = [_size(one) for one in dense]
+    small = [place for place, size in enumerate(sizes) if size <= _SMALL]
+    large = [place for place, size in enumerate(sizes) if size > _SMALL]
+    rows = _rows([dense[place] for place in small])
+    wide = [ops.cast(dense[place], "float32") for place in large]
+    of_rows = ops.max(ops.abs(rows), 1)
+    of_wide = [ops.max(ops.abs(one)) for one in wide]
+    unit = ops.max(ops.stack([ops.max(of_rows), *of_wide]))
+    unit = ops.where(unit > 0, unit, 1.0)
+    limit = _limit("float32", scale)
+    totals = _added(rows, unit, limit, 1)
+    of_each = [_added(one, unit, limit, len(one.shape)) for one in wide]
+    squares = ops.sum(totals[0]) + sum(one[0] for one in of_each)
+    # Whose row it is. Products with it are exact where a GPU takes 11 bits of a factor.
+    ends = np.cumsum([-(-int(sizes[place]) // _ROW) for place in small])[:, None]
+    index = np.arange(rows.shape[0])
+    is_own = ops.logical_and(index >= np.append(0, ends[:-1])[:, None], index < ends)
+    counts = [ops.matmul(totals[1:], ops.transpose(ops.cast(is_own, "float32")))]
+    counts += [ops.expand_dims(one[1:], 1) for one in of_each]
+    largest = [ops.max(ops.where(is_own, of_rows, 0.0), 1)]
+    largest += [ops.reshape(one, (1,)) for one in of_wide]
+    order = np.argsort([*small, *large])
+    counts = ops.unstack(ops.take(ops.concatenate(counts, 1), order, axis=1), 4)
+    nonfinite, nonzero, above_lowest, above_next = counts
+    return Sums(
+        unit * ops.sqrt(squares),
+        nonfinite,
+        ops.cast(ops.stack([ops.size(one) for one in dense]), "float32"),
+        nonzero,
+        nonzero - above_lowest,
+        above_lowest - above_next,
+        ops.take(ops.concatenate(largest), order),
+    )
+
+
+def _size(values: Tensor) -> float:
+    """The number of values; infinite where it is unknown, as of a sparse gradient."""
+    shape = tuple(values.shape)
+    return math.inf if None in shape else math.prod(shape)
+
+
+def _rows(small: Sequence[Tensor]) -> Tensor:
+    """Gradients in one float32 matrix: each begins a row, and zeros follow it."""
+    parts = [] if any(map(_size, small)) else [np.zeros(_ROW, "float32")]
+    for one in small:
+        size = math.prod(one.shape)
+        parts += [ops.cast(ops.reshape(one, (size,)), "float32"), np.zeros(-size % _ROW, "float32")]
+    return ops.reshape(ops.concatenate(parts), (-1, _ROW))
+
+
+def _added(values: Tensor, unit: Tensor, limit: Tensor, axes: int) -> Tensor:
+    """Over the last axes: the squares in units, and how many values are past each bound."""
+    size, shape = ops.abs(values), (-1, *[1] * len(values.shape))
+    bounds = np.array([0, 0, *_BOUNDS], "float32").reshape(shape)
+    index = np.arange(len(bounds)).reshape(shape)
+    past = ops.where(index == 1, ops.logical_not(size <= limit), size > bounds)
+    terms = ops.where(index == 0, ops.square(size / unit), ops.cast(past, "float32"))
+    return ops.sum(terms, tuple(range(-axes, 0)))

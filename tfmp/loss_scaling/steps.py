@@ -8,9 +8,8 @@ import keras
 from keras import ops
 
 from tfmp.loss_scaling import gauges, gradients, transitions
-from tfmp.loss_scaling.rare_sums import rarely_all
 from tfmp.loss_scaling.strategies import LossScale
-from tfmp.loss_scaling.transitions import Snapshot, Transition
+from tfmp.loss_scaling.transitions import Snapshot
 from tfmp.shared.backend import Tensor, current_backend
 
 # One for each variable; None for a variable without a gradient.
@@ -72,42 +71,31 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         everything, now = self._all_of(grads, variables), self._snapshot()
         own = current_backend()
         applied = ops.all(finite)
-        applied, rare = own.decided(applied, ops.logical_and(applied, self._is_rare(now)))
+        applied, rare = own.decided(applied, self._is_rare(now, applied))
         if own.picks_in_python:
             self.was_skipped = not applied
 
-        def measure_and_move(grads: Gradients) -> None:
-            after, measured = self._after_rare_step(self._snapshot(), own.read(self.gauges), grads)
-            self._assign(after)
-            self.gauges.assign(measured)
+        def rare_step(grads: Gradients, finite: Tensor, applied: Tensor) -> None:
+            # Alone, a replica looks again at what is not finite: flags that left the check for
+            # here would keep XLA from fusing it.
+            flags = None if replicas == 1 else finite
+            after = self._after_rare_step(
+                self._snapshot(), own.read(self.gauges), grads, applied, flags
+            )
+            for variable, value in zip((*self._scale_variables, self.gauges), after, strict=True):
+                variable.assign(value)
 
-        def commit() -> None:
-            update(now.scale)
-            self.step_counter.assign_add(ops.cast(ops.logical_not(rare), self.step_counter.dtype))
-
-        def skip(finite: Tensor) -> None:
-            self._assign(transitions.after_skip(self.loss_scale, self._snapshot(), finite))
-
-        def look_and_skip(grads: Gradients) -> None:
-            skip(self._finite_flags(grads, self._trainable_variables, 1, rarely_all))
+        def count() -> None:
+            self.step_counter.assign_add(1)
 
         # Not within the condition of the update: XLA takes longer for one within another. It may
         # move the scale that these gradients have.
-        own.branch(rare, lambda: own.rarely_run(measure_and_move)(everything), lambda: None)
-        # Alone, a replica looks again at what is not finite: flags that left the check for here
-        # would keep XLA from fusing it.
-        alone = replicas == 1
         own.branch(
-            applied,
-            commit,
-            lambda: (
-                own.rarely_run(look_and_skip)(everything) if alone else own.rarely_run(skip)(finite)
-            ),
+            rare,
+            lambda: own.rarely_run(rare_step)(everything, finite, applied),
+            count,
         )
-
-    def _assign(self, after: Transition) -> None:
-        for variable, value in zip(self._scale_variables, after, strict=True):
-            variable.assign(value)
+        own.branch(applied, lambda: update(now.scale), lambda: None)
 
     @property
     def _scale_variables(self) -> tuple[keras.Variable, keras.Variable, keras.Variable]:
@@ -127,42 +115,29 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         trainable_variables: list[Tensor],
     ) -> tuple[list[Tensor], list[Tensor]]:
         own_count = len(self._variables)
+        own_before, inner = optimizer_variables[:own_count], list(optimizer_variables[own_count:])
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
-
-        def own_after(values: Transition, measured: Tensor) -> list[Tensor]:
-            new = dict(zip(map(id, self._scale_variables), values, strict=True))
-            new[id(self.gauges)] = measured
-            return [
-                new.get(id(variable), value)
-                for variable, value in zip(self._variables, optimizer_variables, strict=False)
-            ]
+        with keras.StatelessScope(state_mapping=mapping):
+            applied = ops.all(self._finite_flags(grads, self._trainable_variables, replicas=1))
+            now, gauges_before = self._snapshot(), current_backend().read(self.gauges)
 
         def update() -> tuple[list[Tensor], list[Tensor]]:
-            with keras.StatelessScope(state_mapping=mapping):
-                now, gauges_before = self._snapshot(), current_backend().read(self.gauges)
-                unscaled = self._unscale(grads, self._trainable_variables, now.scale)
-            trainable, inner = self.inner_optimizer.stateless_apply(
-                list(optimizer_variables[own_count:]), unscaled, list(trainable_variables)
-            )
-            after, measured = current_backend().branch(
-                self._is_rare(now),
-                lambda: self._after_rare_step(now, gauges_before, grads),
-                lambda: ((now.scale, now.streak + 1, now.counters), gauges_before),
-            )
-            return list(trainable), own_after(after, measured) + list(inner)
+            unscaled = self._unscale(grads, self._trainable_variables, now.scale)
+            return self.inner_optimizer.stateless_apply(inner, unscaled, list(trainable_variables))
 
-        def skip() -> tuple[list[Tensor], list[Tensor]]:
-            with keras.StatelessScope(state_mapping=mapping):
-                # Looked at again, as on TensorFlow.
-                flags = self._finite_flags(grads, self._trainable_variables, 1, rarely_all)
-                after = transitions.after_skip(self.loss_scale, self._snapshot(), flags)
-                inner = list(optimizer_variables[own_count:])
-                own = own_after(after, current_backend().read(self.gauges))
-                return list(trainable_variables), own + inner
-
-        with keras.StatelessScope(state_mapping=mapping):
-            finite = self._finite_flags(grads, self._trainable_variables, replicas=1)
-        return current_backend().branch(ops.all(finite), update, skip)
+        after = current_backend().branch(
+            self._is_rare(now, applied),
+            lambda: self._after_rare_step(now, gauges_before, grads, applied),
+            lambda: (now.scale, now.streak + 1, now.counters, gauges_before),
+        )
+        new = dict(zip(map(id, (*self._scale_variables, self.gauges)), after, strict=True))
+        own = [
+            new.get(id(one), value) for one, value in zip(self._variables, own_before, strict=True)
+        ]
+        trainable, inner = current_backend().branch(
+            applied, update, lambda: (list(trainable_variables), inner)
+        )
+        return list(trainable), [*own, *inner]
 
     def _apply_statelessly(self, grads: Gradients, variables: list[keras.Variable]) -> None:
         everything = self._trainable_variables
@@ -187,30 +162,47 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
     def _is_measured(self, now: Snapshot) -> Tensor:
         return gauges.is_due(now.iterations, self._measure_every, self._measure_first)
 
-    def _is_rare(self, now: Snapshot) -> Tensor:
-        """Whether more happens at a step that is applied than that it is counted."""
-        measured = self._is_measured(now)
+    def _is_rare(self, now: Snapshot, applied: Tensor) -> Tensor:
+        """Whether more happens at a step than that it is applied and counted."""
+        rare = ops.logical_or(ops.logical_not(applied), self._is_measured(now))
         moves = transitions.moves_after_finite(self.loss_scale, now)
-        return measured if moves is False else ops.logical_or(moves, measured)
+        return rare if moves is False else ops.logical_or(rare, moves)
 
     def _after_rare_step(
-        self, now: Snapshot, gauges_before: Tensor, grads: Gradients
-    ) -> tuple[Transition, Tensor]:
-        """The scale, the counters and the gauges after a step that was applied.
+        self,
+        now: Snapshot,
+        gauges_before: Tensor,
+        grads: Gradients,
+        applied: Tensor,
+        finite: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        """The scale, the streak, the counters and the gauges after a step.
 
         Args:
             now: the snapshot before the step.
             gauges_before: the gauges before it.
             grads: the scaled gradients, one for each built variable.
+            applied: whether all of them are finite.
+            finite: a boolean for each of them, if more replicas than this one decide it.
         """
+        sums = gradients.sums_of(grads, now.scale)
+        finite = sums.nonfinite == 0 if finite is None else finite
+        after = [
+            ops.where(applied, *both)
+            for both in zip(
+                transitions.after_finite(self.loss_scale, now),
+                transitions.after_skip(self.loss_scale, now, finite),
+                strict=True,
+            )
+        ]
         measured = gauges_before
         if self._measure_every:
-            measured = current_backend().branch(
-                self._is_measured(now),
-                lambda: gauges.measure(gauges_before, now.scale, now.iterations, grads),
-                lambda: gauges_before,
+            measured = ops.where(
+                ops.logical_and(applied, self._is_measured(now)),
+                gauges.measure(gauges_before, now.scale, now.iterations, sums),
+                gauges_before,
             )
-        return transitions.after_finite(self.loss_scale, now), measured
+        return *after, measured
 
     def _scale_now(self) -> Tensor:
         if not self.built:
@@ -250,7 +242,6 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         grads: Gradients,
         variables: Sequence[keras.Variable],
         replicas: int,
-        all_of: Callable[[Tensor], Tensor] = ops.all,
     ) -> Tensor:
         """A boolean for each built variable; a missing gradient counts as finite."""
         flags: list[Tensor] = [True] * len(self._trainable_variables)
@@ -258,5 +249,5 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         for grad, variable in zip(grads, variables, strict=True):
             if grad is not None:
                 finite = gradients.finite_values(grad, scale, self.loss_scale.floor, replicas)
-                flags[self._get_variable_index(variable)] = all_of(finite)
+                flags[self._get_variable_index(variable)] = ops.all(finite)
         return ops.stack(flags)

@@ -7,22 +7,18 @@ from keras import ops
 
 from tfmp.loss_scaling import LossScaleOptimizer, gauges, read_counters
 from tfmp.loss_scaling.gradient_health import health_of
+from tfmp.loss_scaling.gradients import sums_of
 
 TINY = 2.0**-24  # FP16's smallest number
 
 
 def measured(*grads, scale=1.0):
     """The gauges after a step, from NumPy arrays."""
-    vector = np.zeros(gauges.packed_size(len(grads)), "float32")
+    vector = ops.zeros(gauges.packed_size(len(grads)))
     tensors = [None if g is None else ops.convert_to_tensor(g, dtype="float32") for g in grads]
-    return ops.convert_to_numpy(
-        gauges.measure(
-            ops.convert_to_tensor(vector),
-            ops.convert_to_tensor(scale),
-            ops.convert_to_tensor(0),
-            tensors,
-        )
-    )
+    scale = ops.convert_to_tensor(scale)
+    sums = sums_of(tensors, scale)
+    return ops.convert_to_numpy(gauges.measure(vector, scale, ops.convert_to_tensor(0), sums))
 
 
 def health(*grads, **options):
