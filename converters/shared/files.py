@@ -63,6 +63,8 @@ _POINTER = b"version https://git-lfs"
 
 def check_no_pointer(path: Path) -> None:
     """Raises `InputError` for a file that Git LFS has not downloaded."""
+    if not path.is_file():  # reading takes from a pipe, or waits for its writer
+        return
     try:
         with path.open("rb") as file:
             pointer = file.read(len(_POINTER)) == _POINTER
