@@ -20,7 +20,7 @@ def test_a_job_leaves_the_generator_of_the_process_as_it_was():
 
 def test_threads_whose_states_cross_leave_it_as_it_was():
     before = torch.get_rng_state()
-    modes._Threads().drive([SimpleNamespace(run=lambda: torch.manual_seed(5))])
+    modes._in_threads([SimpleNamespace(run=lambda: torch.manual_seed(5))])
     assert torch.equal(torch.get_rng_state(), before)
 
 

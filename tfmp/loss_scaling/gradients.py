@@ -166,6 +166,6 @@ def _added(values: Tensor, unit: Tensor, limit: Tensor, axes: int) -> Tensor:
     size, shape = ops.abs(values), (-1, *[1] * len(values.shape))
     bounds = np.array([0, 0, *_BOUNDS], "float32").reshape(shape)
     index = np.arange(len(bounds)).reshape(shape)
-    past = ops.where(index == 1, ops.logical_not(size <= limit), size > bounds)
+    past = ops.where(index == 1, ops.logical_not(size <= limit), ops.greater(size, bounds))
     terms = ops.where(index == 0, ops.square(size / unit), ops.cast(past, "float32"))
     return ops.sum(terms, tuple(range(-axes, 0)))
