@@ -28,8 +28,8 @@ from pages import write_page
 
 from tfmp.converters import open_source
 from tfmp.converters.intake.source import Source
-from tfmp.converters.runners import LiteRTRunner, Runner, litert_vulkan
-from tfmp.converters.runners.litert import LiteRTGpuRunner
+from tfmp.converters.runners import Runner, litert_vulkan
+from tfmp.converters.runners.litert import LiteRTGpuRunner, LiteRTRunner
 from tfmp.converters.shared.errors import ConversionError, InputError, RunnerError
 from tfmp.converters.shared.tensors import Batch, synthetic_batch
 from tfmp.converters.shared.worker import Worker

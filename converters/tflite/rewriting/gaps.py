@@ -166,6 +166,11 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
     return lambda x: function(x)
 
 
+def _log1p(node: Node, graph: Graph) -> Filling | None:
+    """Of an exponential it is left to what repairs those."""
+    return None if graph.makers[node.inputs[0]].op == "Exp" else log1p
+
+
 def _grouped_conv_3d(node: Node, graph: Graph) -> Filling | None:
     """One convolution for each group of channels."""
     import tensorflow as tf
@@ -448,6 +453,7 @@ GAPS: dict[str, Gap] = {
     "Erfc": partial(_erf, complement=True),
     "MatMul": _outer,
     "Mul": _scaled_sum,
+    "Log1p": _log1p,
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
     **{
         f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
