@@ -259,6 +259,13 @@ FACTS = (
     _fact(
         WEBGPU,
         Kind.STEPS,
+        "Log",
+        "a logarithm is that to the base 2, rounded to FP16, times the logarithm of 2",
+        "W3C, WebGPU Shading Language, Accuracy of Floating Point Expressions",
+    ),
+    _fact(
+        WEBGPU,
+        Kind.STEPS,
         "Softplus",
         "Softplus adds 1 to an exponential in FP16: below -8 it is zero",
         "kernel webgpu::Softplus of the 1.27 library",

@@ -240,6 +240,16 @@ def _shared_softmax(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | 
     return build.transpose(result, [order.index(other) for other in range(rank)])
 
 
+def _log_of(build: SumBuilder, x: ir.Value) -> ir.Value:
+    """From a rounded logarithm to the base 2, as the specification lets it be.
+
+    W3C, WebGPU Shading Language, "Accuracy of Floating Point Expressions"; compilers write it so
+    (Mesa, src/compiler/nir/nir_builtin_builder.h).
+    """
+    bits = build.rounded(build.op("Mul", build.op("Log", x), build.floats(1 / math.log(2))))
+    return build.op("Mul", bits, build.floats(np.float16(math.log(2)).astype(np.float32)))
+
+
 def _web_layer_norm(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     """Sums, mean and variance are float32; then 1 / deviation is FP16, and so is each product."""
     x, scale = operand(node, 0), operand(node, 1)
@@ -260,13 +270,14 @@ def _softplus(build: SumBuilder, node: ir.Node, block: int) -> ir.Value | None:
     x = operand(node, 0)
     powers = build.rounded(build.op("Exp", build.op("Neg", build.op("Abs", x))))
     total = build.rounded(build.op("Add", powers, build.floats(1)))
-    return build.op("Add", build.rounded(build.op("Log", total)), build.op("Relu", x))
+    return build.op("Add", build.rounded(_log_of(build, total)), build.op("Relu", x))
 
 
 # By the op that the kernel belongs to; None as a result where the kernel adds in FP32 after all.
 STEPS: dict[str, Callable[[SumBuilder, ir.Node, int], ir.Value | None]] = {
     "CumSum": lambda build, node, block: add_up(build, node, 1),
     "LayerNormalization": _web_layer_norm,
+    "Log": lambda build, node, block: _log_of(build, operand(node, 0)),
     **dict.fromkeys(
         ("ReduceLogSum", "ReduceLogSumExp", "ReduceMean", "ReduceSumSquare"), _cuda_reduction
     ),
