@@ -130,7 +130,7 @@ def main() -> None:
     given.add_argument("--tfmp", action="store_true", help="not with Keras alone; no page")
     given.add_argument("--json", action="store_true", help="a JSON object for each row; no page")
     options = given.parse_args()
-    cases = [case for case in training_cases() if options.only in case.name]
+    cases = [case for case in training_cases() if options.only in case.thread]
     rows = []
     for row in rows_here(cases, not options.tfmp):
         rows.append(row)

@@ -1,18 +1,16 @@
 """Small models that FP16 breaks on some runtime, and twins of them that are sound on every one.
 
-Most come from what public reports complain of; `field_threads.py` has the reports themselves. Each
-model breaks in one way: a sum stops growing, a square overflows, an epsilon vanishes, a large
-number loses its fraction.
+Most come from what public reports complain of. Each model breaks in one way: a sum stops growing, a
+square overflows, an epsilon vanishes, a large number loses its fraction.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import adversarial_draws as draws
 import adversarial_graphs as graphs
 import numpy as np
-import onnx
 from adversarial_draws import Draw
+from adversarial_graphs import Build
 
 from tfmp.converters.shared.tensors import Batch
 
@@ -33,7 +31,7 @@ class Adversary:
 
     name: str
     harm: bool
-    make: Callable[[], onnx.ModelProto]
+    make: Build
     draw: Draw
 
     def batch(self, samples: int = SAMPLES) -> Batch:
@@ -43,10 +41,10 @@ class Adversary:
 
 def _both(
     name: str,
-    make: Callable[[], onnx.ModelProto],
+    make: Build,
     harmful: Draw,
     benign: Draw,
-    other: Callable[[], onnx.ModelProto] | None = None,
+    other: Build | None = None,
 ) -> list[Adversary]:
     return [
         Adversary(name, True, make, harmful),
@@ -71,15 +69,10 @@ ADVERSARIES: tuple[Adversary, ...] = (
     Adversary(
         "small_divisor_sound", False, graphs.SMALL_DIVISOR, draws.with_zeros(draws.normal(64), 5)
     ),
-    Adversary(
-        "scaled_after_sound",
-        False,
-        graphs.attention(0.0003),
-        draws.pair(8, 64, scale=110, names="qk"),
-    ),
+    Adversary("scaled_after_sound", False, graphs.SCALED, draws.pair(8, 64, scale=110)),
     *_both(
         *("unscaled_attention", graphs.UNSCALED),
-        *(draws.pair(8, 64, scale=150, names="qk"), draws.pair(8, 64, scale=0.5, names="qk")),
+        *(draws.pair(8, 64, scale=150), draws.pair(8, 64, scale=0.5)),
     ),
     *_both(
         *("long_mean", graphs.reduce("ReduceMean", 4096), draws.normal(4096, scale=20, shift=100)),
@@ -91,12 +84,9 @@ ADVERSARIES: tuple[Adversary, ...] = (
         *("windows", graphs.WINDOWS),
         *(draws.uniform(4, 32, 32, low=200, high=400), draws.uniform(4, 32, 32, own=True)),
     ),
+    *_both(*("softplus_op", graphs.SOFTPLUS_OP), *(draws.normal(64, shift=-7), draws.normal(64))),
     *_both(
-        *("softplus_op", graphs.activated("Softplus")),
-        *(draws.normal(64, shift=-7), draws.normal(64)),
-    ),
-    *_both(
-        *("square_sum", graphs.reduce("ReduceSumSquare", 64, "y = Mul(r, s)")),
+        *("square_sum", graphs.reduce("ReduceSumSquare", 64, "y = Mul(r, s)", s=0.001)),
         *(draws.normal(64, scale=60), draws.uniform(64, own=True)),
     ),
     *_both(
@@ -135,8 +125,8 @@ ADVERSARIES: tuple[Adversary, ...] = (
     *_both(
         "gather",
         graphs.gather(6000),
-        draws.indices(6, below=5999),
-        draws.indices(6, below=900),
+        draws.whole(6, below=5999, dtype="float32"),
+        draws.whole(6, below=900, dtype="float32"),
         graphs.gather(900),
     ),
     Adversary("resize_sound", False, graphs.resize(3000), draws.normal(1, 1, 3000)),
@@ -184,7 +174,7 @@ ADVERSARIES: tuple[Adversary, ...] = (
         draws.uniform(4, high=1),
         graphs.loop(20),
     ),
-    Adversary("lowest_mask_sound", False, graphs.MASKED, draws.kept),
+    Adversary("lowest_mask_sound", False, graphs.masked, draws.kept),
     Adversary("dense_sound", False, graphs.MLP, draws.normal(256)),
     Adversary("cube_sound", False, graphs.CUBE, draws.normal(64, scale=20)),
 )

@@ -1,6 +1,7 @@
 """Samples that lead models of the adversarial set out of FP16's range, or keep them in it."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -10,15 +11,9 @@ Generator = np.random.Generator
 Draw = Callable[[Generator, int], Batch]
 
 
-def normal(*shape: int, scale: float = 1.0, shift: float = 0.0, name: str = "x") -> Draw:
-    def draw(generator: Generator, samples: int) -> Batch:
-        values = generator.standard_normal((samples, *shape)) * scale + shift
-        return {name: values.astype(np.float32)}
+def normal(*shape: int, scale: float = 1.0, shift: float = 0.0, names: str = "x") -> Draw:
+    """Normal numbers of inputs, whose names have a letter each."""
 
-    return draw
-
-
-def pair(*shape: int, scale: float = 1.0, shift: float = 0.0, names: str = "xs") -> Draw:
     def draw(generator: Generator, samples: int) -> Batch:
         return {
             name: (generator.standard_normal((samples, *shape)) * scale + shift).astype(np.float32)
@@ -26,6 +21,9 @@ def pair(*shape: int, scale: float = 1.0, shift: float = 0.0, names: str = "xs")
         }
 
     return draw
+
+
+pair = partial(normal, names="xs")
 
 
 def uniform(*shape: int, low: float = 0.0, high: float = 1.0, own: bool = False) -> Draw:
@@ -40,28 +38,21 @@ def uniform(*shape: int, low: float = 0.0, high: float = 1.0, own: bool = False)
     return draw
 
 
-def whole(*shape: int, below: int) -> Draw:
+def whole(*shape: int, below: int, dtype: str = "int64") -> Draw:
+    """Whole numbers, in float32 as some exporters hand indices on."""
+
     def draw(generator: Generator, samples: int) -> Batch:
-        return {"x": generator.integers(0, below, (samples, *shape))}
+        return {"x": generator.integers(0, below, (samples, *shape)).astype(dtype)}
 
     return draw
 
 
-def indices(*shape: int, below: int) -> Draw:
-    """Whole numbers in float32, as some exporters hand indices on."""
-
-    def draw(generator: Generator, samples: int) -> Batch:
-        return {"x": generator.integers(0, below, (samples, *shape)).astype(np.float32)}
-
-    return draw
-
-
-def with_zeros(draw: Draw, every: int, name: str = "x") -> Draw:
-    """Every so manieth sample of an input is zero."""
+def with_zeros(draw: Draw, every: int) -> Draw:
+    """Every so manieth sample of x is zero."""
 
     def zeroed(generator: Generator, samples: int) -> Batch:
         batch = draw(generator, samples)
-        batch[name][::every] = 0
+        batch["x"][::every] = 0
         return batch
 
     return zeroed

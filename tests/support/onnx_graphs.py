@@ -1,5 +1,8 @@
 """Hand-written ONNX graphs, and running them in FP32, FP16 and emulated FP16."""
 
+import re
+from itertools import count
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -44,12 +47,28 @@ agraph (float[N, 4] x, bool flag) => (float[N, 4] y)
 """
 
 
+# A call among the operands of another, which has no calls among its own; and where a node begins.
+INNER = re.compile(r"(?<=[(,])\s*(?P<call>[A-Z]\w+\s*(?:<[^<>{}]*>\s*)?\([^()]*\))")
+BEGIN = re.compile(r"(?:\w+, )*\w+ = (?=[A-Z])")
+
+
+def flat(text: str) -> str:
+    """ONNX's text form, which has no expressions: each call inside another becomes a node."""
+    numbers = count(1)
+    while inner := INNER.search(text):
+        name = f"inner{next(numbers)}"
+        *_, begin = BEGIN.finditer(text[: inner.start()])
+        node, before = text[begin.start() : inner.start("call")], text[: begin.start()]
+        text = f"{before}{name} = {inner['call']} {node}{name}{text[inner.end() :]}"
+    return text
+
+
 def parse(
     text: str, extra: str = "", opset: int = 18, **initializers: np.ndarray
 ) -> onnx.ModelProto:
-    """A model from ONNX's text form; `initializers` are added by name."""
+    """A model from ONNX's text form with calls in calls; `initializers` are added by name."""
     header = HEADER.replace("18", str(opset)).replace("{extra}", extra)
-    model = onnx.parser.parse_model(header + text)
+    model = onnx.parser.parse_model(header + flat(text))
     for name, array in initializers.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     onnx.checker.check_model(model, full_check=True)
@@ -103,3 +122,13 @@ def assert_close_in_fp16(model: onnx.ModelProto, batch: Batch, tolerance: float 
         for name, value in expected.items():
             assert received[name].dtype == value.dtype
             np.testing.assert_allclose(received[name], value, rtol=tolerance, atol=tolerance)
+
+
+def weights(seed: int, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Weights by name, each scaled by its number of inputs."""
+    generator = np.random.default_rng(seed)
+    made = {}
+    for name, shape in shapes.items():
+        inputs = int(np.prod(shape[1:] if len(shape) == 4 else shape[:-1])) or 1
+        made[name] = (generator.standard_normal(shape) / inputs**0.5).astype(np.float32)
+    return made

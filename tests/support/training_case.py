@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import keras
 import numpy as np
-from public_thread import Thread
 
 import tfmp
 
@@ -30,7 +29,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class TrainingCase(Thread):
+class TrainingCase:
     """One report.
 
     Attributes:
@@ -46,6 +45,12 @@ class TrainingCase(Thread):
     keras: Callable[[], Outcome]
     tfmp: Callable[[], Outcome]
     backend: str = "tensorflow"
+
+    @property
+    def link(self) -> str:
+        """The address of the thread."""
+        repository, number = self.thread.split("#")
+        return f"https://github.com/{repository}/issues/{number}"
 
 
 def run(side: Callable[[], Outcome]) -> Outcome:
