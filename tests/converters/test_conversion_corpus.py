@@ -129,17 +129,10 @@ def test_wasted_casts_are_seen():
     model = parse("""
     agraph (float[4] x) => (float[4] y, float[4] z) <float[4] c = {1, 2, 3, 4}> {
         same = Cast <to = 1> (x)
-        half = Cast <to = 10> (same)
-        again = Cast <to = 10> (same)
-        wide = Cast <to = 1> (half)
-        turned = Neg(wide)
-        narrow = Cast <to = 10> (turned)
-        constant = Cast <to = 10> (c)
-        sum = Add(narrow, constant)
-        sums = Add(sum, again)
-        y = Cast <to = 1> (sums)
-        plain = Exp(same)
-        z = Identity(plain)
+        wide = Cast <to = 1> (Cast <to = 10> (same))
+        sum = Add(Cast <to = 10> (Neg(wide)), Cast <to = 10> (c))
+        y = Cast <to = 1> (Add(sum, Cast <to = 10> (same)))
+        z = Identity(Exp(same))
     }
     """)
     found = " ".join(wasted_casts(model))

@@ -19,9 +19,7 @@ from tfmp.shared.progress import SILENT
 LEAKY = """
 leaky (float[{N}, 4] x, float[2, {N}, 4] state) => (float[{N}, 4] y, float[2, {N}, 4] stateN)
 <float keep = {{0.9}}, int64[1] first = {{0}}> {{
-    kept = Mul(state, keep)
-    driven = MatMul(x, w)
-    stateN = Add(kept, driven)
+    stateN = Add(Mul(state, keep), MatMul(x, w))
     y = ReduceSum <keepdims = 0> (stateN, first)
 }}
 """

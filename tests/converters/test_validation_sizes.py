@@ -19,9 +19,7 @@ from tfmp.converters.shared.tensors import TensorSpec
 # Sums of long rows pass FP16's 65,504, and the root brings them back.
 ROOT = """
 root (float[N, steps, 2] x) => (float[N, 2] y) <int64[1] one = {{1}}> {{
-    low = Cast<to = {low}>(x)
-    total = ReduceSum<keepdims = 0>(low, one)
-    half = Sqrt(total)
+    half = Sqrt(ReduceSum<keepdims = 0>(Cast<to = {low}>(x), one))
     y = Cast<to = 1>(half)
 }}
 """

@@ -55,8 +55,7 @@ def loop_in_if() -> onnx.ModelProto:
                 t = Loop (three, go, x) <
                     body = once (int64 i, bool c, float[N, 4] s) => (bool d, float[N, 4] n) {
                         d = Identity(c)
-                        m = Min(s, big)
-                        n = Add(m, x)
+                        n = Add(Min(s, big), x)
                     }
                 >
             },
@@ -70,12 +69,8 @@ def sequences() -> onnx.ModelProto:
     return parse("""
     agraph (float[N, 4] x) => (float[M, 4] y)
     <int64 first = {0}> {
-        a = Exp(x)
-        s = SequenceConstruct(a, x)
-        b = SequenceAt(s, first)
-        longer = SequenceInsert(s, b)
-        joined = ConcatFromSequence <axis = 0> (longer)
-        y = Tanh(joined)
+        s = SequenceConstruct(Exp(x), x)
+        y = Tanh(ConcatFromSequence <axis = 0> (SequenceInsert(s, SequenceAt(s, first))))
     }
     """)
 
@@ -104,16 +99,12 @@ def shared_initializers() -> onnx.ModelProto:
             y = Loop (two, go, p) <
                 body = once (int64 i, bool c, float[N, 4] s) => (bool d, float[N, 4] n) {
                     d = Identity(c)
-                    m = MatMul(s, w)
-                    n = Tanh(m)
+                    n = Tanh(MatMul(s, w))
                 }
             >
             e = Einsum <equation = "ij,jk->ik"> (x, w)
-            row = Gather <axis = 1> (w, first)
-            total = ReduceSum <keepdims = 0> (row)
             series = Range(zero, four, one)
-            added = Add(series, total)
-            z = Add(e, added)
+            z = Add(e, Add(series, ReduceSum <keepdims = 0> (Gather <axis = 1> (w, first))))
         }
         """,
         w=np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32) / 2,
@@ -129,17 +120,9 @@ def clamped_initializers() -> onnx.ModelProto:
         """
         agraph (float[N, 4] x) => (float[N, 4] y, float[N, 4] z)
         {
-            limited = Min(x, huge)
-            floor = Max(limited, lowest)
-            small = Mul(floor, tiny)
-            root = Sqrt(positive)
-            square = Mul(x, x)
-            padded = Add(square, epsilon)
-            length = Sqrt(padded)
-            unit = Div(x, length)
-            y = Add(small, unit)
-            capped = Min(x, infinite)
-            z = Mul(capped, root)
+            unit = Div(x, Sqrt(Add(Mul(x, x), epsilon)))
+            y = Add(Mul(Max(Min(x, huge), lowest), tiny), unit)
+            z = Mul(Min(x, infinite), Sqrt(positive))
         }
         """,
         huge=np.array(3e38, np.float32),

@@ -23,13 +23,8 @@ VARIANCE = """
 agraph (float[N, 1024] x) => (float[N, 1024] y)
 <float scale = {300}, float eps = {0.001}, int64[1] axis = {1}> {
     s = Mul(x, scale)
-    mean = ReduceMean(s, axis)
-    d = Sub(s, mean)
-    sq = Mul(d, d)
-    var = ReduceMean(sq, axis)
-    safe = Add(var, eps)
-    std = Sqrt(safe)
-    y = Div(d, std)
+    d = Sub(s, ReduceMean(s, axis))
+    y = Div(d, Sqrt(Add(ReduceMean(Mul(d, d), axis), eps)))
 }
 """
 

@@ -41,11 +41,7 @@ def test_a_file_that_is_fp16_already(half: Path, precision: str, tmp_path: Path)
 QUANTIZED = """
 agraph (float[N, 64] x) => (float[N, 64] y) {
     q, s, z = DynamicQuantizeLinear(x)
-    h = MatMulInteger(q, w, z)
-    f = Cast <to = 1> (h)
-    t = Mul(s, c)
-    p = Mul(f, t)
-    r = Relu(p)
+    r = Relu(Mul(Cast <to = 1> (MatMulInteger(q, w, z)), Mul(s, c)))
     y = MatMul(r, v)
 }
 """
@@ -137,11 +133,7 @@ def past_fp16(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Hidden values of 1e8, and a mask of FLT_MAX before a softmax."""
     path = tmp_path_factory.mktemp("wide") / "wide.onnx"
     text = """agraph (float[N, 8] x) => (float[N, 8] y) {
-        h = MatMul(x, w)
-        n = MatMul(h, v)
-        c = Less(x, zero)
-        m = Where(c, mask, n)
-        y = Softmax(m)
+        y = Softmax(Where(Less(x, zero), mask, MatMul(MatMul(x, w), v)))
     }"""
     eye = np.eye(8, dtype=np.float32)
     mask, zero = np.float32(-3.4028235e38), np.float32(0)

@@ -31,10 +31,7 @@ BUDGET = DriftBudget(rel_l2=5e-3, flip_rate=None)
 LOGSUMEXP = """
 agraph (float[N, 64] x) => (float[N, 1] y)
 <float scale = {10}, int64[1] axis = {1}> {
-    s = Mul(x, scale)
-    e = Exp(s)
-    t = ReduceSum(e, axis)
-    y = Log(t)
+    y = Log(ReduceSum(Exp(Mul(x, scale)), axis))
 }
 """
 
@@ -88,10 +85,7 @@ def test_exactly_the_nodes_that_overflow_stay_in_fp32(text: str, width: int, nod
 
 LONG_MEAN = """
 agraph (float[N, 1024, 8] x) => (float[N, 4] y) <int64[1] axis = {1}> {
-    a = Abs(x)
-    m = ReduceMean <keepdims = 0> (a, axis)
-    t = MatMul(m, w)
-    y = Tanh(t)
+    y = Tanh(MatMul(ReduceMean <keepdims = 0> (Abs(x), axis), w))
 }
 """
 
@@ -170,10 +164,7 @@ def test_the_note_counts_nodes_and_casts(kept: int, casts: int, said: str):
 
 OFFSET = """
 agraph (float[N, 16] x) => (float[N, WIDTH] last) {
-    h = MatMul(x, w)
-    t = Tanh(h)
-    p = MatMul(t, v)
-    last = Add(p, b)
+    last = Add(MatMul(Tanh(MatMul(x, w)), v), b)
 }
 """
 
@@ -346,11 +337,7 @@ def test_a_budget_that_nothing_meets_gives_the_closest_and_says_so(
 
 PAST_FP16 = """
 agraph (float[N, 64] x) => (float[N, 4] y) {
-    h = MatMul(x, w)
-    s = MatMul(h, v)
-    a = Abs(s)
-    p = Add(a, one)
-    n = Log(p)
+    n = Log(Add(Abs(MatMul(MatMul(x, w), v)), one))
     y = MatMul(n, u)
 }
 """
@@ -447,8 +434,7 @@ def recurrent(steps: int = 6, growth: float = 1.0) -> onnx.ModelProto:
     rng = np.random.default_rng(0)
     return parse(
         f"""agraph (float[{steps}, N, 2] x) => (float[1, N, 2] y) <float small = {{0.00001}}> {{
-            big = Mul(x, growth)
-            all, last = RNN <hidden_size = 2, activations = ["Relu"]> (big, w, r)
+            all, last = RNN <hidden_size = 2, activations = ["Relu"]> (Mul(x, growth), w, r)
             y = Mul(last, small)
         }}""",
         growth=np.float32(growth).reshape(()),

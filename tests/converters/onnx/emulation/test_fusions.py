@@ -59,8 +59,7 @@ def test_a_value_with_other_readers_is_written():
 def test_nothing_is_fused_across_a_cast():
     text = """
     agraph (float[N, 4, 8] x, float[N, 4, 8] s) => (float[N, 4, 8] y) {
-        r = Add(x, s)
-        y = LayerNormalization <axis = -1> (r, g, b)
+        y = LayerNormalization <axis = -1> (Add(x, s), g, b)
     }
     """
     ones = {"g": np.ones(8, np.float32), "b": np.zeros(8, np.float32)}
@@ -127,8 +126,7 @@ def test_an_op_of_the_file_beside_an_identity_is_none_of_the_optimizers():
     """The optimizer takes the Identity away, and its kernel would be another mean over all axes."""
     mean = """
     agraph (float[N, 49] x) => (float[N, 1] y) <int64[1] a = {1}> {
-        r = ReduceMean(x, a)
-        y = Identity(r)
+        y = Identity(ReduceMean(x, a))
     }
     """
     assert found(mean) == set()

@@ -43,12 +43,8 @@ def test_the_sine_of_a_time_that_is_an_integer():
     """It stands beside products, behind none."""
     text = """
     agraph (float[N, 8] x, int64[N, 1] t) => (float[N, 8] y) {
-        f = Cast <to = 1> (t)
-        a = Mul(f, c)
-        s = Sin(a)
-        h = MatMul(x, w)
-        b = Add(h, s)
-        y = MatMul(b, w)
+        a = Mul(Cast <to = 1> (t), c)
+        y = MatMul(Add(MatMul(x, w), Sin(a)), w)
     }
     """
     model = ir.from_proto(parse(text, w=W, c=np.float32(0.1)))

@@ -20,9 +20,7 @@ from tfmp.converters.onnx.graph.schema import BF16
 
 SAMPLING = """
 agraph (float[1, 2, 8, 8] x, float[1, 4, 4, 2] where) => (float[1, 2, 4, 4] y) {
-    e = Exp(x)
-    s = GridSample(e, where)
-    y = Exp(s)
+    y = Exp(GridSample(Exp(x), where))
 }
 """
 REASON = (
@@ -52,9 +50,7 @@ def test_what_stops_a_file_from_loading_counts_everywhere():
 
 ADDING = """
 agraph (float[4] x, int64[3] at, float[3] more) => (float[4] y) {{
-    e = Exp(x)
-    s = ScatterElements<axis = 0{reduction}>(e, at, more)
-    y = Exp(s)
+    y = Exp(ScatterElements<axis = 0{reduction}>(Exp(x), at, more))
 }}
 """
 
@@ -73,9 +69,7 @@ def test_a_gap_that_a_later_opset_closed_is_none_there():
 POOLED = """
 agraph (float[N, 2, 4, 4] x) => (float[N, 2, 2, 2] y)
 <float[2, 2, 1, 1] w = {1, 2, 3, 4}> {
-    h = Conv(x, w)
-    p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(h)
-    y = Conv(p, w)
+    y = Conv(MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(Conv(x, w)), w)
 }
 """
 

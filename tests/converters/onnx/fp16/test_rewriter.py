@@ -17,8 +17,7 @@ X = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
 DENSE = """
 agraph (float[N, 4] x) => (float[N, 4] y)
 <float[4, 4] w = {1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 0, 0, 0, 0, 4}> {
-    h = MatMul(x, w)
-    y = Relu(h)
+    y = Relu(MatMul(x, w))
 }
 """
 
@@ -170,10 +169,7 @@ def test_a_body_that_is_fp32_in_part_is_consistent(name: str, kept: str, others:
         pytest.param(
             """
             agraph (float[N, 4] x) => (float[N, 4] y) <float scale = {0.1}, uint8 zero = {128}> {
-                q = QuantizeLinear(x, scale, zero)
-                d = DequantizeLinear(q, scale, zero)
-                t = Tanh(d)
-                y = Exp(t)
+                y = Exp(Tanh(DequantizeLinear(QuantizeLinear(x, scale, zero), scale, zero)))
             }
             """,
             X["x"],
@@ -238,8 +234,7 @@ def test_a_mask_constant_past_the_range_keeps_the_mask_and_softmax_in_fp32(
     agraph (float[N, 4] x, float[N, 4] m) => (float[N, 4] y)
     <float big = {-1e9}> {
         offset = Mul(m, big)
-        masked = Add(x, offset)
-        y = Softmax(masked)
+        y = Softmax(Add(x, offset))
     }
     """)
     converted, report = half(model, keep_fp32=keep_fp32)
@@ -258,9 +253,7 @@ def test_a_node_without_a_name_is_told_by_the_value_that_it_makes():
     model = parse("""
     agraph (float[N, 4] x) => (float[N, 4] y) <float big = {1e9}, int64[1] axis = {1}> {
         far = Mul(x, big)
-        sq = Mul(x, x)
-        s = ReduceSum(sq, axis)
-        length = Sqrt(s)
+        length = Sqrt(ReduceSum(Mul(x, x), axis))
         y = Add(far, length)
     }
     """)
@@ -314,8 +307,7 @@ def test_factors_that_fp16_holds_badly_stay_in_fp32(op, constant, kept):
 def test_float64_stays_and_is_told():
     model = parse("""
     agraph (double[N, 4] x, float[N, 4] z) => (double[N, 4] y, float[N, 4] w) {
-        r = Relu(x)
-        y = Exp(r)
+        y = Exp(Relu(x))
         w = Relu(z)
     }
     """)
@@ -382,9 +374,7 @@ def test_a_loop_that_counts_past_2048_in_floats_makes_every_trip():
                 => (bool more, int64 next, float[N, 4] r) {
                 next = Add(i, one)
                 r = Identity(s)
-                count = Cast <to = 1> (next)
-                limit = Cast <to = 1> (n)
-                more = Less(count, limit)
+                more = Less(Cast <to = 1> (next), Cast <to = 1> (n))
             }
         >
         trips = Identity(i)

@@ -13,13 +13,8 @@ def casts(model: onnx.ModelProto) -> int:
 
 CHAIN = """
 agraph (float[N, 4, 6] x) => (float[N, 24] y) <int64[2] flat = {0, 24}, int64[1] axis = {1}> {
-    a = Exp(x)
-    moved = Transpose <perm = [0, 2, 1]> (a)
-    more = Unsqueeze(moved, axis)
-    less = Squeeze(more, axis)
-    b = Reshape(less, flat)
-    c = Tanh(b)
-    y = Sigmoid(c)
+    b = Reshape(Squeeze(Unsqueeze(Transpose <perm = [0, 2, 1]> (Exp(x)), axis), axis), flat)
+    y = Sigmoid(Tanh(b))
 }
 """
 

@@ -58,11 +58,7 @@ def test_types_that_every_reader_infers_are_left_out(tmp_path):
         parse("""
     agraph (float[2, 3, 4] x, float[5] z) => (float[2, 12] y)
     <int64[1] one = {1}, int64[1] zero = {0}, int64[1] rest = {-1}> {
-        sizes = Shape(x)
-        first = Slice(sizes, zero, one)
-        wanted = Concat <axis = 0> (first, rest)
-        h = Neg(x)
-        r = Reshape(h, wanted)
+        r = Reshape(Neg(x), Concat <axis = 0> (Slice(Shape(x), zero, one), rest))
         y = Exp(r)
     }
     """)

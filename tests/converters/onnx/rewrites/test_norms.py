@@ -16,21 +16,12 @@ ROOT = """
 """
 TORCH = "normal = Div(d, root)  scaled = Mul(normal, g)  y = Add(scaled, b)"
 KERAS = """
-    inv = Reciprocal(root)
-    s = Mul(inv, g)
-    a = Mul(x, s)
-    minus = Neg(mean)
-    shift = Mul(minus, s)
-    c = Add(shift, b)
-    y = Add(a, c)
+    s = Mul(Reciprocal(root), g)
+    y = Add(Mul(x, s), Add(Mul(Neg(mean), s), b))
 """
 TENSORFLOW = """
-    inv = Reciprocal(root)
-    s = Mul(g, inv)
-    a = Mul(x, s)
-    shift = Mul(mean, s)
-    c = Sub(b, shift)
-    y = Add(c, a)
+    s = Mul(g, Reciprocal(root))
+    y = Add(Sub(b, Mul(mean, s)), Mul(x, s))
 """
 SWAPPED = (
     "inv = Reciprocal(root)  normal = Mul(d, inv)  scaled = Mul(g, normal)  y = Add(b, scaled)"

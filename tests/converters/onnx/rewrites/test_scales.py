@@ -98,8 +98,7 @@ def test_shared_weights_keep_their_values_for_others():
 ATTENTION = """
 agraph (float[N, 6, 16] q, float[N, 6, 16] k) => (float[N, 6, 6] y)
 <float s = {FACTOR}, float d = {8}> {
-    t = Transpose <perm = [0, 2, 1]> (k)
-    p = MatMul(q, t)
+    p = MatMul(q, Transpose <perm = [0, 2, 1]> (k))
     BODY
 }
 """
