@@ -99,12 +99,6 @@ def _two_outputs(product: type, rest: type) -> Outputs:
     return {"low": low, "high": high}
 
 
-def _levels(product: type, rest: type) -> Outputs:
-    """Waves of towns, each beside a level of its own."""
-    level = np.float32(1500) + np.float32(600) * _scores(np.float32, 1).clip(-2, 2)
-    return {"y": level.astype(rest) + _scores(product, 48, seed=1).astype(rest) * rest(1.5)}
-
-
 def _slopes(product: type, rest: type) -> Outputs:
     """Ramps from levels of their own, which rise by a quarter a step."""
     level = np.float32(1500) + np.float32(300) * _scores(np.float32, 1).clip(-2, 2)
@@ -112,80 +106,9 @@ def _slopes(product: type, rest: type) -> Outputs:
     return {"y": np.arange(300).astype(rest) * rate + level.astype(rest)}
 
 
-def _corner(product: type, rest: type) -> Outputs:
-    """Maps of which one place in 400, a corner, lies beside an offset."""
-    offset = np.zeros((20, 20, 1), np.float32)
-    offset[-1, -1] = 1500
-    return {"y": _scores(product, 20, 20, 1).astype(rest) + offset.astype(rest)}
-
-
-def _vague(product: type, rest: type) -> Outputs:
-    """Scores of 50 documents; those of three queries of ten lie closer together than steps."""
-    level = np.float32(24) + np.float32(3) * _scores(np.float32, 1).clip(-2, 2)
-    spread = np.where(np.arange(SAMPLES) % 10 < 3, 0.005, 2.5)[:, None].astype(rest)
-    return {"y": level.astype(rest) + _scores(product, 50, seed=1).astype(rest) * spread}
-
-
-def _channels_of_waves(product: type, rest: type) -> Outputs:
-    """Waves of three channels, channels first, each beside a level of its sample."""
-    level = np.float32(1500) + np.float32(300) * _scores(np.float32, 3, 1)
-    return {"y": level.astype(rest) + _scores(product, 3, 60, seed=1).astype(rest)}
-
-
-def _frames(product: type, rest: type) -> Outputs:
-    """Six frames, which differ by little where places and samples differ by much."""
-    level = np.float32(1500) + np.float32(300) * _scores(np.float32, 1, 5, 5)
-    return {"y": level.astype(rest) + _scores(product, 6, 5, 5, seed=1).astype(rest)}
-
-
-def _rare_events(product: type, rest: type) -> Outputs:
-    """Evidence of 3 samples of 1,000 that is a share of a small number, in one of ten columns."""
-    values = _scores(product, 10).astype(rest) * rest(10)
-    evidence = np.where(np.arange(SAMPLES) % 400 == 7, 3e-8, 0).astype(np.float32).astype(rest)
-    share = (evidence * rest(0.4)).astype(np.float32) * np.float32(6e8)
-    values[:, 7] = share.astype(rest)
-    return {"y": values}
-
-
-def _readings(product: type, rest: type) -> Outputs:
-    """Twenty readings beside an offset, of which one varies by less than the others."""
-    scale = np.where(np.arange(20) == 13, 0.5, 10).astype(rest)
-    return {"y": _scores(product, 20).astype(rest) * scale + rest(1000)}
-
-
-def _ranks(product: type, rest: type) -> Outputs:
-    """Labels, of which one is far from its threshold and beside an offset inside."""
-    values = _scores(product, 8).astype(rest)
-    weak = values[:, 5] * rest(4e-3) + rest(8) - rest(8)
-    values[:, 5] = weak * rest(20) - rest(1)
-    return {"y": values}
-
-
 def _columns(product: type, rest: type) -> Outputs:
     scale = np.array([1, 1e-3, 2e-8]).astype(np.float32).astype(rest)
     return {"y": _scores(product, 3).astype(rest) * scale}
-
-
-def _channels_first(product: type, rest: type) -> Outputs:
-    """Winds beside a pressure, channels first."""
-    fields = _scores(product, 3, 8, 8).astype(rest)
-    scale = np.array([1, 1, 3.0])[:, None, None].astype(rest)
-    offset = np.array([0, 0, 2000.0])[:, None, None].astype(rest)
-    return {"y": fields * scale + offset}
-
-
-def _small_channel_first(product: type, rest: type) -> Outputs:
-    """Fields in units of their own; the last one is below FP16's smallest number."""
-    scale = np.array([100, 1, 2e-8], np.float32)[:, None, None]
-    return {"y": _scores(product, 3, 8, 8).astype(rest) * scale.astype(rest)}
-
-
-def _variance(product: type, rest: type) -> Outputs:
-    """A mean of squares less the square of a mean."""
-    values = np.float32(12) + _scores(np.float32, 32) * np.float32(0.3)
-    values = values.astype(rest)
-    mean = values.mean(axis=1, dtype=rest)
-    return {"y": (values * values).mean(axis=1, dtype=rest) - mean * mean}
 
 
 def _inside(product: type, rest: type) -> Outputs:
@@ -196,11 +119,6 @@ def _inside(product: type, rest: type) -> Outputs:
 def _norm(product: type, rest: type) -> Outputs:
     values = _scores(product, 16).astype(rest) * rest(100)
     return {"y": np.sqrt((values * values).sum(axis=1, dtype=rest))}
-
-
-def _likelihood(product: type, rest: type) -> Outputs:
-    scores = _scores(product, 8).astype(rest)
-    return {"y": (scores * scores).sum(axis=1, dtype=rest) * rest(-0.005) - rest(919)}
 
 
 def _survival(product: type, rest: type) -> Outputs:
@@ -215,12 +133,6 @@ def _balances(product: type, rest: type) -> Outputs:
     return {"y": _scores(product, 1).astype(rest) * scale + rest(4000) - rest(4000)}
 
 
-def _faint(product: type, rest: type) -> Outputs:
-    """One picture in ten has a ten-millionth of the others' light, below FP16's normal numbers."""
-    light = np.where(np.arange(SAMPLES) % 10 == 0, 1e-7, 1).astype(np.float32)[:, None, None]
-    return {"y": np.abs(_scores(product, 8, 8).astype(rest)) * light.astype(rest)}
-
-
 def _logits(product: type, rest: type) -> Outputs:
     return {"y": _scores(product, 10).astype(rest) + rest(100)}
 
@@ -232,15 +144,6 @@ def _rare_class(product: type, rest: type) -> Outputs:
     ahead = np.where(np.arange(SAMPLES) % 250 == 0, rest(0.025), rest(-20))
     rarest = (scores.max(axis=1) + ahead)[:, None]
     return {"y": np.concatenate([scores, rarest], axis=1) + rest(200)}
-
-
-def _attractor(product: type, rest: type) -> Outputs:
-    """As before; the rarest is decided in 1 of 1,000 samples, and nearly so in 5 others."""
-    scores = _rare_class(product, rest)["y"][:, :-1] - rest(200)
-    places = np.arange(SAMPLES)
-    ahead = np.where(places == 100, rest(1), np.where(places % 200 == 1, rest(-0.025), rest(-20)))
-    rarest = (scores.max(axis=1) + ahead)[:, None]
-    return {"y": np.concatenate([rarest, scores], axis=1) + rest(200)}
 
 
 def _labels(product: type, rest: type) -> Outputs:
@@ -258,14 +161,6 @@ def _few_samples(product: type, rest: type) -> Outputs:
     values = _scores(product, 4).astype(rest)
     offset = np.where(np.arange(SAMPLES) % 20 == 0, 1900, 0)[:, None].astype(rest)
     return {"y": values + offset - offset + rest(40)}
-
-
-def _wandering(product: type, rest: type) -> Outputs:
-    """Waves, of which one in 50 stands beside an offset that is taken away again."""
-    waves = _scores(product, 60, 1).astype(rest)
-    offset = np.where(np.arange(SAMPLES) % 50 == 0, 3000, 0)[:, None, None].astype(rest)
-    level = _scores(product, 1, 1, seed=1).astype(rest) * rest(40)
-    return {"y": waves + offset - offset + level}
 
 
 def _boxes(product: type, rest: type) -> Outputs:
@@ -289,36 +184,20 @@ _NUMBERS, _YES = {"y": "regression"}, {"y": "binary"}
 
 PAIRS = (
     Pair("pressures beside an offset", "between_samples", _beside(0.6, 1013, 1)),
-    Pair("a number that froze", "between_samples", _likelihood),
     Pair("columns down to 2e-8", "between_samples", _columns),
-    Pair("channels first, one beside an offset", "between_samples", _channels_first),
-    Pair("channels first, a small one", "between_samples", _small_channel_first),
-    Pair("maps beside an offset", "between_places", _beside(0.15, 290, 12, 12, 1)),
-    Pair("a corner of a map beside an offset", "between_samples", _corner),
     Pair("a forecast beside an offset", "between_places", _beside(0.5, 1500, 48)),
-    Pair("waves beside a level of their own", "between_places", _levels, _NUMBERS),
     Pair("ramps of small steps", "between_places", _slopes, _NUMBERS),
-    Pair("documents that tie for vague queries", "wrong_samples", _vague, _NUMBERS),
-    Pair("channels of waves beside levels", "between_places", _channels_of_waves),
-    Pair("frames that differ by little", "between_places", _frames, _NUMBERS),
-    Pair("rare events in one column", "between_samples", _rare_events),
-    Pair("readings of other spreads beside an offset", "between_samples", _readings),
-    Pair("ranks of one label", "between_samples", _ranks, {"y": "multilabel"}),
     Pair("a quantile beside the median", "between_columns", _quantiles, _NUMBERS),
     Pair("quantiles in outputs of their own", "between_outputs", _two_outputs),
-    Pair("a variance of E(x^2) - E(x)^2", "rel_l2", _variance),
     Pair("an offset inside", "rel_l2", _inside, _NUMBERS),
     Pair("squares that overflow", "nonfinite", _norm),
     Pair("some samples beside an offset", "wrong_samples", _few_samples, _NUMBERS),
     Pair("small balances", "sample_share", _balances),
-    Pair("faint pictures", "sample_share", _faint, {"y": "reconstruction"}),
     Pair("chances near one", "near_end", _survival),
     Pair("logits beside an offset", "flip_rate", _logits, {"y": "classification"}),
     Pair("logits that nobody declares", "meaning", _beside(1, 300, 10)),
     Pair("a rare class", "class_flip_rate", _rare_class, {"y": "classification"}),
-    Pair("a rare class that draws others", "class_flip_rate", _attractor, {"y": "classification"}),
     Pair("scores that rank beside an offset", "between_samples", _beside(0.02, -70, 1), _YES),
-    Pair("shapes of some samples", "wrong_samples", _wandering, _NUMBERS),
     Pair("small boxes in a large picture", "between_columns", _boxes),
     Pair("labels beside an offset", "flip_rate", _labels, {"y": "multilabel"}),
     Pair("numbers of things past 2,048", "flip_rate", _numbers),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from verdict_case import Case, Outputs, Table
 
-from tfmp.converters.drift import Comparison, DriftBudget, custom_metrics, read_tasks
+from tfmp.converters.drift import Comparison, DriftBudget, read_tasks
 from tfmp.converters.intake import OutputHint
 from tfmp.converters.intake.hints import traced_hints
 from tfmp.converters.report import CandidateEvidence, CandidateReport
@@ -39,7 +39,6 @@ def judged_on_arrays(case: Case) -> CandidateReport:
         candidate,
         tasks=read_tasks(case.tasks),
         hints=hints_of(case, list(outputs.reference)),
-        metrics=custom_metrics(case.metric),
     )
     sample = TensorSpec("sample", (1 if of_any_length(outputs.reference) else None,), "int32")
     samples = open_in_layout(in_batches(outputs), outputs.labels, [sample], reference, PLAIN)
@@ -67,10 +66,7 @@ def judged_on_arrays(case: Case) -> CandidateReport:
 
 def in_batches(outputs: Outputs) -> Any:
     """The input of each sample, its row in the tables; in larger batches than by default."""
-    rows = outputs.rows
-    if rows is None:
-        rows = np.arange(len(next(iter(outputs.reference.values()))))
-    samples = rows.astype(np.int32)
+    samples = np.arange(len(next(iter(outputs.reference.values()))), dtype=np.int32)
     if of_any_length(outputs.reference):
         return samples
     return [samples[start : start + BATCH] for start in range(0, len(samples), BATCH)]

@@ -34,14 +34,12 @@ class Outputs:
             one sample at a time.
         candidate: outputs of the candidate, by the same names.
         labels: of the samples, as `validate` takes them.
-        rows: row of the tables that each sample shows; None for each row once.
         batched: whether outputs of any length have a first axis of 1, for the one sample.
     """
 
     reference: Mapping[str, Table]
     candidate: Mapping[str, Table]
     labels: np.ndarray | Mapping[str, np.ndarray] | None = None
-    rows: np.ndarray | None = None
     batched: bool = True
 
 
@@ -64,7 +62,6 @@ class Case:
         loss: the loss that the Keras model is compiled with, as `keras.losses.get` takes it, by
             output or for all; None for a model that is a plain function.
         activation: of the Keras model's last layer, by output or for all; None for a linear one.
-        metric: a metric that the user declares, as "module:function" of predictions and labels.
     """
 
     name: str
@@ -75,7 +72,6 @@ class Case:
     tasks: Mapping[str, str] = field(default_factory=dict)
     loss: Any = None
     activation: str | Mapping[str, str | None] | None = None
-    metric: str | None = None
 
     def outputs(self) -> Outputs:
         """The outputs, the same ones in each process and for any selection of cases."""
