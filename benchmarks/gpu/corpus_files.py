@@ -299,7 +299,7 @@ def _trained() -> Iterator[Callable[[], Entry]]:
 
         def make_trained(name=name, train=train) -> Entry:
             found = train()
-            return _keras(name, found.model, found.samples, found.labels, dict(found.tasks))
+            return _keras(name, found.model, found.samples, found.labels, {})
 
         yield _named(make_trained, name)
 

@@ -56,30 +56,6 @@ def scaled() -> keras.Model:
     return keras.Model(x, {"y": keras.layers.Rescaling(1e-6, name="small")(large)})
 
 
-@pytest.mark.parametrize(
-    ("precision", "budget", "verdict", "advised"),
-    [
-        ("fp16", None, "PASS", False),
-        ("fp16", DriftBudget(rel_l2=1e-5), "FAIL", True),
-        ("fp16", DriftBudget(rel_l2=1e-9), "FAIL", False),  # the FP32 file fails, too
-        ("mixed", DriftBudget(rel_l2=1e-12), "FAIL", False),  # it was used already
-    ],
-)
-def test_a_fail_names_mixed_precision_where_it_may_help(
-    tmp_path: Path, precision: str, budget: DriftBudget | None, verdict: str, advised: bool
-) -> None:
-    x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
-    artifact = convert(
-        *(scaled(), "onnx", tmp_path / "m.onnx", precision),
-        data={"x": x},
-        budget=budget,
-        fp16_edges=True,
-    )
-    (candidate,) = artifact.report.candidates
-    assert candidate.verdict == verdict, candidate.reasons
-    assert any(REMEDY in reason for reason in candidate.reasons) == advised
-
-
 def test_validating_the_file_names_it_too(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
     path = convert(scaled(), "onnx", tmp_path / "m.onnx", fp16_edges=True).path

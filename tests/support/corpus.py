@@ -148,7 +148,6 @@ def _trips(batch: Batch, generator: Generator) -> Batch:
 
 
 _VARY: dict[str, Callable[[Batch, Generator], Batch]] = {
-    "encoder": _padded,
     "loop_state": _trips,
     "masked_attention": _some_kept,
     "masked_lstm": _padded,

@@ -4,30 +4,6 @@ import keras
 from keras import layers, ops
 
 
-def gru() -> keras.Model:
-    steps = keras.Input((7, 5), name="steps")
-    x = layers.GRU(8, return_sequences=True)(steps)
-    return keras.Model(steps, layers.GRU(4, reset_after=False, name="state")(x), name="gru")
-
-
-def bidirectional() -> keras.Model:
-    steps = keras.Input((7, 5), name="steps")
-    x = layers.Bidirectional(layers.LSTM(6, return_sequences=True))(steps)
-    return keras.Model(steps, layers.Dense(3, name="tags")(x), name="bidirectional")
-
-
-def encoder() -> keras.Model:
-    """A transformer with causal and padding masks and an epsilon below FP16's range."""
-    tokens = keras.Input((10,), dtype="int32", name="tokens")
-    x = layers.Embedding(2, 16, mask_zero=True)(tokens)
-    for _ in range(2):
-        attended = layers.MultiHeadAttention(2, 8)(x, x, use_causal_mask=True)
-        x = layers.LayerNormalization(epsilon=1e-12)(x + attended)
-        y = layers.Dense(32, activation="gelu")(x)
-        x = layers.LayerNormalization(epsilon=1e-12)(x + layers.Dense(16)(y))
-    return keras.Model(tokens, layers.Dense(4, name="logits")(x), name="encoder")
-
-
 def unet() -> keras.Model:
     """Down by strides, up by resizing and by transpose convolutions, with skips."""
     image = keras.Input((16, 16, 3), name="image")
@@ -66,37 +42,6 @@ def logsumexp() -> keras.Model:
     return keras.Model(features, energy, name="logsumexp")
 
 
-def multi_io() -> keras.Model:
-    """Dict inputs of three ranks, one read twice, and outputs of two dtypes and three ranks."""
-    image = keras.Input((8, 8, 3), name="image")
-    context = keras.Input((4,), name="context")
-    ids = keras.Input((5,), dtype="int32", name="ids")
-    seen = layers.Conv2D(6, 3, activation="relu")(image)
-    words = layers.Embedding(2, 6)(ids)
-    pooled = layers.GlobalAveragePooling2D()(seen) + layers.Dense(6)(context)
-    joined = layers.Concatenate()([pooled, ops.mean(words, axis=1), context])
-    return keras.Model(
-        {"image": image, "context": context, "ids": ids},
-        {
-            "probabilities": layers.Dense(3, activation="softmax")(joined),
-            "label": ops.argmax(joined, axis=-1),
-            "map": layers.Conv2D(1, 1)(seen),
-        },
-        name="multi_io",
-    )
-
-
-def causal_stack() -> keras.Model:
-    """Dilated causal convolutions with gates and residuals, as in WaveNet, over any length."""
-    signal = keras.Input((None, 4), name="signal")
-    x = layers.Conv1D(8, 1)(signal)
-    for dilation in (1, 2, 4):
-        options = {"padding": "causal", "dilation_rate": dilation}
-        gate = layers.Conv1D(8, 2, activation="sigmoid", **options)(x)
-        x = x + gate * layers.Conv1D(8, 2, activation="tanh", **options)(x)
-    return keras.Model(signal, layers.Conv1D(2, 1, name="next")(x), name="causal_stack")
-
-
 def group_norm() -> keras.Model:
     image = keras.Input((8, 8, 6), name="image")
     x = layers.Conv2D(12, 3, padding="same")(image)
@@ -104,13 +49,6 @@ def group_norm() -> keras.Model:
     x = layers.RMSNormalization()(layers.Activation("silu")(x))
     x = layers.UnitNormalization()(layers.LayerNormalization()(x))
     return keras.Model(image, layers.GroupNormalization(groups=-1)(x), name="group_norm")
-
-
-def einsum() -> keras.Model:
-    steps = keras.Input((6, 8), name="steps")
-    x = layers.EinsumDense("abc,cde->abde", output_shape=(None, 2, 4), bias_axes="de")(steps)
-    pairs = ops.einsum("bihd,bjhd->bhij", x, x)
-    return keras.Model(steps, layers.Softmax(name="pairs")(pairs), name="einsum")
 
 
 def any_length() -> keras.Model:
@@ -132,19 +70,5 @@ def wide() -> keras.Model:
 
 MODELS = {
     build.__name__: build
-    for build in (
-        gru,
-        bidirectional,
-        encoder,
-        unet,
-        masked_attention,
-        top_k,
-        logsumexp,
-        multi_io,
-        causal_stack,
-        group_norm,
-        einsum,
-        any_length,
-        wide,
-    )
+    for build in (unet, masked_attention, top_k, logsumexp, group_norm, any_length, wide)
 }
