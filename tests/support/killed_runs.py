@@ -1,6 +1,6 @@
-"""Kills runs while they work and write, and looks at what is left.
+"""Kills conversions while they work and write, and looks at what is left.
 
-    python tests/support/killed_runs.py all|colocate COUNT
+    python tests/support/killed_runs.py COUNT
 
 Each run is forked from a process that has loaded all frameworks, and is killed (SIGKILL) at a
 random operation on files. After each kill every file is the old one or the new one, and no process
@@ -23,7 +23,6 @@ from pathlib import Path
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
-import numpy as np
 
 # Operations that change a folder, as Python's audit hooks name them.
 _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link")
@@ -35,8 +34,6 @@ MODELS = ("m.onnx", "m.tflite")
 
 # Processes of a run that was killed see that it is gone, and end.
 _GONE_SECONDS = 20.0
-
-X = np.random.default_rng(0).normal(size=(24, 8)).astype(np.float32)
 
 
 class Wrong(Exception):
@@ -176,111 +173,30 @@ def kill_conversions(folder: Path, count: int, draw: random.Random) -> None:
         weights = external_files(out / "m.onnx")
         for path in (*weights, *(out / name for name in MODELS if (out / name).exists())):
             check(digest(path) in known.get(path.name, ()), f"{path.name} is no whole file")
-        tell("all", number, kill, debris(out, tmp))
+        left = debris(out, tmp)
+        sys.stdout.write(f"{number}: killed at change {kill}; {len(left)} traces\n")
     run(all_of(0, out, False))
     check(not debris(out, tmp), debris(out, tmp))
-    left = set(os.listdir(out)) - {*STRANGERS}  # also weights of replaced models
-    check(all(digest(out / name) in known.get(name, ()) for name in left), left)
+    there = set(os.listdir(out)) - {*STRANGERS}  # also weights of replaced models
+    check(all(digest(out / name) in known.get(name, ()) for name in there), there)
     check(all((out / name).read_text() == "mine" for name in STRANGERS), "strangers have changed")
 
 
-EPOCHS, STEPS = 10, 2
-
-
-def build() -> object:
-    """A model whose loss scale changes from epoch to epoch."""
-    import keras
-
-    import tfmp
-
-    keras.utils.set_random_seed(1)
-    dense = [keras.layers.Dense(64, "relu"), keras.layers.Dropout(0.5), keras.layers.Dense(1)]
-    model = keras.Sequential([keras.Input((8,)), *dense])
-    scale = tfmp.DynamicLossScale(initial=2.0**8, growth_interval=3)
-    model.compile(tfmp.LossScaleOptimizer(keras.optimizers.Adam(), scale), "mse")
-    return model
-
-
-def watching(states: Path, only: bool = False) -> object:
-    """A callback that notes the state of a training before each epoch, or before the first."""
-    import keras
-
-    class Watching(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
-            variables = [*self.model.variables, *self.model.optimizer.variables]
-            state = hashlib.sha256(b"".join(np.asarray(each).tobytes() for each in variables))
-            with states.open("a") as file:
-                file.write(f"{epoch} {state.hexdigest()}\n")
-            if only:
-                os._exit(0)
-
-        def on_train_end(self, logs: object = None) -> None:
-            if not only:
-                self.on_epoch_begin(EPOCHS)
-
-    return Watching()
-
-
-def kill_jobs(folder: Path, count: int, draw: random.Random) -> None:
-    """A job of `tfmp.colocate` with checkpoints, which goes on where the one before was killed."""
-    import tfmp
-
-    state, told = folder / "checkpoints", folder / "told"
-
-    def train(*callbacks: object) -> None:
-        job = tfmp.Job(
-            *(build, (X, X[:, :1]), "mixed_float16", EPOCHS * STEPS, "job"),
-            steps_per_epoch=STEPS,
-            batch_size=12,
-            seed=1,
-            callbacks=list(callbacks),
-            checkpoint=state,
-        )
-        report = tfmp.colocate([job], "sequential", measure_steps=0)
-        check(not report.failed, report)
-
-    changes = changes_of(lambda: train(watching(told)))
-    check(not state.exists(), "a training that is done leaves checkpoints")
-    known = dict(line.split() for line in told.read_text().splitlines())
-    check(len(set(known.values())) == EPOCHS + 1, "the states of two epochs are the same")
-    for number in range(count):
-        kill = draw.randint(1, changes)
-        run(train, kill)
-        left = debris(state) if state.exists() else []
-        told.unlink()
-        run(lambda: train(watching(told, only=True)))
-        (found,) = told.read_text().splitlines() if told.exists() else ["done"]
-        epoch, _, state_there = found.partition(" ")
-        check(state_there in (known.get(epoch), ""), f"epoch {epoch}: the state of no moment")
-        tell(f"colocate (epoch {epoch})", number, kill, left)
-        told.touch()
-    run(train)
-    check(not state.exists(), f"{state} is left")
-
-
-KINDS = {"all": kill_conversions, "colocate": kill_jobs}
-
 _LOADED = (
-    *("tensorflow", "keras", "onnx_ir", "onnxruntime", "rich.console", "tf2onnx", "tfmp"),
-    *("tfmp.colocation.modes", "tfmp.fit.callback", "tfmp.converters.conversion"),
-    *("tfmp.converters.onnx.format", "tfmp.converters.tflite.format", "tfmp.converters.report"),
+    *("tensorflow", "keras", "onnx_ir", "onnxruntime", "rich.console", "tf2onnx"),
+    *("tfmp.converters.conversion", "tfmp.converters.onnx.format"),
+    *("tfmp.converters.tflite.format", "tfmp.converters.report"),
 )
 
 
-def tell(kind: str, number: int, kill: int, left: list[str]) -> None:
-    """Shows one kill."""
-    sys.stdout.write(f"{kind} {number}: killed at change {kill}; {len(left)} traces\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
-    kind, count = sys.argv[1:]
+    (count,) = sys.argv[1:]
     for module in _LOADED:  # once, and not in each run
         import_module(module)
     top = Path(tempfile.mkdtemp(prefix="k"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(top / "t")
     os.mkdir(tempfile.tempdir)
-    KINDS[kind](top, int(count), random.Random(0))
+    kill_conversions(top, int(count), random.Random(0))
     shutil.rmtree(top)
 
 
