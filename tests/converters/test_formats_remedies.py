@@ -81,14 +81,6 @@ TFLITE = {
         lambda: model(dense(2, 1e5), layers.ReLU()),
         *(X, "--host-output-scaling --repair", tflite._REPAIR),
     ),
-    "both": (
-        lambda: model(inner(), dense(2, 1e-3, 290)),
-        *(X, "--host-output-scaling --repair", tflite._REPAIR),
-    ),
-    "floor": (
-        lambda: model(own(lambda x: ops.log(ops.where(x < 1e-9, 1e-9, x)))),
-        *(X, "--repair", tflite._REPAIR),
-    ),
     "fractions": (
         lambda: model(own(lambda t: ops.sin(t * 0.99 * RATES)), dense(4), columns=1),
         *(STEPS + 0.123, "", "FP16 rounds the position"),
@@ -101,20 +93,9 @@ TFLITE = {
         lambda: model(own(hyperbolic)),
         *(X, "", tflite._ONNX),
     ),
-    "difference": (
-        lambda: model(
-            own(lambda x: ops.mean(x * x, -1, keepdims=True) - ops.mean(x, -1, keepdims=True) ** 2),
-            dense(2),
-        ),
-        *(X + 30, "--repair", tflite._REPAIR),
-    ),
     "distance": (
         lambda: model(own(lambda x: ops.exp(-distances(x) / 16)), dense(2)),
         *(X + 40, "", "layer own: it subtracts numbers up to"),
-    ),
-    "learned angle": (
-        lambda: model(dense(4, 30), own(ops.sin), dense(2)),
-        *(X, "", "FP16 rounds the position, up to 3.9"),
     ),
     "steps of an input": (
         lambda: model(layers.LayerNormalization(), dense(2)),
@@ -127,10 +108,6 @@ TFLITE = {
     "product of probabilities": (
         lambda: model(layers.Dense(24, "sigmoid"), own(lambda p: ops.log(ops.prod(p, -1)))),
         *(X, "", tflite._VANISHES),
-    ),
-    "rounded input": (
-        lambda: model(own(lambda x: (x - 47.4) * 300), dense(2, 1, 47)),
-        *(X * 0.003 + 47.4, "", tflite._ROUNDED_INPUT),
     ),
     "large input": (
         lambda: model(layers.Rescaling(1e-5), dense(2)),

@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner
 
-from tfmp.converters import DriftBudget, convert, validate
+from tfmp.converters import convert, validate
 from tfmp.converters.commands.cli import main
 from tfmp.converters.onnx.format import OnnxFormat
-from tfmp.converters.report.contents import to_html, to_markdown
+from tfmp.converters.report.contents import to_markdown
 from tfmp.converters.report.model import DriftReport
 from tfmp.converters.runners.reference import SourceRunner
 from tfmp.converters.shared.errors import InputError
@@ -98,19 +98,6 @@ def nested(tmp_path_factory) -> tuple[keras.Model, list[Path]]:
     return model, files
 
 
-def renamed_and_turned_round(file: Path, path: Path) -> Path:
-    """The same model with outputs in the opposite order, called a, b and c."""
-    model = onnx.load(file)
-    for new, output in zip("abc", model.graph.output, strict=True):
-        model.graph.node.append(onnx.helper.make_node("Identity", [output.name], [new]))
-        output.name = new
-    outputs = list(model.graph.output)[::-1]
-    del model.graph.output[:]
-    model.graph.output.extend(outputs)
-    onnx.save(model, path)
-    return path
-
-
 class TestTexts:
     @staticmethod
     def reference() -> tf.types.experimental.PolymorphicFunction:
@@ -163,17 +150,6 @@ class TestNestedOutputs:
         for candidate in report.candidates:
             assert not any("matched" in note for note in candidate.notes)
 
-    def test_other_names_and_another_order_are_matched_and_said(self, nested, tmp_path) -> None:
-        model, (file, _) = nested
-        turned = renamed_and_turned_round(file, tmp_path / "turned.onnx")
-        report = validate(model, [file, turned], SAMPLES)
-        straight, other = report.candidates
-        assert other.outputs == straight.outputs
-        (note,) = [note for note in other.notes if "matched" in note]
-        assert note.startswith("outputs matched by position and shape, not by name: ")
-        for text in (to_html(report), to_markdown(report), json.dumps(report.to_dict())):
-            assert "outputs matched by position and shape, not by name" in text
-
 
 class TestBudgetsOfOutputs:
     def test_from_the_command_line_to_every_rendering(self, nested, tmp_path, monkeypatch) -> None:
@@ -205,17 +181,6 @@ class TestBudgetsOfOutputs:
         assert "<dt>rel_l2 of boxes_1</dt><dd>none</dd>" in page
         told = to_markdown(report)
         assert "rel_l2 of scores 1e-09, flip_rate of scores 0.5, rel_l2 of boxes_1 none" in told
-
-    def test_in_python(self, nested) -> None:
-        model, (file, _) = nested
-        budget = DriftBudget(overrides={"boxes": {"max_abs": 0.0}})
-        report = validate(model, file, SAMPLES, budget=budget)
-        assert report.verdict == "FAIL"
-        *reasons, _ = report.candidates[0].reasons
-        assert reasons
-        assert all("output 'boxes': max_abs" in reason for reason in reasons)
-        with pytest.raises(InputError, match="limits for output 'nobody'"):
-            validate(model, file, SAMPLES, budget=DriftBudget(overrides={"nobody": {"rel_l2": 1}}))
 
 
 class TestFilesThatCannotBeCompared:

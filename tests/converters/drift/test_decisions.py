@@ -21,19 +21,6 @@ class TestArgmax:
         candidate = np.array([[small, 0.3, rest / 2, rest / 2]])
         assert by_argmax(reference, candidate, -1).firm == firm
 
-    def test_any_split_gives_the_same(self):
-        generator = np.random.default_rng(0)
-        reference = generator.standard_normal((40, 6, 9))
-        candidate = reference + 0.3 * generator.standard_normal(reference.shape)
-        whole = by_argmax(reference, candidate, -1)
-        parts = [by_argmax(reference[i : i + 7], candidate[i : i + 7], -1) for i in range(0, 40, 7)]
-        merged = parts[-1]
-        for part in parts[:-1]:
-            merged = merge(merged, part)
-        assert merged == whole
-        assert whole.changed > 20
-        assert ClassTable.from_json(whole.classes.to_json()) == whole.classes
-
     def test_a_table_of_classes_that_was_cut_is_refused(self):
         document = by_argmax(self.REFERENCE, self.CANDIDATE, -1).classes.to_json()
         for change in ({"columns": 7}, {"columns": -1}, {"counts": "AA"}, {"classes": None}):

@@ -1,6 +1,5 @@
 """Profiles of the emulator: their names, and how a user asks for one."""
 
-import click.testing
 import keras_models
 import numpy as np
 import onnx
@@ -8,7 +7,6 @@ import onnx_graphs
 import pytest
 
 from tfmp.converters import convert, validate
-from tfmp.converters.commands.cli import main
 from tfmp.converters.onnx.emulation.profiles import DEFAULT_BLOCK, GPU, Profile
 from tfmp.converters.runners import onnx_runner
 from tfmp.converters.shared.errors import InputError
@@ -102,15 +100,3 @@ def test_a_file_is_judged_by_its_target_unless_another_profile_is_asked_for(tmp_
         for name in ("any", "webgpu")
     ]
     assert [found.get("tfmp.target") for found in properties] == [None, "webgpu"]
-
-
-def test_the_verdict_says_which_runtime_it_holds_for(tmp_path):
-    onnx.save(onnx_graphs.parse(SUM), tmp_path / "mean.onnx")
-    np.save(tmp_path / "x.npy", np.ones((64, 4096), np.float32))
-    made = ("-o", tmp_path / "half.onnx", "--report", tmp_path / "r.md")
-    asked = ("--target", "ort-cuda", "--fp16-edges", "--data", tmp_path / "x.npy")
-    arguments = ["onnx", *map(str, (tmp_path / "mean.onnx", *made, *asked))]
-    told = click.testing.CliRunner().invoke(main, arguments).output
-    assert "ort-cuda, FP16 emulated" in told
-    holds = "**half.onnx holds for** ONNX Runtime 1.26 on CUDA; not judged: tensorrt"
-    assert holds in (tmp_path / "r.md").read_text()
