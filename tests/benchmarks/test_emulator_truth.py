@@ -3,7 +3,6 @@
 import re
 from types import ModuleType
 
-import numpy as np
 import pytest
 import repository
 import scripts
@@ -21,18 +20,6 @@ def rows() -> dict[str, list[str]]:
     """The cells of the page's table of models, by name."""
     table = [list(row.values()) for row in repository.table("emulator-truth")]
     return {cells[0]: cells[1:] for cells in table}
-
-
-def test_a_fit_finds_slope_middle_and_spread(script: ModuleType) -> None:
-    truth = np.geomspace(1e-5, 1e-1, 200)
-    noise = np.random.default_rng(0).normal(0, np.log10(1.3), 200)
-    found = script.fit(zip(0.5 * truth**0.8 * 10**noise, truth, strict=True))
-    assert found.count == 200
-    assert found.slope == pytest.approx(0.8, abs=0.03)
-    assert found.spread == pytest.approx(1.3, abs=0.05)
-    exact = script.fit(zip(2 * truth, truth, strict=True))
-    assert (exact.slope, exact.ratio) == pytest.approx((1, 2))
-    assert exact.spread == pytest.approx(1)
 
 
 def made(script: ModuleType, name: str, verdict: str, drift: float, truth: str, seen: float):

@@ -106,6 +106,13 @@ def _slopes(product: type, rest: type) -> Outputs:
     return {"y": np.arange(300).astype(rest) * rate + level.astype(rest)}
 
 
+def _vague(product: type, rest: type) -> Outputs:
+    """Scores of 50 documents; those of three queries of ten lie closer together than steps."""
+    level = np.float32(24) + np.float32(3) * _scores(np.float32, 1).clip(-2, 2)
+    spread = np.where(np.arange(SAMPLES) % 10 < 3, 0.005, 2.5)[:, None].astype(rest)
+    return {"y": level.astype(rest) + _scores(product, 50, seed=1).astype(rest) * spread}
+
+
 def _columns(product: type, rest: type) -> Outputs:
     scale = np.array([1, 1e-3, 2e-8]).astype(np.float32).astype(rest)
     return {"y": _scores(product, 3).astype(rest) * scale}
@@ -186,6 +193,7 @@ PAIRS = (
     Pair("pressures beside an offset", "between_samples", _beside(0.6, 1013, 1)),
     Pair("columns down to 2e-8", "between_samples", _columns),
     Pair("a forecast beside an offset", "between_places", _beside(0.5, 1500, 48)),
+    Pair("documents that tie for vague queries", "wrong_samples", _vague, _NUMBERS),
     Pair("ramps of small steps", "between_places", _slopes, _NUMBERS),
     Pair("a quantile beside the median", "between_columns", _quantiles, _NUMBERS),
     Pair("quantiles in outputs of their own", "between_outputs", _two_outputs),

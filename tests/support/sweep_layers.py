@@ -146,35 +146,23 @@ def _preprocessing_rows() -> Iterator[Row]:
 
 
 def _augmentation_rows() -> Iterator[Row]:
+    by_factor = (
+        "RandomBrightness RandomColorDegeneration RandomContrast RandomElasticTransform RandomHue "
+        "RandomRotation RandomSaturation RandomSharpness"
+    )
+    plain = (
+        "RandomColorJitter RandomErasing RandomFlip RandomGaussianBlur RandomGrayscale "
+        "RandomInvert RandomPerspective RandAugment AugMix AutoContrast CutMix MixUp Solarization "
+        "Equalization ContrastLimitedAdaptiveHistogramEqualization"
+    )
     options: dict[str, dict[str, Any]] = {
-        "RandomBrightness": {"factor": 0.2},
-        "RandomColorDegeneration": {"factor": 0.2},
-        "RandomColorJitter": {},
-        "RandomContrast": {"factor": 0.2},
+        **{name: {"factor": 0.2} for name in by_factor.split()},
+        **{name: {} for name in plain.split()},
         "RandomCrop": {"height": 8, "width": 8},
-        "RandomElasticTransform": {"factor": 0.2},
-        "RandomErasing": {},
-        "RandomFlip": {},
-        "RandomGaussianBlur": {},
-        "RandomGrayscale": {},
-        "RandomHue": {"factor": 0.2},
-        "RandomInvert": {},
-        "RandomPerspective": {},
         "RandomPosterization": {"factor": 4},
-        "RandomRotation": {"factor": 0.2},
-        "RandomSaturation": {"factor": 0.2},
-        "RandomSharpness": {"factor": 0.2},
         "RandomShear": {"x_factor": 0.2},
         "RandomTranslation": {"height_factor": 0.2, "width_factor": 0.2},
         "RandomZoom": {"height_factor": 0.2},
-        "RandAugment": {},
-        "AugMix": {},
-        "AutoContrast": {},
-        "CutMix": {},
-        "MixUp": {},
-        "Solarization": {},
-        "Equalization": {},
-        "ContrastLimitedAdaptiveHistogramEqualization": {},
     }
     for name, arguments in options.items():
         row = _layer(getattr(layers, name), (12, 12, 3), **arguments)

@@ -81,13 +81,6 @@ def _(rng):
     return Outputs({"label_map": ids}, {"label_map": np.where(ids == 2, 0, ids).astype(np.uint8)})
 
 
-@benign("a causal language model")
-def _(rng):
-    """The most likely next word changes in a few of 4800 places, between synonyms."""
-    logits, rounded = classify(rng, rng.integers(0, 400, (300, 16)), 400, separation=3)
-    return Outputs({"logits": logits}, {"logits": rounded})
-
-
 def photographs(rng: np.random.Generator, samples: int = 300) -> np.ndarray:
     """Smooth images [samples, 16, 16, 3] from 0 to 255."""
     coarse = rng.uniform(20, 235, (samples, 4, 4, 3))
@@ -228,15 +221,4 @@ def _(rng):
     return Outputs(
         {names[k]: values for k, values in exact.items()},
         {names[k]: values for k, values in rounded.items()},
-    )
-
-
-@benign("a temperature of calibration that hardly varies", UNSURE)
-def _(rng):
-    """1.5 with 1e-4 of variation beside good logits."""
-    logits, rounded = classify(rng, rng.integers(0, 6, 500), 6, 6)
-    scale = 1.5 + 1e-4 * rng.standard_normal((500, 1))
-    return Outputs(
-        {"logits": logits, "temperature": scale.astype(np.float32)},
-        {"logits": rounded, "temperature": half(scale)},
     )

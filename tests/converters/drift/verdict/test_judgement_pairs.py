@@ -40,7 +40,7 @@ def test_no_limit_is_there_in_vain(limit: str):
     assert alone
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(12))
 def test_offsets_at_random_places(seed: int):
     """A scale and an offset for each column of a random shape, in FP16 and in float32.
 
