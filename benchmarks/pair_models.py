@@ -12,9 +12,9 @@ from typing import Any
 
 import keras
 import numpy as np
+from drawn_shapes import shapes
 from keras import layers, ops
 from sklearn import datasets
-from task_models import shapes
 
 SAMPLES = 1000
 

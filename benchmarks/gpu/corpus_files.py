@@ -278,9 +278,7 @@ def _files() -> Iterator[Callable[[], Entry]]:
 
 
 def _trained() -> Iterator[Callable[[], Entry]]:
-    """Tasks of `tfmp compare` and of the tests, on held-out samples with labels."""
-    from task_models import ALL
-
+    """Tasks of `tfmp compare`, on held-out samples with labels."""
     from tfmp.experiment.loading import TASKS, load_task
 
     for name in TASKS:
@@ -295,13 +293,6 @@ def _trained() -> Iterator[Callable[[], Entry]]:
             return _keras(f"task_{name}", model, *task.test, dict(task.outputs or {}))
 
         yield _named(make, f"task_{name}")
-    for name, train in ALL.items():
-
-        def make_trained(name=name, train=train) -> Entry:
-            found = train()
-            return _keras(name, found.model, found.samples, found.labels, {})
-
-        yield _named(make_trained, name)
 
 
 def _keras(name: str, model: Any, x: Any, y: Any, tasks: dict[str, str]) -> Entry:

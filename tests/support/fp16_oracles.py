@@ -257,65 +257,58 @@ def _axes(x: np.ndarray, axes: Any, noop: Any) -> tuple[int, ...] | None:
     return tuple(int(axis) % x.ndim for axis in np.reshape(axes, -1))
 
 
-def _tensorflow_kernels() -> dict[str, Kernel]:
-    import tensorflow as tf
+def _kernels(total: Kernel, mean: Kernel, log_sum: Kernel, root: Kernel, **others: Kernel) -> dict:
+    """Kernels of ONNX's ops from functions of an array, axes and whether these are kept."""
 
     def reduction(function: Kernel) -> Kernel:
         def run(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
-            chosen = _axes(x, axes, noop_with_empty_axes)
-            return function(x, chosen, bool(keepdims)).numpy()
+            return function(x, _axes(x, axes, noop_with_empty_axes), bool(keepdims))
 
         return run
 
-    def cumsum(x: Any, axis: Any, exclusive: int = 0, reverse: int = 0) -> Any:
-        return tf.cumsum(x, int(axis), bool(exclusive), bool(reverse)).numpy()
-
-    def softmax(x: Any, axis: int = -1) -> Any:
-        return tf.nn.softmax(x, axis).numpy()
-
-    unary = {"Exp": tf.exp, "Sigmoid": tf.sigmoid, "Tanh": tf.tanh, "Log": tf.math.log}
     return {
-        **{name: lambda x, f=f: f(x).numpy() for name, f in unary.items()},
-        "MatMul": lambda a, b: tf.matmul(a, b).numpy() if min(a.ndim, b.ndim) > 1 else None,
-        "ReduceSum": reduction(lambda x, a, k: tf.reduce_sum(x, a, k)),
-        "ReduceMean": reduction(lambda x, a, k: tf.reduce_mean(x, a, k)),
-        "ReduceL2": reduction(lambda x, a, k: tf.sqrt(tf.reduce_sum(tf.square(x), a, k))),
-        "ReduceSumSquare": reduction(lambda x, a, k: tf.reduce_sum(tf.square(x), a, k)),
-        "ReduceLogSumExp": reduction(lambda x, a, k: tf.reduce_logsumexp(x, a, k)),
-        "CumSum": cumsum,
-        "Softmax": softmax,
+        "ReduceSum": reduction(total),
+        "ReduceMean": reduction(mean),
+        "ReduceL2": reduction(lambda x, a, k: root(total(x * x, a, k))),
+        "ReduceSumSquare": reduction(lambda x, a, k: total(x * x, a, k)),
+        "ReduceLogSumExp": reduction(log_sum),
+        **others,
     }
+
+
+def _tensorflow_kernels() -> dict[str, Kernel]:
+    import tensorflow as tf
+
+    return _kernels(
+        *(tf.reduce_sum, tf.reduce_mean, tf.reduce_logsumexp, tf.sqrt),
+        Exp=tf.exp,
+        Sigmoid=tf.sigmoid,
+        Tanh=tf.tanh,
+        Log=tf.math.log,
+        MatMul=lambda a, b: tf.matmul(a, b) if min(a.ndim, b.ndim) > 1 else None,
+        CumSum=lambda x, axis, exclusive=0, reverse=0: tf.cumsum(
+            x, int(axis), bool(exclusive), bool(reverse)
+        ),
+        Softmax=lambda x, axis=-1: tf.nn.softmax(x, axis),
+    )
 
 
 def _jax_kernels() -> dict[str, Kernel]:
     import jax
     import jax.numpy as jnp
 
-    def reduction(function: Kernel) -> Kernel:
-        def run(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
-            chosen = _axes(x, axes, noop_with_empty_axes)
-            return function(x, axis=chosen, keepdims=bool(keepdims))
+    def named(function: Kernel) -> Kernel:
+        return lambda x, axes, kept: function(x, axis=axes, keepdims=kept)
 
-        return run
-
-    def cumsum(x: Any, axis: Any, exclusive: int = 0, reverse: int = 0) -> Any:
-        return None if exclusive or reverse else jnp.cumsum(x, int(axis))
-
-    def length(x: Any, axis: Any, keepdims: bool) -> Any:
-        return jnp.sqrt(jnp.sum(jnp.square(x), axis=axis, keepdims=keepdims))
-
-    def squares(x: Any, axis: Any, keepdims: bool) -> Any:
-        return jnp.sum(jnp.square(x), axis=axis, keepdims=keepdims)
-
-    unary = {"Exp": jnp.exp, "Sigmoid": jax.nn.sigmoid, "Tanh": jnp.tanh, "Log": jnp.log}
-    return {
-        **unary,
-        "MatMul": jnp.matmul,
-        "ReduceSum": reduction(jnp.sum),
-        "ReduceMean": reduction(jnp.mean),
-        "ReduceL2": reduction(length),
-        "ReduceSumSquare": reduction(squares),
-        "ReduceLogSumExp": reduction(jax.scipy.special.logsumexp),
-        "CumSum": cumsum,
-        "Softmax": lambda x, axis=-1: jax.nn.softmax(x, axis),
-    }
+    return _kernels(
+        *(named(jnp.sum), named(jnp.mean), named(jax.scipy.special.logsumexp), jnp.sqrt),
+        Exp=jnp.exp,
+        Sigmoid=jax.nn.sigmoid,
+        Tanh=jnp.tanh,
+        Log=jnp.log,
+        MatMul=jnp.matmul,
+        CumSum=lambda x, axis, exclusive=0, reverse=0: (
+            None if exclusive or reverse else jnp.cumsum(x, int(axis))
+        ),
+        Softmax=lambda x, axis=-1: jax.nn.softmax(x, axis),
+    )
