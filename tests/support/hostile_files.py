@@ -1,13 +1,14 @@
 """Opens files that are damaged in many ways, and counts how each attempt ended.
 
-    python tests/support/hostile_files.py COUNT FOLDER
+    python tests/support/hostile_files.py [--count 20000] [--seed 0] [--kind KIND]... [--keep DIR]
 
 Each attempt is a process of its own, forked from one that has loaded all frameworks. It has to end
 with a model or samples, or with a sentence: not in a traceback, in a crash of native code, past
 60 s or past 4 GiB. A crash is a sentence and status 2 where `tfmp-convert` watches the process;
-here it is counted. The folder keeps the files that broke something.
+here it is counted.
 """
 
+import argparse
 import io
 import os
 import resource
@@ -34,9 +35,15 @@ from mutations import mutated
 MOST_SECONDS = 60.0
 MOST_BYTES = 4 << 30
 
-# How an attempt may end.
-OPENED, REFUSED, TRACEBACK, CRASH = "opened", "refused", "traceback", "crash"
-HANG, MEMORY = "past 60 s", "past 4 GiB"
+# How an attempt may end, in the order of the table.
+OPENED, REFUSED, TRACEBACK, CRASH, HANG, MEMORY = ENDS = (
+    "opened",
+    "refused",
+    "traceback",
+    "crash",
+    "past 60 s",
+    "past 4 GiB",
+)
 BAD = (TRACEBACK, HANG, MEMORY)
 
 # Shares of a run: cheap readers take most of it.
@@ -262,24 +269,52 @@ def _wait(process: int) -> str | None:
     return end or (CRASH if os.WIFSIGNALED(status) else None)
 
 
-def main() -> None:
-    count, keep = int(sys.argv[1]), Path(sys.argv[2])
-    keep.mkdir(parents=True, exist_ok=True)
-    ends: Counter[str] = Counter()
+def attack(
+    count: int, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None
+) -> dict[str, Counter[str]]:
+    """Makes about `count` attempts; gives the numbers of their ends by the kind of file."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
-        for name, kind in kinds(Path(folder)).items():
-            for number in range(round(count * SHARES[name] / sum(SHARES.values()))):
-                file, content = damaged(kind, number)
+        found = {
+            name: kind for name, kind in kinds(Path(folder)).items() if not only or name in only
+        }
+        whole = sum(SHARES[name] for name in found)
+        ends: dict[str, Counter[str]] = {}
+        for name, kind in found.items():
+            ends[name] = Counter()
+            for number in range(round(count * SHARES[name] / whole)):
+                file, content = damaged(kind, seed + number)
                 end, told = attempt(kind, file, content)
                 if end == HANG:  # a busy machine may have held it up; what never ends, never ends
                     end, told = attempt(kind, file, content)
-                ends[end] += 1
-                if end not in (OPENED, REFUSED):
-                    place = keep / f"{end}-{number}-{file}"
+                ends[name][end] += 1
+                if keep is not None and end not in (OPENED, REFUSED):
+                    place = keep / f"{end}-{seed + number}-{file}"
                     place.write_bytes(content)
                     place.with_name(f"{place.name}.txt").write_text(told)
-    sys.stdout.write(f"{ends.total()} tried: {dict(ends)}\n")
-    sys.exit(any(ends[bad] for bad in BAD))
+    return ends
+
+
+def table(ends: Mapping[str, Counter[str]]) -> str:
+    """The numbers in Markdown."""
+    lines = [f"| file | tried | {' | '.join(ENDS)} |", f"|---|{'---:|' * (len(ENDS) + 1)}"]
+    for name, counts in [*ends.items(), ("all", sum(ends.values(), Counter()))]:
+        cells = [f"{counts[end]:,}" for end in ENDS]
+        lines.append(f"| {name} | {counts.total():,} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", action="append", default=[], choices=SHARES)
+    parser.add_argument("--keep", type=Path, help="folder for the files that broke something")
+    given = parser.parse_args()
+    if given.keep is not None:
+        given.keep.mkdir(parents=True, exist_ok=True)
+    ends = attack(given.count, given.seed, tuple(given.kind), given.keep)
+    sys.stdout.write(table(ends) + "\n")
+    sys.exit(any(counts[bad] for counts in ends.values() for bad in BAD))
 
 
 if __name__ == "__main__":
