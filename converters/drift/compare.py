@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -166,11 +167,10 @@ class Comparison:
             )
         matching = match(reference, candidate, name)
         self.name = name
+        self.tasks = known_tasks(reference, tasks or {}, hints or {})  # before values are known
         self._matched = matching.notes
         self._names = matching.names
-        self._tasks = known_tasks(reference, tasks or {}, hints or {})
-        self._totals: dict[str, Totals] = {}
-        self._labels = LabelBook(self._tasks, metrics, steps)
+        self._book = partial(LabelBook, self.tasks, metrics, steps)
         self.start_over()
 
     def start_over(self, label_kinds: Mapping[str, str] | None = None) -> None:
@@ -180,12 +180,7 @@ class Comparison:
             label_kinds: the way to read labels by output; None to let the next batch decide.
         """
         self._totals = {name: Totals() for name in self._names}
-        self._labels.start_over(label_kinds)
-
-    @property
-    def tasks(self) -> Mapping[str, Task | None]:
-        """What is known of each output before its values are."""
-        return self._tasks
+        self._labels = self._book(label_kinds)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -255,7 +250,7 @@ class Comparison:
 
     def _known(self, output: str) -> Task | None:
         """What is known of an output without its values and those of its labels."""
-        return self._labels.task_of(output, self._tasks[output])
+        return self._labels.task_of(output, self.tasks[output])
 
     def labels(self) -> tuple[LabelDrift, ...]:
         """The results on labels so far; empty without labels."""

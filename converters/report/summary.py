@@ -348,8 +348,8 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
         fact = f"{check.output}: {fact}"
     step, other, meaning = advice, "", ""
     if candidate.verdict is Verdict.FAIL:
-        place = place or [("where", _overflow(report, candidate).replace(fact, ""))]
         step, meaning = _step(report, candidate) or advice, _meaning(candidate, check)
+        place = place or [("where", _overflow(report, candidate, step).replace(fact, ""))]
     elif candidate.remedy_flags and check.limit and check.output:
         # The search for nodes in FP32 ends at the limit; the other ways lessen any drift.
         least = check.limit if "--precision mixed" in candidate.remedy_flags else 0.0
@@ -363,13 +363,14 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
     ]
 
 
-def _overflow(report: DriftReport, candidate: CandidateReport) -> str:
-    """The first layer that is known to overflow, or the option that finds one."""
+def _overflow(report: DriftReport, candidate: CandidateReport, step: str) -> str:
+    """The first layer that is known to overflow; without a command to mend it, what finds one."""
     if candidate.error is not None:
         return ""
     # The same model overflows in the same layer, whatever the format.
     overflows = [found for one in (candidate, *report.candidates) for found in one.overflows]
     hidden = candidate.explanation is None and candidate.runner.fp16 is not None
+    hidden &= not isinstance(step, Command)
     return overflows[0] if overflows else "--explain finds the layer" * hidden
 
 
