@@ -82,7 +82,7 @@ class Asked:
         metavar="FILE",
         path=True,
     )
-    split: bool = option(False, "Measure the drift of the FP32 file, FP16 weights and FP16 arithmetic.")
+    split: bool = option(False, "Measure the drift of export, FP16 weights and FP16 arithmetic.")
     explain: bool = option(False, "Find the layer that adds most drift, and the worst samples.")
     reproduce: str | None = option(
         None,

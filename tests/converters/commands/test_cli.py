@@ -198,18 +198,6 @@ def test_an_existing_file_is_kept_without_force(folder):
     assert (folder / "dense.onnx").read_bytes()[:3] != b"pre"
 
 
-def test_files_of_the_same_name_are_told_apart(folder):
-    for name in ("old", "new"):
-        (folder / name).mkdir()
-        assert tfmp_convert("onnx", "dense.keras", "-o", f"{name}/m.onnx", "-q").exit_code == 0
-    result = tfmp_convert("validate", "dense.keras", "old/m.onnx", "new/m.onnx", "--json")
-    names = [candidate["name"] for candidate in json.loads(result.stdout)["candidates"]]
-    assert names == ["old/m.onnx", "new/m.onnx"]
-    again = tfmp_convert("validate", "dense.keras", "old/m.onnx", "./old/m.onnx")
-    assert again.exit_code == 2
-    assert "is given 2 times as a candidate" in again.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -11,12 +11,8 @@ from tfmp.converters.shared.errors import InputError
 
 
 def test_candidates_are_judged_each_and_the_report_by_the_worst(report) -> None:
-    assert [candidate.verdict for candidate in report.candidates] == [
-        "PASS",
-        "FAIL",
-        "INCONCLUSIVE",
-        "FAIL",
-    ]
+    verdicts = [candidate.verdict for candidate in report.candidates]
+    assert verdicts == ["PASS", "FAIL", "INCONCLUSIVE", "FAIL"]
     assert report.verdict is Verdict.FAIL
     assert report.verdict == "FAIL"
     candidate = report.candidates[0]
