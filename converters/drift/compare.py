@@ -12,10 +12,10 @@ from tfmp.converters.drift.detection import find_list, in_order, in_pairs
 from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels, kinds_of
 from tfmp.converters.drift.metrics import OutputDrift, drift_of
-from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
-from tfmp.converters.drift.totals import Totals, is_floating, measure
+from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task, is_floating
+from tfmp.converters.drift.totals import Totals, measure
 from tfmp.converters.shared.errors import InputError, RunnerError
-from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, fits, texts
 
 if TYPE_CHECKING:
     from tfmp.converters.intake import OutputHint
@@ -125,11 +125,8 @@ def _by_shape(reference: Sequence[TensorSpec], candidate: Sequence[TensorSpec]) 
 
 
 def _fits(one: TensorSpec, other: TensorSpec) -> bool:
-    """Same rank, and no fixed size beyond the batch axis that contradicts."""
-    return len(one.shape) == len(other.shape) and all(
-        None in (left, right) or left == right
-        for left, right in zip(one.shape[1:], other.shape[1:], strict=True)
-    )
+    """Whether nothing contradicts beyond the batch axis."""
+    return len(one.shape) == len(other.shape) and fits(one.shape[1:], other.shape[1:])
 
 
 class Comparison:
