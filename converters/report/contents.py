@@ -13,7 +13,6 @@ from tfmp.converters.report.explanation import Explanation, WorstSample
 from tfmp.converters.report.figures import BUDGET_LINE, budget_bars, layer_picture
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
-    alone,
     asked_for,
     data_notes,
     decided_by,
@@ -171,7 +170,7 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
             *candidate.reasons,
             *(meaning_text(one) for one in candidate.outputs if one.samples),
         ),
-        facts=(*alone(found), *(() if told else scope(report, candidate))),
+        facts=() if told else tuple(scope(report, candidate)),
         pictures=() if found is None else (layer_picture(found, failed),),
         tables=(*_outputs_tables(candidate), _labels_table(candidate)),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),

@@ -14,7 +14,7 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.onnx.emulation import runtimes
-from tfmp.converters.report.explanation import Explanation, LayerError
+from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE
@@ -81,31 +81,13 @@ def culprit_facts(explanation: Explanation | None) -> list[tuple[str, str]]:
     if explanation is None or (culprit := explanation.culprit) is None:
         return []
     facts = [("where", f"layer {culprit.layer!r}: {culprit.why}")]
-    layer = _of_culprit(explanation)
+    layer = next((one for one in explanation.layers if one.layer == culprit.layer), None)
     if layer and 0 < layer.jump < math.inf and not (layer.nonfinite or layer.local_nonfinite):
         grown = f"from {number(layer.cumulative - layer.jump)} to {number(layer.cumulative)}"
         facts = [("where", f"layer {culprit.layer!r} adds most drift: the error grows {grown}")]
     if culprit.folder is not None:
         facts.append(("see", Command(shlex.join(["python", f"{culprit.folder}/reproduce.py"]))))
     return facts
-
-
-def alone(explanation: Explanation | None) -> list[tuple[str, str]]:
-    """The error of the node to look at first, if nothing else computes in FP16."""
-    if explanation is None or (culprit := explanation.culprit) is None or not culprit.node:
-        return []
-    lost = culprit.local_nonfinite
-    text = f"{lost:,} values not finite" if lost else f"rel. L2 {number(culprit.local)}"
-    text += f" with only {culprit.op} {culprit.node!r} in FP16"
-    layer = _of_culprit(explanation)
-    if layer and layer.local < layer.jump / 2 < math.inf:
-        text += "; most of its error is the amplified error of its inputs"
-    return [("alone", text)]
-
-
-def _of_culprit(explanation: Explanation) -> LayerError | None:
-    named = explanation.culprit.layer if explanation.culprit else None
-    return next((one for one in explanation.layers if one.layer == named), None)
 
 
 def asked_for(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
