@@ -335,7 +335,8 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
     elif candidate.remedy_flags and check.limit and check.output:
         # The search for nodes in FP32 ends at the limit; the other ways lessen any drift.
         least = check.limit if "--precision mixed" in candidate.remedy_flags else 0.0
-        other = _step(report, candidate) if (check.measured or 0.0) > least else ""
+        if (check.measured or 0.0) > least and (way := _step(report, candidate)):
+            step, other = way, advice
     lines = [("what", fact), *place[:1], ("do", step), ("or", other), ("meaning", meaning)]
     lines += place[1:]
     return [
