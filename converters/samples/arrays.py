@@ -88,7 +88,12 @@ def readable(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        raise _unreadable(path, error) from error
+        reason = one_line(error).rstrip(".") or type(error).__name__
+        raise InputError(
+            f"cannot read data file {str(path)!r}: {reason[:300]}",
+            "Write it with np.savez(path, INPUT_NAME=array), or np.save(path, array) for a model "
+            "with one input",
+        ) from error
 
 
 def memory_map(path: Path) -> np.ndarray:
@@ -155,12 +160,3 @@ def values(file: IO[bytes], dtype: np.dtype, count: int) -> np.ndarray:
         rest[: len(read)] = read
         rest = rest[len(read) :]
     return array
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    reason = one_line(error).rstrip(".") or type(error).__name__
-    return InputError(
-        f"cannot read data file {str(path)!r}: {reason[:300]}",
-        "Write it with np.savez(path, INPUT_NAME=array), or np.save(path, array) for a model with "
-        "one input",
-    )

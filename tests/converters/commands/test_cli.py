@@ -333,14 +333,6 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
     assert candidate["explanation"]["culprit"]["folder"] == "drift.reproduce/half.onnx"
 
 
-def test_without_arguments_it_shows_the_three_commands_one_needs():
-    shown = CliRunner().invoke(main, []).output
-    lines = [line.split() for line in shown.splitlines()]
-    examples = [words[1] for words in lines if words[:1] == ["tfmp-convert"]]
-    assert examples == ["inspect", "all", "validate"]
-    assert "0 PASS or converted, 1 FAIL" in shown
-
-
 @pytest.mark.parametrize("plain", [True, False])
 def test_color_is_for_terminals_that_want_it(folder, shards, monkeypatch, plain):
     """FORCE_COLOR makes the pipe of a test count as a terminal, until NO_COLOR overrules it."""
