@@ -107,7 +107,7 @@ def test_what_inspect_finds_is_its_exit_status(folder: Path, models: ModuleType)
     np.savez("small.npz", x=np.load("samples.npz")["x"][:4] * 0.01)
     result = run("inspect", "variance.keras", "--data", "small.npz", "--quiet")
     assert result.exit_code == 0, result.output
-    assert result.stdout == "variance: no value that FP16 loses, on 4 samples\n"
+    assert result.stdout == "variance: no value overflows or vanishes in FP16, on 4 samples\n"
     result = run("inspect", "variance.keras")
     assert result.exit_code == 3, result.output
     assert "no samples were run" in result.stdout

@@ -64,7 +64,7 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
     [
         (example(), "model: FP16 loses none of its constants; activations were not"),
         (example(constants=(CLAMPED,)), "model: FP16 loses 1 of its constants"),
-        (example(activation()), "model: no value that FP16 loses, on 5 samples"),
+        (example(activation()), "model: no value overflows or vanishes in FP16, on 5 samples"),
         (example(activation("vanishes")), "model: 1 value that FP16 cannot hold, on 5 samples"),
     ],
 )
