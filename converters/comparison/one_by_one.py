@@ -39,8 +39,8 @@ def needs_one_by_one(source: AnySource, samples: Samples, first: SampleBatch | N
     rows = len(first)
     with running_on_samples(source.name):
         for count in sorted({min(size, rows) for size in _TRIED}):
-            outputs = layout.run(source.forward, source.inputs, _rows(first.inputs, count))
-            if any(np.shape(array)[:1] != (count,) for array in outputs.values()):
+            answers = layout.run(source.forward, source.inputs, _rows(first.inputs, count))
+            if any(np.shape(array)[:1] != (count,) for array in answers.values()):
                 return True
     return False
 
