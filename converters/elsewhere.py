@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
 from types import FunctionType
@@ -79,19 +79,8 @@ def _is_of_another_backend(model: Any) -> bool:
     return request.path is not None or isinstance(request.model, keras.Model)
 
 
-@dataclass(frozen=True)
-class _Saved:
-    """A live model as a file.
-
-    Attributes:
-        path: of the file.
-        own: classes and functions of the user's that it names.
-        loss: that it was compiled with, as in the file.
-    """
-
-    path: Path
-    own: CustomObjects
-    loss: Any
+# A live model as a file: the classes and functions of the user's that it names, and its loss.
+_Saved = tuple[Path, CustomObjects, Any]
 
 
 def _called_there(function: Callable[..., Any], given: inspect.BoundArguments) -> Any:
@@ -107,11 +96,12 @@ def _called_there(function: Callable[..., Any], given: inspect.BoundArguments) -
         environment=_ENVIRONMENT,
     )
     with worker as there, temporary_folder() as folder, listening(stage, counted) as told:
-        request = request_of(model)
+        request, saved = request_of(model), None
         if request.path is None:
-            request = replace(request, model=_saved(request.model, folder))
+            saved = _saved(request.model, folder)
+            request = replace(request, model=None)
         packed, has_own_code = _packed(
-            (sys.path, os.getcwd(), function, request, args, given.kwargs)
+            (sys.path, os.getcwd(), function, request, saved, args, given.kwargs)
         )
         try:
             return there.call("call", packed, hear=lambda name, *news: getattr(told, name)(*news))
@@ -129,10 +119,10 @@ class OnTensorFlow:
 
     def call(self, packed: bytes) -> Any:
         """Makes a call that `_packed` has written."""
-        sys.path[:], folder, function, request, args, kwargs = pickle.loads(packed)
+        sys.path[:], folder, function, request, saved, args, kwargs = pickle.loads(packed)
         os.chdir(folder)
-        if isinstance(request.model, _Saved):
-            request = replace(request, model=_loaded(request.model))
+        if saved is not None:
+            request = replace(request, model=_loaded(*saved))
         stage, counted = partial(tell, "__call__"), partial(tell, "count")
         return function(request, *args, **kwargs, progress=stage, count=counted)
 
@@ -153,7 +143,7 @@ def _saved(model: KerasModel, folder: Path) -> _Saved:
         config = json.loads(archive.read("config.json"))
     named = set(texts_in(config))
     own = {name: value for name, value in _own_objects(model) if name in named}
-    return _Saved(path, own, (config.get("compile_config") or {}).get("loss"))
+    return path, own, (config.get("compile_config") or {}).get("loss")
 
 
 def _own_objects(model: KerasModel) -> Iterator[tuple[str, Any]]:
@@ -170,13 +160,13 @@ def _own_objects(model: KerasModel) -> Iterator[tuple[str, Any]]:
             yield name, kind
 
 
-def _loaded(saved: _Saved) -> KerasModel:
+def _loaded(path: Path, own: CustomObjects, loss: Any) -> KerasModel:
     """The live model again."""
     import keras
 
     keras.backend.clear_session()  # layers without a name are numbered from the first on
-    model = keras.saving.load_model(saved.path, saved.own, compile=False, safe_mode=False)
-    model.loss = saved.loss
+    model = keras.saving.load_model(path, own, compile=False, safe_mode=False)
+    model.loss = loss
     return model
 
 

@@ -150,9 +150,7 @@ def plan_command(limits: Limits, shown: Shown) -> None:
     """Tell how many samples a verdict needs, before there are any.
 
     A PASS has to be proven: with few samples, even a file that changes no answer is INCONCLUSIVE.
-    The first table counts the changes that are seen, and the samples that a verdict then needs. The
-    second one has the true rate of changes, and the samples that make a PASS likely. For accuracy,
-    it assumes that as many answers are gained as lost.
+    The table has the samples that a verdict needs, by the number of changes among them.
     """
     with session(shown):
         from tfmp.converters.commands.plan import outlooks, print_outlooks

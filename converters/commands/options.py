@@ -71,7 +71,7 @@ class Asked:
         path=True,
     )
     labels: str | None = option(
-        None, "Labels that the data lacks: an .npy or .npz file.", metavar="FILE", path=True
+        None, "Labels, if the data has none: an .npy or .npz file.", metavar="FILE", path=True
     )
     budget: tuple[str, ...] = option(
         (), "Limit to keep, such as flip_rate=0.02. Repeatable.", metavar="NAME=VALUE"
@@ -82,8 +82,8 @@ class Asked:
         metavar="FILE",
         path=True,
     )
-    split: bool = option(False, "Measure drift of export, weights and arithmetic.")
-    explain: bool = option(False, "Find the layer to blame and the worst samples.")
+    split: bool = option(False, "Measure the drift of export, FP16 weights and FP16 arithmetic.")
+    explain: bool = option(False, "Find the layer that adds most drift, and the worst samples.")
     reproduce: str | None = option(
         None,
         "Folder for a script that shows the error of --explain [default: beside the first report].",
@@ -125,8 +125,8 @@ class Asked:
     )
     sizes: tuple[str, ...] = option(
         (),
-        "Also judge at these sizes, batch first (tokens=4,6000), on samples made of the data's "
-        "values, which can only FAIL. Repeatable.",
+        "Also judge synthetic samples of these sizes, batch first, such as tokens=4,6000. They "
+        "can only FAIL. Repeatable.",
         metavar="INPUT=SIZE,...",
     )
 
@@ -159,7 +159,7 @@ class Shown:
     verbose: bool = option(False, "Also print every check and note.", short="-v")
     config: str | None = option(
         None,
-        "Read options from a TOML file, by their long names.",
+        "Read options from a TOML file; keys are their long names.",
         metavar="FILE",
         path=True,
         callback=load_config,

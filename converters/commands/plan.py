@@ -1,6 +1,7 @@
 """`tfmp-convert plan`: the samples that verdicts need, as tables or one JSON document."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ def print_outlooks(found: "Sequence[Outlook]", samples: int | None, shown: Shown
     """Prints the outlooks: the answers, and below them tables."""
 
     def document() -> JsonObject:
-        return {"samples": samples} | {each.limit: each.to_dict() for each in found}
+        return {"samples": samples} | {each.limit: asdict(each) for each in found}
 
     def brief(console: "Console") -> None:
         for each in found:

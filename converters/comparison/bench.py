@@ -1,12 +1,12 @@
 """A bench: the reference and its candidates, open side by side and compared batch by batch."""
 
+import platform
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tfmp.converters.comparison.devices import Placing, opened_where_possible
 from tfmp.converters.comparison.drift_stages import Split
-from tfmp.converters.comparison.environment import environment
 from tfmp.converters.comparison.latency import keras_latencies, latency_of
 from tfmp.converters.comparison.one_by_one import check_batch_axis
 from tfmp.converters.comparison.plan import Plan
@@ -20,7 +20,10 @@ from tfmp.converters.shared.errors import InputError, RunnerError, running_on_sa
 from tfmp.converters.shared.layout import Layout
 from tfmp.converters.shared.memory import free_graphs
 from tfmp.converters.shared.tensors import Batch
+from tfmp.shared.packages import installed_versions, processor_name
 from tfmp.shared.progress import Progress
+
+_PACKAGES = "tfmp tensorflow keras onnx onnxruntime-gpu onnxruntime tf2onnx ai-edge-litert numpy"
 
 
 class Bench:
@@ -128,7 +131,13 @@ class Bench:
             reference=self._reference(),
             candidates=tuple(trial.evidence() for trial in self._trials),
             data=data,
-            environment={"device": self._placing.text, **environment()},
+            environment={
+                "device": self._placing.text,
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "processor": processor_name(),
+                **installed_versions(_PACKAGES.split()),
+            },
         )
 
     def _reference(self) -> ReferenceReport:

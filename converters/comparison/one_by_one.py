@@ -38,17 +38,11 @@ def needs_one_by_one(source: AnySource, samples: Samples, first: SampleBatch | N
         return False
     rows = len(first)
     with running_on_samples(source.name):
-        return any(
-            not has_batch_axis(
-                layout.run(source.forward, source.inputs, _rows(first.inputs, count)), count
-            )
-            for count in sorted({min(size, rows) for size in _TRIED})
-        )
-
-
-def has_batch_axis(outputs: Batch, samples: int) -> bool:
-    """Whether the first size of each output is the number of samples."""
-    return all(np.shape(array)[:1] == (samples,) for array in outputs.values())
+        for count in sorted({min(size, rows) for size in _TRIED}):
+            answers = layout.run(source.forward, source.inputs, _rows(first.inputs, count))
+            if any(np.shape(array)[:1] != (count,) for array in answers.values()):
+                return True
+    return False
 
 
 def check_batch_axis(outputs: Batch, samples: int) -> None:

@@ -61,14 +61,15 @@ from .tasks import (
     YES_OR_NO as YES_OR_NO,
     Kind as Kind,
     Task as Task,
+    is_floating as is_floating,
     read_tasks as read_tasks,
 )
 from .totals import (
     Totals as Totals,
-    is_floating as is_floating,
     measure as measure,
 )
 from .views.tables import (
+    FEW_COLUMNS as FEW_COLUMNS,
     Table as Table,
     difference as difference,
     tables_of as tables_of,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,10 +12,10 @@ from tfmp.converters.drift.detection import find_list, in_order, in_pairs
 from tfmp.converters.drift.exact import merge
 from tfmp.converters.drift.labels import CustomMetric, LabelBook, LabelDrift, Labels, kinds_of
 from tfmp.converters.drift.metrics import OutputDrift, drift_of
-from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task
-from tfmp.converters.drift.totals import Totals, is_floating, measure
+from tfmp.converters.drift.tasks import Kind, Task, check_task, infer_task, is_floating
+from tfmp.converters.drift.totals import Totals, measure
 from tfmp.converters.shared.errors import InputError, RunnerError
-from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, texts
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, fits, texts
 
 if TYPE_CHECKING:
     from tfmp.converters.intake import OutputHint
@@ -124,11 +125,8 @@ def _by_shape(reference: Sequence[TensorSpec], candidate: Sequence[TensorSpec]) 
 
 
 def _fits(one: TensorSpec, other: TensorSpec) -> bool:
-    """Same rank, and no fixed size beyond the batch axis that contradicts."""
-    return len(one.shape) == len(other.shape) and all(
-        None in (left, right) or left == right
-        for left, right in zip(one.shape[1:], other.shape[1:], strict=True)
-    )
+    """Whether nothing contradicts beyond the batch axis."""
+    return len(one.shape) == len(other.shape) and fits(one.shape[1:], other.shape[1:])
 
 
 class Comparison:
@@ -166,11 +164,10 @@ class Comparison:
             )
         matching = match(reference, candidate, name)
         self.name = name
+        self.tasks = known_tasks(reference, tasks or {}, hints or {})  # before values are known
         self._matched = matching.notes
         self._names = matching.names
-        self._tasks = known_tasks(reference, tasks or {}, hints or {})
-        self._totals: dict[str, Totals] = {}
-        self._labels = LabelBook(self._tasks, metrics, steps)
+        self._book = partial(LabelBook, self.tasks, metrics, steps)
         self.start_over()
 
     def start_over(self, label_kinds: Mapping[str, str] | None = None) -> None:
@@ -180,12 +177,7 @@ class Comparison:
             label_kinds: the way to read labels by output; None to let the next batch decide.
         """
         self._totals = {name: Totals() for name in self._names}
-        self._labels.start_over(label_kinds)
-
-    @property
-    def tasks(self) -> Mapping[str, Task | None]:
-        """What is known of each output before its values are."""
-        return self._tasks
+        self._labels = self._book(label_kinds)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -255,7 +247,7 @@ class Comparison:
 
     def _known(self, output: str) -> Task | None:
         """What is known of an output without its values and those of its labels."""
-        return self._labels.task_of(output, self._tasks[output])
+        return self._labels.task_of(output, self.tasks[output])
 
     def labels(self) -> tuple[LabelDrift, ...]:
         """The results on labels so far; empty without labels."""

@@ -136,9 +136,6 @@ class Sketch(Written):
     def __len__(self) -> int:
         return len(self._table.keys)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return Sketch, ((self._table,) if self._pieces else (),)
-
     @cached_property
     def _table(self) -> Piece:
         if not self._pieces:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec, describe
 
@@ -177,8 +179,10 @@ _SCORES = YES_OR_NO | {Kind.CLASSIFICATION}
 IDS = frozenset({Kind.IDS, Kind.TOKENS})
 
 
-def _is_float(dtype: str) -> bool:
-    return dtype.startswith(("float", "bfloat", "complex"))
+def is_floating(dtype: np.dtype | str) -> bool:
+    """Whether values are compared by distance (float, bfloat16, complex) and not by equality."""
+    name = dtype if isinstance(dtype, str) else dtype.name
+    return name.startswith(("float", "bfloat", "complex"))
 
 
 def check_task(task: Task, spec: TensorSpec) -> None:
@@ -189,7 +193,7 @@ def check_task(task: Task, spec: TensorSpec) -> None:
         (_SCORES, "scores that are no whole numbers", False),
         (AMOUNTS, "amounts", whole),
     ):
-        if task.kind in kinds and not (fit or _is_float(spec.dtype)):
+        if task.kind in kinds and not (fit or is_floating(spec.dtype)):
             raise _error(
                 spec.name,
                 f"its values are {spec.dtype}, which are compared by equality, and {task.kind} "
@@ -294,7 +298,7 @@ def infer_task(
     Returns:
         The task; None if it has to follow from the values.
     """
-    if not _is_float(dtype):  # compared by equality
+    if not is_floating(dtype):  # compared by equality
         return None
     one = len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)
     loss, activation = (hint.loss, hint.activation) if hint else (None, None)

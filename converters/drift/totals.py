@@ -21,7 +21,7 @@ from tfmp.converters.drift.distances import TotalsFields, measure_distances
 from tfmp.converters.drift.exact import Common, Expansion, merge
 from tfmp.converters.drift.scores import centred, without_masks
 from tfmp.converters.drift.sketch import Sketch
-from tfmp.converters.drift.tasks import AMOUNTS, IDS, YES_OR_NO, Kind, Task
+from tfmp.converters.drift.tasks import AMOUNTS, IDS, YES_OR_NO, Kind, Task, is_floating
 from tfmp.converters.drift.views import Evidence
 from tfmp.converters.drift.wrapping import aligned
 
@@ -100,11 +100,6 @@ class Totals:
 # Kinds whose numbers a view reads, and those that integers are amounts for, such as grey levels.
 NUMBERS = AMOUNTS | {Kind.OTHER}
 _VIEWED = (NUMBERS | YES_OR_NO) - {Kind.DETECTION}
-
-
-def is_floating(dtype: np.dtype) -> bool:
-    """Whether values are compared by distance (float, bfloat16, complex) and not by equality."""
-    return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
 
 
 # Values of one output that are measured together: of more, what is computed from them in float64

@@ -46,7 +46,7 @@ def headline(audit: Audit) -> str:
         found = f"{dangers} of its constants" if dangers else "none of its constants"
         return f"{audit.model}: FP16 loses {found}; activations were not measured"
     lost = f"{counted(dangers, 'value')} that FP16 cannot hold"
-    found = lost if dangers else "no value that FP16 loses"
+    found = lost if dangers else "no value overflows or vanishes in FP16"
     return f"{audit.model}: {found}, on {audit.samples} samples"
 
 

@@ -13,7 +13,6 @@ from tfmp.converters.report.explanation import Explanation, WorstSample
 from tfmp.converters.report.figures import BUDGET_LINE, budget_bars, layer_picture
 from tfmp.converters.report.model import CandidateReport, DriftReport
 from tfmp.converters.report.summary import (
-    alone,
     asked_for,
     data_notes,
     decided_by,
@@ -164,14 +163,13 @@ def candidate_section(report: DriftReport, candidate: CandidateReport) -> Sectio
     """Every check of a candidate, and its distances."""
     found = candidate.explanation
     failed = candidate.verdict is Verdict.FAIL
-    told = candidate.verdict is Verdict.PASS  # by the conclusion
     return Section(
         f"{candidate.name} {SIGNS[candidate.verdict]} {candidate.verdict}",
         lines=(
             *candidate.reasons,
             *(meaning_text(one) for one in candidate.outputs if one.samples),
         ),
-        facts=(*alone(found), *(() if told else scope(report, candidate))),
+        facts=() if candidate.verdict is Verdict.PASS else tuple(scope(report, candidate)),
         pictures=() if found is None else (layer_picture(found, failed),),
         tables=(*_outputs_tables(candidate), _labels_table(candidate)),
         samples=tuple(map(_sample, found.worst)) if found is not None else (),

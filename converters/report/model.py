@@ -1,7 +1,4 @@
-"""The drift report as data, and a converted file with its report.
-
-JSON, HTML, Markdown, JUnit XML and the terminal show the report.
-"""
+"""The drift report as data, and a converted file with its report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -366,11 +363,6 @@ def check_path(path: str | Path, suffixes: Sequence[str] = SUFFIXES) -> Path:
         raise InputError(
             f"report {str(path)!r} has suffix {path.suffix!r}; expected one of "
             f"{', '.join(suffixes)}. Change the file's name."
-        )
-    if path.name.lower().endswith(".nodes.json"):
-        raise InputError(
-            f"report {str(path)!r}: node data of Model Explorer is no longer written. The JSON "
-            "report has the errors of all nodes (explanation.layers): name it FILE.json."
         )
     check_folder(path.parent)
     return path

@@ -14,7 +14,7 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict import Check, Verdict
 from tfmp.converters.onnx.emulation import runtimes
-from tfmp.converters.report.explanation import Explanation, LayerError
+from tfmp.converters.report.explanation import Explanation
 from tfmp.converters.report.model import CandidateReport, DataReport, DriftReport, Latency
 from tfmp.converters.runners import HOLDS_FOR, RunnerInfo
 from tfmp.shared.html_page import NONE
@@ -81,31 +81,13 @@ def culprit_facts(explanation: Explanation | None) -> list[tuple[str, str]]:
     if explanation is None or (culprit := explanation.culprit) is None:
         return []
     facts = [("where", f"layer {culprit.layer!r}: {culprit.why}")]
-    layer = _of_culprit(explanation)
+    layer = next((one for one in explanation.layers if one.layer == culprit.layer), None)
     if layer and 0 < layer.jump < math.inf and not (layer.nonfinite or layer.local_nonfinite):
         grown = f"from {number(layer.cumulative - layer.jump)} to {number(layer.cumulative)}"
         facts = [("where", f"layer {culprit.layer!r} adds most drift: the error grows {grown}")]
     if culprit.folder is not None:
         facts.append(("see", Command(shlex.join(["python", f"{culprit.folder}/reproduce.py"]))))
     return facts
-
-
-def alone(explanation: Explanation | None) -> list[tuple[str, str]]:
-    """The error of the node to look at first, if nothing else computes in FP16."""
-    if explanation is None or (culprit := explanation.culprit) is None or not culprit.node:
-        return []
-    lost = culprit.local_nonfinite
-    text = f"{lost:,} values not finite" if lost else f"rel. L2 {number(culprit.local)}"
-    text += f" with only {culprit.op} {culprit.node!r} in FP16"
-    layer = _of_culprit(explanation)
-    if layer and layer.local < layer.jump / 2 < math.inf:
-        text += "; most of its error is the amplified error of its inputs"
-    return [("alone", text)]
-
-
-def _of_culprit(explanation: Explanation) -> LayerError | None:
-    named = explanation.culprit.layer if explanation.culprit else None
-    return next((one for one in explanation.layers if one.layer == named), None)
 
 
 def asked_for(report: DriftReport, candidate: CandidateReport) -> list[tuple[str, str]]:
@@ -348,12 +330,13 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
         fact = f"{check.output}: {fact}"
     step, other, meaning = advice, "", ""
     if candidate.verdict is Verdict.FAIL:
-        place = place or [("where", _overflow(report, candidate).replace(fact, ""))]
         step, meaning = _step(report, candidate) or advice, _meaning(candidate, check)
+        place = place or [("where", _overflow(report, candidate, step).replace(fact, ""))]
     elif candidate.remedy_flags and check.limit and check.output:
         # The search for nodes in FP32 ends at the limit; the other ways lessen any drift.
         least = check.limit if "--precision mixed" in candidate.remedy_flags else 0.0
-        other = _step(report, candidate) if (check.measured or 0.0) > least else ""
+        if (check.measured or 0.0) > least and (way := _step(report, candidate)):
+            step, other = way, advice
     lines = [("what", fact), *place[:1], ("do", step), ("or", other), ("meaning", meaning)]
     lines += place[1:]
     return [
@@ -363,13 +346,14 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
     ]
 
 
-def _overflow(report: DriftReport, candidate: CandidateReport) -> str:
-    """The first layer that is known to overflow, or the option that finds one."""
+def _overflow(report: DriftReport, candidate: CandidateReport, step: str) -> str:
+    """The first layer that is known to overflow; without a command to mend it, what finds one."""
     if candidate.error is not None:
         return ""
     # The same model overflows in the same layer, whatever the format.
     overflows = [found for one in (candidate, *report.candidates) for found in one.overflows]
     hidden = candidate.explanation is None and candidate.runner.fp16 is not None
+    hidden &= not isinstance(step, Command)
     return overflows[0] if overflows else "--explain finds the layer" * hidden
 
 

@@ -6,7 +6,7 @@ evaluates headers, and tells of damage in many ways.
 
 import math
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +88,12 @@ def readable(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        raise _unreadable(path, error) from error
+        reason = one_line(error).rstrip(".") or type(error).__name__
+        raise InputError(
+            f"cannot read data file {str(path)!r}: {reason[:300]}",
+            "Write it with np.savez(path, INPUT_NAME=array), or np.save(path, array) for a model "
+            "with one input",
+        ) from error
 
 
 def memory_map(path: Path) -> np.ndarray:
@@ -101,16 +106,12 @@ def memory_map(path: Path) -> np.ndarray:
     return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
-def read_all(path: Path) -> np.ndarray | Mapping[str, np.ndarray]:
-    """All values of an `.npy` file, or of the arrays of an `.npz` file by name; see `readable`.
+def read_all(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file by name; see `readable`.
 
     Raises:
         InputError: they do not fit into memory.
     """
-    if not zipfile.is_zipfile(path):
-        array = memory_map(path)
-        check_memory(f"data file {str(path)!r}", array.nbytes)
-        return np.array(array)
     with zipfile.ZipFile(path) as archive:
         headers = headers_of(archive)
         if not headers:
@@ -159,12 +160,3 @@ def values(file: IO[bytes], dtype: np.dtype, count: int) -> np.ndarray:
         rest[: len(read)] = read
         rest = rest[len(read) :]
     return array
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    reason = one_line(error).rstrip(".") or type(error).__name__
-    return InputError(
-        f"cannot read data file {str(path)!r}: {reason[:300]}",
-        "Write it with np.savez(path, INPUT_NAME=array), or np.save(path, array) for a model with "
-        "one input",
-    )

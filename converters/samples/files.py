@@ -91,9 +91,9 @@ def load_labels(path: str | os.PathLike[str]) -> RawLabels:
             "Check the path",
         )
     with readable(path):
+        if path.suffix.lower() == ".npy":
+            return memory_map(path)
         arrays = read_all(path)
-    if isinstance(arrays, np.ndarray):
-        return arrays
     _, labels = without_labels(arrays, ())  # the data's own file may be named for its labels
     if labels is not None:
         return labels

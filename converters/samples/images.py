@@ -7,7 +7,7 @@ from tfmp.converters.drift import Kind, Task
 from tfmp.converters.samples.sources import RawBatch, Stream
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.tensors import TensorSpec, describe
-from tfmp.shared.wording import first_line
+from tfmp.shared.wording import first_line, listed
 
 # What `keras.utils.image_dataset_from_directory` reads.
 _SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
@@ -113,6 +113,4 @@ def _reason(images: Sequence[Path], error: Exception) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(f"{index} {name}" for index, name in enumerate(names[:5]))
-    more = len(names) - 5
-    return shown + (f"{', ...' * (more > 1)}, {len(names) - 1} {names[-1]}" if more > 0 else "")
+    return listed([f"{index} {name}" for index, name in enumerate(names)], 5)

@@ -13,12 +13,10 @@ Variable: TypeAlias = Any
 # `WrappedFunction` or a `ConcreteFunction`.
 TracedFunction: TypeAlias = Any
 
-# Messages of graph.proto, node_def.proto, attr_value.proto and function.proto.
+# Messages of graph.proto, node_def.proto and attr_value.proto.
 GraphDef: TypeAlias = Any
 NodeDef: TypeAlias = Any
 AttrValue: TypeAlias = Any
-FunctionDef: TypeAlias = Any
-FunctionLibrary: TypeAlias = Any
 
 # Messages of meta_graph.proto and saved_model.proto.
 MetaGraphDef: TypeAlias = Any

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
+from tfmp.converters.shared.tensors import Batch, TensorSpec, describe, fits
 
 Call = Callable[[Batch], Batch]
 
@@ -279,11 +279,4 @@ def carried_states(
 
 
 def _carries(output: TensorSpec, state: TensorSpec) -> bool:
-    return (
-        output.dtype == state.dtype
-        and len(output.shape) == len(state.shape)
-        and all(
-            None in (one, other) or one == other
-            for one, other in zip(output.shape, state.shape, strict=True)
-        )
-    )
+    return output.dtype == state.dtype and fits(output.shape, state.shape)

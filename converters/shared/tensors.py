@@ -39,10 +39,7 @@ class TensorSpec:
 
     def accepts(self, array: np.ndarray) -> bool:
         """Whether `array` has this rank and every fixed size beyond the batch axis."""
-        return array.ndim == len(self.shape) and all(
-            expected is None or expected == received
-            for expected, received in zip(self.shape[1:], array.shape[1:], strict=True)
-        )
+        return fits(self.shape[1:], array.shape[1:]) and array.ndim == len(self.shape)
 
     @property
     def call_bytes(self) -> int:
@@ -56,6 +53,13 @@ class TensorSpec:
     def takes(self, array: np.ndarray) -> bool:
         """Whether `array` has this rank and every fixed size, the batch axis among them."""
         return self.accepts(array) and self.shape[:1] in ((), (None,), array.shape[:1])
+
+
+def fits(one: Sequence[int | None], other: Sequence[int | None]) -> bool:
+    """Whether two shapes have one rank, and no fixed sizes that contradict."""
+    return len(one) == len(other) and all(
+        None in sizes or sizes[0] == sizes[1] for sizes in zip(one, other, strict=True)
+    )
 
 
 # The inputs or outputs of a model for one batch: arrays by name.

@@ -37,6 +37,7 @@ class LabelBook:
         tasks: Mapping[str, Task | None],
         metrics: Sequence[CustomMetric] = (),
         steps: bool = False,
+        readings: Mapping[str, str] | None = None,
     ) -> None:
         """Starts without samples.
 
@@ -44,30 +45,15 @@ class LabelBook:
             tasks: what is known of each output of the reference, by name.
             metrics: metrics of the user's own. They take the place of those that labels choose.
             steps: whether samples are sequences, and the second axis is that of their steps.
+            readings: the way to read labels by output; None to let the first batch decide.
         """
         self._tasks = tasks
         self._metrics = tuple(metrics)
         self._read = read_labels_of_steps if steps else read_labels
         self._totals: dict[str, LabelTotals] = {}
-        self._readings: dict[str, str] = {}
+        self.readings = dict(readings or {})  # by output, once some labels have come
         self._samples = 0
         self.unread: dict[str, np.ndarray] = {}
-
-    def start_over(self, readings: Mapping[str, str] | None = None) -> None:
-        """Forgets all batches.
-
-        Args:
-            readings: the way to read labels by output; None to let the next batch decide.
-        """
-        self._totals = {}
-        self._readings = dict(readings or {})
-        self._samples = 0
-        self.unread = {}
-
-    @property
-    def readings(self) -> Mapping[str, str]:
-        """The way to read labels by output, once some have come."""
-        return self._readings
 
     def update(self, labels: Labels, pairs: Pairs, keys: np.ndarray | None) -> None:
         """Adds one batch.
@@ -111,9 +97,9 @@ class LabelBook:
                 "none of its places. Declare a metric of your own, or leave the labels out."
             )
         task = self._tasks.get(output)
-        reading = self._readings.get(output)
+        reading = self.readings.get(output)
         if reading is None:
-            reading = self._readings[output] = self._read(truth, reference, output, task)
+            reading = self.readings[output] = self._read(truth, reference, output, task)
         axis = task.axis if task is not None else -1
         if of_last_step(reading):
             reference, candidate = reference[:, -1], candidate[:, -1]
@@ -131,7 +117,7 @@ class LabelBook:
         steps = (
             f"labels of output {output!r} are one for each sequence: its last step is judged by "
             "them"
-            for output, reading in self._readings.items()
+            for output, reading in self.readings.items()
             if of_last_step(reading)
         )
         flags = (
@@ -149,7 +135,7 @@ class LabelBook:
             output: the output's name.
             task: what is known of it.
         """
-        reading = self._readings.get(output)
+        reading = self.readings.get(output)
         if reading is None or (task is not None and task.why == DECLARED):
             return task
         return task_of_reading(reading) or task
@@ -164,7 +150,7 @@ class LabelBook:
                 if metric.name in self._totals
             )
         return tuple(
-            label_drift(output, kind_of(self._readings[output]), totals)
+            label_drift(output, kind_of(self.readings[output]), totals)
             for output, totals in self._totals.items()
         )
 
@@ -186,8 +172,8 @@ class LabelBook:
                     f"its outputs: {', '.join(pairs)}. Name the labels after these."
                 )
             return labels
-        if self._readings:
-            return dict.fromkeys(self._readings, labels)
+        if self.readings:
+            return dict.fromkeys(self.readings, labels)
         fitting = [name for name in pairs if self._accepts(labels, pairs[name][0], name)]
         if len(pairs) == 1 or len(fitting) == 1:
             return {(fitting or list(pairs))[0]: labels}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfmp.converters.drift import MOST_CLASSES, ClassTable, Sketch, fold
+from tfmp.converters.drift import FEW_COLUMNS, MOST_CLASSES, ClassTable, Sketch, fold
 from tfmp.converters.drift.labels.custom import CustomMetric, MetricError
 from tfmp.converters.drift.labels.kept import Arrays, Kept, keep
 from tfmp.converters.drift.labels.reading import (
@@ -21,10 +21,6 @@ from tfmp.converters.drift.labels.reading import (
 )
 from tfmp.converters.drift.labels.totals import GROUPS, Answers, LabelTotals
 from tfmp.converters.shared.errors import InputError
-
-# Up to this many columns may be different quantities, such as price, rooms and yield; more are
-# taken for one, such as the hours of a forecast or the pixels of an image.
-MOST_COLUMNS = 16
 
 # Labels of yes and no, and of classes, lie between these: hinge losses have -1 for no.
 _NO, _YES = -1, 1
@@ -249,7 +245,7 @@ def _numbers(
 def _spread(target: np.ndarray, known: np.ndarray, rank: int) -> list[np.ndarray]:
     """What the spread of labels follows from: that within each sample, and columns."""
     target = np.where(known.all(axis=1, keepdims=True), target, np.nan)
-    if rank <= 2 and target.shape[1] <= MOST_COLUMNS:
+    if rank <= 2 and target.shape[1] <= FEW_COLUMNS:
         return [np.zeros(len(target)), *target.T]
     return [target.std(axis=1), target.mean(axis=1)]
 

@@ -97,7 +97,7 @@ def _pooled(
     if loss <= limit:
         return Check(view.view, output.name, loss, None, None, limit, Verdict.PASS, text)
     if view.is_rounding:
-        text += f". FP16 has steps of {view.rounding * _STEP:.2g} there"
+        text += f"; FP16 has steps of {view.rounding * _STEP:.2g} there"
         text += "" if told or not _ends_in_half(output) else f". {_REMEDY}"
     asked = output.is_unknown and (view.is_rounding or _is_right(view, numbers))
     asked |= view.is_rounding and view.view in _DIFFERENCES

@@ -6,8 +6,7 @@ were lost and gained. Both say in advance which counts PASS and which FAIL.
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tfmp.converters.drift import (
     DriftBudget,
@@ -61,10 +60,6 @@ class Outlook:
     seen: tuple[Seen, ...]
     passes_with: int | None
     fails_with: int | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
 
 
 def flip_outlook(budget: DriftBudget, limit: float, samples: int | None = None) -> Outlook:

@@ -198,18 +198,6 @@ def test_an_existing_file_is_kept_without_force(folder):
     assert (folder / "dense.onnx").read_bytes()[:3] != b"pre"
 
 
-def test_files_of_the_same_name_are_told_apart(folder):
-    for name in ("old", "new"):
-        (folder / name).mkdir()
-        assert tfmp_convert("onnx", "dense.keras", "-o", f"{name}/m.onnx", "-q").exit_code == 0
-    result = tfmp_convert("validate", "dense.keras", "old/m.onnx", "new/m.onnx", "--json")
-    names = [candidate["name"] for candidate in json.loads(result.stdout)["candidates"]]
-    assert names == ["old/m.onnx", "new/m.onnx"]
-    again = tfmp_convert("validate", "dense.keras", "old/m.onnx", "./old/m.onnx")
-    assert again.exit_code == 2
-    assert "is given 2 times as a candidate" in again.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -343,14 +331,6 @@ def test_explain_names_a_layer_and_saves_its_node_beside_the_report(folder):
     document = tfmp_convert(*command, "--reproduce", "drift.reproduce", "--force", "--json")
     (candidate,) = json.loads(document.stdout)["candidates"]
     assert candidate["explanation"]["culprit"]["folder"] == "drift.reproduce/half.onnx"
-
-
-def test_without_arguments_it_shows_the_three_commands_one_needs():
-    shown = CliRunner().invoke(main, []).output
-    lines = [line.split() for line in shown.splitlines()]
-    examples = [words[1] for words in lines if words[:1] == ["tfmp-convert"]]
-    assert examples == ["inspect", "all", "validate"]
-    assert "0 PASS or converted, 1 FAIL" in shown
 
 
 @pytest.mark.parametrize("plain", [True, False])

@@ -92,7 +92,7 @@ def test_a_crash_is_a_sentence_and_an_order_to_end_is_none():
         ("throw(click.Abort())", 130, "Interrupted.\n"),
         ("throw(click.FileError('x'))", 2, "Could not open file 'x'"),
         ("sys.exit('a text')", 70, "a text\n"),
-        ("throw(KeyError('lost'))", 70, "This is a defect of tfmp-convert: please report it"),
+        ("throw(KeyError('lost'))", 70, "KeyError: 'lost'\nThis is a defect of tfmp-convert: "),
         ("throw(InputError('no \\x1b]0;evil\\x07.keras'))", 2, r"Error: no \x1b]0;evil\x07.keras"),
     ],
 )

@@ -38,6 +38,7 @@ def refused_by_command(folder: Path, to: str, *flags: str) -> str:
         ("onnx", "--emulate x", {"emulate": "x"}, "emulate: expected 'gpu', 'pessimistic"),
         ("onnx", "--ray auto --workers 0", {"ray": "auto", "workers": 0}, "workers: expected a w"),
         ("onnx", "--workers 2", {"workers": 2}, "workers (--workers) are Ray's"),
+        ("onnx", "--ray nowhere", {"ray": "nowhere"}, "ray: expected local, auto or HOST:PORT"),
         ("onnx", "--opset 12", {"opset": 12}, "opset: expected a number from 13"),
         ("onnx", "--target amd", {"target": "amd"}, "target: expected one of any, ort-cpu"),
         ("onnx", "--keep-fp32 (", {"keep_fp32": ["("]}, "keep_fp32: '(' is not a regular"),

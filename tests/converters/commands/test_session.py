@@ -15,18 +15,6 @@ from tfmp.converters.report import Artifact, FileNotes
 OPTIONS = Shown()
 
 
-def test_a_defect_is_neither_a_verdict_nor_the_user_s_mistake(capsys):
-    with pytest.raises(SystemExit) as ended, session(OPTIONS):
-        raise KeyError("lost")
-    assert ended.value.code == 70
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "Traceback (most recent call last):"
-    assert lines[-2:] == [
-        "KeyError: 'lost'",
-        "This is a defect of tfmp-convert: please report it with the lines above.",
-    ]
-
-
 def test_click_s_own_ways_out_are_left_to_it():
     for error in (click.UsageError("no"), click.exceptions.Exit(3)):
         with pytest.raises(type(error)), session(OPTIONS):

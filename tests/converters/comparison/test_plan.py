@@ -7,12 +7,17 @@ from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.shared.errors import InputError
 
 
-@pytest.mark.parametrize("workers", [0, -1, "two", True, 1.5])
-def test_a_number_of_workers_that_is_none_is_told(workers):
-    with pytest.raises(
-        InputError, match="workers: expected a whole number of at least 1, received"
-    ):
-        Plan.of(ray="local", workers=workers)
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        *(({"workers": n}, "workers: expected a whole number of") for n in (0, -1, "two", True)),
+        ({"explain": True}, "explain looks into one model on the worst samples"),
+        ({"latency": True}, "latency is measured on a machine that does nothing"),
+    ],
+)
+def test_what_ray_cannot_do_is_told(asked, message):
+    with pytest.raises(InputError, match=message):
+        Plan.of(ray="local", **asked)
 
 
 def test_what_is_asked_for_is_told_by_its_keyword():

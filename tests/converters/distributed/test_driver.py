@@ -9,10 +9,8 @@ from unittest.mock import MagicMock
 import keras
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from tfmp.converters import DriftBudget, convert, validate
-from tfmp.converters.commands.cli import main
 from tfmp.converters.distributed import driver
 from tfmp.converters.distributed.cluster import Staffing
 from tfmp.converters.distributed.worker import BenchWorker
@@ -162,33 +160,3 @@ def test_a_worker_s_input_error_is_the_user_s(cluster, converted):
     model, candidates, (data, _), _ = converted
     with pytest.raises(InputError, match=r"^labels of shape \(32, 7\) fit none of the outputs"):
         validate(model, candidates[0], data, np.ones((330, 7)), ray="local", workers=1)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"ray": "local", "explain": True}, "explain looks into one model on the worst samples"),
-        ({"ray": "local", "latency": True}, "latency is measured on a machine that does nothing"),
-        ({"workers": 2}, r"workers \(--workers\) are Ray's, received workers=2 without ray"),
-    ],
-)
-def test_what_cannot_be_spread_is_told(converted, options, message):
-    model, candidates, (data, _), _ = converted
-    with pytest.raises(InputError, match=message):
-        validate(model, candidates[0], data, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--workers", "2"], "workers (--workers) are Ray's"),
-        (["--ray", "nowhere"], "ray: expected local, auto or HOST:PORT"),
-    ],
-)
-def test_mistakes_end_with_status_2(converted, options, message):
-    _, (good, _), _, folder = converted
-    arguments = ["validate", f"{folder}/two.keras", str(good.path), "--data", f"{folder}/data.npz"]
-    result = CliRunner().invoke(main, [*arguments, *options])
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert "Traceback" not in result.output

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tfmp.converters.report.audit import (
-    headline,
-    print_audit,
-    save_audit,
-    to_html,
-)
+from tfmp.converters.report.audit import headline, print_audit, save_audit
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.tflite.audit.audit import ActivationFinding, Audit
 from tfmp.converters.tflite.export.constants import ConstantFinding
@@ -69,7 +64,7 @@ def test_the_terminal_shows_status_layer_peak_and_headroom() -> None:
     [
         (example(), "model: FP16 loses none of its constants; activations were not"),
         (example(constants=(CLAMPED,)), "model: FP16 loses 1 of its constants"),
-        (example(activation()), "model: no value that FP16 loses, on 5 samples"),
+        (example(activation()), "model: no value overflows or vanishes in FP16, on 5 samples"),
         (example(activation("vanishes")), "model: 1 value that FP16 cannot hold, on 5 samples"),
     ],
 )
@@ -77,21 +72,13 @@ def test_the_headline_never_says_more_than_was_looked_at(audit: Audit, text: str
     assert headline(audit).startswith(text)
 
 
-def test_the_page_needs_nothing_else_and_escapes_names() -> None:
-    page = to_html(example(activation("tight", layer="<script>alert(1)</script>"), name="<b>x"))
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-    assert "&lt;b&gt;x" in page
-    for outside in ("http://", "https://", "src=", "@import"):
-        assert outside not in page
-    assert "Not known from this audit" in page
-
-
 def test_it_is_saved_by_suffix(tmp_path: Path) -> None:
     result = example(activation(), constants=(CLAMPED,))
     save_audit(result, tmp_path / "audit.json")
     save_audit(result, tmp_path / "audit.html")
     assert json.loads((tmp_path / "audit.json").read_text())["model"] == "model"
-    assert (tmp_path / "audit.html").read_text().startswith("<!doctype html>")
+    page = (tmp_path / "audit.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "Not known from this audit" in page
     with pytest.raises(InputError, match=r"has suffix '.md'; expected one of .json, .html\."):
         save_audit(result, tmp_path / "audit.md")

@@ -20,9 +20,3 @@ def test_shows_table_reasons_data_and_budget(report) -> None:
     assert "- **open.tflite** outputs matched by position" in lines
     assert lines[-1] == f"| open.tflite | {'ab' * 32} |"
     assert len(lines) < 40
-
-
-def test_short_reports(make_report) -> None:
-    report = make_report(names=("good.onnx",))
-    text = to_markdown(report)
-    assert text.count("good.onnx") == 2  # with its hash
