@@ -5,9 +5,7 @@ fraction of a second.
 """
 
 import ctypes
-import math
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import ai_edge_litert
@@ -32,7 +30,7 @@ _CARRIED_AS = {"int64": np.dtype(np.int32), "uint64": np.dtype(np.int32)}
 
 # Bytes; LiteRT takes memory that is not its own only from such addresses (tensor_buffer.py).
 _ALIGNMENT = 64
-# What each byte of memory holds before a run. As a float this is a NaN that no arithmetic
+# What each byte of memory holds before the first run. As a float this is a NaN that no arithmetic
 # gives; as an integer it is hardly the answer of a model, which -1 may be.
 _UNTOUCHED_FLOAT, _UNTOUCHED = 0xFF, 0xA5
 
@@ -87,9 +85,10 @@ class Interpreter:
             ctypes.CDLL(vulkan_loader, mode=ctypes.RTLD_GLOBAL)
         self._model = _load(path, mode)
         self._key = self._key or next(iter(self._model.get_signature_list()))
-        self._shapes: dict[str, tuple[int, ...]] | None = None
-        self._given: dict[str, TensorBuffer] = {}
-        self._taken: dict[str, np.ndarray] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._buffers: tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]] | None = None
+        self._output_shapes: dict[str, list[int]] = {}
+        self._memory: dict[str, np.ndarray] = {}
         self._off_grid: set[str] = set()
 
     def describe(self) -> tuple[str, bool]:
@@ -156,9 +155,9 @@ class Interpreter:
         else:
             chunk, real = next(self._chunks(arrays))
             rows = self._batch_size or real
-        self._make_room(chunk)
         self._run_once(chunk)
-        return self._call, rows
+        given, taken = self._buffers_for(chunk)
+        return lambda: self._model.run_by_name(self._key, given, taken), rows
 
     def _fitted(self, batch: Batch, spec: TensorSpec) -> np.ndarray:
         if spec.name not in batch:
@@ -206,50 +205,66 @@ class Interpreter:
         return {name: values[:rows] for name, values in results.items()}
 
     def _run_once(self, chunk: Batch) -> Batch:
-        if self._open and self._mode == "cpu":
+        if self._ragged:
+            self._refuse([spec.name for spec in self.outputs if None in spec.shape])
+        given, taken = self._buffers_for(chunk)
+        for name, buffer in given.items():
+            array = chunk[name]
+            carried = _CARRIED_AS.get(array.dtype.name, array.dtype)
+            buffer.write(array.reshape(-1).view(carried))
+        self._model.run_by_name(self._key, given, taken)
+        lost = [name for name, memory in self._memory.items() if _untouched(memory)]
+        if lost:
+            self._refuse(lost)
             return self._allocating(chunk)
-        self._make_room(chunk)
-        for name, buffer in self._given.items():
-            buffer.write(_carried(chunk[name]))
-        for memory in self._taken.values():
-            memory.reshape(-1).view(np.uint8)[:] = _untouched_byte(memory)
-        self._call()
-        self._refuse([name for name, memory in self._taken.items() if _untouched(memory)])
-        return {spec.name: self._taken[spec.name].copy() for spec in self.outputs}
+        return {
+            spec.name: _read(taken[spec.name], self._output_shapes[spec.name], np.dtype(spec.dtype))
+            for spec in self.outputs
+        }
 
-    def _make_room(self, chunk: Batch) -> None:
-        """Places that inputs are written to and outputs appear in, for arrays of these shapes.
+    def _buffers_for(self, chunk: Batch) -> tuple[dict[str, TensorBuffer], dict[str, TensorBuffer]]:
+        """Where inputs are written and outputs appear, for arrays of these shapes."""
+        shapes = {name: array.shape for name, array in chunk.items()}
+        # LiteRT takes memory for such an output only before its first run.
+        if self._buffers is None or shapes != self._shapes or self._memory or self._ragged:
+            if self._memory:
+                self._model = _load(self._path, self._mode)
+            if self._resizable:
+                for name, shape in shapes.items():
+                    self._model.resize_input_tensor_by_name(self._key, name, shape)
+            model, key = self._model, self._key
+            inputs = {s.name: model.create_input_buffer_by_name(key, s.name) for s in self.inputs}
+            self._buffers = inputs, self._output_buffers(chunk)
+            self._shapes = shapes
+        return self._buffers
+
+    def _output_buffers(self, chunk: Batch) -> dict[str, TensorBuffer]:
+        """Buffers for the outputs.
 
         LiteRT knows the shape of some outputs only once they are computed. Its own buffers are then
         too small, which ends in an error or in damaged memory.
         """
-        shapes = {name: array.shape for name, array in chunk.items()}
-        if shapes == self._shapes:
-            return
-        if self._taken:  # LiteRT takes memory only before its first run
-            self._model = _load(self._path, self._mode)
-        if self._resizable:
-            for name, shape in shapes.items():
-                self._model.resize_input_tensor_by_name(self._key, name, shape)
-        if self._open:
-            self._refuse([s.name for s in self.outputs if self._ragged and None in s.shape])
-            taken = {name: array.shape for name, array in self._allocating(chunk).items()}
-        else:
-            details = self._model.get_output_tensor_details(self._key)
-            taken = {name: tuple(one["shape"]) for name, one in details.items()}
         model, key = self._model, self._key
-        self._given = {s.name: model.create_input_buffer_by_name(key, s.name) for s in self.inputs}
-        self._taken = {spec.name: _memory(taken[spec.name], spec.dtype) for spec in self.outputs}
-        outputs = {
-            name: TensorBuffer.create_from_host_memory(_carried(memory))
-            for name, memory in self._taken.items()
+        known = {n: list(d["shape"]) for n, d in model.get_output_tensor_details(key).items()}
+        real = known
+        if self._open:
+            real = {name: list(array.shape) for name, array in self._allocating(chunk).items()}
+        self._output_shapes = real
+        self._memory = {
+            spec.name: _memory(real[spec.name], np.dtype(spec.dtype))
+            for spec in self.outputs
+            if real[spec.name] != known[spec.name]
         }
-        self._call = partial(model.run_by_name, key, self._given, outputs)
-        self._shapes = shapes
+        return {
+            name: TensorBuffer.create_from_host_memory(self._memory[name])
+            if name in self._memory
+            else model.create_output_buffer_by_name(key, name)
+            for name in (spec.name for spec in self.outputs)
+        }
 
     def _refuse(self, names: list[str]) -> None:
         """Raises `RunnerError` for outputs that LiteRT does not hand out, but in FP32."""
-        if names:
+        if self._mode != "cpu":
             raise RunnerError(
                 f"LiteRT does not hand out {', '.join(map(repr, names))}, because it knows the "
                 "size only after the computation. Fix the input sizes: convert with --input-shape"
@@ -272,27 +287,21 @@ class Interpreter:
         return {detail["name"]: plain.get_tensor(detail["index"]) for detail in taken}
 
 
-def _memory(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """An array in memory that LiteRT takes: aligned, and never empty."""
-    count, size = math.prod(shape), np.dtype(dtype).itemsize
-    raw = np.zeros(max(count, 1) * size + _ALIGNMENT, np.uint8)
+def _memory(shape: list[int], dtype: np.dtype) -> np.ndarray:
+    """Memory that LiteRT takes as a buffer: aligned, and as long as a tensor of that shape."""
+    size = max(int(np.prod(shape)) * dtype.itemsize, 1)
+    raw = np.full(size + _ALIGNMENT, _untouched_byte(dtype), np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start : start + count * size].view(dtype).reshape(shape)
-
-
-def _carried(array: np.ndarray) -> np.ndarray:
-    """The same bytes in one axis, of a dtype that LiteRT's buffers take."""
-    return array.reshape(-1).view(_CARRIED_AS.get(array.dtype.name, array.dtype))
+    return raw[start : start + size].view(_CARRIED_AS.get(dtype.name, dtype))
 
 
 def _untouched(memory: np.ndarray) -> bool:
-    """Whether nothing was written there in a run."""
-    content = memory.reshape(-1).view(np.uint8)
-    return bool(content.size and (content == _untouched_byte(memory)).all())
+    """Whether nothing was ever written there."""
+    return bool((memory.view(np.uint8) == _untouched_byte(memory.dtype)).all())
 
 
-def _untouched_byte(memory: np.ndarray) -> int:
-    return _UNTOUCHED_FLOAT if memory.dtype.kind == "f" else _UNTOUCHED
+def _untouched_byte(dtype: np.dtype) -> int:
+    return _UNTOUCHED_FLOAT if dtype.kind == "f" else _UNTOUCHED
 
 
 def _load(path: Path, mode: str) -> CompiledModel:
@@ -310,6 +319,15 @@ def _compile(
     cpu = CpuOptions(num_threads=0, xnnpack_flags=xnnpack_flags)
     options = Options(hardware_accelerators=accelerators, cpu_options=cpu)
     return CompiledModel.from_file(str(path), options=options)
+
+
+def _read(buffer: TensorBuffer, shape: list[int], dtype: np.dtype) -> np.ndarray:
+    count = int(np.prod(shape))
+    carried = _CARRIED_AS.get(dtype.name)
+    if carried is None:
+        return buffer.read(count, dtype).reshape(shape)
+    words = buffer.read(count * dtype.itemsize // carried.itemsize, carried)
+    return words.view(dtype).reshape(shape)
 
 
 def _on_float16_grid(values: np.ndarray) -> bool:

@@ -16,7 +16,6 @@ from tfmp.converters.intake import Edits, Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
-from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 from tfmp.converters.tflite.rewriting.origins import (
@@ -272,16 +271,14 @@ def _around(model: _Model) -> tuple[_Model, list[Change]]:
     return model, changes
 
 
-def _scaled(
-    model: _Model, what: str, rewrite: Callable[[Magnitudes], Rewrite]
-) -> tuple[_Model, list[Change]]:
+def _made_smaller(model: _Model) -> tuple[_Model, list[Change]]:
     """Values that FP16 cannot hold become smaller, in a model that gives the same in float32."""
-    changed = model.rewritten(rewrite(model.seen), _FP32_TOLERANCE)
+    changed = model.rewritten(partial(rescale, seen=model.seen), _FP32_TOLERANCE)
     if changed is None:
         return model, []
     pairs = [(one, changed.peaks.get(one.layer)) for one in model.left]
     return changed, [
-        Change(one.layer, what, one.value, after.value if after else 0.0)
+        Change(one.layer, _BY_POWERS, one.value, after.value if after else 0.0)
         for one, after in pairs
         if after is None or after.value < one.value
     ]
@@ -310,8 +307,7 @@ _BY_POWERS = "scaled by powers of two"
 _STEPS: tuple[_Step, ...] = (
     _turns,
     _around,
-    partial(_scaled, what="largest exponent taken out", rewrite=lambda seen: tame_exponentials),
-    partial(_scaled, what=_BY_POWERS, rewrite=lambda seen: partial(rescale, seen=seen)),
+    _made_smaller,
     _enlarged,
 )
 

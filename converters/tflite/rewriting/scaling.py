@@ -1,7 +1,8 @@
 """Leaves the offset and scale of outputs to the host, so that FP16 holds what varies.
 
-A temperature of 290 K that varies by 3 has steps of 0.25 in FP16. The file gives what is left
-without offset and scale, folded into the last product, and the host puts them back in float32.
+A temperature of 290 K that varies by 3 has steps of 0.25 in FP16, and 1e-9 is zero there. The file
+gives what is left without offset and scale, folded into the last product, and the host puts them
+back in float32.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -58,7 +59,7 @@ def leave_scaling(
         batches: gives the samples each time it is called; means and deviations are theirs.
 
     Returns:
-        The source itself and nothing where no output stands beside an offset or past FP16.
+        The source itself and nothing where no output stands beside an offset or outside FP16.
     """
     graph = Graph(source.graph, len(source.inputs))
     tails = _tails(source, graph)
@@ -66,11 +67,11 @@ def leave_scaling(
     chosen: dict[int, tuple[_Tail, bool, np.ndarray, np.ndarray]] = {}
     scaling = {}
     for place, output in enumerate(graph.outputs):
-        if output not in tails or (not moments[output].far and not moments[output].past):
+        if output not in tails or (not moments[output].far and not moments[output].lost):
             continue
         tail, product = tails[output], _is_product(tails[output].base, graph)
         plain = (tail.scale == 1).all() and not tail.offset.any()
-        if plain and not product and not moments[output].past:
+        if plain and not product and not moments[output].lost:
             continue
         mean, deviation = moments[output].of(tail.whole)
         deviation = 2.0 ** np.ceil(np.log2(np.where(deviation > 0, deviation, 1.0)))
@@ -210,9 +211,11 @@ class _Moments:
         return bool(((np.abs(mean) > _FAR * deviation) & (deviation > 0)).any())
 
     @property
-    def past(self) -> bool:
-        """Whether FP16 cannot hold them."""
-        return self.peak >= FLOAT16.overflow_threshold
+    def lost(self) -> bool:
+        """Whether FP16 cannot hold them, or not what varies."""
+        _, deviation = self.of(whole=False)
+        small = (deviation > 0) & (deviation < FLOAT16.smallest_normal)
+        return self.peak >= FLOAT16.overflow_threshold or bool(small.any())
 
 
 def _moments(
