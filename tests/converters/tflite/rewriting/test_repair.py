@@ -115,9 +115,6 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
     "softmax by hand": lambda: on((8,), scale(20.0), shares),
     "softmax and epsilon": lambda: on((8,), scale(20.0), lambda x: shares(x - 5, 1e-3)),
     "exponentials": lambda: on((8,), scale(2.0), lambda x: keras.ops.exp(x + 9), scale(1e-3)),
-    "log of an energy": lambda: on(
-        (64,), scale(1e4), lambda x: keras.ops.log(keras.ops.mean(x**2, -1, keepdims=True) + 1.0)
-    ),
     "product of data": lambda: on((8,), lambda x: (x * 500) * (x * 400), scale(1e-3)),
 }
 
