@@ -84,17 +84,14 @@ def _alike(one: str, other: str, graph: Graph) -> bool:
     """Whether tensors are equal, perhaps because code computes them twice."""
     if one == other:
         return True
-    known = [graph.static(name) for name in (one, other)]
-    if known[0] is not None or known[1] is not None:
-        return np.array_equal(*known)
-    makers = [graph.makers[name] for name in (one, other)]
-    return (
-        makers[0].op == makers[1].op
-        and makers[0].op in _ELEMENTWISE
-        and all(
-            _alike(*pair, graph) for pair in zip(*(each.inputs for each in makers), strict=True)
-        )
-    )
+    known, same = graph.static(one), graph.static(other)
+    if known is not None and same is not None:
+        return np.array_equal(known, same)
+    first, second = graph.makers[one], graph.makers[other]
+    if first.op != second.op or first.op not in _ELEMENTWISE:
+        return False
+    pairs = zip(first.inputs, second.inputs, strict=True)
+    return all(_alike(own, its, graph) for own, its in pairs)
 
 
 def softplus(x: Tensor) -> Tensor:
