@@ -276,12 +276,11 @@ def _made_smaller(model: _Model) -> tuple[_Model, list[Change]]:
     if changed is None:
         return model, []
     pairs = [(one, changed.peaks.get(one.layer)) for one in model.left]
-    changes = [
+    return changed, [
         Change(one.layer, _BY_POWERS, one.value, after.value if after else 0.0)
         for one, after in pairs
         if after is None or after.value < one.value
     ]
-    return (changed, changes) if changes else (model, [])
 
 
 def _enlarged(model: _Model) -> tuple[_Model, list[Change]]:
