@@ -57,10 +57,6 @@ def scale(factor: float) -> keras.layers.Layer:
     return layers.Rescaling(factor)
 
 
-def ratio(x):
-    return (x * 1e6) / (keras.ops.sum(keras.ops.abs(x), axis=-1, keepdims=True) * 1e6)
-
-
 def shares(x, epsilon=0.0):
     return keras.ops.exp(x) / (keras.ops.sum(keras.ops.exp(x), -1, keepdims=True) + epsilon)
 
@@ -90,7 +86,6 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
         keras.ops.abs,
         lambda x: keras.ops.sum(x, axis=(1, 2)) / (1.0 + keras.ops.max(x, axis=(1, 2))),
     ),
-    "ratio": lambda: on((16,), ratio),
     "powers": lambda: on(
         (16,), scale(500.0), lambda x: keras.ops.mean(abs(x) ** 3, -1, keepdims=True) ** (1 / 3)
     ),
