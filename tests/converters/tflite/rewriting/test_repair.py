@@ -89,7 +89,6 @@ MODELS: dict[str, Callable[[], keras.Model]] = {
     "powers": lambda: on(
         (16,), scale(500.0), lambda x: keras.ops.mean(abs(x) ** 3, -1, keepdims=True) ** (1 / 3)
     ),
-    "square root": lambda: on((16,), lambda x: keras.ops.sqrt(keras.ops.square(x * 1e3) + 1.0)),
     "residual": lambda: on((16,), scale(1e5), lambda x: x + layers.Dense(16)(x), scale(1e-5)),
     "batch norm": lambda: on(
         (8, 8, 2), scale(1e6), layers.Conv2D(3, 3), layers.BatchNormalization(), scale(1e-6)
