@@ -11,6 +11,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from tfmp.converters.explain.attribution import Operation, Part, Seam, given, parts_of
 from tfmp.converters.shared.tensors import TensorSpec
+from tfmp.converters.tflite.export import tell_apart
 from tfmp.converters.tflite.file import Operator, TFLiteModel, layer_of, pack, unpacked
 
 _SIGNATURE = b"serving_default"
@@ -240,38 +241,8 @@ def rename(path: Path, names: Mapping[str, str]) -> None:
 
 def _give(model: schema.ModelT, outputs: Mapping[str, int]) -> None:
     """Makes tensors the outputs of the graph and of its signature."""
-    given_out = {name: _handed_out(model, index) for name, index in outputs.items()}
-    model.subgraphs[signature_graph(model)].outputs = np.array(list(given_out.values()), np.int32)
-    model.signatureDefs[0].outputs = [_entry(name, index) for name, index in given_out.items()]
-
-
-def _handed_out(model: schema.ModelT, tensor: int) -> int:
-    """The tensor, or a copy of a loop's or branch's result, whose memory LiteRT keeps to itself."""
-    graph, codes = model.subgraphs[signature_graph(model)], model.operatorCodes
-    builtin = schema.BuiltinOperator
-    keeps = [
-        operator
-        for operator in graph.operators
-        if codes[operator.opcodeIndex].builtinCode in (builtin.WHILE, builtin.IF)
-    ]
-    if not any(tensor in operator.outputs for operator in keeps):
-        return tensor
-    duplicate = copy(graph.tensors[tensor])
-    duplicate.name = duplicate.name + b"__copy"
-    graph.tensors.append(duplicate)
-    code, operator, options = schema.OperatorCodeT(), schema.OperatorT(), schema.ReshapeOptionsT()
-    code.builtinCode = code.deprecatedBuiltinCode = builtin.RESHAPE
-    code.version = 1
-    codes.append(code)
-    operator.opcodeIndex = len(codes) - 1
-    operator.inputs = np.array([tensor], np.int32)
-    operator.outputs = np.array([len(graph.tensors) - 1], np.int32)
-    # Without an operand that says it, the new shape is in the options: the old one.
-    options.newShape = np.array(duplicate.shape, np.int32)
-    operator.builtinOptionsType = schema.BuiltinOptions.ReshapeOptions
-    operator.builtinOptions = options
-    graph.operators.append(operator)
-    return len(graph.tensors) - 1
+    model.signatureDefs[0].outputs = [_entry(name, index) for name, index in outputs.items()]
+    tell_apart(model)
 
 
 def _entry(name: str, tensor: int) -> schema.TensorMapT:

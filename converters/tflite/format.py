@@ -41,10 +41,10 @@ _ON_SAMPLES = {
 }
 _LOOK = "Convert the model again with --data: the report then names what FP16 loses, and the remedy"
 _REPAIR = "FP16 then holds the numbers of {}"
-_SCALING = "the host then puts the offset of {} back in float32"
+_SCALING = "the host then puts offset and scale of {} back in float32"
 _NOTHING_TO_SCALE = (
     "host_output_scaling changed nothing: no output has an offset that is large beside its "
-    "standard deviation"
+    "standard deviation, or is outside FP16"
 )
 _PAST_FP16 = "{} reaches {:.3g}, FP16 ends at 65504, and no rewrite keeps it below"
 _VANISHES = (

@@ -8,3 +8,4 @@ from .export import (
     export_tflite as export_tflite,
     start_converter as start_converter,
 )
+from .outputs import tell_apart as tell_apart

@@ -67,7 +67,7 @@ def constant_findings(model: TFLiteModel, *dtypes: str) -> tuple[ConstantFinding
 
 def findings_in(constants: Iterable[tuple[str, np.ndarray]]) -> tuple[ConstantFinding, ...]:
     """Those of these constants, by name, that FP16 harms, the worst first."""
-    found = filter(None, (examine(name, layer_of(name), values) for name, values in constants))
+    found = filter(None, (examine(name, values) for name, values in constants))
     return tuple(
         sorted(
             found,
@@ -76,7 +76,7 @@ def findings_in(constants: Iterable[tuple[str, np.ndarray]]) -> tuple[ConstantFi
     )
 
 
-def examine(name: str, layer: str, values: np.ndarray) -> ConstantFinding | None:
+def examine(name: str, values: np.ndarray) -> ConstantFinding | None:
     """The harm that FP16 does to these values; None if it only rounds them."""
     clamped = vanished = subnormal = 0
     largest, smallest = 0.0, np.inf
@@ -94,6 +94,5 @@ def examine(name: str, layer: str, values: np.ndarray) -> ConstantFinding | None
         subnormal += int(np.count_nonzero(nonzero < FLOAT16.smallest_normal)) - gone
     if not (clamped or vanished or subnormal):
         return None
-    return ConstantFinding(
-        name, layer, values.size, clamped, vanished, subnormal, largest, smallest
-    )
+    harm = (values.size, clamped, vanished, subnormal, largest, smallest)
+    return ConstantFinding(name, layer_of(name), *harm)

@@ -128,9 +128,7 @@ def export_tflite(
             findings = constant_findings(TFLiteModel(whole), "float32")
             store_in_fp16(model, accumulate)
         if scaling:
-            (one,) = signatures.values()
-            names = [[spec.name for spec in specs] for specs in (one.inputs, one.outputs)]
-            add_scaling(model, names[0], names[1], scaling)
+            add_scaling(model, scaling)
         pack(model, draft)
         file = TFLiteModel(draft)
         notes = _facts(file, findings)
@@ -195,25 +193,19 @@ def _check_runs(file: TFLiteModel, key: str, source: Source) -> Iterable[str]:
         if any(spec.dtype == TEXT or None in spec.shape for spec in signature.inputs):
             return ()
         # Some models divide by ones of their inputs, and some do not know ids past zero.
-        failure = None
-        for fill in (np.ones, np.zeros):
-            sizes = ([size or 0 for size in spec.shape] for spec in signature.inputs)
-            pairs = zip(signature.inputs, sizes, strict=True)
-            batch = {spec.name: fill(size, spec.dtype) for spec, size in pairs}
+        sizes = {s.name: ([n or 0 for n in s.shape], s.dtype) for s in signature.inputs}
+        tried = [probe(source, samples=signature.batch_size or 1, seed=0)]
+        tried += [{n: fill(*one) for n, one in sizes.items()} for fill in (np.ones, np.zeros)]
+        failures = list[RunnerError]()
+        for batch in tried:
             try:
-                worker.call("run", batch)
-                break
+                received, _ = worker.call("run", batch)
             except RunnerError as error:
-                failure = failure or error
-        else:
-            reason = str(failure).removeprefix(f"{_UNLOADABLE}: ").strip().splitlines()[-1]
-            raise ConversionError(_cannot_run(reason[:300])) from failure
-        batch = probe(source, samples=signature.batch_size or 1, seed=0)
-        try:
-            received, _ = worker.call("run", batch)
-        except RunnerError:  # values that this model does not take
-            return ()
-        return _far_off(source, batch, received)
+                failures.append(error)
+            else:
+                return _far_off(source, batch, received)
+        reason = str(failures[0]).removeprefix(f"{_UNLOADABLE}: ").strip().splitlines()[-1]
+        raise ConversionError(_cannot_run(reason[:300])) from failures[0]
 
 
 # LiteRT's words for an output whose size becomes known only while the model runs.

@@ -1,23 +1,97 @@
-"""Logarithms of sums of exponentials that FP16 can hold.
+"""Sums of exponentials that FP16 can hold.
 
-The logarithm of a sum of exponentials is rarely large; the exponentials are, from exp(11.1) on.
-With the largest exponent taken out first, none is above 1, and it is added to the logarithm again.
+The logarithm of a sum of exponentials is rarely large, and an exponential's share in the sum never;
+the exponentials are large, from exp(11.1) on, or zero, below exp(-17.3). With the largest exponent
+taken out first, none is above 1, and one is 1. A logarithm gets it back.
 """
 
-from collections.abc import Iterator
+import math
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
-from tfmp.converters.intake import Edits, Filling, Graph, Node
+from tfmp.converters.intake import Chain, Filling, Graph, Node, log1p
+from tfmp.converters.tflite.rewriting.masks import behind
 from tfmp.shared.backend import Tensor
+from tfmp.shared.numerics import FLOAT16
+
+# What may lie between a maximum and its subtraction.
+_PASSED = frozenset(
+    "Identity StopGradient SelectV2 IsFinite Reshape Squeeze Maximum Minimum".split()
+)
+# Of the same operands they give the same.
+_ELEMENTWISE = frozenset("Exp Neg Add AddV2 Sub Mul RealDiv".split())
 
 
-def tame_exponentials(graph: Graph, edits: Edits) -> None:
-    """Rewrites log(sum(exp(x))) as m + log(sum(exp(x - m))), m the largest x; a `Rewrite`."""
-    for chain, function in _chains(graph):
-        edits.replace(replace(chain[0], inputs=chain[-1].inputs), function, graph)
+def logarithm(node: Node, graph: Graph) -> Chain | Filling | None:
+    """log(sum(exp(x))) as m + log(sum(exp(x - m))), m the largest x; log(1 + x) accurately."""
+    given = graph.makers[node.inputs[0]]
+    function: Filling = softplus
+    if node.op == "Log1p":
+        if given.op != "Exp":
+            return log1p
+    elif given.op == "Sum" and graph.static(given.inputs[1]) is not None:
+        function, given = _log_of_sum(given, graph), graph.makers[given.inputs[0]]
+    elif given.op in ("Add", "AddV2"):
+        known = [graph.static(name) for name in given.inputs]
+        ones = [value is not None and bool((value == 1).all()) for value in known]
+        given = graph.makers[given.inputs[ones.index(False)]] if sum(ones) == 1 else given
+    if given.op != "Exp":
+        return None
+    return None if _is_small(given, graph) else (replace(node, inputs=given.inputs), function)
+
+
+def _is_small(power: Node, graph: Graph) -> bool:
+    """Whether an exponential is at most 1: its largest exponent is taken out already."""
+    below = graph.makers[power.inputs[0]]
+    if below.op == "Sub":
+        return behind(graph, below.inputs[1], _PASSED).op == "Max"
+    return below.op == "Neg" and graph.makers[below.inputs[0]].op == "Abs"
+
+
+def share(node: Node, graph: Graph) -> Chain | None:
+    """exp(x) / sum(exp(x)) as a softmax, which takes the largest exponent out.
+
+    The sum may be larger by a constant, which is divided by the same number.
+    """
+    import tensorflow as tf
+
+    power, total = (graph.makers[name] for name in node.inputs)
+    added = 0.0
+    if total.op in ("Add", "AddV2"):
+        for one, other in (total.inputs, total.inputs[::-1]):
+            known = graph.static(one)
+            if known is not None and known.size == 1:
+                added, total = known.item(), graph.makers[other]
+    if power.op != "Exp" or total.op != "Sum" or not total.attributes["keep_dims"].b or added < 0:
+        return None
+    axes = graph.static(total.inputs[1])
+    if axes is None or axes.size != 1 or not _alike(total.inputs[0], power.outputs[0], graph):
+        return None
+    axis = int(axes.item())
+
+    def shares(x: Tensor) -> Tensor:
+        if not added:
+            return tf.nn.softmax(x, axis)
+        largest = tf.reduce_max(x, axis, keepdims=True)
+        powers, beside = tf.exp(x - largest), tf.exp(math.log(added) - largest)
+        return powers / (tf.reduce_sum(powers, axis, keepdims=True) + beside)
+
+    return replace(node, inputs=power.inputs), shares
+
+
+def _alike(one: str, other: str, graph: Graph) -> bool:
+    """Whether tensors are equal, perhaps because code computes them twice."""
+    if one == other:
+        return True
+    known, same = graph.static(one), graph.static(other)
+    if known is not None and same is not None:
+        return np.array_equal(known, same)
+    first, second = graph.makers[one], graph.makers[other]
+    if first.op != second.op or first.op not in _ELEMENTWISE:
+        return False
+    pairs = zip(first.inputs, second.inputs, strict=True)
+    return all(_alike(own, its, graph) for own, its in pairs)
 
 
 def softplus(x: Tensor) -> Tensor:
@@ -27,35 +101,6 @@ def softplus(x: Tensor) -> Tensor:
     return tf.nn.relu(x) + tf.math.log(1.0 + tf.exp(-tf.abs(x)))
 
 
-def _chains(graph: Graph) -> Iterator[tuple[tuple[Node, ...], Filling]]:
-    """A logarithm, its sum and its exponentials, which nothing else reads, and their function."""
-    for log in graph.nodes:
-        if log.op not in ("Log", "Log1p"):
-            continue
-        chain, function = [log, graph.makers[log.inputs[0]]], softplus
-        if log.op == "Log":
-            exponentials, function = _added(chain[1], graph)
-            chain.append(graph.makers[exponentials])
-        alone = all(
-            graph.readers(node.outputs[0]) == [reader] and node.outputs[0] not in graph.outputs
-            for reader, node in pairwise(chain)
-        )
-        if alone and chain[-1].op == "Exp":
-            yield tuple(chain), function
-
-
-def _added(total: Node, graph: Graph) -> tuple[str, Filling]:
-    """The tensor that a node adds up, or adds to 1, and the function if it is of exponentials."""
-    if total.op == "Sum" and graph.static(total.inputs[1]) is not None:
-        return total.inputs[0], _log_of_sum(total, graph)
-    if total.op in ("Add", "AddV2"):
-        for one, other in (total.inputs, total.inputs[::-1]):
-            known = graph.static(one)
-            if known is not None and (known == 1).all():
-                return other, softplus
-    return total.outputs[0], softplus
-
-
 def _log_of_sum(total: Node, graph: Graph) -> Filling:
     import tensorflow as tf
 
@@ -63,7 +108,9 @@ def _log_of_sum(total: Node, graph: Graph) -> Filling:
     keep = total.attributes["keep_dims"].b
 
     def log_of_sum(x: Tensor) -> Tensor:
+        # The difference of infinities is no number.
         largest = tf.reduce_max(x, axes, keepdims=True)
+        largest = tf.clip_by_value(largest, -FLOAT16.max, FLOAT16.max)
         result = tf.math.log(tf.reduce_sum(tf.exp(x - largest), axes, keepdims=True)) + largest
         return result if keep else tf.squeeze(result, axes)
 

@@ -55,7 +55,7 @@ def floors(graph: Graph, seen: Magnitudes) -> list[Floor]:
     """The floors and ceilings of a graph that FP16 lacks."""
     found = []
     for node in graph.nodes:
-        values = known_values(node)
+        values = known_values(node, graph)
         if values is None or values.min() < 0:
             continue
         name, largest = node.outputs[0], float(values.max())

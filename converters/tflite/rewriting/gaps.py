@@ -5,7 +5,7 @@ The export refuses any other operation that TFLite lacks, and names its layer.
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -32,9 +32,9 @@ from tfmp.converters.intake import (
     widen,
 )
 from tfmp.converters.tflite.file import layer_of
-from tfmp.converters.tflite.rewriting.exponentials import softplus
+from tfmp.converters.tflite.rewriting.exponentials import logarithm, share, softplus
 from tfmp.converters.tflite.rewriting.integers import INTEGERS
-from tfmp.converters.tflite.rewriting.masks import finite_masks, mask_constants
+from tfmp.converters.tflite.rewriting.masks import behind, finite_masks, mask_constants
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
@@ -166,11 +166,6 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
     return lambda x: function(x)
 
 
-def _log1p(node: Node, graph: Graph) -> Filling | None:
-    """Of an exponential it is left to what repairs those."""
-    return None if graph.makers[node.inputs[0]].op == "Exp" else log1p
-
-
 def _grouped_conv_3d(node: Node, graph: Graph) -> Filling | None:
     """One convolution for each group of channels."""
     import tensorflow as tf
@@ -200,18 +195,9 @@ def _dilated_transpose(node: Node, graph: Graph) -> Filling | None:
     padding = node.attributes["padding"].s.decode()
 
     def spread(kernel: Tensor) -> Tensor:
-        for axis, step in ((0, dilations[1]), (1, dilations[2])):
-            size = kernel.shape[axis]
-            apart = tf.expand_dims(kernel, axis + 1)
-            gaps = [(0, 0)] * apart.shape.rank
-            gaps[axis + 1] = (0, step - 1)
-            merged = list(kernel.shape)
-            merged[axis] = size * step
-            kernel = tf.reshape(tf.pad(apart, gaps), merged)
-            kept = [slice(None)] * len(merged)
-            kept[axis] = slice(0, (size - 1) * step + 1)
-            kernel = kernel[tuple(kept)]
-        return kernel
+        sizes = zip(kernel.shape[:2], dilations[1:3], strict=True)
+        rows, columns = (np.eye((n - 1) * step + 1)[::step] for n, step in sizes)
+        return tf.einsum("hy,wx,hwoi->yxoi", *map(np.float32, (rows, columns)), kernel)
 
     def convolved(size: Tensor, kernel: Tensor, x: Tensor) -> Tensor:
         return tf.nn.conv2d_transpose(x, spread(kernel), size, strides, padding)
@@ -325,33 +311,29 @@ def _new_axes(node: Node, graph: Graph) -> Filling | None:
     """`x[:, None]` where sizes vary: axes are added after slicing."""
     import tensorflow as tf
 
-    added = node.attributes["new_axis_mask"].i
-    begin, end, strides = (graph.static(name) for name in node.inputs[1:])
     unknown = [size for size in graph.specs[node.inputs[0]].shape if size is None]
+    begin, end, strides = (graph.static(name) for name in node.inputs[1:])
+    masks = {name: one.i for name, one in node.attributes.items() if name.endswith("_mask")}
+    added = masks["new_axis_mask"]
     if not added or len(unknown) < 2 or begin is None or end is None or strides is None:
         return None
-    masks = {
-        name: node.attributes[f"{name}_mask"].i
-        for name in ("begin", "end", "shrink_axis", "ellipsis")
-    }
-    if masks["shrink_axis"] or masks["ellipsis"]:
+    if masks["shrink_axis_mask"] or masks["ellipsis_mask"]:
         return None
-    axes = [axis for axis in range(len(begin)) if added >> axis & 1]
-    kept = [axis for axis in range(len(begin)) if axis not in axes]
+    axes = range(len(begin))
     slices = tuple(
         slice(
-            None if masks["begin"] >> axis & 1 else int(begin[axis]),
-            None if masks["end"] >> axis & 1 else int(end[axis]),
+            None if masks["begin_mask"] >> axis & 1 else int(begin[axis]),
+            None if masks["end_mask"] >> axis & 1 else int(end[axis]),
             int(strides[axis]),
         )
-        for axis in kept
+        for axis in axes
+        if not added >> axis & 1
     )
 
     def sliced(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
-        if any(one != slice(None, None, 1) for one in slices):
-            x = x[slices]
+        x = x[slices]
         for axis in axes:
-            x = tf.expand_dims(x, axis)
+            x = tf.expand_dims(x, axis) if added >> axis & 1 else x
         return x
 
     return sliced
@@ -394,13 +376,6 @@ _PASSED_ON = frozenset(("Identity", "IdentityN"))
 _DROPPED = _PASSED_ON | {"Add", "AddV2", "BiasAdd", "Cast", "Reshape"}
 
 
-def _behind(graph: Graph, tensor: str, passed: Collection[str]) -> Node:
-    """The node that gives a tensor, before operations that are passed by."""
-    while (maker := graph.makers[tensor]).op in passed:
-        tensor = maker.inputs[maker.outputs.index(tensor)]
-    return maker
-
-
 def _kept_activation(node: Node, graph: Graph) -> Filling | None:
     """An activation behind a product with a computed matrix, and a LeakyRelu without a leak.
 
@@ -409,10 +384,10 @@ def _kept_activation(node: Node, graph: Graph) -> Filling | None:
     """
     import tensorflow as tf
 
-    product = _behind(graph, node.inputs[0], _DROPPED)
+    product = behind(graph, node.inputs[0], _DROPPED)
     if product.op != "MatMul":
         return None
-    if _behind(graph, product.inputs[1], _PASSED_ON).op in ("Const", "ReadVariableOp"):
+    if behind(graph, product.inputs[1], _PASSED_ON).op in ("Const", "ReadVariableOp"):
         return None
     kind = tf.nn.relu if node.op == "Relu" else tf.nn.relu6
     return lambda x: kind(tf.nn.leaky_relu(x, 0.0))
@@ -453,13 +428,13 @@ GAPS: dict[str, Gap] = {
     "Erfc": partial(_erf, complement=True),
     "MatMul": _outer,
     "Mul": _scaled_sum,
-    "Log1p": _log1p,
+    **dict.fromkeys(("Log", "Log1p"), logarithm),
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
     **{
         f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
         for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()
     },
-    "RealDiv": _quotient,
+    "RealDiv": lambda node, graph: share(node, graph) or _quotient(node, graph),
     **dict.fromkeys(("Relu", "Relu6"), _kept_activation),
     "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))
     "StridedSlice": _new_axes,

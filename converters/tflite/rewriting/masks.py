@@ -51,7 +51,7 @@ def finite_masks(graph: Graph, edits: Edits) -> None:
 def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
     """Masks, their values, and the softmaxes that read them."""
     for node in graph.nodes:
-        values = known_values(node)
+        values = known_values(node, graph)
         if values is None or np.isnan(values).any():
             continue
         if np.abs(values).max() <= FLOAT16.max:
@@ -68,14 +68,11 @@ def give_instead(tensor: str, other: str, readers: Iterable[Node], edits: Edits)
                 edits.set_input(reader.name, index, tensor)
 
 
-def known_values(node: Node | None) -> np.ndarray | None:
+def known_values(node: Node, graph: Graph) -> np.ndarray | None:
     """The values of a float32 constant, else None."""
-    from tensorflow import make_ndarray
-
-    if node is None or node.op != "Const":
-        return None
-    values = make_ndarray(node.attributes["value"].tensor)
-    return values if values.dtype == np.float32 and values.size else None
+    own = node.op == "Const" and node.outputs[0] in graph.floats
+    values = graph.static(node.outputs[0]) if own else None
+    return values if values is not None and values.size else None
 
 
 def only_reaches(
@@ -101,3 +98,10 @@ def only_reaches(
                 waiting += reader.outputs
             seen[reader.name] = reader
     return [node for node in seen.values() if node.op in ends]
+
+
+def behind(graph: Graph, tensor: str, passed: Collection[str]) -> Node:
+    """The node that gives a tensor, before operations that are passed by."""
+    while (maker := graph.makers[tensor]).op in passed:
+        tensor = maker.inputs[maker.outputs.index(tensor)]
+    return maker

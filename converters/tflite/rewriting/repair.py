@@ -16,7 +16,6 @@ from tfmp.converters.intake import Edits, Graph, Node, Rewrite, Source
 from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.angles import angles, reduce_angles
-from tfmp.converters.tflite.rewriting.exponentials import tame_exponentials
 from tfmp.converters.tflite.rewriting.floors import floors, hold_floors
 from tfmp.converters.tflite.rewriting.gaps import without_gaps
 from tfmp.converters.tflite.rewriting.origins import (
@@ -46,6 +45,10 @@ _FP16_TOLERANCE = 2.0**-11
 _FP32_ANGLE, _FP32_SUMS = 2.0**-22, 2.0**-20
 # Origins that are tried, and layers that may vanish, each with all samples.
 _MOST_TRIED = 8
+# Steps that small numbers are rounded to, and the share of them that must become zero: by FP16, and
+# by hardware that makes zero of subnormal numbers.
+_VANISHED = (FLOAT16.smallest_subnormal, VANISHING)
+_FLUSHED = (FLOAT16.smallest_normal, 0.0)
 # Of an output's largest value: what `DriftBudget` allows.
 _HARM = 1e-2
 
@@ -161,11 +164,6 @@ class _Model:
         past = (one for one in self.peaks.values() if one.value >= _END)
         return tuple(sorted(past, key=lambda one: -one.value))
 
-    @cached_property
-    def harmful(self) -> dict[str, Node]:
-        """Tensors of which FP16 makes zero, to the harm of an output, and their nodes."""
-        return dict(_harmful(self))
-
     def rewritten(self, rewrite: Rewrite, tolerance: float) -> "_Model | None":
         """The rewritten model, if no output differs by more than a share of its largest value."""
         applied = list[bool]()
@@ -202,7 +200,7 @@ def repair_model(source: Source, batches: Batches, overflow: bool = True) -> Rep
         model, made = step(model)
         changes += made
     lost = dict.fromkeys((*_lost_values(model), *_lost_angles(model)))
-    zeros = tuple(_first(model, model.harmful.items()))
+    zeros = _first(model, *_VANISHED)
     return Repaired(model.source, tuple(changes), model.left, zeros, tuple(lost), notes)
 
 
@@ -272,16 +270,14 @@ def _around(model: _Model) -> tuple[_Model, list[Change]]:
     return model, changes
 
 
-def _scaled(
-    model: _Model, what: str, rewrite: Callable[[Magnitudes], Rewrite]
-) -> tuple[_Model, list[Change]]:
+def _made_smaller(model: _Model) -> tuple[_Model, list[Change]]:
     """Values that FP16 cannot hold become smaller, in a model that gives the same in float32."""
-    changed = model.rewritten(rewrite(model.seen), _FP32_TOLERANCE)
+    changed = model.rewritten(partial(rescale, seen=model.seen), _FP32_TOLERANCE)
     if changed is None:
         return model, []
     pairs = [(one, changed.peaks.get(one.layer)) for one in model.left]
     return changed, [
-        Change(one.layer, what, one.value, after.value if after else 0.0)
+        Change(one.layer, _BY_POWERS, one.value, after.value if after else 0.0)
         for one, after in pairs
         if after is None or after.value < one.value
     ]
@@ -289,29 +285,36 @@ def _scaled(
 
 def _enlarged(model: _Model) -> tuple[_Model, list[Change]]:
     """Values that vanish in FP16, to the harm of an output, become larger."""
-    harmful = model.harmful
-    if not harmful:
-        return model, []
-    rewrite = partial(rescale, seen=model.seen, vanishing=harmful.keys())
-    changed = model.rewritten(rewrite, _FP32_TOLERANCE)
-    if changed is None or len(changed.left) > len(model.left):
-        return model, []
-    if not changed.harmful.keys() < harmful.keys():
-        return model, []
-    found = {model.ends.get(name, _layer(node.name)): name for name, node in harmful.items()}
-    return changed, [
-        Change(layer, _BY_POWERS, model.seen[name].smallest, changed.seen[name].smallest)
-        for layer, name in found.items()
-        if name in changed.seen
-    ]
+    changes = list[Change]()
+    for limits in (_VANISHED, _FLUSHED):
+        harmful = dict(_harmful(model, *limits))
+        if not harmful:
+            continue
+        rewrite = partial(rescale, seen=model.seen, vanishing=harmful.keys())
+        changed = model.rewritten(rewrite, _FP32_TOLERANCE)
+        if changed is None or len(changed.left) > len(model.left):
+            continue
+        if not dict(_harmful(changed, *limits)).keys() < harmful.keys():
+            continue
+        changes += [
+            Change(
+                model.ends.get(name, _layer(node.name)),
+                _BY_POWERS,
+                model.seen[name].smallest,
+                changed.seen[name].smallest,
+            )
+            for name, node in harmful.items()
+            if name in changed.seen
+        ]
+        model = changed
+    return model, changes
 
 
 _BY_POWERS = "scaled by powers of two"
 _STEPS: tuple[_Step, ...] = (
     _turns,
     _around,
-    partial(_scaled, what="largest exponent taken out", rewrite=lambda seen: tame_exponentials),
-    partial(_scaled, what=_BY_POWERS, rewrite=lambda seen: partial(rescale, seen=seen)),
+    _made_smaller,
     _enlarged,
 )
 
@@ -337,22 +340,19 @@ def _lost_values(model: _Model) -> Iterator[str]:
         )
 
 
-def first_vanishing(source: Source, batches: Batches) -> list[Lost]:
+def first_vanishing(source: Source, batches: Batches) -> tuple[Lost, ...]:
     """The first layer, if any, that harms where hardware makes zero of subnormal FP16 numbers."""
-    model = _Model(source, batches)
-    return _first(model, _harmful(model, FLOAT16.smallest_normal, share=0.0))
+    return _first(_Model(source, batches), *_FLUSHED)
 
 
-def _first(model: _Model, found: Iterable[tuple[str, Node]]) -> list[Lost]:
-    return [
+def _first(model: _Model, step: float, share: float) -> tuple[Lost, ...]:
+    return tuple(
         Lost(model.ends.get(name, _layer(node.name)), node.op, model.seen[name].smallest)
-        for name, node in islice(found, 1)
-    ]
+        for name, node in islice(_harmful(model, step, share), 1)
+    )
 
 
-def _harmful(
-    model: _Model, step: float = FLOAT16.smallest_subnormal, share: float = VANISHING
-) -> Iterator[tuple[str, Node]]:
+def _harmful(model: _Model, step: float, share: float) -> Iterator[tuple[str, Node]]:
     """Tensors whose small numbers change an output where only they are rounded to steps.
 
     Most of what vanishes is harmless, such as probabilities; the first is given if all harm only
@@ -372,13 +372,9 @@ def _harmful(
 
     if not small or keeps([name for name, _ in small]):
         return
-    found = False
-    for one in small[:_MOST_TRIED]:
-        if not keeps([one[0]]):
-            found = True
-            yield one
-    if not found:
-        yield small[0]
+    harmful = (one for one in small[:_MOST_TRIED] if not keeps([one[0]]))
+    yield next(harmful, small[0])
+    yield from harmful
 
 
 def _same(one: _Model, changed: _Model, tolerance: float) -> bool:

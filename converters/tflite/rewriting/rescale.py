@@ -15,7 +15,7 @@ of its operation, absorbing the rest into weights. A value that cannot be scaled
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -209,6 +209,8 @@ class _Scaler:
             return self._divide(node)
         if node.op == "Log":
             return self._shift(node, self._way.sign * self._kept[data[0]] * math.log(2))
+        if node.op == "Exp" and (exponent := min(self._need_of(node), self._limit_of(node))):
+            return self._shifted(replace(node, inputs=(self._at(data[0], 0),)), exponent)
         self._feed(node, dict.fromkeys(data, 0))  # not homogeneous: it needs the true values
         return 0
 
@@ -251,6 +253,14 @@ class _Scaler:
         if shift:
             self._edits.replace(node, lambda x: tf.math.log(x) + shift, self._graph)
         return 0
+
+    def _shifted(self, node: Node, exponent: int) -> int:
+        """Gives an exponential its scale by a summand of its exponent."""
+        import tensorflow as tf
+
+        summand = -self._way.sign * exponent * math.log(2)
+        self._edits.replace(node, lambda x: tf.exp(x + summand), self._graph)
+        return exponent
 
     def _divide(self, node: Node) -> int:
         above, below = node.inputs

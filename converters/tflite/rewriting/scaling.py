@@ -1,7 +1,8 @@
 """Leaves the offset and scale of outputs to the host, so that FP16 holds what varies.
 
-A temperature of 290 K that varies by 3 has steps of 0.25 in FP16. The file gives what is left
-without offset and scale, folded into the last product, and the host puts them back in float32.
+A temperature of 290 K that varies by 3 has steps of 0.25 in FP16, and 1e-9 is zero there. The file
+gives what is left without offset and scale, folded into the last product, and the host puts them
+back in float32.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,8 +17,8 @@ from tfmp.converters.tflite.rewriting.ranges import constants, fetching
 from tfmp.converters.tflite.rewriting.rescale import LOOKS_AT_THE_SHAPE
 from tfmp.shared.numerics import FLOAT16
 
-_ADDS = frozenset(("Add", "AddV2", "BiasAdd", "Sub"))
-_SCALES = frozenset(("Mul", "RealDiv"))
+_ADDS = dict.fromkeys(("Add", "AddV2", "BiasAdd"), np.add) | {"Sub": np.subtract}
+_AFFINE = {**_ADDS, "Mul": np.multiply, "RealDiv": np.divide}
 # What gives values at other places, which one scale for all of them does not mind.
 _MOVES = frozenset("Reshape Squeeze ExpandDims Transpose".split())
 _PRODUCTS = frozenset(
@@ -58,7 +59,7 @@ def leave_scaling(
         batches: gives the samples each time it is called; means and deviations are theirs.
 
     Returns:
-        The source itself and nothing where no output stands beside an offset or past FP16.
+        The source itself and nothing where no output stands beside an offset or outside FP16.
     """
     graph = Graph(source.graph, len(source.inputs))
     tails = _tails(source, graph)
@@ -66,11 +67,11 @@ def leave_scaling(
     chosen: dict[int, tuple[_Tail, bool, np.ndarray, np.ndarray]] = {}
     scaling = {}
     for place, output in enumerate(graph.outputs):
-        if output not in tails or (not moments[output].far and not moments[output].past):
+        if output not in tails or (not moments[output].far and not moments[output].lost):
             continue
         tail, product = tails[output], _is_product(tails[output].base, graph)
         plain = (tail.scale == 1).all() and not tail.offset.any()
-        if plain and not product and not moments[output].past:
+        if plain and not product and not moments[output].lost:
             continue
         mean, deviation = moments[output].of(tail.whole)
         deviation = 2.0 ** np.ceil(np.log2(np.where(deviation > 0, deviation, 1.0)))
@@ -125,7 +126,7 @@ def _has_columns(node: Node, graph: Graph) -> bool:
 
 def _tails(source: Source, graph: Graph) -> dict[str, _Tail]:
     """What the host can do of each output, by the output's tensor."""
-    read = {n for node in graph.nodes if node.op in _ADDS | _SCALES for n in node.inputs}
+    read = {n for node in graph.nodes if node.op in _AFFINE for n in node.inputs}
     values = constants(source, sorted(read & graph.constants & graph.floats))
     own = [one for one in graph.outputs if one in graph.floats and graph.outputs.count(one) == 1]
     tails = {output: _tail(output, graph, values) for output in own}
@@ -156,28 +157,26 @@ _Step = tuple[str, np.ndarray, np.ndarray, bool]
 
 def _step(node: Node, graph: Graph, values: Mapping[str, np.ndarray]) -> _Step | None:
     """The tensor that a node reads, the factor and summand of it, and whether places change."""
-    one, none = np.ones(1), np.zeros(1)
-    if node.op in _MOVES and node.inputs[0] not in graph.constants:
-        return node.inputs[0], one, none, True
-    if node.op == "Identity":
-        return node.inputs[0], one, none, False
-    if node.op not in _ADDS | _SCALES:
-        return None
+    if node.op in _MOVES | {"Identity"} and node.inputs[0] not in graph.constants:
+        return node.inputs[0], np.ones(1), np.zeros(1), node.op in _MOVES
     known = [name in values for name in node.inputs]
-    if sum(known) != 1:
+    if node.op not in _AFFINE or sum(known) != 1:
         return None
     data, constant = node.inputs[known.index(False)], values[node.inputs[known.index(True)]]
     same = str(graph.specs[data].shape) == str(graph.specs[node.outputs[0]].shape)
     if not same or constant.size != (constant.shape or (1,))[-1]:
         return None
     numbers = constant.astype(np.float64).reshape(-1)
-    if node.op in ("Add", "AddV2", "BiasAdd"):
-        return data, one, numbers, False
-    if node.op == "Sub":
-        return (data, one, -numbers, False) if known[1] else (data, -one, numbers, False)
-    if not numbers.all() or (node.op == "RealDiv" and known[0]):
+
+    def of(value: float) -> np.ndarray:
+        given = np.full_like(numbers, value)
+        return _AFFINE[node.op](*((given, numbers) if known[1] else (numbers, given)))
+
+    with np.errstate(all="ignore"):
+        shift, factor = of(0), of(1) - of(0)
+    if not np.isfinite(shift).all() or not np.isfinite(factor).all() or not factor.all():
         return None
-    return data, numbers if node.op == "Mul" else 1 / numbers, none, False
+    return data, factor, shift, False
 
 
 class _Moments:
@@ -210,9 +209,11 @@ class _Moments:
         return bool(((np.abs(mean) > _FAR * deviation) & (deviation > 0)).any())
 
     @property
-    def past(self) -> bool:
-        """Whether FP16 cannot hold them."""
-        return self.peak >= FLOAT16.overflow_threshold
+    def lost(self) -> bool:
+        """Whether FP16 cannot hold them, or not what varies."""
+        _, deviation = self.of(whole=False)
+        small = (deviation > 0) & (deviation < FLOAT16.smallest_normal)
+        return self.peak >= FLOAT16.overflow_threshold or bool(small.any())
 
 
 def _moments(

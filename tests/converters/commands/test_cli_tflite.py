@@ -157,14 +157,21 @@ def test_a_layer_that_overflows_fails_though_nothing_came_of_it_here(tmp_path: P
     tamed = keras.layers.Activation("tanh")(grown)  # of infinity: 1, as it should be
     model = keras.Model(x, {"y": keras.layers.Dense(1)(tamed)}, name="grows")
     rows = np.random.default_rng(0).normal(size=(400, 16)).astype(np.float32)
-    told = "layer grow (Exp) reaches 1.63e+05, FP16 ends at 65504"
+    told = "layer grow ({}) reaches 1.63e+05, FP16 ends at 65504"
     end = (
         "layer grow reaches 1.63e+05, FP16 ends at 65504, and no rewrite keeps it below. As ONNX "
         "the model keeps to the budget on these samples: tfmp-convert onnx"
     )
-    for repair, text in ((False, f"overflows in FP16: {told}"), (True, f"not repaired: {told}")):
+    cases = ("overflows in FP16: ", "Exp"), ("not repaired: ", "Mul")  # which scales back
+    for repair, (harm, op) in enumerate(cases):
+        text = harm + told.format(op)
         artifact = convert(
-            model, "tflite", tmp_path / "a.tflite", data={"x": rows}, repair=repair, force=True
+            model,
+            "tflite",
+            tmp_path / "a.tflite",
+            data={"x": rows},
+            repair=bool(repair),
+            force=True,
         )
         assert artifact.known.overflows == (text,)
         (candidate,) = artifact.report.candidates

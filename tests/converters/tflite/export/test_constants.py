@@ -33,7 +33,7 @@ from tfmp.converters.tflite.export.constants import examine
 def test_findings_say_what_happens_where(
     values: list[float], dtype: str, serious: bool, text: str
 ) -> None:
-    found = examine("m_1/dense_1/MatMul", "dense", np.array(values, dtype))
+    found = examine("m_1/dense_1/MatMul", np.array(values, dtype))
     assert found is not None
     assert found.serious == serious
     assert str(found) == f"constant 'm_1/dense_1/MatMul' (layer dense): {text}"

@@ -38,6 +38,7 @@ SCALED = {
     "own": lambda: model(head(1, 0, 1), Own(lambda y: 415 - y / 0.4)),
     "reshaped": lambda: model(head(8, 500, 2), layers.Reshape((4, 2))),
     "squeezed": lambda: model(head(1, 290, 2), Own(lambda y: ops.squeeze(y, -1) + 5)),
+    "small": lambda: model(head(2, 0, 1), layers.Rescaling(1e-9)),
     "no_bias": lambda: model(Own(lambda y: y + 30.0), layers.Dense(2, use_bias=False)),
 }
 
