@@ -27,13 +27,9 @@ def check_architecture(architecture: Architecture | None) -> None:
     """Raises `InputError` for a text that is neither a JSON file nor a function's name."""
     if architecture is None or callable(architecture):
         return
-    text = str(architecture)
-    if text.lower().endswith(".json") and not Path(text).is_file():
-        raise InputError(f"architecture {text}: no such file", "Check the path")
-    if not Path(text).is_file() and not all(text.partition(":")):
-        raise InputError(
-            f"architecture {text!r} is neither a .json file nor FILE.py:function", _WAYS
-        )
+    if not Path(architecture).is_file() and not all(str(architecture).partition(":")):
+        found = f"architecture {str(architecture)!r} is neither a file nor FILE.py:function"
+        raise InputError(found, _WAYS)
 
 
 def with_architecture(archive: Archive, architecture: Architecture | None) -> Archive | KerasModel:

@@ -82,7 +82,7 @@ def from_keras(
         sums = _broadcast_sums() if takes_many else nullcontext()
         with in_float32(model, widened), _scoped(model), sums:
             results = model(*packed, training=False)
-        _restore_ranks(results, getattr(model, "outputs", None))
+        _restore_ranks(keras.tree.flatten(results), getattr(model, "outputs", None))
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
     origin = Origin.of_keras(model, path, (*notes, *precision_note(model)))
@@ -146,9 +146,7 @@ def from_keras2(
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         packed = tf.nest.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
         results = tf.nest.flatten(model(*packed, training=False))
-        for value, known in zip(results, tf.nest.flatten(model.outputs or ()), strict=False):
-            if value.shape.rank is None:
-                value.set_shape(known.shape)
+        _restore_ranks(results, tf.nest.flatten(model.outputs))
         given: dict[str, Tensor] = {}
         for index, value in enumerate(results):
             name = model.output_names[index] if model.output_names else f"output_{index + 1}"
@@ -241,12 +239,10 @@ def _layers_and_operations(model: KerasModel) -> list[KerasLayer]:
     return list(found)
 
 
-def _restore_ranks(results: TensorTree, declared: list[KerasSpec] | None) -> None:
+def _restore_ranks(results: list[Tensor], declared: list[KerasSpec] | None) -> None:
     """Gives traced outputs the shapes that Keras knows and TensorFlow's tracing lost."""
-    import keras
-
-    for value, spec in zip(keras.tree.flatten(results), declared or (), strict=False):
-        if value.shape.rank is None:
+    for value, spec in zip(results, declared or (), strict=False):
+        if value.shape.rank is None and spec is not None:
             value.set_shape(spec.shape)
 
 

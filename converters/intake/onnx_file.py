@@ -10,7 +10,6 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
-from tfmp.converters.intake.old_operators import with_plain_operators
 from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size
 from tfmp.converters.shared.errors import InputError
@@ -48,8 +47,8 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
         _check_places(path, model)
         session = _session(path, model)
         written = [*model.graph.all_nodes()]
+        _type_foreign(path, model)
         model.graph.sort()  # ONNX Runtime takes nodes in any order
-        with_plain_operators(model)
     except InputError:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
@@ -104,13 +103,9 @@ def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
     """Raises `InputError` where a file that cannot be loaded has operators that ONNX lacks."""
     if model is None:
         return
-    own = {(function.domain, function.name) for function in model.functions.values()}
-    foreign: dict[str, None] = {}
-    for node in model.graph.all_nodes():
-        version = model.opset_imports.get(node.domain, 1)
-        known = node.domain in _RUNTIME_DOMAINS or (node.domain, node.op_type) in own
-        if not known and not onnx.defs.has(node.op_type, version, node.domain):
-            foreign[f"{node.op_type} of {node.domain or f'opset {version}'}"] = None
+    unknown = [node for node in _foreign(model) if node.domain not in _RUNTIME_DOMAINS]
+    opset = f"opset {model.opset_imports.get('', 1)}"
+    foreign = dict.fromkeys(f"{node.op_type} of {node.domain or opset}" for node in unknown)
     if foreign:
         named = listed([*foreign], _MOST_UNKNOWN)
         raise InputError(
@@ -119,6 +114,36 @@ def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
             "(onnx.utils.extract_model with check_model=False)",
             where=path,
         )
+
+
+def _foreign(model: ir.Model) -> list[ir.Node]:
+    """The nodes whose operators ONNX lacks."""
+    opsets, own = model.opset_imports, {(domain, name) for domain, name, _ in model.functions}
+    return [
+        node
+        for node in model.graph.all_nodes()
+        if (node.domain, node.op_type) not in own
+        and not onnx.defs.has(node.op_type, opsets.get(node.domain, 1), node.domain)
+    ]
+
+
+def _type_foreign(path: Path, model: ir.Model) -> None:
+    """Types of what operators make that ONNX lacks: ONNX Runtime has them, and infers types."""
+    made = {
+        str(x.name): x
+        for node in _foreign(model)
+        for x in node.outputs
+        if node.graph is model.graph
+    }
+    made = {name: value for name, value in made.items() if name and value.dtype is None}
+    if not made:
+        return
+    proto = onnx.load(path, load_external_data=False)
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+    for found in cpu_session(proto.SerializeToString(), folder=path.parent).get_outputs():
+        if found.name in made and found.type.startswith("tensor("):
+            kind = found.type.removeprefix("tensor(").removesuffix(")")
+            made[found.name].dtype = ir.DataType[kind.upper()]
 
 
 # ONNX Runtime has hardly any kernels of older operators, whose attributes had other types, too.
@@ -155,14 +180,10 @@ def _on_maps(error: BaseException | None) -> bool:
 
 def _check_places(path: Path, model: ir.Model) -> None:
     """Raises `InputError` for weights in another folder, whatever ONNX Runtime thinks of them."""
-    tensors = [value.const_value for value in model.graph.initializers.values()]
+    tensors = [one.const_value for graph in model.graphs() for one in graph.initializers.values()]
     for node in model.graph.all_nodes():
-        for attribute in node.attributes.values():
-            if attribute.type is ir.AttributeType.TENSOR:
-                tensors.append(attribute.as_tensor())
-            if attribute.type is ir.AttributeType.GRAPH:
-                inner = attribute.as_graph().initializers.values()
-                tensors += [value.const_value for value in inner]
+        held = (one for one in node.attributes.values() if one.type is ir.AttributeType.TENSOR)
+        tensors += [one.as_tensor() for one in held]
     for tensor in tensors:
         if isinstance(tensor, ir.ExternalTensor):
             place = PurePosixPath(str(tensor.location).replace("\\", "/"))
@@ -181,17 +202,14 @@ def _check_links(path: Path, weights: Path) -> None:
         way = f"Put {weights.name} beside it: an export writes both files"
         raise InputError(f"its weights are in {weights.name!r}, which is missing", way, where=path)
     check_no_pointer(weights)
-    if weights.resolve().parent.is_relative_to(path.parent.resolve()):
-        if weights.stat().st_nlink == 1:
-            return
-        why = "has several names (hard links), behind which any file of this disk may be"
-    else:
-        why = f"is a link to {str(weights.resolve())!r}, outside of its folder"
-    raise InputError(
-        f"reads weights from {weights.name!r}, which {why}",
-        "Copy the model and its weights into a folder of their own (cp -L), and convert the copy",
-        where=path,
-    )
+    inside = weights.resolve().parent.is_relative_to(path.parent.resolve())
+    if not inside or weights.stat().st_nlink > 1:
+        raise InputError(
+            f"reads weights from {weights.name!r}, which is a link to what may be any file",
+            "Copy the model and its weights into a folder of their own (cp -L), and convert the "
+            "copy",
+            where=path,
+        )
 
 
 def _run_in_time(path: Path, session: OrtSession, trusted: bool) -> _Run:

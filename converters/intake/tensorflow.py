@@ -1,7 +1,6 @@
 """SavedModel folders and `tf.function`s as a `Source`; Keras is not needed."""
 
 import inspect
-import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tfmp.converters.intake.keras2 import hints_hidden
 from tfmp.converters.intake.saved import (
     Inlined,
     VariableState,
@@ -70,7 +70,7 @@ def from_saved_model(
 
     readable = path
     try:
-        with _readable(path, unsafe_load) as readable, _quiet_logger():
+        with _readable(path, unsafe_load) as readable, hints_hidden():
             loaded = tf.saved_model.load(str(readable))
     except InputError:
         raise
@@ -212,18 +212,6 @@ def _readable(path: Path, unsafe_load: bool) -> Iterator[Path]:
                 os.symlink(entry.resolve(), folder / entry.name)
         (folder / "saved_model.pb").write_bytes(saved.SerializeToString())
         yield folder
-
-
-@contextmanager
-def _quiet_logger() -> Iterator[None]:
-    """Hides TensorFlow's warnings about each optimizer value that is not restored."""
-    logger = logging.getLogger("tensorflow")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def from_function(function: TfFunction, sizes: Sizes) -> Source:

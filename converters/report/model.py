@@ -160,7 +160,7 @@ class CandidateEvidence(FileNotes, ModelReport):
             nonfinite_inputs=sum(data.nonfinite.values()),
             fp16=self.runner.fp16,
             overflows=self.overflows,
-            unchanged=self.float32 and self.sha256 is not None and self.sha256 == original,
+            unchanged=self.runner.fp16 is None and original is not None and self.sha256 == original,
             error=self.error,
         )
         over = judgement.verdict is Verdict.FAIL and self.error is None

@@ -116,6 +116,7 @@ def cpu_session(
     alone: bool = True,
     disabled: Sequence[str] = (),
     reuse: bool = True,
+    folder: Path = Path(),
 ) -> OrtSession:
     """An `InferenceSession` of a file or a serialized model on the CPU provider.
 
@@ -125,6 +126,7 @@ def cpu_session(
         alone: False for a session whose runs alternate with another runtime's: its threads sleep
             between runs, where ONNX Runtime lets them wait busily for the next one.
         disabled: names of optimizers to leave out.
+        folder: with the weights of a serialized model that lie in files of their own.
         reuse: False to give each value memory of its own, whatever the names of sizes say.
 
     Raises:
@@ -134,6 +136,8 @@ def cpu_session(
 
     options = onnxruntime.SessionOptions()
     options.enable_mem_reuse = reuse
+    key = "session.model_external_initializers_file_folder_path"
+    options.add_session_config_entry(key, str(folder))
     options.log_severity_level = 4  # what it would print is in the exception
     if not alone:
         options.add_session_config_entry("session.force_spinning_stop", "1")

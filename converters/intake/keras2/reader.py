@@ -118,19 +118,18 @@ def load_weights(archive: Archive, model: KerasModel) -> None:
 
 @contextmanager
 def hints_hidden() -> Iterator[None]:
-    """Hides what Keras says of optimizers, shapes and initializers, which play no part."""
-
-    def not_on_optimizers(record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith("Skipping variable loading for optimizer")
-
-    logger = logging.getLogger("absl")  # Keras 2's own
-    logger.addFilter(not_on_optimizers)
+    """Hides what is said of optimizers, shapes and initializers, which play no part."""
+    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]  # absl is Keras 2's own
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.removeFilter(not_on_optimizers)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _imported(archive: Archive) -> Any:

@@ -78,6 +78,18 @@ def _extremes(node: Node, graph: Graph) -> Filling:
     return reduced
 
 
+def _set_diagonal(node: Node, graph: Graph) -> Filling | None:
+    import tensorflow as tf
+
+    rows, columns = graph.specs[node.inputs[0]].shape[-2:]
+    place = graph.static(node.inputs[2])
+    if rows is None or columns is None or place is None or place.size != 1:
+        return None
+    cells = np.eye(rows, columns, place.item(), dtype=bool)
+    order = np.clip(np.arange(rows) + min(place.item(), 0), 0, cells.sum() - 1)[:, None]
+    return lambda x, diagonal, _: tf.where(cells, tf.gather(diagonal, order, axis=-1), x)
+
+
 def _broadcast_shape(node: Node, graph: Graph) -> Filling:
     import tensorflow as tf
 
@@ -174,6 +186,7 @@ ONNX_FORMS: dict[str, Gap] = {
     "ComplexAbs": always(absolute_values),
     "CropAndResize": _crops,
     "Erfc": always(_erfc),  # exact GELU is x/2 * erfc(-x / sqrt(2)) in Keras
+    "MatrixSetDiagV3": _set_diagonal,
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
     "RightShift": _right_shift,

@@ -192,25 +192,30 @@ def _to_hsv(images: Tensor) -> Tensor:
 
 
 def _to_rgb(images: Tensor) -> Tensor:
+    hue, saturation, value = (images[..., index : index + 1] for index in range(3))
+    return ((_ramps(hue) - 1.0) * saturation + 1.0) * value
+
+
+def _ramps(hue: Tensor) -> Tensor:
+    """The shares of the channels in a pure colour."""
     import tensorflow as tf
 
-    hue, saturation, value = (images[..., index : index + 1] for index in range(3))
     sixths = hue * 6.0
     channels = (
         tf.abs(sixths - 3.0) - 1.0,
         2.0 - tf.abs(sixths - 2.0),
         2.0 - tf.abs(sixths - 4.0),
     )
-    full = tf.minimum(tf.maximum(tf.concat(channels, -1), 0.0), 1.0)
-    return ((full - 1.0) * saturation + 1.0) * value
+    return tf.minimum(tf.maximum(tf.concat(channels, -1), 0.0), 1.0)
 
 
 def _hue(images: Tensor, delta: Tensor) -> Tensor:
     import tensorflow as tf
 
-    hsv = _to_hsv(images)
-    hue = hsv[..., :1] + delta
-    return _to_rgb(tf.concat([hue - tf.floor(hue), hsv[..., 1:]], -1))
+    hue = _to_hsv(images)[..., :1] + delta
+    least = tf.reduce_min(images, -1, keepdims=True)
+    spread = tf.reduce_max(images, -1, keepdims=True) - least
+    return least + spread * _ramps(hue - tf.floor(hue))
 
 
 _COLOURS: dict[str, Filling] = {

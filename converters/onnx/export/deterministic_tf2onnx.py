@@ -29,9 +29,6 @@ class OrderedSet(MutableSet[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def __repr__(self) -> str:
-        return repr({*self._items})
-
     def add(self, item: Item) -> None:
         """Adds `item` behind the others."""
         self._items[item] = None
@@ -40,25 +37,9 @@ class OrderedSet(MutableSet[Item]):
         """Removes `item` if it is there."""
         self._items.pop(item, None)
 
-    def update(self, *others: Iterable[Item]) -> None:
-        """Adds the items of `others`."""
-        for other in others:
-            self._items.update(dict.fromkeys(other))
-
-    def union(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
-        """A new set of the items of this set and `others`."""
-        joined = OrderedSet(self)
-        joined.update(*others)
-        return joined
-
-    def intersection(self, *others: Iterable[Item]) -> "OrderedSet[Item]":
-        """A new set of the items that this set and all of `others` have."""
-        shared = [OrderedSet(other) for other in others]
-        return OrderedSet(item for item in self if all(item in other for other in shared))
-
-    def issubset(self, other: Iterable[Item]) -> bool:
-        """Whether `other` has all items of this set."""
-        return self <= OrderedSet(other)
+    # Under the names that `set` has for the operators.
+    update, union, issubset = MutableSet.__ior__, MutableSet.__or__, MutableSet.__le__
+    intersection = MutableSet.__and__
 
 
 class Numbers:

@@ -347,7 +347,8 @@ def check_export(model: ir.Model, source: Source) -> float:
             that are NaN are told instead.
     """
     # First, for only TensorFlow's run of a model without an end can be ended.
-    batch, reference = _answered(source)
+    batch = probe(source, samples=2, seed=0)
+    reference = _reference(source, batch)
     try:
         run = open_once(model)
         names = [spec.name for spec in source.outputs]
@@ -382,27 +383,19 @@ def check_export(model: ir.Model, source: Source) -> float:
             raise ConversionError(
                 f"model {source.name!r}: output {name!r} of the ONNX export differs from Keras by "
                 f"{difference:.2g} (relative L2; at most {_EXPORT_REL_L2:g} is rounding)",
-                "Convert to TFLite (`tfmp-convert tflite`), and report the model"
-                if np.isfinite(received[name]).all()
-                else _AT_THE_END,
+                _way_on(source, received[name]),
             )
         worst = max(worst, difference)
     return worst
 
 
-def _answered(source: Source) -> tuple[Batch, Batch]:
-    """A probe batch, and the outputs of the source; integers are 1 if it takes no zeros."""
-    batch = probe(source, samples=2, seed=0)
-    try:
-        return batch, _reference(source, batch)
-    except ConversionError:
-        ones = {
-            name: np.ones_like(array) if array.dtype.kind in "iu" else array
-            for name, array in batch.items()
-        }
-        if all(array is batch[name] for name, array in ones.items()):
-            raise
-        return ones, _reference(source, ones)
+def _way_on(source: Source, received: np.ndarray) -> str:
+    """What to do with an export that is wrong; filters of resizing need fixed sizes."""
+    if not np.isfinite(received).all():
+        return _AT_THE_END
+    varies = any(None in spec.shape[1:] for spec in source.inputs)
+    fix = "Fix the sizes of the inputs with --input-shape. If that fails, too: " if varies else ""
+    return f"{fix}Convert to TFLite (`tfmp-convert tflite`), and report the model"
 
 
 def _reference(source: Source, batch: Batch) -> Batch:

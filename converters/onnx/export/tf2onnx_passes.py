@@ -1,7 +1,7 @@
-"""Runs tf2onnx's passes over a graph without the walks that take most of their time.
+"""Runs tf2onnx's passes over a graph without the walk that takes most of their time.
 
-tf2onnx looks for unused nodes once per input, and weights are inputs here. After every transpose
-that it moved, it begins with the first node again. And one rewriter is left out.
+After every transpose that it moved, tf2onnx begins with the first node again. And one rewriter is
+left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -51,21 +51,20 @@ _RESHAPES = ("Reshape",)
 
 @contextmanager
 def mended() -> Iterator[None]:
-    """Lets tf2onnx find unused nodes in one walk, and keeps it from two mistakes.
+    """Keeps tf2onnx from two mistakes.
 
     It makes a Gemm of a product and a sum even where the sum's other operand has more axes, or a
     factor is no number: it then fails, or writes an invalid Gemm. Runtimes fuse both themselves.
     And it takes out a Reshape before one that keeps sizes of it.
     """
     handlers = back_to_back_optimizer._func_map
-    walk, rewrite, merge = Graph.delete_unused_nodes, tfonnx.rewrite_gemm, handlers[_RESHAPES]
-    Graph.delete_unused_nodes = _delete_unused_nodes
+    rewrite, merge = tfonnx.rewrite_gemm, handlers[_RESHAPES]
     tfonnx.rewrite_gemm = lambda graph, nodes: nodes
     handlers[_RESHAPES] = partial(_merge_reshapes, merge)
     try:
         yield
     finally:
-        Graph.delete_unused_nodes, tfonnx.rewrite_gemm, handlers[_RESHAPES] = walk, rewrite, merge
+        tfonnx.rewrite_gemm, handlers[_RESHAPES] = rewrite, merge
 
 
 def _merge_reshapes(
@@ -75,29 +74,3 @@ def _merge_reshapes(
         if shape.is_const() and 0 in shape.get_tensor_value():  # the size of what is read
             return []
     return merge(graph, node, readers)
-
-
-def _delete_unused_nodes(graph: Graph, outputs: list[str]) -> None:
-    if not outputs:
-        return
-    used = _reached(graph, [*outputs, *(node.output[0] for node in graph.inputs)])
-    for node in used:
-        for body in (node.get_body_graphs() or {}).values():
-            body.delete_unused_nodes(body.outputs)
-    if len(used) < len(graph.get_nodes()):
-        graph.reset_nodes(used)
-
-
-def _reached(graph: Graph, names: list[str]) -> list[Node]:
-    """The nodes of this graph that make the named values, and all that these are made of."""
-    found: dict[Node, None] = {}
-    waiting = list(names)
-    while waiting:
-        node = graph.get_node_by_output(waiting.pop(), search_in_parent_graphs=False)
-        if node is None or node in found:
-            continue
-        found[node] = None
-        waiting.extend(node.input)
-        if node.get_body_graphs():
-            waiting.extend(node.get_implicit_inputs())
-    return list(found)

@@ -158,8 +158,7 @@ def test_a_function_is_found_by_its_name(tmp_path: Path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "architecture", "message"),
     [
-        ("m.h5", "absent.json", "architecture absent.json: no such file"),
-        ("m.h5", "build", "'build' is neither a .json file nor FILE.py:function"),
+        ("m.h5", "absent.json", "'absent.json' is neither a file nor FILE.py:function"),
         ("m.h5", "absent_module:build", "there is no module 'absent_module'"),
         ("data.h5", None, "data.h5: is HDF5, but neither a model nor weights of Keras"),
     ],

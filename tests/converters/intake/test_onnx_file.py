@@ -124,3 +124,29 @@ def test_unknown_operators_are_named_with_their_domain(tmp_path: Path):
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
     with pytest.raises(InputError, match=r"computes with Frobnicate of com\.acme, which ONNX"):
         open_source(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("Crop", {"border": [1, 2, 0, 3]}),
+        ("ImageScaler", {"scale": 0.5, "bias": [-1.0, 0.0, 2.0]}),
+        ("QuickGelu", {"domain": "com.microsoft"}),
+    ],
+)
+def test_operators_that_only_onnx_runtime_has_are_kept(kind: str, options: dict, tmp_path: Path):
+    """Experimental ones of 2017, and its own, which optimized files have."""
+    x, y = (helper.make_tensor_value_info(name, 1, [None, 3, None, None]) for name in "xy")
+    nodes = [
+        helper.make_node(kind, ["x"], ["z"], **options),
+        helper.make_node("Conv", ["z", "w"], ["y"]),
+    ]
+    weights = helper.make_tensor("w", 1, [2, 3, 1, 1], np.linspace(-1, 1, 6))
+    graph = helper.make_graph(nodes, "g", [x], [y], [weights])
+    opsets = [helper.make_opsetid("", 9), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=4), tmp_path / "old.onnx")
+    data = np.random.default_rng(0).normal(size=(64, 3, 8, 8)).astype(np.float32)
+    artifact = convert(tmp_path / "old.onnx", output=tmp_path / "out.onnx", data=data)
+    assert artifact.precision == "fp16"
+    assert artifact.report is not None
+    assert 0 < artifact.report.candidates[0].outputs[0].rel_l2 < 1e-3

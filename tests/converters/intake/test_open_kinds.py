@@ -11,11 +11,10 @@ import onnx
 import pytest
 import tensorflow as tf
 
-from tfmp.converters import convert, open_source, validate
-from tfmp.converters.intake.source import OnnxSource
+from tfmp.converters import convert, open_source
 from tfmp.converters.onnx.export.export import check_export, export_onnx
 from tfmp.converters.shared.errors import ConversionError, InputError
-from tfmp.converters.shared.tensors import TensorSpec, synthetic_batch
+from tfmp.converters.shared.tensors import TensorSpec
 
 
 def assert_exports(source) -> None:
@@ -198,35 +197,11 @@ def test_a_tf_function_of_tensors_that_are_not_dense(spec, message):
         open_source(total)
 
 
-def test_an_onnx_file_goes_straight_to_the_fp16_pass(fp32, tmp_path):
-    shutil.copy(fp32, tmp_path)
-    artifact = convert(tmp_path / "dense.onnx")
-    assert artifact.path == tmp_path / "dense.fp16.onnx"
-    source = open_source(fp32)
-    assert isinstance(source, OnnxSource)
-    data = synthetic_batch(source.inputs, samples=400, seed=0)
-    report = validate(fp32, artifact, data)
-    assert report.verdict == "PASS"
-    assert report.reference.format == "onnx"
-
-
 def test_an_onnx_file_is_never_written_over_itself_nor_becomes_tflite(fp32):
     with pytest.raises(InputError, match="is the model itself"):
         convert(fp32, output=fp32, force=True)
     with pytest.raises(InputError, match=r"cannot become TFLite\. Convert the Keras"):
         convert(fp32, to="tflite")
-
-
-def test_a_reader_that_fails_without_a_word_is_named(tmp_path, monkeypatch):
-    path = tmp_path / "odd.onnx"
-    path.write_bytes(b"\x08\x07")
-
-    def fail(_):
-        raise AssertionError
-
-    monkeypatch.setattr("onnx_ir.from_proto", fail)
-    with pytest.raises(InputError, match=r"not a usable ONNX model \(AssertionError\)"):
-        open_source(path)
 
 
 @pytest.mark.parametrize("suffix", [".keras", ".h5"])

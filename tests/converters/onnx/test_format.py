@@ -107,6 +107,7 @@ def test_a_file_without_fp16_stays_as_it_is(make, tmp_path: Path):
     assert "nothing in this file computes in FP16" in artifact.notes
     assert (artifact.precision, artifact.report.verdict) == ("fp32", "PASS")
     assert other.read_bytes() == path.read_bytes()
+    assert validate(path, other, X[:3]).verdict == "PASS"
     assert convert(path, "onnx", other, opset=18, force=True).path.read_bytes() != path.read_bytes()
 
 

@@ -36,6 +36,7 @@ FUNCTIONS = {
     "colours in a loop in a loop": rows_in_rows,
     "colours in a branch": brighter_or_darker,
     "contrast in a loop that reads weights": step_by_step,
+    "hue of numbers below 0 and above 1": lambda x: tf.image.adjust_hue(x, 0.3),
     "mean of segments, one of them empty": lambda x: tf.math.segment_mean(x[0], [0, 0, 1, 3]),
     "places in sorted rows": lambda x: tf.searchsorted(tf.sort(x), x[..., :2], side="right"),
     "inverse error function": lambda x: tf.math.erfinv(tf.tanh(x)),

@@ -44,6 +44,17 @@ def test_rolling(shift, axis):
     np.testing.assert_array_equal(*run_both(lambda x: tf.roll(x, shift, axis), normal(2, 4, 3)))
 
 
+@pytest.mark.parametrize("place", [0, 1, -2])
+@pytest.mark.parametrize("shape", [(2, 4, 4), (2, 3, 5), (2, 5, 3)])
+def test_a_diagonal_is_set(shape, place):
+    count = np.eye(*shape[1:], place).sum(dtype=int)
+    np.testing.assert_array_equal(
+        *run_both(
+            lambda x, d: tf.linalg.set_diag(x, d, k=place), normal(*shape), normal(2, count, seed=1)
+        )
+    )
+
+
 def test_rows_without_elements_are_not_turned_round():
     x, counts = normal(3, 5, 2), np.array([0, 5, 1], np.int32)
     np.testing.assert_array_equal(

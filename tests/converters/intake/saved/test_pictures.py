@@ -10,7 +10,7 @@ from exported_functions import normal, run_both, source_of
 from keras import ops
 
 from tfmp.converters.intake import open_source
-from tfmp.converters.onnx.export.export import export_onnx
+from tfmp.converters.onnx.export.export import check_export, export_onnx
 from tfmp.converters.shared.errors import ConversionError
 
 IMAGES = normal(2, 9, 11, 3)
@@ -42,13 +42,22 @@ def test_a_resizing_between_transposes_loads(opset):
     onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
-def test_a_filter_needs_images_of_a_fixed_size():
+def exported(source):
+    check_export(export_onnx(source), source)
+
+
+@pytest.mark.parametrize(
+    ("method", "antialias", "told"),
+    [("bilinear", True, "ScaleAndTranslate"), ("area", False, r"differs from Keras by \S+ \(")],
+)
+def test_a_filter_needs_images_of_a_fixed_size(method, antialias, told):
     @tf.function(input_signature=[tf.TensorSpec((None, None, 8, 3), name="images")])
     def resize(images):
-        return tf.image.resize(images, (4, 4), antialias=True)
+        return tf.image.resize(images, (4, 4), method, antialias=antialias)
 
-    with pytest.raises(ConversionError, match=r"ScaleAndTranslate.*--input-shape"):
-        export_onnx(open_source(resize))
+    with pytest.raises(ConversionError, match=rf"{told}.*--input-shape"):
+        exported(open_source(resize))
+    exported(open_source(resize, input_shapes={"images": (None, 7, 8, 3)}))
 
 
 AFFINE = np.array([1.13, 0.117, -0.71, 0.053, 0.91, 1.37, 0.0, 0.0], np.float32)

@@ -189,15 +189,6 @@ def test_an_export_is_not_refused_over_the_tail_of_a_sigmoid(monkeypatch):
             check_export(model, source)
 
 
-def test_an_export_that_is_wrong_is_refused(exported):
-    source, model = exported("dense")
-    for value in model.graph.initializers.values():
-        if value.const_value.size > 8:
-            value.const_value = ir.tensor(value.const_value.numpy() * 1.5, name=value.name)
-    with pytest.raises(ConversionError, match=r"output 'scores' of the ONNX export differs"):
-        check_export(model, source)
-
-
 @pytest.mark.parametrize(
     "added",
     [

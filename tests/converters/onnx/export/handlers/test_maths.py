@@ -30,10 +30,3 @@ def test_bits_move_down_and_the_sign_stays(dtype):
     expected, received = run_both(lambda x: ops.right_shift(x, dtype(2)), x)
     np.testing.assert_array_equal(expected, x >> dtype(2))
     np.testing.assert_array_equal(received, expected)
-
-
-def test_an_input_may_be_divided_by():
-    """The probe of an export has zeros among its integers."""
-    divisors = np.array([[2, 3, 4, -2, 5, 6, 1]], np.int32)
-    expected, received = run_both(lambda x, y: x // y, SIGNS, divisors)
-    np.testing.assert_array_equal(received, expected)
