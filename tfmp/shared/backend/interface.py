@@ -171,16 +171,23 @@ class Backend(ABC):
 
     # --- gradients ---
 
-    @abstractmethod
     def gradients(
         self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]
     ) -> tuple[Tensor, tuple[TensorTree, ...]]:
-        """A scalar, and its gradients for all tensors in the arguments; None where it needs none.
+        """A scalar, and its gradients for all tensors in the arguments.
 
         Args:
             objective: takes the arguments, and gives a scalar.
             arguments: nested structures of floating-point tensors.
         """
+        from keras import ops, tree
+
+        def function(sources: list[Tensor]) -> list[Tensor]:
+            return [objective(*tree.pack_sequence_as(arguments, sources))]
+
+        sources = tree.flatten(arguments)
+        (total,), slopes = self.pulled_back(function, sources, lambda r: [ops.ones_like(r[0])])
+        return total, tree.pack_sequence_as(arguments, slopes)
 
     @abstractmethod
     def pulled_back(
@@ -208,10 +215,6 @@ class Backend(ABC):
         """A block whose operations are not noted for gradients, where a backend notes them all."""
         return nullcontext()
 
-    def rows(self, gradient: Tensor) -> Tensor:
-        """The gradient; of a sparse one, its rows."""
-        return gradient
-
     def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
         """Whether all values are finite, where that is cheaper than of each; otherwise None."""
         return None
@@ -227,7 +230,7 @@ class Backend(ABC):
         return change(gradient)
 
     def stored(self, tensor: Tensor) -> Tensor:
-        """The values that a tensor stores: of a sparse one the non-zero ones."""
+        """The values that a tensor stores: of a sparse one the non-zero ones, or their rows."""
         return tensor
 
     def stored_row(self, tensor: Tensor, place: int) -> int:

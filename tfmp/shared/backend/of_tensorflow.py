@@ -71,14 +71,6 @@ class TensorFlow(Backend):
 
     # --- gradients ---
 
-    def gradients(
-        self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]
-    ) -> tuple[Tensor, tuple[TensorTree, ...]]:
-        with tf.GradientTape() as tape:
-            tape.watch(tree.flatten(arguments))
-            total = objective(*arguments)
-        return total, tape.gradient(total, arguments)
-
     def pulled_back(
         self, function: OnTensors, sources: list[Tensor], arrive: OnTensors
     ) -> tuple[list[Tensor], list[Tensor]]:
@@ -106,9 +98,6 @@ class TensorFlow(Backend):
         finally:
             tf.GradientTape.gradient = taken
         return losses
-
-    def rows(self, gradient: Tensor) -> Tensor:
-        return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
     def with_rows(self, gradient: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         if isinstance(gradient, tf.IndexedSlices):

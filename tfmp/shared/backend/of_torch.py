@@ -82,19 +82,6 @@ class Torch(Backend):
 
     # --- gradients ---
 
-    def gradients(
-        self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]
-    ) -> tuple[Tensor, tuple[TensorTree, ...]]:
-        leaves = _leaves(tree.flatten(arguments))
-        with torch.enable_grad():
-            total = objective(*tree.pack_sequence_as(arguments, leaves))
-        found = [None] * len(leaves)
-        if total.requires_grad:
-            found = list(torch.autograd.grad(total, leaves, allow_unused=True))
-        # Not `pack_sequence_as`, which takes None for an empty structure.
-        remaining = iter(found)
-        return total.detach(), tree.map_structure(lambda _: next(remaining), arguments)
-
     def pulled_back(
         self, function: OnTensors, sources: list[Tensor], arrive: OnTensors
     ) -> tuple[list[Tensor], list[Tensor]]:
@@ -130,9 +117,6 @@ class Torch(Backend):
     def without_gradients(self) -> AbstractContextManager[object]:
         return torch.no_grad()
 
-    def rows(self, gradient: Tensor) -> Tensor:
-        return gradient.coalesce().values() if gradient.is_sparse else gradient
-
     def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
         if not values:
             return None
@@ -151,7 +135,8 @@ class Torch(Backend):
         return torch.sparse_coo_tensor(whole.indices(), change(whole.values()), whole.shape)
 
     def stored(self, tensor: Tensor) -> Tensor:
-        return self.rows(tensor) if isinstance(tensor, torch.Tensor) else tensor
+        is_sparse = isinstance(tensor, torch.Tensor) and tensor.is_sparse
+        return tensor.coalesce().values() if is_sparse else tensor
 
     def stored_row(self, tensor: Tensor, place: int) -> int:
         return int(tensor.coalesce().indices()[0, place]) if tensor.is_sparse else place
