@@ -10,10 +10,10 @@ import tensorflow as tf
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
     LossScaleOptimizer,
-    ScheduledLossScale,
     StaticLossScale,
     UnscaledLossWarning,
 )
+from tfmp.loss_scaling.strategies import ScheduledLossScale
 from tfmp.loss_scaling.telemetry import read_counters
 
 FINITE, OVERFLOW, INVALID = 1.0, float("inf"), float("nan")

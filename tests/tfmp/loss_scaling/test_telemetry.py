@@ -113,7 +113,7 @@ def test_the_error_names_the_layer_of_a_known_cause():
 def test_json_lines_are_appended_and_never_hold_bare_nan(tmp_path):
     for step in (1, 2):
         log = TelemetryLog(tmp_path / "log")
-        log.write(step, {"loss_scale": np.float32(8), "loss": float("nan")}, epoch=step)
+        log.write(step, {"loss_scale": 8.0, "loss": float("nan")}, epoch=step)
         log.close()
     lines = (tmp_path / "log" / "tfmp.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
