@@ -84,7 +84,7 @@ def test_what_does_not_fit_together_is_tried_alone(machine):
         (120, "mixed_float16"): "out of memory",
     }
     (found,) = report.crossovers
-    assert str(found).startswith("predict: mixed_float16 is faster than float32 from batch 40 on (")
+    assert found.text.startswith("predict: mixed_float16 is faster than float32 from batch 40 on (")
 
 
 def test_the_largest_that_fit(machine):
