@@ -161,7 +161,7 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         ]
     )
     counters = Counters(*(np.asarray(part, dtype=np.int64) for part in unpack(packed)))
-    paths = [_path(variable) for variable in optimizer._trainable_variables]
+    paths = [variable.path for variable in optimizer._trainable_variables]
     offenders = [
         Offender(path, int(nonfinite), int(first))
         for path, nonfinite, first in zip(
@@ -208,10 +208,6 @@ def read_model_counters(model: keras.Model) -> StepCounters | None:
         loss_was_scaled=all(one.loss_was_scaled for one in readings),
         gradients=max(healths, key=lambda h: (h.underflow, -h.headroom_bits), default=None),
     )
-
-
-def _path(variable: keras.Variable) -> str:
-    return getattr(variable, "path", None) or variable.name
 
 
 def _explain(counters: StepCounters, limit: int, cause: str, layer: str | None) -> str:

@@ -261,9 +261,15 @@ class Backend(ABC):
 
         return ops.stop_gradient(variable)
 
-    @abstractmethod
     def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
         """The values of variables on the host, in one transfer."""
+        from keras import ops
+
+        # float64 holds every float32 scale and every count below 2**53.
+        flat = [ops.cast(ops.reshape(one.value, (-1,)), "float64") for one in variables]
+        packed = ops.convert_to_numpy(ops.concatenate(flat))
+        parts = np.split(packed, np.cumsum([len(one) for one in flat[:-1]]))
+        return [part.reshape(v.shape) for part, v in zip(parts, variables, strict=True)]
 
     def give_dtype(self, variable: Variable, dtype: str) -> None:
         """Rounds a variable's values to a dtype that it has from now on, in place.

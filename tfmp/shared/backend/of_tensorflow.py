@@ -1,6 +1,5 @@
 """Keras on TensorFlow: graphs, variables in place, replicas."""
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras import ops, tree
 
@@ -146,14 +144,6 @@ class TensorFlow(Backend):
             op_callbacks.remove_op_callback(called)
 
     # --- variables ---
-
-    def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
-        # float64 holds every float32 scale and every count below 2**53.
-        flat = [tf.cast(tf.reshape(variable.value, [-1]), tf.float64) for variable in variables]
-        packed = tf.concat(flat, axis=0).numpy()
-        ends = np.cumsum([math.prod(variable.shape) for variable in variables])
-        parts = np.split(packed, ends[:-1])
-        return [part.reshape(v.shape) for part, v in zip(parts, variables, strict=True)]
 
     def _initialize(self, variable: Variable, value: Tensor) -> None:
         before = variable._value

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from keras import backend, ops, tree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -163,13 +162,6 @@ class Torch(Backend):
     def read(self, variable: Variable) -> Tensor:
         # A detached tensor would show what is assigned later.
         return variable.value.detach().clone()
-
-    def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
-        # float64 holds every float32 scale and every count below 2**53.
-        values = [variable.value.detach() for variable in variables]
-        packed = torch.cat([value.reshape(-1).double() for value in values]).cpu()
-        parts = packed.split([value.numel() for value in values])
-        return [part.numpy().reshape(v.shape) for part, v in zip(parts, values, strict=True)]
 
     def _initialize(self, variable: Variable, value: Tensor) -> None:
         # The parameter stays the one that modules and optimizers of PyTorch hold.
