@@ -235,15 +235,6 @@ def test_what_cannot_be_wrapped_is_refused_with_the_fix(make, error, message):
         make()
 
 
-def test_one_inner_optimizer_in_two_wrappers_is_refused():
-    inner = keras.optimizers.SGD(name="shared")
-    first = LossScaleOptimizer(inner)
-    with pytest.raises(ValueError, match=r"received 'shared', which another .* unwrap\(\) first"):
-        LossScaleOptimizer(inner)
-    first.unwrap()
-    LossScaleOptimizer(inner)
-
-
 def test_an_inner_optimizer_built_for_other_variables_is_refused():
     inner = keras.optimizers.SGD()
     inner.build(variables([1.0]))

@@ -50,11 +50,7 @@ def names_function(text: str) -> bool:
 
 
 def named_function(argument: str, text: str) -> Callable[[], Any]:
-    """The function that a text names; modules in the current folder are found, too.
-
-    Args:
-        argument: name of the argument, for the error.
-        text: its value.
+    """The function that the value of an argument names; modules in this folder are found, too.
 
     Raises:
         ValueError: the module cannot be imported, or has no such function.
