@@ -30,7 +30,7 @@ from tfmp.colocation.report import ModeResult
 from tfmp.machine import devices
 from tfmp.machine.measuring import bytes_text, seconds_text
 from tfmp.shared.report_files import plain
-from tfmp.shared.wording import table
+from tfmp.shared.reporting import Table
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.standard_normal((ROWS, 32)).astype("float32")
@@ -131,7 +131,7 @@ def main() -> None:
     print(f"\n{options.steps} steps each, {options.rounds} rounds\n")
     ways = compared(jobs_of(options.steps), options.rounds, modes)
     heading = ("mode", "steps", "speed", "lowest to highest", "set-up", "memory")
-    print(table([heading, *(way.cells() for way in ways)]), flush=True)
+    print(Table(heading, tuple(tuple(way.cells()) for way in ways)), flush=True)
     groups = {"tiny": {"ways": [asdict(way) for way in ways]}}
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

@@ -113,7 +113,7 @@ def _computer(recorded: FakeNvml, *devices: Device, packages: Any = (), **facts:
         "tf32_in_use": bool(devices) and devices[0].tf32,
         "nvidia": replace(nvidia, built_in=len(nvidia.cards)),
         "nvidia_driver": nvidia.driver,
-        "cuda": from_packages(installed, **_BUILT),
+        "cuda": from_packages(installed, CudaVersions(**_BUILT)),
         "providers": _LOADING if nvidia.driver else _NOT_LOADING,
         "memory_growth": True if devices else None,
         "environment": {"HOME": "/home/a", "PATH": "/usr/bin"},

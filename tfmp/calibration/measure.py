@@ -127,9 +127,7 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
         found = replay.gradients(step, probed, scale=1.0)
     rows: dict[str, ExponentHistogram] = {}
     for path, gradient in _by_layer(step, calls, found):
-        if gradient is None:
-            continue
-        values = np.asarray(keras.ops.convert_to_numpy(current_backend().rows(gradient)))
+        values = np.asarray(keras.ops.convert_to_numpy(gradient))
         if not np.isfinite(values).all():
             raise ValueError(
                 f"calibrate expects finite gradients in float32; the gradients of {describe(path)} "
@@ -152,7 +150,7 @@ def _from_the_first_that_trains(step: ReplayedStep, calls: list[Call]) -> list[C
 
 def _by_layer(
     step: ReplayedStep, calls: list[Call], found: Gradients
-) -> Iterator[tuple[str, Tensor | None]]:
+) -> Iterator[tuple[str, Tensor]]:
     owners = replay.owners(step.root)
     place: dict[CallKey, LayerNode] = {call.key: call.node for call in calls}
     for key, gradients in found.outputs.items():

@@ -8,7 +8,7 @@ from tfmp.machine import Machine
 from tfmp.shared.findings import Finding
 from tfmp.shared.html_page import SIGNS
 from tfmp.shared.reporting import Report, Section, Table
-from tfmp.shared.wording import counted, table
+from tfmp.shared.wording import counted
 
 # Columns of the printed table, and the least width of its text if names of checks are long.
 _WIDTH, _LEAST_TEXT = 100, 40
@@ -61,12 +61,13 @@ class DoctorReport(Report):
         return [Section("Findings", tables=(Table(heading, rows, words=heading),))]
 
     def __str__(self) -> str:
-        cells = [("status", "check", "found")]
+        rows: list[tuple[str, ...]] = []
         longest = max((len(each.check) for each in self.diagnoses), default=0)
         room = max(_LEAST_TEXT, _WIDTH - len("warning") - longest - 4)
         wrap = partial(textwrap.wrap, width=room, break_long_words=False, break_on_hyphens=False)
         for each in self.diagnoses:
             fix = wrap(each.fix, initial_indent="  ", subsequent_indent="  ")
             first, *rest = [*wrap(each.message), *fix]
-            cells += [(each.status, each.check, first), *(("", "", line) for line in rest)]
-        return f"This machine has {self.headline}.\n\n{table(cells)}"
+            rows += [(each.status, each.check, first), *(("", "", line) for line in rest)]
+        table = Table(("status", "check", "found"), tuple(rows))
+        return f"This machine has {self.headline}.\n\n{table}"

@@ -42,12 +42,11 @@ def command(jobs: str, measure_only: bool, progress: Progress, **options: Any) -
     Exit status: 0 if all jobs finished, 1 if a job ended early, 2 if the jobs cannot be used.
     """
     from tfmp.colocation import colocate
-    from tfmp.commands.inputs import call_function, function_name
+    from tfmp.commands.inputs import call_function, is_function_name
 
-    named = function_name(jobs)
-    if named is None:
+    if not is_function_name(jobs):
         raise ValueError(f"JOBS expects {_FORM}; received {jobs!r}.")
-    found = call_function("JOBS", named, _FORM)
+    found = call_function("JOBS", jobs, _FORM)
     if options["mode"] == FUSED:
         click.echo(f"Warning: {NO_LONGER_FUSED}", err=True)
     try:

@@ -3,20 +3,19 @@
 import warnings
 import zipfile
 import zlib
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from tfmp.commands.session import import_keras
 from tfmp.shared.backend import TensorTree
-from tfmp.shared.commands import imported
+from tfmp.shared.commands import named_function, names_function
 from tfmp.shared.wording import first_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import keras
 
@@ -109,7 +108,7 @@ class NamedModel:
         text: a file, or FILE.py:function or package.module:function, which builds a model.
 
     Attributes:
-        function: the function; None for a file.
+        is_function: whether it is a function.
 
     Raises:
         click.UsageError: there is no such file or function; in a call, the file cannot be read, or
@@ -118,18 +117,18 @@ class NamedModel:
 
     def __init__(self, text: str) -> None:
         self.__name__ = text
-        self.function = function_name(text)
-        if self.function is None:
-            check_model_file(text)
+        self.is_function = is_function_name(text)
+        if self.is_function:
+            find_function("MODEL", text, _MODEL_FORMS)
         else:
-            find_function("MODEL", self.function, _MODEL_FORMS)
+            check_model_file(text)
 
     def __call__(self) -> "keras.Model":
-        if self.function is None:
+        if not self.is_function:
             return load_model(self.__name__)
         import keras
 
-        built = call_function("MODEL", self.function, _MODEL_FORMS)
+        built = call_function("MODEL", self.__name__, _MODEL_FORMS)
         if not isinstance(built, keras.Model):
             raise click.UsageError(
                 f"MODEL {self.__name__!r} has to return a keras.Model; it returned "
@@ -151,9 +150,8 @@ def load_training_data(text: str) -> "TrainingData":
         click.UsageError: there is no such file or function, or it cannot be used.
     """
     path = Path(text)
-    named = function_name(text)
-    if named is not None:
-        return call_function("--data", named, _FORMS)
+    if is_function_name(text):
+        return call_function("--data", text, _FORMS)
     if path.suffix.lower() != ".npz" or not path.is_file():
         raise click.UsageError(f"--data {text!r}: {_why_no_file(text)}. Expected {_FORMS}.")
     try:
@@ -197,69 +195,41 @@ def _taken(
     return arrays.pop(name, None)
 
 
-class FunctionName(NamedTuple):
-    """A function as users name it: FILE.py:function or package.module:function."""
-
-    module: str
-    function: str
+def is_function_name(text: str) -> bool:
+    """Whether a text names a function, and no file that exists."""
+    return names_function(text) and not Path(text).exists()
 
 
-def function_name(text: str) -> FunctionName | None:
-    """The function that a text names; None for an existing file or a text of another form."""
-    module, colon, function = text.rpartition(":")
-    if not (colon and module and function.isidentifier()) or Path(text).exists():
-        return None
-    return FunctionName(module, function)
-
-
-def find_function(argument: str, named: FunctionName, forms: str) -> "Callable[[], Any]":
+def find_function(argument: str, text: str, forms: str) -> "Callable[[], Any]":
     """The function that a user has named.
 
     Args:
         argument: name of the command's argument, for the error.
-        named: the module and the function.
+        text: names the function.
         forms: all forms that the argument may have, for the error.
 
     Raises:
         click.UsageError: the module cannot be imported, or has no such function.
     """
     import_keras()  # the module will most likely import it, and print its messages
-    with _mistakes_of("imported", argument, ":".join(named), forms):
-        found = getattr(imported(named.module), named.function)
-    import keras
-
-    if isinstance(found, keras.Model) or not callable(found):
-        raise click.UsageError(
-            f"{argument} {':'.join(named)!r} has to be a function; it is a {type(found).__name__}. "
-            f"Expected {forms}."
-        )
-    return found
+    try:
+        return named_function(argument, text)
+    except ValueError as error:
+        raise click.UsageError(f"{str(error).rstrip('.')}. Expected {forms}.") from error
 
 
-def call_function(argument: str, named: FunctionName, forms: str) -> Any:
-    """The result of a function without arguments.
-
-    Args:
-        argument: name of the command's argument, for the error.
-        named: the module and the function.
-        forms: all forms that the argument may have, for the error.
+def call_function(argument: str, text: str, forms: str) -> Any:
+    """The result of a function without arguments; see `find_function`.
 
     Raises:
         click.UsageError: there is no such function, or it raises.
     """
-    function = find_function(argument, named, forms)
-    with _mistakes_of("called", argument, ":".join(named), forms):
-        return function()
-
-
-@contextmanager
-def _mistakes_of(done: str, argument: str, text: str, forms: str) -> "Iterator[None]":
-    """Turns errors of a user's own code into one message; `sys.exit` in it is an error, too."""
+    function = find_function(argument, text, forms)
     try:
-        yield
+        return function()
     except (Exception, SystemExit) as error:
         raise click.UsageError(
-            f"{argument} {text!r} cannot be {done}: {type(error).__name__}: {_sentence(error)} "
+            f"{argument} {text!r} cannot be called: {type(error).__name__}: {_sentence(error)} "
             f"Expected {forms}."
         ) from error
 

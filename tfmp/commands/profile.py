@@ -91,7 +91,7 @@ def command(
     named = NamedModel(model)
     for _ in range(1 + _REPEATS):
         report = profile_training(
-            named if named.function else named(),
+            named if named.is_function else named(),
             load_training_data(data),
             progress=progress,
             **options,  # named like its arguments

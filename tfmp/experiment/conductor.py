@@ -1,7 +1,7 @@
 """compare: runs every arm with every seed in a process of its own, and reports on them."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from pickle import PickleError
 from textwrap import shorten
@@ -71,7 +71,7 @@ def compare(
     with ExitStack() as stack:
         told = stack.enter_context(listening(progress, count))
         told("preparing the task")
-        bench = stack.enter_context(_Bench(task))
+        bench = stack.enter_context(closing(_Bench(task)))
         about = bench.describe()
         kept_runs = _kept(place, about)
         runs: list[Run] = []
@@ -107,10 +107,8 @@ class _Bench:
         self._task = task
         self._workers: dict[bool, Worker] = {}
 
-    def __enter__(self) -> "_Bench":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def close(self) -> None:
+        """Ends both."""
         for worker in self._workers.values():
             worker.close()
 

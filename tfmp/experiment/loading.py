@@ -1,12 +1,11 @@
 """Tasks by name: those that come with tfmp, and those in files and modules of users."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 
 from tfmp.experiment.tasks import Task
-from tfmp.shared.commands import imported
-from tfmp.shared.wording import first_line, listed, shown
+from tfmp.shared.commands import named_function, names_function
+from tfmp.shared.wording import first_line, listed
 
 # Tasks that come with tfmp: a line for each, and the function in `experiment/builtin/` that makes
 # the task.
@@ -28,8 +27,7 @@ def check_name(text: str) -> None:
     Raises:
         ValueError: it is no name of `TASKS` and has no function.
     """
-    place, colon, name = text.rpartition(":")
-    if text not in TASKS and not (colon and place and name.isidentifier()):
+    if text not in TASKS and not names_function(text):
         raise ValueError(
             f"TASK expects one of {listed(list(TASKS), len(TASKS))}, FILE.py:function or "
             f"package.module:function; received {text!r}. `tfmp compare --init FILE.py` writes an "
@@ -49,7 +47,11 @@ def load_task(named: str | Task) -> Task:
     """
     if isinstance(named, Task):
         return named
-    function = _function(named)
+    check_name(named)
+    if named in TASKS:
+        function = getattr(import_module(_BUILTIN), named)
+    else:
+        function = named_function("TASK", named)
     try:
         made = function()
     except ImportError as error:
@@ -67,20 +69,3 @@ def load_task(named: str | Task) -> Task:
             "`tfmp compare --init FILE.py` writes an example."
         )
     return replace(made, about=made.about or (function.__doc__ or "").partition("\n")[0])
-
-
-def _function(text: str) -> Callable[[], object]:
-    if text in TASKS:
-        return getattr(import_module(_BUILTIN), text)
-    check_name(text)
-    place, _, name = text.rpartition(":")
-    try:
-        module = imported(place)
-    except Exception as error:
-        raise ValueError(
-            f"TASK {text!r} cannot be imported: {type(error).__name__}: {first_line(error)}"
-        ) from error
-    if not callable(getattr(module, name, None)):
-        found = f"it is {shown(getattr(module, name))}" if hasattr(module, name) else "it has none"
-        raise ValueError(f"TASK expects a function {name!r} in {place!r}; {found}.")
-    return getattr(module, name)

@@ -29,11 +29,7 @@ class Gauges(NamedTuple):
         scale: the loss scale of that step.
         count: number of measurements.
         ring: norms of the unscaled gradients in the last measured steps, the latest first.
-        values: per trainable variable, the number of values in its gradient; 0 without a gradient.
-        nonzero: how many of them are not zero.
-        lowest: how many are not zero and below 2**-22, in FP16's lowest two binades.
-        next: how many lie in the two binades above.
-        largest: the largest magnitude.
+        values, nonzero, lowest, next, largest: as of `Sums`, one for each trainable variable.
     """
 
     measured_at: Tensor

@@ -51,7 +51,7 @@ def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int
     Returns:
         Booleans of the gradient's shape.
     """
-    values = _real(current_backend().rows(grad))
+    values = _real(current_backend().stored(grad))
     if is_enough_to_be_finite(scale_floor, replicas):
         return ops.isfinite(values)
     dtype = backend.result_type(values.dtype, "float32")  # gradients are divided in no less
@@ -110,7 +110,7 @@ def sums_of(grads: Sequence[Tensor | None], scale: Tensor) -> Sums:
         grads: the scaled gradients, one for each variable; of sparse ones only their rows count.
         scale: the scale that they will be divided by.
     """
-    dense = [np.zeros(0) if one is None else _real(current_backend().rows(one)) for one in grads]
+    dense = [np.zeros(0) if one is None else _real(current_backend().stored(one)) for one in grads]
     sizes = [_size(one) for one in dense]
     small = [place for place, size in enumerate(sizes) if size <= _SMALL]
     large = [place for place, size in enumerate(sizes) if size > _SMALL]

@@ -15,22 +15,11 @@ from tfmp.loss_scaling.strategies import (
     DynamicLossScale,
     KerasConfig,
     LossScale,
-    ScheduledLossScale,
     StaticLossScale,
 )
 from tfmp.loss_scaling.transitions import packed_size
 from tfmp.shared.arguments import check_flag
 from tfmp.shared.backend import Tensor, current_backend
-
-__all__ = [
-    "DynamicLossScale",
-    "LossScale",
-    "LossScaleOptimizer",
-    "ScheduledLossScale",
-    "StaticLossScale",
-    "UnscaledLossWarning",
-]
-
 
 # Keras shows the configuration of a class that it cannot find, and packages cannot announce theirs.
 _LOAD_HINT = "import tfmp before keras.models.load_model, or load the model with compile=False"

@@ -235,7 +235,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         if not gradients.is_enough_to_be_finite(self.loss_scale.floor, replicas):
             return None
         own = current_backend()
-        return own.all_finite([own.rows(grad) for grad in grads if grad is not None])
+        return own.all_finite([own.stored(grad) for grad in grads if grad is not None])
 
     def _finite_flags(
         self,

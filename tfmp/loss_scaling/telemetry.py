@@ -12,10 +12,10 @@ from tfmp.loss_scaling import gauges
 from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.optimizers_of import scaled_optimizers
-from tfmp.loss_scaling.transitions import Counters, packed_size, unpack
+from tfmp.loss_scaling.transitions import Counters, unpack
 from tfmp.shared.atomic_file import naming
 from tfmp.shared.backend import current_backend
-from tfmp.shared.report_files import JsonObject, check_folder, json_number
+from tfmp.shared.report_files import JsonObject, check_folder, plain
 from tfmp.shared.wording import shown
 
 
@@ -149,9 +149,19 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         )
     if model is not None and hasattr(model, "jax_state_sync"):
         model.jax_state_sync()
-    scale, streak, iterations, packed, measured = _values(optimizer)
+    if not optimizer.built:
+        return StepCounters(optimizer.loss_scale.initial, 0)
+    scale, streak, iterations, packed, measured = current_backend().fetch(
+        [
+            optimizer.scale_variable,
+            optimizer.step_counter,
+            optimizer.inner_optimizer._iterations,
+            optimizer.counters,
+            optimizer.gauges,
+        ]
+    )
     counters = Counters(*(np.asarray(part, dtype=np.int64) for part in unpack(packed)))
-    paths = [_path(variable) for variable in optimizer._trainable_variables]
+    paths = [variable.path for variable in optimizer._trainable_variables]
     offenders = [
         Offender(path, int(nonfinite), int(first))
         for path, nonfinite, first in zip(
@@ -200,30 +210,6 @@ def read_model_counters(model: keras.Model) -> StepCounters | None:
     )
 
 
-def _values(optimizer: LossScaleOptimizer) -> list[np.ndarray]:
-    if not optimizer.built:
-        return [
-            np.array(optimizer.loss_scale.initial),
-            np.array(0),
-            np.array(0),
-            np.zeros(packed_size(0), dtype=np.int64),
-            np.zeros(gauges.packed_size(0)),
-        ]
-    return current_backend().fetch(
-        [
-            optimizer.scale_variable,
-            optimizer.step_counter,
-            optimizer.inner_optimizer._iterations,
-            optimizer.counters,
-            optimizer.gauges,
-        ]
-    )
-
-
-def _path(variable: keras.Variable) -> str:
-    return getattr(variable, "path", None) or variable.name
-
-
 def _explain(counters: StepCounters, limit: int, cause: str, layer: str | None) -> str:
     where = repr(counters.offenders[0].variable) if counters.offenders else "not recorded"
     return (
@@ -264,21 +250,15 @@ class TelemetryLog:
         self._lines = (self.log_dir / "tfmp.jsonl").open("a", encoding="utf-8")
         self._events = tf.summary.create_file_writer(str(self.log_dir))
 
-    def write(
-        self,
-        step: int,
-        scalars: Mapping[str, float],
-        **labels: object,
-    ) -> None:
+    def write(self, step: int, scalars: Mapping[str, float], epoch: int) -> None:
         """Adds one record.
 
         Args:
             step: the training step that the numbers belong to.
             scalars: the numbers, by name.
-            labels: further fields of the JSON line that make no curve, such as `epoch=3`.
+            epoch: the epoch of that step, which makes no curve.
         """
-        record: dict[str, object] = {"step": step, **labels, **scalars}
-        line = {name: _plain(value) for name, value in record.items()}
+        line = plain({"step": step, "epoch": epoch, **scalars})
         with naming(self.log_dir):
             self._lines.write(json.dumps(line, allow_nan=False) + "\n")
             self._lines.flush()
@@ -301,10 +281,3 @@ def _write_scalar(tag: str, value: float) -> None:
     # DATA_CLASS_SCALAR of tensorflow/core/framework/summary.proto.
     about = metadata_of(plugin_data=metadata_of.PluginData(plugin_name="scalars"), data_class=1)
     tf.summary.write(tag, tf.constant(value, tf.float32), metadata=about)
-
-
-def _plain(value: object) -> object:
-    """A label or number as JSON can hold it."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return json_number(value) if isinstance(value, float) else value

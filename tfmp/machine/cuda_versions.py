@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfmp.shared.backend import current_backend
@@ -42,40 +42,31 @@ def installed_cuda(packages: Mapping[str, str]) -> CudaVersions:
     Args:
         packages: by name, the version of every installed package.
     """
-    built = current_backend().built_for()
-    return from_packages(
-        packages,
-        built=str(built.get("cuda_version", "")),
-        built_cudnn=str(built.get("cudnn_version", "")),
-        system=_system_version(),
-        system_cudnn=_system_cudnn(),
-        code_for=tuple(map(str, built.get("cuda_compute_capabilities") or ())),
+    told, system = current_backend().built_for(), _system_version()
+    known = CudaVersions(
+        built=str(told.get("cuda_version", "")),
+        built_cudnn=str(told.get("cudnn_version", "")),
+        found=system,
+        found_cudnn=_system_cudnn(),
+        where=str(_SYSTEM_CUDA.parent) if system else "",
+        code_for=tuple(map(str, told.get("cuda_compute_capabilities") or ())),
     )
+    return from_packages(packages, known)
 
 
-def from_packages(
-    packages: Mapping[str, str],
-    built: str = "",
-    built_cudnn: str = "",
-    system: str = "",
-    system_cudnn: str = "",
-    code_for: tuple[str, ...] = (),
-) -> CudaVersions:
-    """Puts the facts together; packages of the generation that the framework needs come first."""
+def from_packages(packages: Mapping[str, str], known: CudaVersions) -> CudaVersions:
+    """Puts packages before the system's; those of the framework's generation come first."""
     runtimes, libraries = (
         {_generation(name, text): text for name, text in packages.items() if name.startswith(start)}
         for start in ("nvidia-cuda-runtime", "nvidia-cudnn-cu")
     )
-    wanted = int(built.split(".")[0]) if built[:1].isdigit() else None
-    found = _preferred(runtimes, wanted)
-    cudnn = _preferred(libraries, wanted)
-    return CudaVersions(
-        built=built,
-        built_cudnn=built_cudnn,
-        found=found or system,
-        found_cudnn=cudnn or system_cudnn,
-        where="pip" if found else str(_SYSTEM_CUDA.parent) if system else "",
-        code_for=code_for,
+    wanted = int(known.built.split(".")[0]) if known.built[:1].isdigit() else None
+    found, cudnn = _preferred(runtimes, wanted), _preferred(libraries, wanted)
+    return replace(
+        known,
+        found=found or known.found,
+        found_cudnn=cudnn or known.found_cudnn,
+        where="pip" if found else known.where,
     )
 
 

@@ -17,8 +17,7 @@ from tfmp.shared.wording import joined
 
 # NVML's utilisation is that of the last sixth of a second to a second, depending on the card
 # (NVML API Reference, nvmlUtilization_t): what was before the work must have left it.
-SETTLING_S = 1.0
-_INTERVAL_S = 0.1
+_SETTLING_S, _INTERVAL_S = 1.0, 0.1
 
 # A reason for lower clocks that holds for less than this share of the time is not worth a word.
 _OFTEN = 0.05
@@ -96,21 +95,16 @@ class GpuWatch:
 
     Args:
         device: the device that the work is on.
-        settling_s: seconds at the beginning that do not count.
-        interval_s: seconds between samples.
 
     Attributes:
         use: after the block, the card's use; None if it could not be watched.
         why_not: the reason for that, in a sentence.
     """
 
-    def __init__(
-        self, device: Device, settling_s: float = SETTLING_S, interval_s: float = _INTERVAL_S
-    ) -> None:
+    def __init__(self, device: Device) -> None:
         self.use: GpuUse | None = None
         self.why_not = ""
         self._device = device
-        self._settling_s, self._interval_s = settling_s, interval_s
         self._samples: list[_Sample] = []
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -151,9 +145,9 @@ class GpuWatch:
         self._stack.close()
 
     def _watch(self) -> None:
-        if self._over.wait(self._settling_s):
+        if self._over.wait(_SETTLING_S):
             return
-        while not self._over.wait(self._interval_s):
+        while not self._over.wait(_INTERVAL_S):
             self._samples.append(_sample(self._nvml, self._card))
 
 

@@ -82,7 +82,7 @@ def _scale_advice(finite_at: float) -> str:
 
 def _finite_at(step: ReplayedStep, scale: float) -> bool:
     gradients = replay.gradients(step, {}, scale)
-    return all(range_of(g).finite for g in gradients.weights if g is not None)
+    return all(range_of(g).finite for g in gradients.weights)
 
 
 def _largest_finite_scale(step: ReplayedStep, scale: float) -> float | None:
@@ -130,7 +130,7 @@ def _first_bad(
     fine: set[CallKey] = set()
     from_loss = math.inf
     for call in reversed(calls):
-        present = [range_of(one) for one in gradients.outputs[call.key] if one is not None]
+        present = [range_of(one) for one in gradients.outputs[call.key]]
         for values in present:
             if not values.finite:
                 maker = _consumer(call, calls, fine)
@@ -153,7 +153,7 @@ def _first_bad(
                 return _Bad(call.node, f"The gradient of the weight {variable.path} has {bad}")
     for variable in step.model.trainable_variables:
         gradient = of_weight[id(variable)]
-        if gradient is not None and not range_of(gradient).finite:
+        if not range_of(gradient).finite:
             return _Bad(None, f"The gradient of the weight {variable.path} is not finite")
     return None
 

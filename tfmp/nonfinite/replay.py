@@ -230,12 +230,12 @@ class Gradients:
     """Gradients of the scaled loss.
 
     Attributes:
-        weights: for each trainable variable of the model, its gradient or None.
-        outputs: for each probed call and each floating-point output, its gradient or None.
+        weights: for each trainable variable of the model, its gradient.
+        outputs: for each probed call and each floating-point output, its gradient.
     """
 
-    weights: list[Tensor | None]
-    outputs: dict[CallKey, list[Tensor | None]]
+    weights: list[Tensor]
+    outputs: dict[CallKey, list[Tensor]]
 
 
 def gradients(

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.replay import ReplayedStep
-from tfmp.shared.backend import TensorTree, current_backend
+from tfmp.shared.backend import TensorTree
 
 
 @dataclass(frozen=True)
@@ -64,5 +64,4 @@ def magnitudes(step: ReplayedStep, scale: float) -> dict[str, np.ndarray]:
     return {
         variable.path: np.abs(np.asarray(keras.ops.convert_to_numpy(gradient), np.float32))
         for variable, gradient in zip(step.model.trainable_variables, found, strict=True)
-        if gradient is not None and current_backend().is_dense(gradient)
     }

@@ -46,9 +46,6 @@ class Crossover:
         first = slow[-1] + 1 if slow else 0
         return self.sizes[first] if first < len(self.sizes) else None
 
-    def __str__(self) -> str:
-        return self.text
-
     @property
     def text(self) -> str:
         """The sizes at which it is faster, and slower, in a sentence."""
@@ -124,7 +121,7 @@ class SweepReport(StepReport):
 
     def sections(self, on_page: bool = True) -> list[Section]:
         """As in `Report`: crossovers, the largest sizes, every size, evidence."""
-        found = tuple(map(str, self.crossovers))
+        found = tuple(each.text for each in self.crossovers)
         if not found:
             found = ("One policy was measured: there is nothing to compare it with.",)
         elif self.rounds < FEWEST_FOR_INTERVAL:

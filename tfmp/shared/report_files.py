@@ -5,7 +5,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -72,23 +72,6 @@ def writing_report(path: Path) -> Iterator[Path]:
     """
     with _refused_in_words("A report file", path), replacing(path) as new:
         yield new
-
-
-def save_report(path: str | Path, renderers: Mapping[str, Callable[[], str]]) -> Path:
-    """Writes a report in the form of its file's suffix.
-
-    Args:
-        path: of the file.
-        renderers: by suffix, the function that gives the text.
-
-    Raises:
-        ValueError: the path has another suffix, or the file cannot be written.
-    """
-    path = check_report_path(path, tuple(renderers))
-    text = renderers[path.suffix]()
-    with writing_report(path) as new:
-        new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-    return path
 
 
 def check_folder(name: str, folder: str | Path, make: bool = True) -> Path:

@@ -10,10 +10,10 @@ import tensorflow as tf
 from tfmp.loss_scaling.optimizer import (
     DynamicLossScale,
     LossScaleOptimizer,
-    ScheduledLossScale,
     StaticLossScale,
     UnscaledLossWarning,
 )
+from tfmp.loss_scaling.strategies import ScheduledLossScale
 from tfmp.loss_scaling.telemetry import read_counters
 
 FINITE, OVERFLOW, INVALID = 1.0, float("inf"), float("nan")
@@ -233,15 +233,6 @@ def test_sparse_gradients_are_never_made_dense(scale):
 def test_what_cannot_be_wrapped_is_refused_with_the_fix(make, error, message):
     with pytest.raises(error, match=message):
         make()
-
-
-def test_one_inner_optimizer_in_two_wrappers_is_refused():
-    inner = keras.optimizers.SGD(name="shared")
-    first = LossScaleOptimizer(inner)
-    with pytest.raises(ValueError, match=r"received 'shared', which another .* unwrap\(\) first"):
-        LossScaleOptimizer(inner)
-    first.unwrap()
-    LossScaleOptimizer(inner)
 
 
 def test_an_inner_optimizer_built_for_other_variables_is_refused():

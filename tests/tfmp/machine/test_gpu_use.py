@@ -7,6 +7,7 @@ import pynvml
 import pytest
 from fake_nvml import FUNCTION_NOT_FOUND, NOT_SUPPORTED, Fails, FakeCard, FakeNvml
 
+from tfmp.machine import gpu_use
 from tfmp.machine.devices import CPU, Device
 from tfmp.machine.gpu_use import GpuWatch
 
@@ -32,7 +33,9 @@ def watched(monkeypatch, *cards, device=H100, samples=3, **driver):
     """The watch after a block that lasts until so many samples are taken."""
     FakeNvml(cards=cards, **driver).install(monkeypatch)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with GpuWatch(device, settling_s=0.0, interval_s=0.0) as watch:
+    monkeypatch.setattr(gpu_use, "_SETTLING_S", 0.0)
+    monkeypatch.setattr(gpu_use, "_INTERVAL_S", 0.0)
+    with GpuWatch(device) as watch:
         limit = time.monotonic() + 20
         while watch._thread and len(watch._samples) < samples and time.monotonic() < limit:
             time.sleep(0.001)
@@ -104,7 +107,7 @@ def test_nothing_to_watch_costs_no_thread_and_is_said(monkeypatch, device, drive
 
 def test_an_error_in_the_block_comes_through_and_ends_the_thread(monkeypatch):
     driver = FakeNvml(cards=(busy_card(),)).install(monkeypatch)
-    with pytest.raises(ZeroDivisionError), GpuWatch(H100, 0.0, 0.001) as watch:
+    with pytest.raises(ZeroDivisionError), GpuWatch(H100) as watch:
         raise ZeroDivisionError
     assert not watch._thread.is_alive()
     assert driver.opened == 0

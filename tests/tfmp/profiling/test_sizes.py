@@ -104,7 +104,7 @@ SIZES = (8, 32, 128, 512)
 def test_words_of_a_crossover(found, start, text):
     judged = Crossover("half", "float32", "training", SIZES[: len(found)], found)
     assert judged.faster_from == start
-    assert str(judged) == f"training: half is {text}"
+    assert judged.text == f"training: half is {text}"
 
 
 def test_noise_is_no_crossover():

@@ -65,7 +65,7 @@ def test_every_size_has_a_row_and_takes_turns_in_one_process(machine):
     assert [len(job.variants) for job in machine.jobs] == [2, 2]
     assert report.model == "sized"
     assert "80% of the memory that was free" in report.limit
-    assert [str(each) for each in report.crossovers] == [
+    assert [each.text for each in report.crossovers] == [
         "training: mixed_float16 is slower than float32 at batch 4",
     ]
 
@@ -84,7 +84,7 @@ def test_what_does_not_fit_together_is_tried_alone(machine):
         (120, "mixed_float16"): "out of memory",
     }
     (found,) = report.crossovers
-    assert str(found).startswith("predict: mixed_float16 is faster than float32 from batch 40 on (")
+    assert found.text.startswith("predict: mixed_float16 is faster than float32 from batch 40 on (")
 
 
 def test_the_largest_that_fit(machine):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfmp.shared.wording import alike_once, first_line, listed, one_line, table
+from tfmp.shared.wording import alike_once, first_line, listed, one_line
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,3 @@ def test_sentences_that_differ_in_names_or_numbers_are_one_with_a_count(notes, t
 )
 def test_few_sentences_and_other_sentences_stay(notes):
     assert alike_once(notes) == notes
-
-
-def test_columns_are_as_wide_as_they_need_and_lines_end_without_spaces():
-    assert table([("name", "value"), ("a", "12"), ("longer", "")]).splitlines() == [
-        "name    value",
-        "------  -----",
-        "a       12",
-        "longer",
-    ]

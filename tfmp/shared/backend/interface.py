@@ -171,16 +171,23 @@ class Backend(ABC):
 
     # --- gradients ---
 
-    @abstractmethod
     def gradients(
         self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]
     ) -> tuple[Tensor, tuple[TensorTree, ...]]:
-        """A scalar, and its gradients for all tensors in the arguments; None where it needs none.
+        """A scalar, and its gradients for all tensors in the arguments.
 
         Args:
             objective: takes the arguments, and gives a scalar.
             arguments: nested structures of floating-point tensors.
         """
+        from keras import ops, tree
+
+        def function(sources: list[Tensor]) -> list[Tensor]:
+            return [objective(*tree.pack_sequence_as(arguments, sources))]
+
+        sources = tree.flatten(arguments)
+        (total,), slopes = self.pulled_back(function, sources, lambda r: [ops.ones_like(r[0])])
+        return total, tree.pack_sequence_as(arguments, slopes)
 
     @abstractmethod
     def pulled_back(
@@ -208,10 +215,6 @@ class Backend(ABC):
         """A block whose operations are not noted for gradients, where a backend notes them all."""
         return nullcontext()
 
-    def rows(self, gradient: Tensor) -> Tensor:
-        """The gradient; of a sparse one, its rows."""
-        return gradient
-
     def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
         """Whether all values are finite, where that is cheaper than of each; otherwise None."""
         return None
@@ -227,7 +230,7 @@ class Backend(ABC):
         return change(gradient)
 
     def stored(self, tensor: Tensor) -> Tensor:
-        """The values that a tensor stores: of a sparse one the non-zero ones."""
+        """The values that a tensor stores: of a sparse one the non-zero ones, or their rows."""
         return tensor
 
     def stored_row(self, tensor: Tensor, place: int) -> int:
@@ -258,9 +261,15 @@ class Backend(ABC):
 
         return ops.stop_gradient(variable)
 
-    @abstractmethod
     def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
         """The values of variables on the host, in one transfer."""
+        from keras import ops
+
+        # float64 holds every float32 scale and every count below 2**53.
+        flat = [ops.cast(ops.reshape(one.value, (-1,)), "float64") for one in variables]
+        packed = ops.convert_to_numpy(ops.concatenate(flat))
+        parts = np.split(packed, np.cumsum([len(one) for one in flat[:-1]]))
+        return [part.reshape(v.shape) for part, v in zip(parts, variables, strict=True)]
 
     def give_dtype(self, variable: Variable, dtype: str) -> None:
         """Rounds a variable's values to a dtype that it has from now on, in place.

@@ -80,11 +80,6 @@ class Jax(Backend):
         lowered = jax.jit(function).lower(*arguments).compiler_ir("hlo")
         return lowered.as_serialized_hlo_module_proto()
 
-    def gradients(
-        self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]
-    ) -> tuple[Tensor, tuple[TensorTree, ...]]:
-        return jax.value_and_grad(objective, argnums=tuple(range(len(arguments))))(*arguments)
-
     def pulled_back(
         self, function: OnTensors, sources: list[Tensor], arrive: OnTensors
     ) -> tuple[list[Tensor], list[Tensor]]:

@@ -1,6 +1,5 @@
 """Keras on TensorFlow: graphs, variables in place, replicas."""
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras import ops, tree
 
@@ -71,14 +69,6 @@ class TensorFlow(Backend):
 
     # --- gradients ---
 
-    def gradients(
-        self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]
-    ) -> tuple[Tensor, tuple[TensorTree, ...]]:
-        with tf.GradientTape() as tape:
-            tape.watch(tree.flatten(arguments))
-            total = objective(*arguments)
-        return total, tape.gradient(total, arguments)
-
     def pulled_back(
         self, function: OnTensors, sources: list[Tensor], arrive: OnTensors
     ) -> tuple[list[Tensor], list[Tensor]]:
@@ -106,9 +96,6 @@ class TensorFlow(Backend):
         finally:
             tf.GradientTape.gradient = taken
         return losses
-
-    def rows(self, gradient: Tensor) -> Tensor:
-        return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
     def with_rows(self, gradient: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         if isinstance(gradient, tf.IndexedSlices):
@@ -157,14 +144,6 @@ class TensorFlow(Backend):
             op_callbacks.remove_op_callback(called)
 
     # --- variables ---
-
-    def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
-        # float64 holds every float32 scale and every count below 2**53.
-        flat = [tf.cast(tf.reshape(variable.value, [-1]), tf.float64) for variable in variables]
-        packed = tf.concat(flat, axis=0).numpy()
-        ends = np.cumsum([math.prod(variable.shape) for variable in variables])
-        parts = np.split(packed, ends[:-1])
-        return [part.reshape(v.shape) for part, v in zip(parts, variables, strict=True)]
 
     def _initialize(self, variable: Variable, value: Tensor) -> None:
         before = variable._value

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from keras import backend, ops, tree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -82,19 +81,6 @@ class Torch(Backend):
 
     # --- gradients ---
 
-    def gradients(
-        self, objective: Callable[..., Tensor], arguments: tuple[TensorTree, ...]
-    ) -> tuple[Tensor, tuple[TensorTree, ...]]:
-        leaves = _leaves(tree.flatten(arguments))
-        with torch.enable_grad():
-            total = objective(*tree.pack_sequence_as(arguments, leaves))
-        found = [None] * len(leaves)
-        if total.requires_grad:
-            found = list(torch.autograd.grad(total, leaves, allow_unused=True))
-        # Not `pack_sequence_as`, which takes None for an empty structure.
-        remaining = iter(found)
-        return total.detach(), tree.map_structure(lambda _: next(remaining), arguments)
-
     def pulled_back(
         self, function: OnTensors, sources: list[Tensor], arrive: OnTensors
     ) -> tuple[list[Tensor], list[Tensor]]:
@@ -130,9 +116,6 @@ class Torch(Backend):
     def without_gradients(self) -> AbstractContextManager[object]:
         return torch.no_grad()
 
-    def rows(self, gradient: Tensor) -> Tensor:
-        return gradient.coalesce().values() if gradient.is_sparse else gradient
-
     def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
         if not values:
             return None
@@ -151,7 +134,8 @@ class Torch(Backend):
         return torch.sparse_coo_tensor(whole.indices(), change(whole.values()), whole.shape)
 
     def stored(self, tensor: Tensor) -> Tensor:
-        return self.rows(tensor) if isinstance(tensor, torch.Tensor) else tensor
+        is_sparse = isinstance(tensor, torch.Tensor) and tensor.is_sparse
+        return tensor.coalesce().values() if is_sparse else tensor
 
     def stored_row(self, tensor: Tensor, place: int) -> int:
         return int(tensor.coalesce().indices()[0, place]) if tensor.is_sparse else place
@@ -178,13 +162,6 @@ class Torch(Backend):
     def read(self, variable: Variable) -> Tensor:
         # A detached tensor would show what is assigned later.
         return variable.value.detach().clone()
-
-    def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
-        # float64 holds every float32 scale and every count below 2**53.
-        values = [variable.value.detach() for variable in variables]
-        packed = torch.cat([value.reshape(-1).double() for value in values]).cpu()
-        parts = packed.split([value.numel() for value in values])
-        return [part.numpy().reshape(v.shape) for part, v in zip(parts, values, strict=True)]
 
     def _initialize(self, variable: Variable, value: Tensor) -> None:
         # The parameter stays the one that modules and optimizers of PyTorch hold.

@@ -2,10 +2,14 @@
 
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from tfmp.shared.wording import first_line, shown
 
 
 def module_of_file(path: Path) -> ModuleType:
@@ -39,12 +43,28 @@ def module_of_file(path: Path) -> ModuleType:
     return module
 
 
-def imported(name: str) -> ModuleType:
-    """The module of a file, or by its name; those in the current folder are found, too.
+def names_function(text: str) -> bool:
+    """Whether a text has the form FILE.py:function or package.module:function."""
+    module, colon, function = text.rpartition(":")
+    return bool(colon and module and function.isidentifier())
+
+
+def named_function(argument: str, text: str) -> Callable[[], Any]:
+    """The function that the value of an argument names; modules in this folder are found, too.
 
     Raises:
-        Exception: there is none, or it raised it.
+        ValueError: the module cannot be imported, or has no such function.
     """
     if os.getcwd() not in sys.path:  # as `python -m` does
         sys.path.insert(0, os.getcwd())
-    return module_of_file(Path(name)) if name.endswith(".py") else import_module(name)
+    place, _, name = text.rpartition(":")
+    try:
+        module = module_of_file(Path(place)) if place.endswith(".py") else import_module(place)
+        found = getattr(module, name)
+    except (Exception, SystemExit) as error:
+        raise ValueError(
+            f"{argument} {text!r} cannot be imported: {type(error).__name__}: {first_line(error)}"
+        ) from error
+    if not callable(found):
+        raise ValueError(f"{argument} {text!r} has to be a function; it is {shown(found)}.")
+    return found

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tfmp.shared.html_page import TALL, framed
-from tfmp.shared.report_files import JsonObject, plain_fields, save_report
+from tfmp.shared.report_files import JsonObject, check_report_path, plain_fields, writing_report
 from tfmp.shared.reporting.markdown import to_markdown
 from tfmp.shared.reporting.sections import Section, page
 
@@ -93,4 +93,8 @@ class Report:
             ".html": lambda: self._page(self.sections()),
             ".md": self._markdown,
         }
-        return save_report(path, {suffix: forms[suffix] for suffix in self.SUFFIXES})
+        path = check_report_path(path, self.SUFFIXES)
+        text = forms[path.suffix]()
+        with writing_report(path) as new:
+            new.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        return path

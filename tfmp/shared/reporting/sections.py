@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from tfmp.shared.html_page import NONE, SIGNS, Bar, printable
-from tfmp.shared.wording import table
 
 # A cell with a verdict, as every rendering writes it in colour.
 VERDICTS = {f"{sign} {verdict}": verdict for verdict, sign in SIGNS.items()}
@@ -34,7 +33,9 @@ class Table:
     folded: bool = False
 
     def __str__(self) -> str:
-        return table((self.heading, *self.rows))
+        widths = [max(map(len, column)) for column in zip(self.heading, *self.rows, strict=True)]
+        lines = [self.heading, ["-" * width for width in widths], *self.rows]
+        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
     def without(self, *headings: str) -> Self:
         """The table without some of its columns."""

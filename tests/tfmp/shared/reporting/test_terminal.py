@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from tfmp.shared.reporting import Command, Section, print_section
+from tfmp.shared.reporting import Command, Section, Table, print_section
 
 HOSTILE = "<script>alert(1)</script>|`*[x](http://evil)\x1b[31m\u202e&amp;"
 
@@ -21,3 +21,13 @@ def test_a_terminal_keeps_a_command_in_one_piece_and_texts_inert() -> None:
     )
     assert lines[-1] == f"  do     {command}"
     assert lines[-2].startswith("         it")
+
+
+def test_columns_are_as_wide_as_they_need_and_lines_end_without_spaces():
+    table = Table(("name", "value"), (("a", "12"), ("longer", "")))
+    assert str(table).splitlines() == [
+        "name    value",
+        "------  -----",
+        "a       12",
+        "longer",
+    ]
