@@ -200,8 +200,9 @@ def test_a_tf_function_of_tensors_that_are_not_dense(spec, message):
 
 def test_an_onnx_file_goes_straight_to_the_fp16_pass(fp32, tmp_path):
     shutil.copy(fp32, tmp_path)
-    artifact = convert(tmp_path / "dense.onnx")
-    assert artifact.path == tmp_path / "dense.fp16.onnx"
+    for precision in ("fp16", "fp32"):
+        artifact = convert(tmp_path / "dense.onnx", precision=precision)
+        assert artifact.path == tmp_path / f"dense.{precision}.onnx"
     source = open_source(fp32)
     assert isinstance(source, OnnxSource)
     data = synthetic_batch(source.inputs, samples=400, seed=0)
