@@ -219,7 +219,7 @@ def targets_of(
         read: Any = read_options(format.options, chosen, f"a conversion to {to}")
         format.check(its_own, read, sampled, batch_size)
         check_model(model)
-        path = _output(model, output, format, "bf16" if its_own == "bf16" else "fp16")
+        path = _output(model, output, format, "fp16" if its_own == "mixed" else its_own)
         check_output(path, format.suffix, force)
         targets.append(Target(format, path, its_own, read))
     return targets
