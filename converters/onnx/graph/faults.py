@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph.traversal import nodes_of
+from tfmp.converters.shared.sessions import holds
 
 # The optimizer to leave out, as `disabled_optimizers` of a session names it.
 FAULTY_OPTIMIZER = "MatmulTransposeFusion"
@@ -36,7 +37,7 @@ def fault_of(model: ir.Model) -> str:
 
 
 def _risky(model: ir.Model) -> Iterator[ir.Node]:
-    if not _has_float16(model):
+    if not holds(model, "FLOAT16"):
         return
     for node in nodes_of(model.graph):
         if node.op_type != "MatMul" or node.domain:
@@ -47,14 +48,3 @@ def _risky(model: ir.Model) -> Iterator[ir.Node]:
                 maker = maker.inputs[0].producer()
             if maker is not None and maker.op_type == "Transpose" and moves_first_axis(maker):
                 yield node
-
-
-def _has_float16(model: ir.Model) -> bool:
-    half = ir.DataType.FLOAT16
-    if any(value.dtype == half for value in (*model.graph.inputs, *model.graph.outputs)):
-        return True
-    weights = (value.const_value for value in model.graph.initializers.values())
-    return any(weight is not None and weight.dtype == half for weight in weights) or any(
-        node.op_type == "Cast" and node.attributes["to"].as_int() == half
-        for node in nodes_of(model.graph)
-    )

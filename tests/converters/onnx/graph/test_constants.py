@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from tfmp.converters.onnx.graph.constants import constant_facts, facts_of
+from tfmp.converters.onnx.graph.constants import constant_facts, facts_of, stores_narrow
 
 TINY = 2.0**-24
 
@@ -55,3 +55,10 @@ def test_facts_are_kept_until_the_tensor_changes():
     assert constant_facts(value) is first
     value.const_value = ir.tensor(np.full(3, 1e9, np.float32))
     assert constant_facts(value).overflows
+
+
+@pytest.mark.parametrize("place", [(3, 5), (3, slice(None)), (slice(None), 5)])
+def test_weights_are_stored_narrow_though_numbers_vanish_but_no_row_or_column(place):
+    array = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
+    array[place] = 1e-17
+    assert stores_narrow(ir.Value(name="w", const_value=ir.tensor(array))) is (place == (3, 5))
