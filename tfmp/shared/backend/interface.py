@@ -208,6 +208,10 @@ class Backend(ABC):
         """A block whose operations are not noted for gradients, where a backend notes them all."""
         return nullcontext()
 
+    def from_numpy(self, array: np.ndarray) -> Tensor:
+        """An array as a tensor, or as it is where it becomes one without compiling anything."""
+        return array
+
     def rows(self, gradient: Tensor) -> Tensor:
         """The gradient; of a sparse one, its rows."""
         return gradient
