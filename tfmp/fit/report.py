@@ -236,9 +236,8 @@ class TrainingReport(Report):
 
     def _underflow(self) -> Picture:
         """The share of each variable's gradient that FP16 loses, the largest first."""
-        is_known = self.gradients is not None and self.layer_dtype == "float16"
-        variables = self.gradients.variables if is_known else ()
-        lossy = [row for row in variables if row.underflow]
+        health = self.gradients if self.layer_dtype == "float16" else None
+        lossy = [row for row in health.variables if row.underflow] if health else []
         rows = sorted(lossy, key=lambda row: row.underflow, reverse=True)
         bars = tuple(
             Bar(
