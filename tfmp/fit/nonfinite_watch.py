@@ -13,6 +13,7 @@ more skips in a row than allowed end the training.
 
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 
 import keras
 
@@ -30,7 +31,7 @@ from tfmp.loss_scaling import (
 )
 from tfmp.nonfinite import NonFinite, locate_nonfinite
 from tfmp.precision import LayerNode, layer_tree, reverting
-from tfmp.shared.backend import TensorTree
+from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
 # Causes that `locate_nonfinite` names and that a wider range removes.
@@ -179,7 +180,7 @@ class NonFiniteWatch:
         if found is not None and found.cause == "loss scale" and falls:
             self._repaired(now)
             return
-        if found is not None and self._let_scale_fall(found, now):
+        if found is not None and self._let_scale_fall(found, batch, now):
             return
         self.found = found
         cause += self._saved(batch, scale)
@@ -227,14 +228,21 @@ class NonFiniteWatch:
             return f" The batch could not be saved: {first_line(error)}."
         return f" Replay it: python {script}."
 
-    def _let_scale_fall(self, found: NonFinite, now: StepCounters) -> bool:
+    def _let_scale_fall(
+        self, found: NonFinite, batch: TensorTree, now: StepCounters, step: int | None = None
+    ) -> bool:
         """Takes the bound away from a dynamic scale that proved too high, unless the user set it.
 
         The scale becomes the one that the batch needs. One odd row is no proof: a scale that serves
-        it would lose the gradients of the others. Several steps in a row are one.
+        it would lose the gradients of the others. Several steps in a row are one, unless they are
+        the first step again, and both halves of a batch are.
         """
-        if found.finite_at is None or now.consecutive_skips < EARLY_STEPS[0]:
+        if found.finite_at is None:
             return False
+        if step is not None or now.consecutive_skips < EARLY_STEPS[0]:
+            serves = self.scale_for_others([batch], now.loss_scale)
+            if serves >= now.loss_scale:
+                return False
         bound = {
             optimizer: freed
             for optimizer in scaled_optimizers(self._model)
@@ -247,7 +255,7 @@ class NonFiniteWatch:
         if bound:
             reverting.trace_anew(self._model)
             lower = f"{_told(found)} It goes on from {found.finite_at:g}, and may fall lower."
-            self._repaired(now, lower)
+            self._repaired(now, lower, step)
         return bool(bound)
 
     def _strategy(self) -> LossScale:
@@ -255,7 +263,7 @@ class NonFiniteWatch:
         return scaled_optimizers(self._model)[0].loss_scale
 
     def mends_first_step(self, batches: list[TensorTree], now: StepCounters) -> bool:
-        """Moves layers to float32 that overflow in the first step.
+        """Moves layers to float32 that overflow in the first step, or lets the scale fall lower.
 
         Args:
             batches: their step was skipped at every loss scale.
@@ -265,13 +273,29 @@ class NonFiniteWatch:
             found, batch = locate_in(self._model, batches, now.loss_scale)
         except Exception:  # a step of the user's own may not be replayed
             return False
-        if found is None or found.cause != "overflow":
-            return False
         self._reason = "The first step was not finite"
+        if found is None or found.cause != "overflow":
+            return found is not None and self._let_scale_fall(found, batch, now, step=1)
         moved = self._move_to_float32(found, batch)
         if moved:
             self._repaired(now, f"{_told(found)} Moved to float32: {', '.join(moved)}.", step=1)
         return bool(moved)
+
+    def scale_for_others(self, batches: list[TensorTree], scale: float) -> float:
+        """The largest scale up to this one that serves a half of a batch, every other row.
+
+        It is the scale for the batches after one whose step is skipped at every scale: an odd row
+        is in one half alone. It is the given scale if no half tells more.
+        """
+        found = []
+        for first in (0, 1):
+            try:
+                half = keras.tree.map_structure(partial(_every_other, first), batches[0])
+                bad, _ = locate_in(self._model, [half], scale)
+            except Exception:  # not every batch can be divided
+                return scale
+            found.append(bad.finite_at if bad else scale)
+        return max((one for one in found if one is not None), default=scale)
 
     def _move_to_float32(self, found: NonFinite | None, batch: TensorTree) -> tuple[str, ...]:
         """Makes the layers that overflow on a batch compute in float32 from the next step on."""
@@ -294,6 +318,10 @@ class NonFiniteWatch:
 def _told(found: NonFinite) -> str:
     """A finding whose advice was followed."""
     return str(replace(found, advice=""))
+
+
+def _every_other(first: int, values: Tensor | None) -> Tensor | None:
+    return None if values is None else values[first::2]
 
 
 def move_to_float32(model: keras.Model, found: NonFinite) -> str | None:

@@ -193,8 +193,8 @@ class FitSession:
         """Whether `fit` takes the first step again: it was skipped, and the loss scale fell.
 
         So the gradients of the first batch choose the scale, and no batch is lost. Where no usual
-        scale makes them finite, layers that overflow go to float32. If that does not help, the
-        batch is an odd one, and the scale for the others is as before it.
+        scale makes them finite, layers that overflow go to float32, or the scale may fall further.
+        If neither helps, a half of the batch chooses the scale for the others.
         """
         recorder, tried = self.recorder, self._tried
         now = recorder.peek()
@@ -206,9 +206,10 @@ class FitSession:
             tried.clear()
         else:
             if is_skipped and tried:
+                scale = self._watch.scale_for_others(self._first_batches, tried[0])
                 for optimizer in scaled_optimizers(self._model):
-                    optimizer.scale_variable.assign(tried[0])
-                recorder.start_counting(replace(recorder.latest().counters, loss_scale=tried[0]))
+                    optimizer.scale_variable.assign(max(scale, optimizer.loss_scale.floor))
+                recorder.start_counting(replace(recorder.latest().counters, loss_scale=scale))
             self._first_batches = []
             return False
         recorder.start_counting(recorder.peek())
