@@ -63,7 +63,7 @@ def sum_is_finite(grads: Sequence[Tensor | None]) -> Tensor:
 
     XLA has sums in its libraries, and compiles a program for each gradient to look at its values.
     """
-    dense = [_real(current_backend().rows(one)) for one in grads if one is not None]
+    dense = [_real(current_backend().stored(one)) for one in grads if one is not None]
     return ops.isfinite(sum(ops.sum(ops.cast(one, "float32")) for one in dense))
 
 
