@@ -165,10 +165,7 @@ class PrecisionPlan(Report):
 def layer_table(rows: Sequence[LayerPrecision]) -> Table:
     """A row for each layer, for people."""
     heading = ("layer", "class", "computes in", "weights", "because")
-    told = (
-        (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
-        for row in rows
-    )
+    told = [(r.path, r.layer_class, r.compute_dtype, r.variable_dtype, r.reason) for r in rows]
     return Table(heading, tuple(told), words=heading)
 
 
