@@ -1,6 +1,7 @@
 """FitRecorder: the one list of what happens in a `fit`, which report, logs and watches read."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfmp.fit.report import Event, Reading, TrainingReport, median_seconds_per_step
+from tfmp.fit.report import Event, Reading, TrainingReport
 from tfmp.loss_scaling import GradientHealth, StepCounters, read_model_counters
 from tfmp.precision import PrecisionPlan
 from tfmp.shared.backend import current_backend
@@ -224,6 +225,7 @@ class FitRecorder:
     def report(self) -> TrainingReport:
         """The report as of the latest reading, with the dtypes that the layers have now."""
         plan, so_far = self._plan.with_moved(self._model), self.since()
+        epochs = self._seconds_per_step
         return TrainingReport(
             policy=plan.policy,
             reason=plan.reason,
@@ -233,7 +235,7 @@ class FitRecorder:
             loss_scales=tuple(self._said[Reading]) if self.is_scaled else (),
             offenders=so_far.offenders,
             gradients=self.health(),
-            seconds_per_step=median_seconds_per_step(self._seconds_per_step),
+            seconds_per_step=statistics.median(epochs[1:] or epochs) if epochs else None,
             findings=tuple(self._said[Finding]),
             events=tuple(self._said[Event]),
             model=self._model.name,

@@ -1,13 +1,12 @@
 """TrainingReport: the course of a mixed-precision `fit`, for people and for programs."""
 
 import math
-import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
 from tfmp.loss_scaling import GradientHealth, Offender
-from tfmp.precision import LayerPrecision
+from tfmp.precision import LayerPrecision, layer_table
 from tfmp.shared.findings import Finding
 from tfmp.shared.html_page import SIGNS, Bar
 from tfmp.shared.report_files import JsonObject, json_number
@@ -195,7 +194,8 @@ class TrainingReport(Report):
             "The logs of each epoch" if on_page else "",
             folded=on_page,
         )
-        heading = ("layer", "class", "computes in", "weights", "because")
+        # Those against the base policy first.
+        ranked = sorted(self.layers, key=lambda row: row.compute_dtype == self.layer_dtype)
         most = _MOST_LAYERS if on_page else len(self.layers)
         more = len(self.layers) - most
         # Keras averages over all steps; a gap says that there was none to average.
@@ -204,17 +204,17 @@ class TrainingReport(Report):
             "which the value was not finite."
         )
         return [
-            Section("Findings", lines=(*self._findings_told(), *self._events_told())),
+            Section("Findings", lines=self._troubles()),
             Section(
                 "Loss and metrics",
                 drawings=self._drawings() if on_page else (),
                 tables=(epochs,),
                 quiet=(gap,) if self.curves else (),
             ),
-            Section("Gradients", pictures=self._gradient_pictures() if on_page else ()),
+            Section("Gradients", pictures=(self._underflow(),) if on_page else ()),
             Section(
                 "Plan",
-                tables=(Table(heading, self._layer_rows()[:most], words=heading),),
+                tables=(layer_table(ranked[:most]),),
                 quiet=(f"{more} more layers are in the JSON report.",) if more > 0 else (),
             ),
             Section("Evidence", facts=tuple(self._evidence().items())),
@@ -228,30 +228,18 @@ class TrainingReport(Report):
         pictures = figures.curves_by_epoch(shown, self.first_epoch)
         return tuple(Drawing(f"{name} by epoch", svg) for name, svg in pictures)
 
-    def _gradient_pictures(self) -> tuple[Picture, ...]:
-        return (
-            Picture(
-                "Share of each variable's gradient that is 0 in FP16 but not in float32, in the "
-                "latest measured step",
-                self._underflow_bars(),
-            ),
-        )
-
-    def _events_told(self) -> tuple[str, ...]:
-        return tuple(f"? step {event.step:,}: {event.text}" for event in self.events)
-
-    def _findings_told(self) -> tuple[str, ...]:
-        """The findings, the worst first."""
+    def _troubles(self) -> tuple[str, ...]:
+        """The findings, the worst first, and the events."""
         ranked = sorted(self.findings, key=lambda finding: list(_STATUSES).index(finding.status))
-        return tuple(f"{SIGNS[_STATUSES[one.status]]} {one.status}: {one}" for one in ranked)
+        found = [f"{SIGNS[_STATUSES[one.status]]} {one.status}: {one}" for one in ranked]
+        return (*found, *(f"? step {event.step:,}: {event.text}" for event in self.events))
 
-    def _underflow_bars(self) -> tuple[Bar, ...]:
+    def _underflow(self) -> Picture:
         """The share of each variable's gradient that FP16 loses, the largest first."""
-        if self.gradients is None or self.layer_dtype != "float16":
-            return ()
-        lossy = [row for row in self.gradients.variables if row.underflow]
+        health = self.gradients if self.layer_dtype == "float16" else None
+        lossy = [row for row in health.variables if row.underflow] if health else []
         rows = sorted(lossy, key=lambda row: row.underflow, reverse=True)
-        return tuple(
+        bars = tuple(
             Bar(
                 row.variable,
                 f"{row.underflow:.1%} lost, largest {row.largest:.2g}",
@@ -260,13 +248,10 @@ class TrainingReport(Report):
             )
             for row in rows[:_MOST_VARIABLES]
         )
-
-    def _layer_rows(self) -> tuple[tuple[str, ...], ...]:
-        """The rows of the plan, those against the base policy first."""
-        ranked = sorted(self.layers, key=lambda row: row.compute_dtype == self.layer_dtype)
-        return tuple(
-            (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
-            for row in ranked
+        return Picture(
+            "Share of each variable's gradient that is 0 in FP16 but not in float32, in the latest "
+            "measured step",
+            bars,
         )
 
     def _evidence(self) -> dict[str, str]:
@@ -312,13 +297,6 @@ def _finite_json(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite_json(item) for item in value]
     return value
-
-
-def median_seconds_per_step(epochs: list[float]) -> float | None:
-    """The typical epoch's seconds per step; the first epoch counts only if it is the only one."""
-    if not epochs:
-        return None
-    return statistics.median(epochs[1:] or epochs)
 
 
 def _steps(count: int) -> str:

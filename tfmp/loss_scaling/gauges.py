@@ -92,8 +92,10 @@ def measure(vector: Tensor, scale: Tensor, iterations: Tensor, sums: Sums) -> Te
     """
     before = unpack(vector)
     parts = [
-        ops.stack([ops.cast(iterations, "float32"), scale, before.count + 1.0, sums.norm / scale]),
+        ops.stack([ops.cast(iterations, "float32"), scale, before.count + 1.0, sums.norm]),
         before.ring[:-1],
-        *sums[2:],
+        sums.values,
+        ops.reshape(sums.counts, (-1,)),
+        sums.largest,
     ]
     return ops.concatenate(parts)

@@ -12,7 +12,7 @@ from tfmp.shared.backend import Tensor, current_backend
 from tfmp.shared.numerics import FLOAT16
 
 # The largest magnitudes that are zero, in the lowest two binades of FP16, and in the next two.
-_BOUNDS = np.nextafter(
+_ZERO, _LOWEST, _NEXT = np.nextafter(
     np.array([0, 4, 16], "float32") * FLOAT16.smallest_subnormal, 0, dtype="float32"
 )
 
@@ -58,6 +58,15 @@ def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int
     return ops.abs(ops.cast(values, dtype)) <= _limit(dtype, scale, replicas)
 
 
+def sum_is_finite(grads: Sequence[Tensor | None]) -> Tensor:
+    """False if a value is not finite; of finite values larger than any in FP16 it may be, too.
+
+    XLA has sums in its libraries, and compiles a program for each gradient to look at its values.
+    """
+    dense = [_real(current_backend().stored(one)) for one in grads if one is not None]
+    return ops.isfinite(sum(ops.sum(ops.cast(one, "float32")) for one in dense))
+
+
 def _limit(dtype: str, scale: Tensor, replicas: int = 1) -> Tensor:
     largest = float(ml_dtypes.finfo(dtype).max)
     return ops.cast(largest * ops.minimum(scale / _safe_scale(replicas), 1.0), dtype)
@@ -82,21 +91,18 @@ class Sums(NamedTuple):
     """Sums over the values of gradients, as float32 tensors; all but `norm` have one a variable.
 
     Attributes:
-        norm: of all gradients together.
+        norm: of all gradients together, once they are unscaled.
         nonfinite: the values that are not finite once they are unscaled.
         values: the values; 0 without a gradient.
-        nonzero: how many of them are not zero.
-        lowest: how many are not zero and below 2**-22, in FP16's lowest two binades.
-        next: how many lie in the two binades above.
+        counts: a matrix: how many of them are not zero; how many of these are below 2**-22, in
+            FP16's lowest two binades; and how many lie in the two binades above.
         largest: the largest magnitude.
     """
 
     norm: Tensor
     nonfinite: Tensor
     values: Tensor
-    nonzero: Tensor
-    lowest: Tensor
-    next: Tensor
+    counts: Tensor
     largest: Tensor
 
 
@@ -118,11 +124,9 @@ def sums_of(grads: Sequence[Tensor | None], scale: Tensor) -> Sums:
     wide = [ops.cast(dense[place], "float32") for place in large]
     of_rows = ops.max(ops.abs(rows), 1)
     of_wide = [ops.max(ops.abs(one)) for one in wide]
-    unit = ops.max(ops.stack([ops.max(of_rows), *of_wide]))
-    unit = ops.where(unit > 0, unit, 1.0)
     limit = _limit("float32", scale)
-    totals = _added(rows, unit, limit, 1)
-    of_each = [_added(one, unit, limit, len(one.shape)) for one in wide]
+    totals = _added(rows, scale, limit, 1)
+    of_each = [_added(one, scale, limit, len(one.shape)) for one in wide]
     squares = ops.sum(totals[0]) + sum(one[0] for one in of_each)
     # Whose row it is. Products with it are exact where a GPU takes 11 bits of a factor.
     ends = np.cumsum([-(-int(sizes[place]) // _ROW) for place in small])[:, None]
@@ -132,18 +136,12 @@ def sums_of(grads: Sequence[Tensor | None], scale: Tensor) -> Sums:
     counts += [ops.expand_dims(one[1:], 1) for one in of_each]
     largest = [ops.max(ops.where(is_own, of_rows, 0.0), 1)]
     largest += [ops.reshape(one, (1,)) for one in of_wide]
-    order = np.argsort([*small, *large])
-    counts = ops.unstack(ops.take(ops.concatenate(counts, 1), order, axis=1), 4)
-    nonfinite, nonzero, above_lowest, above_next = counts
-    return Sums(
-        unit * ops.sqrt(squares),
-        nonfinite,
-        ops.cast(ops.stack([ops.size(one) for one in dense]), "float32"),
-        nonzero,
-        nonzero - above_lowest,
-        above_lowest - above_next,
-        ops.take(ops.concatenate(largest), order),
-    )
+    found, most = ops.concatenate(counts, 1), ops.concatenate(largest)
+    if large:
+        order = np.argsort([*small, *large])
+        found, most = ops.take(found, order, axis=1), ops.take(most, order)
+    values = ops.cast(ops.stack([ops.size(one) for one in dense]), "float32")
+    return Sums(ops.sqrt(squares), found[0], values, found[1:], most)
 
 
 def _size(values: Tensor) -> float:
@@ -161,11 +159,13 @@ def _rows(small: Sequence[Tensor]) -> Tensor:
     return ops.reshape(ops.concatenate(parts), (-1, _ROW))
 
 
-def _added(values: Tensor, unit: Tensor, limit: Tensor, axes: int) -> Tensor:
-    """Over the last axes: the squares in units, and how many values are past each bound."""
+def _added(values: Tensor, scale: Tensor, limit: Tensor, axes: int) -> Tensor:
+    """Over the last axes: squares once unscaled, how many values are past the limit, and counts."""
     size, shape = ops.abs(values), (-1, *[1] * len(values.shape))
-    bounds = np.array([0, 0, *_BOUNDS], "float32").reshape(shape)
-    index = np.arange(len(bounds)).reshape(shape)
-    past = ops.where(index == 1, ops.logical_not(size <= limit), ops.greater(size, bounds))
-    terms = ops.where(index == 0, ops.square(size / unit), ops.cast(past, "float32"))
+    index = np.arange(5).reshape(shape)
+    above = np.array([0, -1, _ZERO, _ZERO, _LOWEST], "float32").reshape(shape)
+    up_to = np.array([0, 0, np.inf, _LOWEST, _NEXT], "float32").reshape(shape)
+    within = ops.logical_and(size > above, size <= ops.where(index == 1, limit, up_to))
+    counted = ops.cast(ops.not_equal(within, index == 1), "float32")
+    terms = ops.where(index == 0, ops.square(size / scale), counted)
     return ops.sum(terms, tuple(range(-axes, 0)))

@@ -136,8 +136,10 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         variable = self.add_variable(
             shape=shape,
             dtype=dtype,
-            # From NumPy: of Keras's initializers JAX compiles two programs for each variable.
-            initializer=lambda shape, dtype: np.full(shape, value, dtype),
+            # From NumPy: of Keras's initializers JAX compiles a program for each shape.
+            initializer=lambda shape, dtype: current_backend().from_numpy(
+                np.full(shape, value, dtype)
+            ),
             aggregation="none",
             name=name,
         )

@@ -75,13 +75,11 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         if own.picks_in_python:
             self.was_skipped = not applied
 
-        def rare_step(grads: Gradients, finite: Tensor, applied: Tensor) -> None:
+        def rare_step(grads: Gradients, finite: Tensor) -> None:
             # Alone, a replica looks again at what is not finite: flags that left the check for
             # here would keep XLA from fusing it.
             flags = None if replicas == 1 else finite
-            after = self._after_rare_step(
-                self._snapshot(), own.read(self.gauges), grads, applied, flags
-            )
+            _, *after = self._after_rare_step(self._snapshot(), own.read(self.gauges), grads, flags)
             for variable, value in zip((*self._scale_variables, self.gauges), after, strict=True):
                 variable.assign(value)
 
@@ -92,7 +90,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         # move the scale that these gradients have.
         own.branch(
             rare,
-            lambda: own.rarely_run(rare_step)(everything, finite, applied),
+            lambda: own.rarely_run(rare_step)(everything, finite),
             count,
         )
         own.branch(applied, lambda: update(now.scale), lambda: None)
@@ -118,17 +116,21 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         own_before, inner = optimizer_variables[:own_count], list(optimizer_variables[own_count:])
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
         with keras.StatelessScope(state_mapping=mapping):
-            applied = ops.all(self._finite_flags(grads, self._trainable_variables, replicas=1))
+            if gradients.is_enough_to_be_finite(self.loss_scale.floor, replicas=1):
+                looks_finite = gradients.sum_is_finite(grads)
+            else:
+                flags = self._finite_flags(grads, self._trainable_variables, replicas=1)
+                looks_finite = ops.all(flags)
             now, gauges_before = self._snapshot(), current_backend().read(self.gauges)
 
         def update() -> tuple[list[Tensor], list[Tensor]]:
             unscaled = self._unscale(grads, self._trainable_variables, now.scale)
             return self.inner_optimizer.stateless_apply(inner, unscaled, list(trainable_variables))
 
-        after = current_backend().branch(
-            self._is_rare(now, applied),
-            lambda: self._after_rare_step(now, gauges_before, grads, applied),
-            lambda: (now.scale, now.streak + 1, now.counters, gauges_before),
+        applied, *after = current_backend().branch(
+            self._is_rare(now, looks_finite),
+            lambda: self._after_rare_step(now, gauges_before, grads),
+            lambda: (looks_finite, now.scale, now.streak + 1, now.counters, gauges_before),
         )
         new = dict(zip(map(id, (*self._scale_variables, self.gauges)), after, strict=True))
         own = [
@@ -173,20 +175,19 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         now: Snapshot,
         gauges_before: Tensor,
         grads: Gradients,
-        applied: Tensor,
         finite: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """The scale, the streak, the counters and the gauges after a step.
+        """Whether a step is applied; and the scale, the streak, the counters and the gauges then.
 
         Args:
             now: the snapshot before the step.
             gauges_before: the gauges before it.
             grads: the scaled gradients, one for each built variable.
-            applied: whether all of them are finite.
             finite: a boolean for each of them, if more replicas than this one decide it.
         """
         sums = gradients.sums_of(grads, now.scale)
         finite = sums.nonfinite == 0 if finite is None else finite
+        applied = ops.all(finite)
         after = [
             ops.where(applied, *both)
             for both in zip(
@@ -202,7 +203,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
                 gauges.measure(gauges_before, now.scale, now.iterations, sums),
                 gauges_before,
             )
-        return *after, measured
+        return applied, *after, measured
 
     def _scale_now(self) -> Tensor:
         if not self.built:

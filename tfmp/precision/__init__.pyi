@@ -22,7 +22,11 @@ from .layer_tree import (
     has_call as has_call,
     is_graph as is_graph,
 )
-from .plan_table import LayerPrecision as LayerPrecision, PrecisionPlan as PrecisionPlan
+from .plan_table import (
+    LayerPrecision as LayerPrecision,
+    PrecisionPlan as PrecisionPlan,
+    layer_table as layer_table,
+)
 from .policy import plan as plan, policy_scope as policy_scope
 from .policy_names import FIXED_POLICIES as FIXED_POLICIES, check_policy as check_policy
 from .reverting import revert as revert

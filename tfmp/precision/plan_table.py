@@ -1,7 +1,7 @@
 """PrecisionPlan: the dtype that each layer of a model computes in, and why."""
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -154,17 +154,19 @@ class PrecisionPlan(Report):
 
     def sections(self, on_page: bool = True) -> list[Section]:
         """A row for each layer."""
-        heading = ("layer", "class", "computes in", "weights", "because")
-        rows = tuple(
-            (row.path, row.layer_class, row.compute_dtype, row.variable_dtype, row.reason)
-            for row in self.rows
-        )
         notes = tuple(f"Note: {note}" for note in self.notes)
-        return [Section("Layers", notes, tables=(Table(heading, rows, words=heading),))]
+        return [Section("Layers", notes, tables=(layer_table(self.rows),))]
 
     def __str__(self) -> str:
         (layers,) = self.sections()
         return "\n".join((self.heading, *map(str, layers.tables), *layers.lines))
+
+
+def layer_table(rows: Sequence[LayerPrecision]) -> Table:
+    """A row for each layer, for people."""
+    heading = ("layer", "class", "computes in", "weights", "because")
+    told = [(r.path, r.layer_class, r.compute_dtype, r.variable_dtype, r.reason) for r in rows]
+    return Table(heading, tuple(told), words=heading)
 
 
 def _pair(

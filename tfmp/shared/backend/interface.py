@@ -215,6 +215,10 @@ class Backend(ABC):
         """A block whose operations are not noted for gradients, where a backend notes them all."""
         return nullcontext()
 
+    def from_numpy(self, array: np.ndarray) -> Tensor:
+        """An array as a tensor, or as it is where it becomes one without compiling anything."""
+        return array
+
     def all_finite(self, values: Sequence[Tensor]) -> Tensor | None:
         """Whether all values are finite, where that is cheaper than of each; otherwise None."""
         return None

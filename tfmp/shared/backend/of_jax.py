@@ -98,6 +98,9 @@ class Jax(Backend):
         closed = jax.make_jaxpr(function)(*arguments)
         _interpret(closed.jaxpr, closed.consts, jax.tree.leaves(arguments), look)
 
+    def from_numpy(self, array: np.ndarray) -> Tensor:
+        return jax.device_put(array)
+
     def fetch(self, variables: Sequence[Variable]) -> list[np.ndarray]:
         return jax.device_get([variable.value for variable in variables])
 

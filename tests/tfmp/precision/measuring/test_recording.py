@@ -401,3 +401,28 @@ def test_one_part_that_cannot_run_does_not_hold_the_others_back():
     assert rows["first/own"].reason == reason
     assert rows["first/body"].compute_dtype == "float16"
     assert made.notes[0].startswith("first could not be run")
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="derivatives by a tape")
+def test_a_model_that_takes_derivatives_of_its_layers_is_planned():
+    import tensorflow as tf
+
+    class Slope(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.first = layers.Dense(8, "tanh", name="first")
+            self.last = layers.Dense(1, name="last")
+
+        def call(self, x):
+            with tf.GradientTape() as outer:
+                outer.watch(x)
+                with tf.GradientTape() as inner:
+                    inner.watch(x)
+                    y = self.last(self.first(x))
+                slope = inner.gradient(y, x)
+            return ops.concatenate([ops.cast(y, x.dtype), outer.gradient(slope, x)], -1)
+
+    model = Slope()
+    model(np.ones((8, 1), "float32"))
+    # The derivatives are of all layers, and the loss sees them.
+    assert {row.policy for row in plan(model, "mixed_float16").rows} == {"float32"}
