@@ -15,7 +15,7 @@ from tfmp.converters.commands.cli import main
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of files' sizes")
 
 # Room for a lock, and for none of the outputs.
-ROOM_BYTES = 512
+ROOM_BYTES = 128
 
 
 @pytest.fixture
