@@ -279,7 +279,7 @@ def _made_smaller(model: _Model) -> tuple[_Model, list[Change]]:
     return changed, [
         Change(one.layer, _BY_POWERS, one.value, after.value if after else 0.0)
         for one, after in pairs
-        if after is None or after.value < one.value
+        if after is None or 2 * after.value <= one.value
     ]
 
 

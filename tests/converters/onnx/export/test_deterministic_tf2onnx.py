@@ -25,7 +25,7 @@ for name in sys.argv[3:]:
 """
 
 # Loops, duplicates that are merged, einsums taken apart, a body's constants, two inputs.
-MODELS = ("lstm", "transformer", "multi_io", "any_length")
+MODELS = ("lstm", "transformer", "two_towers", "any_length")
 
 
 @pytest.mark.slow
