@@ -205,7 +205,7 @@ def _check_links(path: Path, weights: Path) -> None:
     inside = weights.resolve().parent.is_relative_to(path.parent.resolve())
     if not inside or weights.stat().st_nlink > 1:
         raise InputError(
-            f"reads weights from {weights.name!r}, which is a link to what may be any file",
+            f"reads weights from {weights.name!r}, which is a link: any file may be behind it",
             "Copy the model and its weights into a folder of their own (cp -L), and convert the "
             "copy",
             where=path,

@@ -5,18 +5,18 @@ import subprocess
 import sys
 
 import pytest
-from repository import BENCHMARKS, DOCS
+import repository
+from repository import BENCHMARKS
 from training_case import Outcome
 from training_threads import training_cases
 
-PAGE = DOCS / "training-cases.md"
+TABLE = "training-cases"
 CASES = {case.thread: case for case in training_cases()}
 
 
 def rows_by_thread() -> dict[str, list[str]]:
     """The cells of each row of the table, by the thread that its second cell links to."""
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    rows = [line[2:-2].split(" | ") for line in lines[2:]]
+    rows = [list(row.values()) for row in repository.table(TABLE)]
     return {cells[1].partition("](")[0].removeprefix("["): cells for cells in rows}
 
 

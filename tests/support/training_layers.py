@@ -19,9 +19,11 @@ import tfmp
 
 layers = keras.layers
 X, Y = rows(8), sums(rows(8))
+STEPS = rows(12, 4)
 SIGNS = np.where(np.arange(64) % 2, 1.0, -1.0).astype("float32")[:, None]
 BOARDS = rows(48, 48, 3) + 50 * SIGNS[:, None, None] * (np.indices((48, 48)).sum(0) % 2)[..., None]
 IMAGES = rows(16, 16, 3)
+LABELS = np.eye(3, dtype="float32")[np.arange(64) % 3]
 
 
 def stack(*middle: layers.Layer, shape: tuple[int, ...] = (8,)) -> keras.Model:
@@ -49,6 +51,13 @@ class LayerScale(layers.Layer):
         return x * self.gamma
 
 
+class Mixing(layers.Layer):
+    """FNet's: a Fourier transform, which is always float32, beside what went in."""
+
+    def call(self, x):
+        return x + tf.math.real(tf.signal.fft2d(tf.cast(x, tf.complex64)))
+
+
 class Pyramid(layers.Layer):
     """The mean over the picture, resized, beside a convolution."""
 
@@ -63,6 +72,16 @@ class Pyramid(layers.Layer):
     def call(self, x):
         mean = self.far(tf.reduce_mean(x, axis=[1, 2], keepdims=True))
         return tf.concat([tf.image.resize(mean, x.shape[1:3]), self.near(x)], -1)
+
+
+class Positions(layers.Layer):
+    """Adds a table that is always float32."""
+
+    def build(self, shape):
+        self.table = tf.Variable(tf.zeros(shape[1:]))
+
+    def call(self, x):
+        return tf.add(x, self.table)
 
 
 class RawLoss(keras.Model):
@@ -89,6 +108,22 @@ def raw_loss() -> keras.Model:
     model = RawLoss()
     model.compile(keras.optimizers.Adam(0.01))
     return model
+
+
+def hard_classes() -> keras.Model:
+    """Starts with answers that are wrong and far apart."""
+    x = keras.Input((8,))
+    hidden = layers.Dense(8, kernel_initializer="identity", trainable=False)(x)
+    start = keras.initializers.RandomNormal(stddev=6.0, seed=3)
+    return keras.Model(x, layers.Dense(3, "softmax", kernel_initializer=start)(hidden))
+
+
+def attention() -> keras.Model:
+    x = keras.Input((12, 4))
+    mask = keras.ops.concatenate([keras.ops.ones((12, 6)), keras.ops.zeros((12, 6))], axis=1)
+    wide = layers.Dense(8, kernel_initializer=keras.initializers.RandomNormal(stddev=8.0))(x)
+    y = layers.MultiHeadAttention(2, 4)(wide, wide, attention_mask=mask[None])
+    return keras.Model(x, layers.Dense(1)(layers.GlobalMaxPooling1D()(y)))
 
 
 def saved(side: str) -> Outcome:
@@ -130,6 +165,13 @@ def float8_in_tfmp() -> Outcome:
 
 CASES = [
     both(
+        "keras-team/keras#17571",
+        "a masked softmax overflows in attention",
+        attention,
+        STEPS,
+        sums(STEPS),
+    ),
+    both(
         "tensorflow/tensorflow#47156",
         "a custom instance normalization is unstable",
         lambda: stack(
@@ -150,17 +192,41 @@ CASES = [
         Y,
     ),
     both(
+        "tensorflow/tensorflow#41614",
+        "embeddings with a float32 table fail to add",
+        lambda: stack(layers.Dense(8), Positions()),
+        X,
+        Y,
+    ),
+    both(
         "tensorflow/tensorflow#61771",
         "labels must be cast by hand before the loss",
         raw_loss,
         X,
         Y,
     ),
+    both(
+        "keras-team/keras#16552",
+        "the loss becomes NaN, or nothing is learnt",
+        hard_classes,
+        X,
+        LABELS[np.argmin(X[:, :3], axis=1)],
+        "categorical_crossentropy",
+        rate=0.2,
+        epochs=20,
+    ),
     TrainingCase(
         "tensorflow/tensorflow#43978",
         "a model with an activity regularizer cannot be saved",
         lambda: saved("keras"),
         lambda: saved("tfmp"),
+    ),
+    both(
+        "keras-team/keras-hub#959",
+        "FNet, GPT-2 and T5 fail under the policy",
+        lambda: stack(Mixing(), layers.Flatten(), shape=(12, 4)),
+        STEPS,
+        sums(STEPS),
     ),
     both(
         "JanMarcelKezmann/TensorFlow-Advanced-Segmentation-Models#29",

@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from training_case import Outcome, TrainingCase, mixed, rows, sums
+from training_case import Outcome, TrainingCase, learnt, mixed, rows, sums
 
 import tfmp
 
@@ -58,6 +58,16 @@ def mirrored_fit(ours: bool) -> Outcome:
     return seen(finite, f"the weights are {'' if finite else 'not '}finite")
 
 
+def compiled_fit(ours: bool) -> Outcome:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    callbacks = [tfmp.MixedPrecision("mixed_float16")] if ours else []
+    with strategy.scope():
+        model = stack() if ours else mixed_stack()
+        model.compile(sgd(0.01), "mse", jit_compile=True)
+    history = model.fit(X, Y, batch_size=16, epochs=6, verbose=0, callbacks=callbacks)
+    return learnt(history)
+
+
 def nan_on_one_replica(wrap: Wrap) -> Outcome:
     strategy = two_cpus()
     with strategy.scope():
@@ -90,6 +100,11 @@ def keras_2_loop(wrap: Wrap) -> Outcome:
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         losses.append(float(loss))
     return seen(losses[-1] < 0.9 * losses[0], f"loss {losses[0]:.2g} to {losses[-1]:.2g}")
+
+
+def has_keras_2_methods(wrap: Wrap) -> Outcome:
+    has = hasattr(wrap(sgd()), "get_scaled_loss")
+    return seen(has, f"`get_scaled_loss` exists: {has}")
 
 
 def forgets_to_scale(wrap: Wrap) -> Outcome:
@@ -221,6 +236,34 @@ def wrapped_twice(wrap: Wrap) -> Outcome:
     return seen(False, "two wrappers move one optimizer's moments, without a word")
 
 
+# --- scales ---
+
+
+def large_loss(optimizer: keras.optimizers.Optimizer) -> Outcome:
+    """Gradients overflow FP16 at every scale from 2**-4 on."""
+    variable = keras.Variable([[1.0]])
+    optimizer.build([variable])
+    applied = 0
+    for _ in range(60):
+        with tf.GradientTape() as tape:
+            half = tf.cast(variable.value, tf.float16)
+            loss = tf.reduce_sum(tf.cast(half * tf.constant(1.0, tf.float16), tf.float32)) * 1e6
+            scaled = optimizer.scale_loss(loss)
+        before = int(optimizer.iterations)
+        optimizer.apply(tape.gradient(scaled, [variable.value]), [variable])
+        applied += int(optimizer.iterations) - before
+    scale = float(optimizer.dynamic_scale)
+    return seen(applied > 0, f"{applied} of 60 steps are applied, the scale is {scale:.3g}")
+
+
+def counted(wrap: Wrap) -> Outcome:
+    weight, optimizer = keras.Variable([1.0]), wrap(sgd())
+    for _ in range(3):
+        optimizer.apply([optimizer.scale_loss(tf.constant([1.0]))], [weight])
+    steps = int(optimizer.iterations)
+    return seen(steps == 3, f"`iterations` is {steps} after 3 steps")
+
+
 # --- the graph rewrite ---
 
 
@@ -274,16 +317,28 @@ def switch(thread: str, title: str, side: Callable[[bool], Outcome]) -> Training
     return TrainingCase(thread, title, lambda: side(False), lambda: side(True))
 
 
+LOW = {"loss_scale": tfmp.DynamicLossScale(min_scale=2.0**-24)}
+
 CASES = [
     switch(
         "keras-team/keras#18666",
         "MirroredStrategy: merge_call fails in the wrapper",
         mirrored_fit,
     ),
+    switch(
+        "keras-team/keras#21366",
+        "MirroredStrategy with jit_compile=True crashes",
+        compiled_fit,
+    ),
     pair(
         "tensorflow/tensorflow#25080",
         "loss scaling does not support MirroredStrategy",
         nan_on_one_replica,
+    ),
+    pair(
+        "tensorflow/tensorflow#64124",
+        "get_scaled_loss() does not exist",
+        has_keras_2_methods,
     ),
     pair(
         "keras-team/keras#20894",
@@ -321,6 +376,17 @@ CASES = [
         "tensorflow/tensorflow#48862",
         "one optimizer in two wrappers",
         wrapped_twice,
+    ),
+    TrainingCase(
+        "tensorflow/tensorflow#38357",
+        "a dynamic scale must be able to fall below 1",
+        lambda: large_loss(KERAS(sgd(1e-9))),
+        lambda: large_loss(TFMP(sgd(1e-9), **LOW)),
+    ),
+    pair(
+        "keras-team/keras#20878",
+        "the wrapper does not increment iterations",
+        counted,
     ),
     TrainingCase(
         "tensorflow/tensorflow#34406",

@@ -27,17 +27,50 @@ class RMSNorm(layers.Layer):
         return x * ops.rsqrt(ops.mean(ops.square(x), -1, keepdims=True) + 1e-6) * self.scale
 
 
+class LayerNorm(layers.Layer):
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(shape[-1],), initializer="ones")
+        self.offset = self.add_weight(shape=(shape[-1],), initializer="zeros")
+
+    def call(self, x):
+        centred = x - ops.mean(x, -1, keepdims=True)
+        variance = ops.mean(centred**2, -1, keepdims=True)
+        return centred / ops.sqrt(variance + 1e-6) * self.scale + self.offset
+
+
+class LayerScale(layers.Layer):
+    """A factor for each channel, which begins at 0."""
+
+    def build(self, shape):
+        self.factor = self.add_weight(shape=(shape[-1],), initializer="zeros")
+
+    def call(self, x):
+        return x * self.factor
+
+
+def rotated(x):
+    """Rotary embedding of heads, (batch, heads, steps, size)."""
+    frequencies = 10000.0 ** (-ops.arange(0, SIZE, 2, dtype="float32") / SIZE)
+    angles = ops.arange(LENGTH, dtype="float32")[:, None] * frequencies[None]
+    sine, cosine = ops.cast(ops.sin(angles), x.dtype), ops.cast(ops.cos(angles), x.dtype)
+    even, odd = x[..., ::2], x[..., 1::2]
+    turned = ops.stack([even * cosine - odd * sine, even * sine + odd * cosine], axis=-1)
+    return ops.reshape(turned, (-1, HEADS, LENGTH, SIZE))
+
+
 class Attention(layers.Layer):
     """Several heads with a mask that hides later steps.
 
     Args:
         mask: "added" or "chosen" (with ops.where), "wide" (added in float32), or
             None.
+        turn: applied to queries and keys.
+        alibi: whether distances are subtracted from the scores.
     """
 
-    def __init__(self, mask="chosen"):
+    def __init__(self, mask="chosen", turn=None, alibi=False):
         super().__init__()
-        self.mask = mask
+        self.mask, self.turn, self.alibi = mask, turn, alibi
         self.q, self.k, self.v, self.o = (layers.Dense(WIDTH, use_bias=False) for _ in range(4))
 
     def build(self, shape, *others):
@@ -50,7 +83,15 @@ class Attention(layers.Layer):
     def call(self, x, memory=None):
         memory = x if memory is None else memory
         q, k, v = self.heads(self.q(x)), self.heads(self.k(memory)), self.heads(self.v(memory))
+        if self.turn:
+            q, k = self.turn(q), self.turn(k)
         scores = ops.matmul(q, ops.transpose(k, (0, 1, 3, 2))) / SIZE**0.5
+        if self.alibi:
+            distance = ops.arange(LENGTH)[:, None] - ops.arange(LENGTH)[None]
+            slopes = ops.reshape(2.0 ** -ops.arange(1, HEADS + 1, dtype="float32"), (HEADS, 1, 1))
+            scores = scores - ops.cast(
+                slopes * ops.cast(ops.abs(distance), "float32"), scores.dtype
+            )
         past = np.tril(np.ones((LENGTH, LENGTH), "float32"))
         if self.mask == "chosen":
             scores = ops.where(ops.convert_to_tensor(past) > 0, scores, -1e9)
@@ -83,21 +124,29 @@ class Block(layers.Layer):
     """One attention and one feed-forward layer with what is around them.
 
     Args:
-        order: "pre" or "post", where the normalizations are.
-        mask: of its attention.
+        order: "pre", "post", "parallel" (as in GPT-J) or "rezero".
+        norm: makes a normalization.
+        attention: its arguments.
     """
 
-    def __init__(self, order="pre", mask="chosen"):
+    def __init__(self, order="pre", norm=RMSNorm, attention=None):
         super().__init__()
         self.order = order
-        self.norms = [RMSNorm(), RMSNorm()]
-        self.att, self.feed = Attention(mask), Feed()
+        self.norms = [norm() for _ in range({"rezero": 0, "parallel": 1}.get(order, 2))]
+        self.att, self.feed = Attention(**(attention or {})), Feed()
+        self.scales = [LayerScale(), LayerScale()] if order == "rezero" else []
 
     def build(self, shape):
-        for part in (*self.norms, self.att, self.feed):
+        for part in (*self.norms, self.att, self.feed, *self.scales):
             part.build(shape)
 
     def call(self, x):
+        if self.order == "parallel":
+            normed = self.norms[0](x)
+            return x + self.att(normed) + self.feed(normed)
+        if self.order == "rezero":
+            x = x + self.scales[0](self.att(x))
+            return x + self.scales[1](self.feed(x))
         one, other = self.norms
         if self.order == "post":
             x = one(x + self.att(x))
@@ -175,6 +224,10 @@ def around(middle: Callable) -> keras.Model:
     return keras.Model(x, layers.Dense(WORDS)(RMSNorm()(hidden)))
 
 
+def functional(**options) -> keras.Model:
+    return around(Block(**options))
+
+
 def nested_block(**options) -> keras.Model:
     x = keras.Input((LENGTH, WIDTH))
     y = x + Attention(**options)(RMSNorm()(x))
@@ -197,7 +250,7 @@ def shared() -> keras.Model:
 def cross() -> keras.Model:
     x = keras.Input((LENGTH,), dtype="int32")
     hidden = Positions()(layers.Embedding(WORDS, WIDTH)(x))
-    memory = Block(mask=None)(hidden)
+    memory = Block(attention={"mask": None})(hidden)
     hidden = hidden + Attention()(RMSNorm()(hidden), memory=memory)
     return keras.Model(x, layers.Dense(WORDS)(RMSNorm()(hidden)))
 
@@ -209,9 +262,17 @@ def tied() -> keras.Model:
 
 
 FAMILIES: dict[str, Callable[[], keras.Model]] = {
-    "pre-norm, masks added": lambda: around(Block(mask="added")),
-    "masks added in float32": lambda: around(Block(mask="wide")),
-    "subclassed post-norm, masks added": lambda: subclassed(order="post", mask="added"),
+    "pre-norm, masks added": lambda: functional(attention={"mask": "added"}),
+    "masks added in float32": lambda: functional(attention={"mask": "wide"}),
+    "subclassed post-norm, masks added": lambda: subclassed(
+        order="post", attention={"mask": "added"}
+    ),
+    "own LayerNorm behind": lambda: functional(norm=LayerNorm, order="post"),
+    "Keras's LayerNormalization": lambda: functional(norm=layers.LayerNormalization),
+    "ReZero": lambda: functional(order="rezero"),
+    "parallel, masks added": lambda: functional(order="parallel", attention={"mask": "added"}),
+    "rotary": lambda: functional(attention={"turn": rotated}),
+    "ALiBi, masks added": lambda: functional(attention={"alibi": True, "mask": "added"}),
     "nested graphs": lambda: around(lambda x: nested_block()(nested_block(mask="added")(x))),
     "sums between layers, post-norm": between_layers,
     "around Keras's attention": lambda: around(AroundKeras()),

@@ -59,7 +59,7 @@ def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int
 
 
 def sum_is_finite(grads: Sequence[Tensor | None]) -> Tensor:
-    """False if a value is not finite; of finite values larger than any in FP16 it may be, too.
+    """False where a value is not finite, or where finite ones are so large that their sum is not.
 
     XLA has sums in its libraries, and compiles a program for each gradient to look at its values.
     """

@@ -128,7 +128,9 @@ def export_tflite(
             findings = constant_findings(TFLiteModel(whole), "float32")
             store_in_fp16(model, accumulate)
         if scaling:
-            add_scaling(model, scaling)
+            (one,) = signatures.values()
+            names = [[spec.name for spec in specs] for specs in (one.inputs, one.outputs)]
+            add_scaling(model, names[0], names[1], scaling)
         pack(model, draft)
         file = TFLiteModel(draft)
         notes = _facts(file, findings)

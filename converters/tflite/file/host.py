@@ -1,12 +1,13 @@
-"""Scales and offsets that a .tflite file leaves to its host.
+"""Scales and offsets that a .tflite file leaves to its host, in metadata that LiteRT has for it.
 
-They are JSON in an entry of the file's metadata: scales and offsets by the names of outputs.
-LiteRT's readers (`ReadAllMetadata`, `LiteRtGetModelMetadata`) give its bytes.
+`TFLITE_METADATA` holds a FlatBuffer of metadata_schema.fbs (github.com/tensorflow/tflite-support).
+Its `NormalizationOptions` of an output tell the host to give (y - mean) / std in place of y.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -16,7 +17,20 @@ from tfmp.converters.shared.tensors import Batch
 from tfmp.converters.tflite.file.objects import add_metadata
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
-_ENTRY = "tfmp.host_scaling"
+_METADATA = "TFLITE_METADATA"
+_IDENTIFIER = b"M001"
+# The same in JSON: files of others may mean other values than those of their reference.
+_OWN = "tfmp.host_scaling"
+# The first version of the schema that has normalization.
+_PARSER_VERSION = "1.0.0"
+_NORMALIZATION = 1  # its place in the union ProcessUnitOptions
+
+# Fields by their place in their tables.
+_MODEL = {"subgraphs": 3, "min_parser_version": 7}
+_SUBGRAPH = {"inputs": 2, "outputs": 3}
+_TENSOR = {"name": 0, "process_units": 4}
+_UNIT = {"type": 0, "options": 1}
+_OPTIONS = {"mean": 0, "std": 1}
 
 
 @dataclass(frozen=True)
@@ -52,10 +66,59 @@ def scaled_by_host(outputs: Batch, scaling: Mapping[str, HostScaling]) -> Batch:
     }
 
 
-def add_scaling(model: schema.ModelT, scaling: Mapping[str, HostScaling]) -> None:
-    """Adds metadata on a host's scaling, by output name; a file as objects is changed."""
-    pairs = {name: [one.scale.tolist(), one.offset.tolist()] for name, one in scaling.items()}
-    add_metadata(model, _ENTRY, json.dumps(pairs).encode())
+def add_scaling(
+    model: schema.ModelT,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    scaling: Mapping[str, HostScaling],
+) -> None:
+    """Adds metadata on a host's scaling: for LiteRT's readers, and for `host_scaling`.
+
+    Args:
+        model: a file as objects; it is changed.
+        inputs: names of the inputs in the file's order.
+        outputs: names of the outputs in that order.
+        scaling: what the host does, by output name.
+    """
+    builder = schema.flatbuffers.Builder()
+
+    def table(fields: Mapping[int, Any]) -> int:
+        builder.StartObject(max(fields) + 1)
+        for slot, value in fields.items():
+            if slot == _UNIT["type"] and value == _NORMALIZATION:
+                builder.PrependUint8Slot(slot, value, 0)
+            else:
+                builder.PrependUOffsetTRelativeSlot(slot, value, 0)
+        return int(builder.EndObject())
+
+    def tables(positions: Sequence[int]) -> int:
+        builder.StartVector(4, len(positions), 4)
+        for position in reversed(positions):
+            builder.PrependUOffsetTRelative(position)
+        return int(builder.EndVector())
+
+    def tensor(name: str) -> int:
+        fields = {_TENSOR["name"]: builder.CreateString(name)}
+        if one := scaling.get(name):
+            mean, std = -one.offset / one.scale, 1 / one.scale
+            options = {
+                _OPTIONS[key]: builder.CreateNumpyVector(values.astype(np.float32))
+                for key, values in (("mean", mean), ("std", std))
+            }
+            unit = {_UNIT["type"]: _NORMALIZATION, _UNIT["options"]: table(options)}
+            fields[_TENSOR["process_units"]] = tables([table(unit)])
+        return table(fields)
+
+    halves = {"inputs": inputs, "outputs": outputs}
+    graph = {_SUBGRAPH[half]: tables([*map(tensor, names)]) for half, names in halves.items()}
+    fields = {
+        _MODEL["subgraphs"]: tables([table(graph)]),
+        _MODEL["min_parser_version"]: builder.CreateString(_PARSER_VERSION),
+    }
+    builder.Finish(table(fields), _IDENTIFIER)
+    add_metadata(model, _METADATA, bytes(builder.Output()))
+    exact = {name: [one.scale.tolist(), one.offset.tolist()] for name, one in scaling.items()}
+    add_metadata(model, _OWN, json.dumps(exact).encode())
 
 
 def host_scaling(model: TFLiteModel) -> dict[str, HostScaling]:
@@ -65,10 +128,10 @@ def host_scaling(model: TFLiteModel) -> dict[str, HostScaling]:
         InputError: the entry is damaged.
     """
     try:
-        told = json.loads(model.metadata.get(_ENTRY, b"{}"))
+        told = json.loads(model.metadata.get(_OWN, b"{}"))
         pairs = {name: map(np.asarray, one) for name, one in told.items()}
         return {name: HostScaling(*pair) for name, pair in pairs.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(
-            f"{model.path}: metadata entry {_ENTRY} is damaged ({error}). Convert the model again."
+            f"{model.path}: metadata entry {_OWN} is damaged ({error}). Convert the model again."
         ) from error

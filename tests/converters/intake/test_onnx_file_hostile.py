@@ -89,7 +89,7 @@ def test_weights_behind_links_are_told(tmp_path: Path):
     np.testing.assert_array_equal(open_source(path).forward(X)["y"], X["x"] + 1)
     (sound / "w").unlink()
     (sound / "w").hardlink_to(sound / "other")
-    with pytest.raises(InputError, match=r"weights from 'w', which is a link to what may.*cp -L"):
+    with pytest.raises(InputError, match=r"weights from 'w', which is a link: any file may.*cp -L"):
         open_source(path)
     (sound / "w").unlink()
     (sound / "other").rename(tmp_path / "elsewhere")

@@ -1,6 +1,7 @@
 """ONNX files that are something else already (FP16, quantized), and BF16 files."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,10 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("precision", ["fp16", "mixed", "fp32"])
 def test_a_file_that_is_fp16_already(half: Path, precision: str, tmp_path: Path):
     data = X.astype(np.float16)
-    artifact = convert(half, "onnx", tmp_path / "again.onnx", precision, data=data)
+    artifact = convert(shutil.copy(half, tmp_path), "onnx", None, precision, data=data)
     graph = onnx.load(artifact.path).graph
     wide = precision == "fp32"
+    assert artifact.path.name == ("half.fp32.onnx" if wide else "half.fp16.onnx")
     assert {one.data_type for one in graph.initializer} == {FLOAT if wide else HALF}
     assert graph.input[0].type.tensor_type.elem_type == (FLOAT if wide else HALF)
     assert ("compute in FP32" if wide else "FP16 already") in artifact.notes[0]
