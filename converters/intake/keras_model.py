@@ -145,7 +145,8 @@ def from_keras2(
 
     def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
         packed = tf.nest.pack_sequence_as(arguments, [named[spec.name] for spec in inputs])
-        results = tf.nest.flatten(model(*packed, training=False))
+        with scope_names(model._flatten_layers(), "_name"):
+            results = tf.nest.flatten(model(*packed, training=False))
         _restore_ranks(results, tf.nest.flatten(model.outputs))
         given: dict[str, Tensor] = {}
         for index, value in enumerate(results):
@@ -267,7 +268,8 @@ def _input_structure(model: KerasModel) -> list[KerasSpecs]:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"model {model.name!r} has no known input shapes: {first_line(error)} "
-            "Call it once on a batch (`model(x)`) before saving or converting it."
+            "Call it once on a batch (`model(x)`) before saving it; one in memory, before "
+            "converting it."
         ) from error
     if functional:
         # Keras's signature frees a batch that is fixed. An unnamed `keras.Input` has a tensor name

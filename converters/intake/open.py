@@ -238,11 +238,13 @@ _NEXT = {
     **dict.fromkeys((".ckpt", ".index", ".meta", ".json", ".yaml"), _REBUILD),
     **dict.fromkeys((".gz", ".tar", ".tgz", ".zip"), _UNPACK),
     **dict.fromkeys((".pt", ".pth"), _EXPORT),
+    ".mlmodel": "It is a model of Core ML: name the model that it was made from.",
 }
 
 
 # Nodes of TensorFlow 1 that are read by nobody and are no results.
-_NO_RESULTS = ("Assert", "Const", "NoOp", "Placeholder")
+_NO_RESULTS = ("Assert", "Assign", "Const", "NoOp", "Placeholder")
+_VARIABLES = {"Variable", "VariableV2", "VarHandleOp"}
 # Nodes that nobody reads and that are named; graphs that were trained have hundreds.
 _MOST_LAST = 8
 
@@ -253,31 +255,39 @@ _FROM_JS = {
         "--input_format=tfjs_layers_model --output_format=keras model.json model.h5`."
     ),
     "graph-model": (
-        "It is a graph of TensorFlow.js, which has no way back: name the SavedModel or Keras file "
-        "that it was made from."
+        "It is a graph of TensorFlow.js. Make it a SavedModel: pip install tfjs-graph-converter, "
+        "then `tfjs_graph_converter --output_format=tf_saved_model FOLDER-OF-MODEL.JSON OUTPUT`."
     ),
 }
 
 
 def _frozen(path: Path) -> str:
-    """How to open a graph of TensorFlow 1, by its placeholders and the nodes that nobody reads."""
+    """How to open a graph of TensorFlow 1, by the nodes that nobody reads."""
     with held_back():
         from google.protobuf.message import DecodeError
         from tensorflow.core.framework.graph_pb2 import GraphDef
 
-    inputs, outputs = ["INPUT:0"], ["OUTPUT:0"]
+    outputs = ["OUTPUT"]
     with suppress(OSError, DecodeError):
         nodes = GraphDef.FromString(path.read_bytes()).node
         read = {name.removeprefix("^").partition(":")[0] for node in nodes for name in node.input}
-        inputs = [f"{node.name}:0" for node in nodes if node.op == "Placeholder"] or inputs
         last = [node for node in nodes if node.name not in read and node.op not in _NO_RESULTS]
-        outputs = [f"{node.name}:0" for node in last[-_MOST_LAST:]] or outputs
+        outputs = [node.name for node in last[-_MOST_LAST:]] or outputs
+        if not _VARIABLES.isdisjoint(node.op for node in nodes):
+            return (
+                "Its weights are in a checkpoint. Freeze both: `python -m "
+                f"tensorflow.python.tools.freeze_graph --input_binary --input_graph={path} "
+                "--input_checkpoint=CHECKPOINT --output_graph=frozen.pb "
+                f"--output_node_names={','.join(outputs)}`."
+            )
     return (
-        "A graph of TensorFlow 1 does not tell its inputs and outputs. Choose them in Python among "
-        "its placeholders and nodes (here those that nobody reads), and pass `model` to "
-        "tfmp.converters.convert: `graph = tf.compat.v1.GraphDef.FromString(tf.io.read_file("
-        f"{str(path)!r}).numpy()); model = tf.compat.v1.wrap_function(lambda: "
-        f"tf.graph_util.import_graph_def(graph, name=''), []).prune({inputs}, {outputs})`"
+        "A graph of TensorFlow 1 does not tell its outputs. Choose them in Python among its nodes "
+        "(here those that nobody reads), and pass `model` to tfmp.converters.convert: `outputs = "
+        f"{outputs}; graph = tf.compat.v1.graph_util.extract_sub_graph(tf.compat.v1.GraphDef."
+        f"FromString(tf.io.read_file({str(path)!r}).numpy()), outputs); inputs = [node.name + ':0' "
+        "for node in graph.node if node.op == 'Placeholder']; model = tf.compat.v1.wrap_function("
+        "lambda: tf.graph_util.import_graph_def(graph, name=''), []).prune(inputs, [name + ':0' "
+        "for name in outputs])`"
     )
 
 

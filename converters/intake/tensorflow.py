@@ -37,7 +37,7 @@ from tfmp.converters.shared.layout import Layout, State
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec, unique_name
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import Tensor
-from tfmp.shared.wording import one_line
+from tfmp.shared.wording import first_line
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -75,7 +75,7 @@ def from_saved_model(
     except InputError:
         raise
     except Exception as error:  # TensorFlow raises every kind of exception here
-        text = shortened(one_line(error).replace(f"{readable}/", ""))
+        text = shortened(first_line(error).replace(f"{readable}/", ""))
         raise InputError(
             f"TensorFlow cannot load this SavedModel ({type(error).__name__}: {text})",
             "Copy the whole folder again, variables included, or save the model again",

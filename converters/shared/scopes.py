@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-# The pattern of TensorFlow's root scopes, and what the substitutes leave out.
-_SCOPE, _OTHERS = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*"), re.compile(r"[^A-Za-z0-9_.\-/]")
+# TensorFlow's rule for names of nodes (it lets scopes break it), and what substitutes leave out.
+_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./-]*(>[A-Za-z0-9.][A-Za-z0-9_./-]*)*")
+_OTHERS = re.compile(r"[^A-Za-z0-9_.\-/]")
 
 
 @contextmanager

@@ -91,6 +91,9 @@ def named_by_content(archive: Archive) -> Iterator[Path]:
     if archive.zipped:
         with ZipFile(path) as parts, temporary_folder() as folder:
             parts.extractall(folder)
+            for weights in folder.rglob("*.h5"):
+                with open_hdf5(weights):
+                    pass  # Keras reads it, and would follow where it leads
             yield folder
         return
     suffix = ".weights.h5" if archive.tree else ".h5"
@@ -109,13 +112,9 @@ def named_by_content(archive: Archive) -> Iterator[Path]:
 
 def _zipped(path: Path) -> Archive:
     try:
-        with ZipFile(path) as archive, temporary_folder() as folder:
+        with ZipFile(path) as archive:
             config = read_json(archive.read("config.json"), LONGEST_TEXT)
             metadata = read_json(archive.read("metadata.json"), LONGEST_TEXT)
-            for name in archive.namelist():
-                if name.endswith(".h5"):
-                    with open_hdf5(Path(archive.extract(name, folder))):
-                        pass  # Keras reads it, and would follow where it leads
     except (RecursionError, InputError):  # the caller tells it, or it tells itself
         raise
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:

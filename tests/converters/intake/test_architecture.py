@@ -179,7 +179,7 @@ def test_messages(name: str, architecture: str | None, message: str, tmp_path: P
     ("name", "text", "step"),
     [
         ("model.json", '{"format": "layers-model"}', "--output_format=keras"),
-        ("model.json", '{"format": "graph-model"}', "has no way back"),
+        ("model.json", '{"format": "graph-model"}', "--output_format=tf_saved_model"),
         ("model.json", "[", "load it into one in Python"),
         ("model.h5", '{"class_name": "Model", "config": {}}', "lacks weights: .*--architecture "),
         ("model.tflite", "TFL3", "tfmp-convert validate MODEL FILE.tflite"),

@@ -99,7 +99,8 @@ def test_bad_files_are_refused_by_name(tmp_path, name: str, message: str):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("frozen.pb", r"pass `model` to .*prune\(\['INPUT:0'\], \['OUTPUT:0'\]\)"),
+        ("frozen.pb", r"pass `model` to .*`outputs = \['OUTPUT'\]; .*prune\(inputs, "),
+        ("model.mlmodel", "is a model of Core ML: name the model that it was made from"),
         ("served/1/keras_metadata.pb", r"part of a SavedModel\. Name its folder, .*served/1\.$"),
         ("served/1/variables/variables.index", r"part of a .*Name its folder, .*served/1\.$"),
         ("served", r"There is one inside: name .*served/1\.$"),

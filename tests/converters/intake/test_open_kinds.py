@@ -104,6 +104,9 @@ def test_a_signature_of_something_that_has_none(fp32):
 def test_a_damaged_saved_model(saved, tmp_path):
     copy = tmp_path / "cut"
     shutil.copytree(saved, copy)
+    shutil.rmtree(copy / "variables")
+    with pytest.raises(InputError, match=r"any matching files for variables/variables\)\. Copy"):
+        open_source(copy)
     content = (copy / "saved_model.pb").read_bytes()
     (copy / "saved_model.pb").write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match="TensorFlow cannot load this SavedModel"):
@@ -162,17 +165,22 @@ def test_operations_behind_calls_are_the_models_own():
 
 
 def test_a_graph_of_tf1_is_wrapped_as_the_refusal_says(tmp_path, monkeypatch):
-    @tf.function(input_signature=[tf.TensorSpec(None, name="rates")], autograph=False)
-    def doubled(x):
-        return tf.identity(x * 2.0, name="doubled")
-
+    with tf.Graph().as_default() as graph:
+        rates = tf.compat.v1.placeholder("float32", name="rates")
+        tf.identity(tf.compat.v1.Variable(2.0, use_resource=False) * rates, name="doubled")
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "frozen.pb"
-    path.write_bytes(doubled.get_concrete_function().graph.as_graph_def().SerializeToString())
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    with pytest.raises(InputError, match=r"in a checkpoint\. Freeze both: .*names=doubled`"):
+        open_source(path)
+    frozen = graph.as_graph_def()
+    frozen.node[2].CopyFrom(frozen.node[1])
+    frozen.node[2].name = "Variable"
+    path.write_bytes(frozen.SerializeToString())  # assignments stay, as some tools leave them
     with pytest.raises(InputError) as refused:
         open_source(path)
     names: dict = {"tf": tf}
-    exec(re.search(r"`(graph = .*)`", str(refused.value))[1], names)
+    exec(re.search(r"`(outputs = .*)`", str(refused.value))[1], names)
     with pytest.raises(InputError, match="--input-shape rates=SIZES"):
         open_source(names["model"])
     source = open_source(names["model"], input_shapes={"rates": (None, 3)})

@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+import tf_keras
 
 from tfmp.converters import convert, open_source, validate
 from tfmp.converters.shared.scopes import scope_names
@@ -37,14 +39,21 @@ def test_they_are_converted(model, name, tmp_path):
     assert model.weights[0].value.name == "my layer/kernel:0"
 
 
+def test_one_of_keras_2_whose_loop_tensorflow_would_refuse():
+    model = tf_keras.Sequential([tf_keras.Input((3, 2)), tf_keras.layers.LSTM(2)], name="a>")
+    graph = open_source(model).graph.graph.as_graph_def()
+    tf.import_graph_def(graph, name="")
+    assert model.name == "a>"
+
+
 def test_each_gets_a_name_of_its_own_for_a_while():
     class Named:
         def __init__(self, name: str) -> None:
             self.name = name
 
-    named = [Named(name) for name in ("a b", "a_b", "a:b", "", "dense/kernel")]
+    named = [Named(name) for name in ("a b", "a_b", "a:b", "", "dense/kernel", "a>")]
     with scope_names(named, "name"):
         assert [each.name for each in named[1::3]] == ["a_b", "dense/kernel"]
-        assert len({each.name for each in named}) == 5
-        assert not any({*" :"} & {*each.name} for each in named)
-    assert [each.name for each in named] == ["a b", "a_b", "a:b", "", "dense/kernel"]
+        assert len({each.name for each in named}) == 6
+        assert not any({*" :>"} & {*each.name} for each in named)
+    assert [each.name for each in named] == ["a b", "a_b", "a:b", "", "dense/kernel", "a>"]
