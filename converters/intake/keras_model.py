@@ -268,8 +268,7 @@ def _input_structure(model: KerasModel) -> list[KerasSpecs]:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"model {model.name!r} has no known input shapes: {first_line(error)} "
-            "Call it once on a batch (`model(x)`) before saving it; one in memory, before "
-            "converting it."
+            "Call it on a batch (`model(x)`) before saving it, or converting one in memory."
         ) from error
     if functional:
         # Keras's signature frees a batch that is fixed. An unnamed `keras.Input` has a tensor name

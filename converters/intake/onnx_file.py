@@ -56,7 +56,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
         if _on_maps(error):
             raise InputError(
                 "gives its results as maps, as classifiers of scikit-learn do, and not as tensors",
-                "Export it with the option zipmap=False",
+                "Export it with options={'zipmap': False} of skl2onnx",
                 where=path,
             ) from error
         way = "It may be truncated: copy or export it again"

@@ -318,8 +318,12 @@ def _drawn_note(graph: TracedFunction) -> tuple[str, ...]:
 
 def _kept_note(graph: TracedFunction) -> tuple[str, ...]:
     """A note on a model that keeps a state from call to call; empty for any other model."""
-    written = {id(op.inputs[0]) for op in graph.graph.get_operations() if writes(op.node_def)}
-    kept = {id(outer) for outer, inner in graph.graph.captures if id(inner) in written}
+    from tensorflow.python.ops.op_selector import get_backward_walk_ops
+
+    written = {op.inputs[0].name for op in graph.graph.get_operations() if writes(op.node_def)}
+    read = get_backward_walk_ops([one.op for one in graph.outputs])  # a seed may go on for nothing
+    written &= {value.name for op in read for value in op.outputs}
+    kept = {id(outer) for outer, inner in graph.graph.captures if inner.name in written}
     found = (v.name.partition(":")[0] for v in graph.graph.variables if id(v.handle) in kept)
     names = list(dict.fromkeys(found))  # states of one layer share a name
     if not names:

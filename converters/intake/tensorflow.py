@@ -84,9 +84,12 @@ def from_saved_model(
     signatures = dict(sorted(loaded.signatures.items()))
     functions = signatures or callables_of(loaded)
     if not functions:
+        way = "Save it with signatures=..., or with an input_signature on its function"
+        if hasattr(loaded, "prune"):  # a graph of TensorFlow 1
+            way = f"Pass tf.saved_model.load({str(path)!r}).prune(['INPUT:0'], ['OUTPUT:0']) to convert"
         raise InputError(
             "this SavedModel has no signatures, and no function that takes tensors of known ranks",
-            "Save it with signatures=..., or with an input_signature on its function",
+            way,
             where=path,
         )
     any_of_them = len(functions) == 1 or (all_signatures and bool(signatures))
@@ -144,7 +147,7 @@ def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]
         listed = ", ".join(map(repr, on_tensors))
         way = f"Choose one that takes tensors with --signature: {listed}"
         raise InputError(replace(told, remedy=way))
-    values = [value for one in parsed[name] for value in one.outputs if value.dtype.is_floating]
+    values = [value for one in parsed[name] for value in one.outputs if value.consumers()]
     results = [value for value in functions[name].outputs if value.dtype.is_floating]
     features, outputs = (str([value.name for value in some]) for some in (values, results))
     way = (

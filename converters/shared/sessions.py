@@ -102,7 +102,7 @@ def tensor_spec(value: NodeArg) -> TensorSpec:
     if not value.type.startswith("tensor("):
         raise RunnerError(
             f"{value.name!r} is a {value.type}, not a tensor, so it cannot be compared value by "
-            "value. Export the model with tensors only (a scikit-learn model with zipmap=False)."
+            "value. Export it with tensors only (skl2onnx: options={'zipmap': False})."
         )
     element = value.type.removeprefix("tensor(").removesuffix(")")
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)

@@ -137,9 +137,10 @@ def unique_name(name: str, taken: Set[str]) -> str:
     return unique
 
 
-def describe(specs: Sequence[TensorSpec]) -> str:
-    """One line for error messages: every spec, separated by semicolons."""
-    return "; ".join(map(str, specs)) or "none"
+def describe(specs: Sequence[TensorSpec], most: int = 2**31) -> str:
+    """One line of specs, separated by semicolons; after `most` of them the rest is counted."""
+    more = f"; and {len(specs) - most} more" if len(specs) > most else ""
+    return "; ".join(map(str, specs[:most])) + more or "none"
 
 
 def synthetic_batch(

@@ -14,7 +14,6 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.report_files import read_json
-from tfmp.shared.wording import full_disk
 
 # JSON of a Keras file: dicts, lists, strings, numbers, None.
 Config: TypeAlias = Any
@@ -118,8 +117,6 @@ def _zipped(path: Path) -> Archive:
     except (RecursionError, InputError):  # the caller tells it, or it tells itself
         raise
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
-        if full_disk(error):
-            raise
         raise InputError(
             f"not a .keras model: its parts cannot be read ({type(error).__name__}: {error})",
             "Copy or save the model again",

@@ -75,8 +75,7 @@ class Fp16Report:
         if quantized:
             notes.append(
                 f"the model is quantized: integers and their sums, and {quantized} nodes around "
-                f"them, stay as they are. For {title} in their place convert the model as it was "
-                "before"
+                f"them, stay as they are. For {title}, convert the model that was quantized"
             )
         if self.float64_nodes:
             notes.append(

@@ -79,7 +79,7 @@ def test_results_that_are_maps_are_told(tmp_path: Path):
     onnx.save(
         onnx.helper.make_model(graph, opset_imports=sets, ir_version=9), tmp_path / "forest.onnx"
     )
-    with pytest.raises(InputError, match=r"gives its results as maps.*zipmap=False\."):
+    with pytest.raises(InputError, match=r"as maps.*options={'zipmap': False} of skl2"):
         open_source(tmp_path / "forest.onnx")
 
 

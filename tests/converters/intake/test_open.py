@@ -183,7 +183,7 @@ def test_a_model_that_fails_while_traced_is_quoted():
 @pytest.mark.parametrize("stateful", [True, False])
 def test_a_state_that_the_file_cannot_keep_is_noted(stateful: bool) -> None:
     inputs = keras.Input(batch_shape=(2, 3, 4))
-    layer = keras.layers.LSTM(2, stateful=stateful, name="memory")
+    layer = keras.layers.LSTM(2, stateful=stateful, dropout=0.1, name="memory")  # counts a seed
     notes = open_source(keras.Model(inputs, layer(inputs))).origin.notes
-    told = [note for note in notes if note.startswith("keeps a state from call to call (memory/")]
+    told = [note for note in notes if note.startswith("keeps a state from call to call (")]
     assert len(told) == stateful

@@ -251,8 +251,10 @@ def old_saved_model(
         signatures = {"serving_default": signature({"x": x}, {"y": y})}
         for key in texts:
             given = tf.compat.v1.placeholder(tf.string, (None,), f"{key}_texts")
-            read = tf.io.parse_example(given, {"x": tf.io.FixedLenFeature((3,), tf.float32)})["x"]
-            found = tf.identity(read)
+            kinds = {"ids": tf.int64, "x": tf.float32}
+            features = {name: tf.io.FixedLenFeature((3,), kind) for name, kind in kinds.items()}
+            read = tf.io.parse_example(given, features)
+            found = read["x"] + tf.cast(read["ids"], tf.float32)
             signatures[key] = signature({"texts": given}, {"y": found @ weight})
             if fed:  # a signature that is given what another one parses, as TensorFlow Serving's
                 signatures["fed"] = signature({"x": found}, {"y": found @ weight})
@@ -277,6 +279,10 @@ def test_saved_models_of_tensorflow_1(tmp_path: Path):
     file = SavedModel()
     file.ParseFromString((plain / "saved_model.pb").read_bytes())
     assert code_in_saved_model(file) is None
+    file.meta_graphs[0].signature_def.clear()
+    (plain / "saved_model.pb").write_bytes(file.SerializeToString())
+    with pytest.raises(InputError, match=r"no signatures, .*\.prune\(\['INPUT:0'\], \["):
+        open_source(plain)
     nodes = file.meta_graphs[0].graph_def.node
     next(node for node in nodes if node.op == "RestoreV2").input[0] = "x"
     assert "calls RestoreV2" in str(code_in_saved_model(file))
@@ -327,15 +333,16 @@ def test_texts_of_features_are_told_with_the_part_behind_them(tmp_path: Path):
     names: dict = {"tf": tf}
     exec(re.search(r"`(loaded = .*)`", str(caught.value))[1], names)
     source = open_source(names["model"])
-    (received,) = source.forward({source.inputs[0].name: X["x"]}).values()
-    assert received.shape == (2, 2)
+    fed = {spec.name: X["x"].astype(spec.dtype) for spec in source.inputs}
+    (received,) = source.forward(fed).values()
+    assert (len(fed), received.shape) == (2, (2, 2))
     both = old_saved_model(tmp_path, "both", tf.no_op, texts=("predict",))
     with pytest.raises(InputError, match=r"--signature: 'serving_default'"):
         open_source(both, signature="predict")
-    fed = old_saved_model(tmp_path, "fed", tf.no_op, texts=("serving_default",), fed=True)
+    path = old_saved_model(tmp_path, "fed", tf.no_op, texts=("serving_default",), fed=True)
     with pytest.raises(InputError, match=r"--signature: 'fed'"):
-        open_source(fed)
-    source = open_source(fed, signature="fed")
+        open_source(path)
+    source = open_source(path, signature="fed")
     assert check_export(export_onnx(source), source) < 1e-6
 
 
