@@ -86,7 +86,8 @@ def from_saved_model(
     if not functions:
         way = "Save it with signatures=..., or with an input_signature on its function"
         if hasattr(loaded, "prune"):  # a graph of TensorFlow 1
-            way = f"Pass tf.saved_model.load({str(path)!r}).prune(['INPUT:0'], ['OUTPUT:0']) to convert"
+            loading = f"tf.saved_model.load({str(path)!r})"
+            way = f"Pass {loading}.prune(['INPUT:0'], ['OUTPUT:0']) to tfmp.converters.convert"
         raise InputError(
             "this SavedModel has no signatures, and no function that takes tensors of known ranks",
             way,
