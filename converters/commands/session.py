@@ -187,7 +187,6 @@ def _print_files(artifacts: Sequence["Artifact"], console: "Console", noted: boo
         signatures = _signatures(artifact)
         for key, (inputs, outputs) in signatures.items():
             of = f" of {key!r}" if len(signatures) > 1 else ""
-            # --json lists all.
             lines.append(f"  inputs{of} {describe(inputs, 8)}, outputs {describe(outputs, 8)}")
         if noted or artifact.known.float32:  # why it is no FP16 file
             lines += [f"  {note}" for note in alike_once(artifact.notes)]

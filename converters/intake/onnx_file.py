@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from traceback import format_exception
 
 import numpy as np
 import onnx
@@ -53,7 +54,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
         _refuse_unknown(path, model)
-        if _on_maps(error):
+        if "Map types" in "".join(format_exception(error)):  # onnx-ir does not have them
             raise InputError(
                 "gives its results as maps, as classifiers of scikit-learn do, and not as tensors",
                 "Export it with options={'zipmap': False} of skl2onnx",
@@ -169,13 +170,6 @@ def _session(path: Path, model: ir.Model) -> OrtSession:
             "Bring it to a later opset first: onnx.version_converter.convert_version(model, 13)",
             where=path,
         ) from error
-
-
-def _on_maps(error: BaseException | None) -> bool:
-    """Whether onnx-ir stopped at a type that it does not have."""
-    while error is not None and not isinstance(error, NotImplementedError):
-        error = error.__cause__
-    return "Map types" in str(error)
 
 
 def _check_places(path: Path, model: ir.Model) -> None:

@@ -244,7 +244,6 @@ _NEXT = {
 
 # Nodes of TensorFlow 1 that are read by nobody and are no results.
 _NO_RESULTS = ("Assert", "Assign", "Const", "NoOp", "Placeholder")
-_VARIABLES = {"Variable", "VariableV2", "VarHandleOp"}
 # Nodes that nobody reads and that are named; graphs that were trained have hundreds.
 _MOST_LAST = 8
 
@@ -273,7 +272,7 @@ def _frozen(path: Path) -> str:
         read = {name.removeprefix("^").partition(":")[0] for node in nodes for name in node.input}
         last = [node for node in nodes if node.name not in read and node.op not in _NO_RESULTS]
         outputs = [node.name for node in last[-_MOST_LAST:]] or outputs
-        if not _VARIABLES.isdisjoint(node.op for node in nodes):
+        if any(node.op in ("Variable", "VariableV2", "VarHandleOp") for node in nodes):
             return (
                 "Its weights are in a checkpoint. Freeze both: `python -m "
                 f"tensorflow.python.tools.freeze_graph --input_binary --input_graph={path} "

@@ -322,8 +322,8 @@ def _kept_note(graph: TracedFunction) -> tuple[str, ...]:
 
     written = {op.inputs[0].name for op in graph.graph.get_operations() if writes(op.node_def)}
     read = get_backward_walk_ops([one.op for one in graph.outputs])  # a seed may go on for nothing
-    written &= {value.name for op in read for value in op.outputs}
-    kept = {id(outer) for outer, inner in graph.graph.captures if inner.name in written}
+    captures = {id(outer): inner for outer, inner in graph.graph.captures}
+    kept = {key for key, one in captures.items() if one.name in written and one.op in read}
     found = (v.name.partition(":")[0] for v in graph.graph.variables if id(v.handle) in kept)
     names = list(dict.fromkeys(found))  # states of one layer share a name
     if not names:

@@ -318,22 +318,18 @@ def _in_line(
         arguments = {inside: named[name] for inside, name in names.items()}
         found, newest = body(arguments, [named[name] for name in states])
         outputs = _apart(results(found), named)
-        return {**outputs, **dict(zip(map(_next, body.states), newest, strict=True))}
+        written = (f"{state.spec.name}/next" for state in body.states)
+        return {**outputs, **dict(zip(written, newest, strict=True))}
 
     origin = replace(origin, notes=(*origin.notes, *body.notes))
     source = Source.traced(origin, specs, call, body.variables)
     return _carrying(source, states) if states else source
 
 
-def _next(state: VariableState) -> str:
-    """The name of a state as an output."""
-    return f"{state.spec.name}/next"
-
-
 def _carrying(source: Source, states: Mapping[str, VariableState]) -> Source:
     """The source of a function with states, which says so."""
     carried = {
-        name: State(_next(state), state.value if state.value.any() else None)
+        name: State(f"{state.spec.name}/next", state.value if state.value.any() else None)
         for name, state in states.items()
     }
     zeros = all(state.start is None for state in carried.values())

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _ABOUT_FP16 = ("keep_fp32", "fp16_io", "fp16_edges", "target")
 
 _REMEDY = (
-    "Convert with --precision mixed (precision='mixed'): as few nodes as the budget needs then "
-    "stay in FP32"
+    "Convert with --precision mixed (precision='mixed') and --data: as few nodes as the budget "
+    "needs then stay in FP32"
 )
 
 _MORE_DIGITS = (

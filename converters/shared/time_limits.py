@@ -10,10 +10,5 @@ _SECONDS_A_SAMPLE = 10.0
 
 
 def called_in_time(model: str, samples: int) -> AbstractContextManager[None]:
-    """Has a command ended whose calls of a model take longer; see `within`.
-
-    Args:
-        model: its name, for the message.
-        samples: the number that it is called with.
-    """
+    """Has a command ended that calls a model with some samples and takes longer; see `within`."""
     return within(_SECONDS + _SECONDS_A_SAMPLE * samples, f"a call of model {model!r}")

@@ -114,7 +114,7 @@ def _zipped(path: Path) -> Archive:
         with ZipFile(path) as archive:
             config = read_json(archive.read("config.json"), LONGEST_TEXT)
             metadata = read_json(archive.read("metadata.json"), LONGEST_TEXT)
-    except (RecursionError, InputError):  # the caller tells it, or it tells itself
+    except RecursionError:  # the caller tells it
         raise
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
         raise InputError(

@@ -66,19 +66,10 @@ def test_nodes_may_stand_in_any_order(tmp_path: Path):
 
 def test_results_that_are_maps_are_told(tmp_path: Path):
     """Classifiers of scikit-learn answer with them unless they are exported without."""
-    maps = onnx.helper.make_map_type_proto(
-        onnx.TensorProto.INT64, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
-    )
-    found = onnx.helper.make_value_info("y", onnx.helper.make_sequence_type_proto(maps))
-    node = onnx.helper.make_node(
-        "ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0]
-    )
-    scores = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [None, 1])
-    graph = onnx.helper.make_graph([node], "forest", [scores], [found])
-    sets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
-    onnx.save(
-        onnx.helper.make_model(graph, opset_imports=sets, ir_version=9), tmp_path / "forest.onnx"
-    )
+    text = "forest (float[n,1] x) => (seq(map(int64, float[])) y) "
+    node = "{ y = ai.onnx.ml.ZipMap <classlabels_int64s = [0]> (x) }"
+    sets = '<ir_version: 9, opset_import: ["": 18, "ai.onnx.ml": 3]>'
+    onnx.save(onnx.parser.parse_model(sets + text + node), tmp_path / "forest.onnx")
     with pytest.raises(InputError, match=r"as maps.*options={'zipmap': False} of skl2"):
         open_source(tmp_path / "forest.onnx")
 
@@ -117,11 +108,9 @@ def test_one_name_for_sizes_that_differ_ends_in_no_buffer_of_another_size(tmp_pa
 
 
 def test_unknown_operators_are_named_with_their_domain(tmp_path: Path):
-    info = helper.make_tensor_value_info("x", 1, [2]), helper.make_tensor_value_info("y", 1, [2])
-    node = helper.make_node("Frobnicate", ["x"], ["y"], domain="com.acme")
-    graph = helper.make_graph([node], "g", [info[0]], [info[1]])
-    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("com.acme", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    graph = "g (float[2] x) => (float[2] y) { y = com.acme.Frobnicate (x) }"
+    model = f'<ir_version: 8, opset_import: ["": 13, "com.acme": 1]> {graph}'
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "m.onnx")
     with pytest.raises(InputError, match=r"computes with Frobnicate of com\.acme, which ONNX"):
         open_source(tmp_path / "m.onnx")
 

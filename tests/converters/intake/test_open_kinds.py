@@ -1,5 +1,6 @@
 """SavedModels, tf.functions, ONNX files, custom classes, unsafe code, and fixed sizes."""
 
+import os
 import re
 import shutil
 
@@ -45,10 +46,6 @@ def fp32(tmp_path_factory):
 @pytest.fixture
 def two_signatures(tmp_path):
     class Pair(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale = tf.Variable(3.0)
-
         @tf.function(input_signature=[tf.TensorSpec((None, 2), tf.float32, name="x")])
         def up(self, x):
             return {"up": x * self.scale}
@@ -58,6 +55,7 @@ def two_signatures(tmp_path):
             return {"down": x / self.scale}
 
     pair = Pair()
+    pair.scale = tf.Variable(3.0)
     tf.saved_model.save(pair, str(tmp_path), signatures={"up": pair.up, "down": pair.down})
     return tmp_path
 
@@ -79,8 +77,7 @@ def test_signatures_are_chosen_by_name(two_signatures):
     for name, factor in (("up", 3.0), ("down", 1 / 3)):
         source = open_source(two_signatures, signature=name)
         assert [spec.name for spec in source.outputs] == [name]
-        received = source.forward({"x": np.ones((1, 2), np.float32)})[name]
-        np.testing.assert_allclose(received, factor)
+        np.testing.assert_allclose(source.forward({"x": np.ones((1, 2), np.float32)})[name], factor)
         assert_exports(source)
 
 
@@ -107,8 +104,7 @@ def test_a_damaged_saved_model(saved, tmp_path):
     shutil.rmtree(copy / "variables")
     with pytest.raises(InputError, match=r"any matching files for variables/variables\)\. Copy"):
         open_source(copy)
-    content = (copy / "saved_model.pb").read_bytes()
-    (copy / "saved_model.pb").write_bytes(content[: len(content) // 2])
+    os.truncate(copy / "saved_model.pb", 999)
     with pytest.raises(InputError, match="TensorFlow cannot load this SavedModel"):
         open_source(copy)
     (tmp_path / "saved_model.pb").touch()
@@ -183,9 +179,9 @@ def test_a_graph_of_tf1_is_wrapped_as_the_refusal_says(tmp_path, monkeypatch):
     exec(re.search(r"`(outputs = .*)`", str(refused.value))[1], names)
     with pytest.raises(InputError, match="--input-shape rates=SIZES"):
         open_source(names["model"])
-    source = open_source(names["model"], input_shapes={"rates": (None, 3)})
-    (received,) = source.forward({"rates": np.ones((2, 3), np.float32)}).values()
-    np.testing.assert_array_equal(received, np.full((2, 3), 2.0))
+    source = open_source(names["model"], input_shapes={"rates": (None, 2)})
+    (received,) = source.forward({"rates": np.ones((1, 2), np.float32)}).values()
+    assert received.tolist() == [[2.0, 2.0]]
     assert convert(source).path.is_file()
 
 
