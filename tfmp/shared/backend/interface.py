@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -40,24 +40,6 @@ Look: TypeAlias = Callable[[str, TensorTree, TensorTree, Callable[[], str | None
 
 # The kind of a device ("cpu", "gpu", "tpu" or "other"), its name, and CUDA's compute capability.
 DeviceFacts: TypeAlias = tuple[str, str, tuple[int, int] | None]
-
-
-class OperationCost(NamedTuple):
-    """What one operation costs that runs by itself.
-
-    Attributes:
-        name: of the operation.
-        products: FLOPs of a matrix product or convolution.
-        dtype: of the numbers that it multiplies.
-        other: FLOPs of any other operation; None if they are unknown.
-        bytes: that it reads from memory and writes to it.
-    """
-
-    name: str
-    products: int
-    dtype: str
-    other: int | None
-    bytes: int
 
 
 class Backend(ABC):
@@ -157,17 +139,6 @@ class Backend(ABC):
             NotImplementedError: the backend has no XLA.
         """
         raise NotImplementedError(f"{self.title} shows no XLA program")
-
-    def costs(
-        self, function: Callable[..., TensorTree], arguments: TensorTree
-    ) -> list[OperationCost]:
-        """Runs a function, and counts what each of its operations costs; for backends without XLA.
-
-        Args:
-            function: a function on tensors, which may read and change variables.
-            arguments: tensors to call it with.
-        """
-        raise NotImplementedError
 
     # --- gradients ---
 
