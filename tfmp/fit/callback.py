@@ -99,8 +99,6 @@ class MixedPrecision(keras.callbacks.Callback):
             such layers move whatever this is.
         max_consecutive_skips: largest number of skipped steps in a row; if a reading finds more,
             training stops with an error.
-        save_failing: folder for the batch of a step that was not finite although the loss scale
-            was low enough, with the model and a script that replays the step; None saves nothing.
         report: file for the report, written when training ends or stops with an error of this
             package: `.html` is a page with curves, `.json` data, `.md` Markdown.
         keep: as in `tfmp.plan`.
@@ -119,7 +117,6 @@ class MixedPrecision(keras.callbacks.Callback):
         log_every: int | str = "epoch",
         on_nonfinite: str = "report",
         max_consecutive_skips: int = 50,
-        save_failing: str | Path | None = None,
         report: str | Path | None = None,
         keep: Mapping[str, Pattern | Iterable[Pattern]] | None = None,
     ) -> None:
@@ -131,9 +128,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self.loss_scale = loss_scale
         self.keep_float32 = keep_float32
         self.keep = keep
-        self.options = FitOptions(
-            log_dir, log_every, on_nonfinite, max_consecutive_skips, save_failing, report
-        )
+        self.options = FitOptions(log_dir, log_every, on_nonfinite, max_consecutive_skips, report)
         self.plan: PrecisionPlan | None = None
         self._session: FitSession | None = None
         self._last_report: TrainingReport | None = None

@@ -18,7 +18,6 @@ from functools import partial
 import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
-from tfmp.fit.failing_batch import save_failing_batch
 from tfmp.fit.options import FitOptions
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
@@ -183,7 +182,6 @@ class NonFiniteWatch:
         if found is not None and self._let_scale_fall(found, batch, now):
             return
         self.found = found
-        cause += self._saved(batch, scale)
         moved = (
             self._move_to_float32(found, batch)
             if self._options.on_nonfinite == "keep_float32"
@@ -216,17 +214,6 @@ class NonFiniteWatch:
             raise NonFiniteGradientsError(
                 now, self._options.max_consecutive_skips, self._cause, layer
             )
-
-    def _saved(self, batch: TensorTree, scale: float) -> str:
-        """Saves the failing batch if that was asked for; a sentence about it."""
-        if self._options.save_failing is None:
-            return ""
-        try:
-            script = save_failing_batch(self._options.save_failing, self._model, batch, scale)
-        except Exception as error:
-            # A full disk, or a model that Keras cannot save, is no reason to end the training.
-            return f" The batch could not be saved: {first_line(error)}."
-        return f" Replay it: python {script}."
 
     def _let_scale_fall(
         self, found: NonFinite, batch: TensorTree, now: StepCounters, step: int | None = None

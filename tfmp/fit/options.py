@@ -23,7 +23,6 @@ class FitOptions:
     log_every: int | str
     on_nonfinite: str
     max_consecutive_skips: int
-    save_failing: str | Path | None
     report: str | Path | None
 
     def __post_init__(self) -> None:
@@ -32,8 +31,7 @@ class FitOptions:
             check_count("log_every", self.log_every, hint=hint)
         check_choice("on_nonfinite", self.on_nonfinite, ON_NONFINITE, "'report' is the default.")
         check_count("max_consecutive_skips", self.max_consecutive_skips, hint="50 is the default.")
-        for name in ("log_dir", "save_failing"):
-            if getattr(self, name) is not None:
-                check_is_path(name, getattr(self, name))
+        if self.log_dir is not None:
+            check_is_path("log_dir", self.log_dir)
         if self.report is not None:
             check_report_path(self.report, TrainingReport.SUFFIXES)
