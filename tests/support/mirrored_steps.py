@@ -88,8 +88,6 @@ def main() -> None:
     result = {
         "first_replica": one_step(strategy, [nan, 1.0]),
         "second_replica": one_step(strategy, [1.0, nan]),
-        "sum": one_step(strategy, [3e38, 3e38], loss_scale=1.0),
-        "large": one_step(strategy, [-5e37, -5e37], loss_scale=1.0),
         "neither": one_step(strategy, [-1.0, -2.0]),
         "unscaled": unscaled_step(strategy, [-1.0, -2.0]),
         "across_replicas": refusal_across_replicas(strategy),

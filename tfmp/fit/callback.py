@@ -28,12 +28,11 @@ from tfmp.loss_scaling import (
 from tfmp.precision import (
     NARROW_DTYPES,
     Pattern,
-    Policy,
     PrecisionPlan,
     check_keep,
+    check_policy,
     has_call,
     layer_tree,
-    named_policy,
     policy as policies,
     policy_named,
 )
@@ -110,7 +109,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def __init__(
         self,
-        policy: Policy = "auto",
+        policy: str = "auto",
         loss_scale: LossScale | float | str = "dynamic",
         keep_float32: Pattern | Iterable[Pattern] = (),
         log_dir: str | Path | None = None,
@@ -121,7 +120,7 @@ class MixedPrecision(keras.callbacks.Callback):
         keep: Mapping[str, Pattern | Iterable[Pattern]] | None = None,
     ) -> None:
         super().__init__()
-        named_policy(policy)
+        check_policy(policy)
         check_keep(keep)
         as_loss_scale(loss_scale)
         self.policy = policy
@@ -202,8 +201,7 @@ class MixedPrecision(keras.callbacks.Callback):
         return self._usual_dtype() in NARROW_DTYPES and any(map(has_own_code, nodes))
 
     def _usual_dtype(self) -> str:
-        name, _ = named_policy(self.policy)
-        return policy_named(policies.resolve_policy(name).policy).compute_dtype
+        return policy_named(policies.resolve_policy(self.policy).policy).compute_dtype
 
     def _build_and_begin(self, batches: list[TensorTree]) -> None:
         _build_from(self.model, batches[0])

@@ -42,8 +42,6 @@ def mirrored() -> dict:
 def test_replicas_take_one_decision(mirrored):
     skipped = {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}
     assert mirrored["first_replica"] == mirrored["second_replica"] == skipped
-    assert (mirrored["sum"]["weights"], mirrored["sum"]["skipped"]) == ([0.0, 0.0], 1)
-    assert mirrored["large"]["weights"] == [pytest.approx(1e38)] * 2
     assert mirrored["neither"] == {"weights": [3.0, 3.0], "skipped": 0, "scales": [2.0**15] * 2}
     assert mirrored["unscaled"] == [3.0, 3.0]  # each of both applies the mean, and they are summed
     assert "Call it inside the function given to strategy.run()." in mirrored["across_replicas"]
