@@ -120,26 +120,6 @@ def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
             return
 
 
-def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
-    """A float32 tensor in a layer's code makes float32 of all that comes after it there."""
-    wide = planned.plan.promoted
-    if not wide:
-        return
-    nodes = planned.narrow_layers()
-    count = sum(node.path in wide or bool(node.layer._trainable_variables) for node in nodes)
-    lines = sorted({line for line in wide.values() if line})
-    where = f" from {listed(lines, 3)} on" if lines else ""
-    narrow = count - len(wide)
-    names = listed([layer_tree.describe(path) for path in wide], 3)
-    yield Finding(
-        "promoted to float32",
-        "warning" if narrow < count / 2 else "note",
-        f"{narrow} of {count} layers that were planned in 16 bits multiply in 16 bits: {names} "
-        f"{'goes' if len(wide) == 1 else 'go'} on in float32{where}",
-        "Cast the float32 tensor there to the other operand's dtype, keras.ops.cast(c, x.dtype)",
-    )
-
-
 def kernels_in_float32(planned: PlannedModel) -> Iterable[Finding]:
     """A model whose products are in float32 trains hardly faster, however many layers are not.
 
@@ -235,7 +215,6 @@ CHECKS: tuple[Check, ...] = (
     narrow_losses,
     narrow_weights,
     unscalable_gradients,
-    promoted_layers,
     kernels_in_float32,
     odd_sizes,
 )

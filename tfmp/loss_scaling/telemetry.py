@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import keras
@@ -15,7 +15,7 @@ from tfmp.loss_scaling.optimizers_of import scaled_optimizers
 from tfmp.loss_scaling.transitions import Counters, unpack
 from tfmp.shared.atomic_file import naming
 from tfmp.shared.backend import current_backend
-from tfmp.shared.report_files import JsonObject, check_folder, plain
+from tfmp.shared.report_files import check_folder, plain
 from tfmp.shared.wording import shown
 
 
@@ -62,7 +62,6 @@ class StepCounters:
         finite_streak: finite steps since the scale last moved or a step was skipped.
         offenders: variables that ever had a non-finite gradient; the variable that was most often
             the first offender comes first.
-        loss_was_scaled: whether the training step calls `scale_loss`; None before any step.
         gradients: sizes of the gradients in the latest step that was measured; None before it.
     """
 
@@ -74,7 +73,6 @@ class StepCounters:
     backoffs: int = 0
     finite_streak: int = 0
     offenders: tuple[Offender, ...] = ()
-    loss_was_scaled: bool | None = None
     gradients: GradientHealth | None = None
 
     def since(self, before: "StepCounters") -> "StepCounters":
@@ -101,10 +99,6 @@ class StepCounters:
         names = ("loss_scale", "skipped_steps", "consecutive_skips", "growths", "backoffs")
         own = {name: getattr(self, name) for name in names}
         return {**own, **(self.gradients.scalars() if self.gradients else {})}
-
-    def to_dict(self) -> JsonObject:
-        """Everything, as plain JSON types."""
-        return asdict(self)
 
 
 class NonFiniteGradientsError(RuntimeError):
@@ -181,7 +175,6 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         backoffs=int(counters.backoffs),
         finite_streak=int(streak),
         offenders=_ranked(offenders),
-        loss_was_scaled=optimizer.loss_was_scaled,
         gradients=health_of(gauges.unpack(measured), paths),
     )
 
@@ -205,7 +198,6 @@ def read_model_counters(model: keras.Model) -> StepCounters | None:
         loss_scale=min(one.loss_scale for one in readings),
         finite_streak=min(one.finite_streak for one in readings),
         offenders=_ranked(offender for one in readings for offender in one.offenders),
-        loss_was_scaled=all(one.loss_was_scaled for one in readings),
         gradients=max(healths, key=lambda h: (h.underflow, -h.headroom_bits), default=None),
     )
 

@@ -80,12 +80,9 @@ def plan(
         decisions = _with_float8(root, decisions)
         evidence.notes.append(_LIMITS_OF_FLOAT8)
     rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
-    narrow = {row.path for row in rows if row.compute_dtype != "float32"}
-    lines = {node.path: evidence.promoted.get(id(node.layer)) for node in root.within()}
-    wide = {path: line for path, line in lines.items() if line is not None and path in narrow}
     unscalable = tuple(n.path for n in root.within() if id(n.layer) in evidence.unscalable)
     notes, model_of = tuple(evidence.notes), weakref.ref(model)
-    return PrecisionPlan(choice.policy, choice.reason, rows, notes, wide, unscalable, model_of)
+    return PrecisionPlan(choice.policy, choice.reason, rows, notes, unscalable, model_of)
 
 
 def _decide(
