@@ -54,21 +54,6 @@ ODD_READINGS = 2
 LONGEST_SEARCH = 200
 
 
-class NonFiniteStepError(NonFiniteGradientsError):
-    """Steps were not finite for a reason that a lower loss scale does not fix."""
-
-    def __init__(self, counters: StepCounters, reason: str, cause: str) -> None:
-        self.counters = counters
-        self.limit = 0
-        RuntimeError.__init__(
-            self,
-            f"Training stopped, as on_nonfinite='raise' asks: {reason}. {cause} The weights are as "
-            "they were after the last finite step. Try tfmp.locate_nonfinite(model, x, y), or "
-            "tfmp.MixedPrecision(on_nonfinite='keep_float32'), which moves layers that overflow to "
-            "float32.",
-        )
-
-
 class _State(Enum):
     WATCHING, SEARCHING, TOLD = range(3)
 
@@ -204,16 +189,18 @@ class NonFiniteWatch:
         self._state, self._cause = _State.TOLD, cause
         self._recorder.note(f"{self._reason}. {cause}", now.steps)
         if self._options.on_nonfinite == "raise":
-            raise NonFiniteStepError(now, self._reason, cause)
+            raise self._error(now, self._reason)
 
     def _check_limit(self, now: StepCounters) -> None:
         run = self._recorder.since(now=now).consecutive_skips
         if run > self._options.max_consecutive_skips:
-            head = _overflowing(self._model, self.found) if self.found is not None else None
-            layer = head.path if head is not None and head.path != layer_tree.ROOT else None
-            raise NonFiniteGradientsError(
-                now, self._options.max_consecutive_skips, self._cause, layer
-            )
+            raise self._error(now)
+
+    def _error(self, now: StepCounters, reason: str = "") -> NonFiniteGradientsError:
+        head = _overflowing(self._model, self.found) if self.found is not None else None
+        layer = head.path if head is not None and head.path != layer_tree.ROOT else None
+        limit = self._options.max_consecutive_skips
+        return NonFiniteGradientsError(now, limit, self._cause, layer, reason)
 
     def _let_scale_fall(
         self, found: NonFinite, batch: TensorTree, now: StepCounters, step: int | None = None

@@ -102,23 +102,39 @@ class StepCounters:
 
 
 class NonFiniteGradientsError(RuntimeError):
-    """Too many steps in a row were skipped: training cannot go on, but the weights are intact.
+    """Too many steps were skipped: training cannot go on, but the weights are intact.
 
     Attributes:
         counters: the optimizer's counters.
         limit: the number of skips in a row that was allowed.
         cause: the reason, in sentences; empty if it is not known.
         layer: the 16-bit layer that overflows; None if no layer is known to.
+
+    Args:
+        reason: why it ends below the limit, as on_nonfinite="raise" asks; "" if it does not.
     """
 
     def __init__(
-        self, counters: StepCounters, limit: int, cause: str = "", layer: str | None = None
+        self,
+        counters: StepCounters,
+        limit: int,
+        cause: str = "",
+        layer: str | None = None,
+        reason: str = "",
     ) -> None:
         self.counters = counters
         self.limit = limit
         self.cause = cause
         self.layer = layer
-        super().__init__(_explain(counters, limit, cause, layer))
+        why = (
+            f", as on_nonfinite='raise' asks: {reason}"
+            if reason
+            else (
+                f": {counters.consecutive_skips} steps in a row had gradients that are not finite; "
+                f"max_consecutive_skips={limit} allows no more"
+            )
+        )
+        super().__init__(_explain(counters, why, cause, layer))
 
 
 def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = None) -> StepCounters:
@@ -202,12 +218,10 @@ def read_model_counters(model: keras.Model) -> StepCounters | None:
     )
 
 
-def _explain(counters: StepCounters, limit: int, cause: str, layer: str | None) -> str:
+def _explain(counters: StepCounters, why: str, cause: str, layer: str | None) -> str:
     where = repr(counters.offenders[0].variable) if counters.offenders else "not recorded"
     return (
-        f"Training stopped: {counters.consecutive_skips} steps in a row had gradients that are "
-        f"not finite; max_consecutive_skips={limit} allows no more. The weights are as they were "
-        f"after the last finite step.\n"
+        f"Training stopped{why}. The weights are as they were after the last finite step.\n"
         f"  First gradient that was not finite, from the loss back: {where}\n"
         f"  Loss scale: {counters.loss_scale:g} after {counters.backoffs} reductions; "
         f"{counters.skipped_steps} of {counters.steps} steps skipped in all\n"
