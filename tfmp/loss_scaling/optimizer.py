@@ -12,7 +12,6 @@ from keras import backend, ops
 from tfmp.loss_scaling import gauges, gradients, migration, wrapping
 from tfmp.loss_scaling.steps import Gradients, ScaledSteps
 from tfmp.loss_scaling.strategies import (
-    DynamicLossScale,
     KerasConfig,
     LossScale,
     StaticLossScale,
@@ -271,9 +270,6 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             return
         variables = self._variables_for(grads, trainable_variables)
         self._note_whether_scaled()
-        if isinstance(self.loss_scale, DynamicLossScale):
-            moved = current_backend().assigned_from(self.scale_variable, self._trainable_variables)
-            wrapping.check_not_moved(moved, self.held_as)
         grads = self._scaled_again(grads)
         if current_backend().is_stateless:
             self._apply_statelessly(grads, variables)

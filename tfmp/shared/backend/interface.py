@@ -275,14 +275,6 @@ class Backend(ABC):
         """Those of the variables that the step being traced may assign values to."""
         return list(variables)
 
-    def assigned_from(self, source: Variable, variables: Sequence[Variable]) -> list[str]:
-        """Paths of the variables that the graph being traced assigns values of another to.
-
-        Values that the graph looks at for NaN or infinities are left out, and so is all of it where
-        no graph is being traced.
-        """
-        return []
-
     # --- replicas ---
 
     def replica_index(self) -> int:
