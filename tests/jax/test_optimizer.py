@@ -5,12 +5,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfmp.loss_scaling.optimizer import (
-    DynamicLossScale,
-    LossScaleOptimizer,
-    StaticLossScale,
-    UnscaledLossWarning,
-)
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer, UnscaledLossWarning
+from tfmp.loss_scaling.strategies import DynamicLossScale, StaticLossScale
 from tfmp.loss_scaling.telemetry import read_counters
 
 INVALID = float("nan")

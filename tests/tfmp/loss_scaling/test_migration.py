@@ -9,11 +9,8 @@ import tensorflow as tf
 from keras.src.optimizers import loss_scale_optimizer_test as keras_tests
 
 import tfmp
-from tfmp.loss_scaling.optimizer import (
-    DynamicLossScale,
-    LossScaleOptimizer,
-    StaticLossScale,
-)
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.loss_scaling.strategies import DynamicLossScale, StaticLossScale
 from tfmp.loss_scaling.telemetry import read_counters
 
 # Of Keras's own tests, those that this class fails, with the reason.

@@ -7,12 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfmp.loss_scaling.optimizer import (
-    DynamicLossScale,
-    LossScaleOptimizer,
-    UnscaledLossWarning,
-)
-from tfmp.loss_scaling.strategies import ScheduledLossScale
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer, UnscaledLossWarning
+from tfmp.loss_scaling.strategies import DynamicLossScale, ScheduledLossScale
 from tfmp.loss_scaling.telemetry import read_counters
 
 FINITE, OVERFLOW, INVALID = 1.0, float("inf"), float("nan")

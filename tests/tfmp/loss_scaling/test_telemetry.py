@@ -10,7 +10,8 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer
 from tensorboard.context import RequestContext
 
-from tfmp.loss_scaling.optimizer import DynamicLossScale, LossScaleOptimizer
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.loss_scaling.strategies import DynamicLossScale
 from tfmp.loss_scaling.telemetry import (
     NonFiniteGradientsError,
     Offender,
