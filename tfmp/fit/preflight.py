@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import keras
 
-from tfmp.loss_scaling import held_optimizers
 from tfmp.nonfinite import search_data
 from tfmp.precision import (
     NARROW_DTYPES,
@@ -78,9 +77,13 @@ def has_own_step(model: keras.Model) -> bool:
     return not type(model).train_step.__module__.startswith("keras.")
 
 
-def unscaled_step(model: keras.Model) -> Finding:
-    """The finding for a model whose training step takes gradients of the unscaled loss."""
-    names = [place.name for place in held_optimizers(model)] or ["self.optimizer"]
+def unscaled_step(model: keras.Model, names: list[str]) -> Finding:
+    """The finding for a model whose training step takes gradients of the unscaled loss.
+
+    Args:
+        model: the model.
+        names: the optimizers that got such gradients, as its code names them.
+    """
     each = " the optimizer that applies them:" if len(names) > 1 else ""
     scope = ""
     if current_backend().is_stateless:

@@ -239,20 +239,17 @@ class FitSession:
             return  # Keras scales the loss, and applies nothing
         optimizers = scaled_optimizers(self._model)
         check_losses_arrived(optimizers)
-        if all(optimizer.loss_was_scaled is not False for optimizer in optimizers):
+        unscaled = [one.held_as for one in optimizers if one.loss_was_scaled is False]
+        if not unscaled:
             return
         if not self.recorder.knows(UNSCALED_STEP):
             if any(optimizer.loss_scale != StaticLossScale(1.0) for optimizer in optimizers):
-                self._scale_by_1()
+                if hasattr(self._model, "jax_state_sync"):
+                    self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
+                attach_loss_scale(self._model, StaticLossScale(1.0))
+                reverting.trace_anew(self._model)
             self.recorder.start_counting()
-            self.recorder.tell([unscaled_step(self._model)])
-
-    def _scale_by_1(self) -> None:
-        """Takes the loss scale away from a step whose gradients do not grow with it."""
-        if hasattr(self._model, "jax_state_sync"):
-            self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
-        attach_loss_scale(self._model, StaticLossScale(1.0))
-        reverting.trace_anew(self._model)
+            self.recorder.tell([unscaled_step(self._model, unscaled)])
 
     # --- readings ---
 
