@@ -47,9 +47,6 @@ ODD_SHARE = 0.05
 # steps, or 15 after a step that was applied. Later looks come after twice as many steps each.
 EARLY_STEPS = (6, 18)
 
-# Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
-ODD_READINGS = 2
-
 # So many executions are searched for a batch that fails again, before the search is given up.
 LONGEST_SEARCH = 200
 
@@ -93,10 +90,12 @@ class NonFiniteWatch:
         seen = recorder.latest("reading").since
         if early:
             seen = recorder.since("reading", "repair", now=now)
-        run = recorder.since("repair", now=now).consecutive_skips
-        reason = beyond_backoff(seen, run, self._strategy())
-        if not (reason or early):
-            reason = self._skips_that_come_back()
+        every = recorder.since("repair", now=now)  # a bad row skips a step in each short epoch
+        reasons = (
+            beyond_backoff(steps, every.consecutive_skips, self._strategy())
+            for steps in (seen, every)
+        )
+        reason = next(filter(None, reasons), None)
         if reason and self._state is _State.WATCHING:
             self._state, self._reason = _State.SEARCHING, reason
             self._searches_left = LONGEST_SEARCH
@@ -104,24 +103,6 @@ class NonFiniteWatch:
                 self._tell(now, "The data is on several machines, so no batch is replayed.")
         if self._state is not _State.SEARCHING:
             self._check_limit(now)
-
-    def _skips_that_come_back(self) -> str | None:
-        """Why skips between many readings are no search for the scale; None if they may be.
-
-        A scale that was low enough stays so until it grows. A bad row skips a step in each epoch,
-        however short the epochs are.
-        """
-        odd, growths, is_odd = [], 0, False
-        for reading in self._recorder.after_repair():
-            growths += reading.since.growths
-            if skipped := reading.since.skipped_steps:
-                is_odd = reading.anew and not growths and skipped > ODD_SHARE * reading.since.steps
-                growths = 0
-                odd += [reading.since] if is_odd else []
-        if not is_odd or not skipped or len(odd) < ODD_READINGS:
-            return None
-        steps = f"{sum(one.skipped_steps for one in odd)} of {sum(one.steps for one in odd)} steps"
-        return f"{steps} were not finite, though the loss scale had not grown"
 
     def before_step(self) -> None:
         """Judges the held batches, if there are any; called when the device can be read."""

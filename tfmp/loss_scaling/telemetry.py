@@ -59,7 +59,6 @@ class StepCounters:
         consecutive_skips: skipped steps since the last applied one.
         growths: number of times that the scale rose.
         backoffs: number of times that the scale fell.
-        finite_streak: finite steps since the scale last moved or a step was skipped.
         offenders: variables that ever had a non-finite gradient; the variable that was most often
             the first offender comes first.
         gradients: sizes of the gradients in the latest step that was measured; None before it.
@@ -71,7 +70,6 @@ class StepCounters:
     consecutive_skips: int = 0
     growths: int = 0
     backoffs: int = 0
-    finite_streak: int = 0
     offenders: tuple[Offender, ...] = ()
     gradients: GradientHealth | None = None
 
@@ -161,10 +159,9 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         model.jax_state_sync()
     if not optimizer.built:
         return StepCounters(optimizer.loss_scale.initial, 0)
-    scale, streak, iterations, packed, measured = current_backend().fetch(
+    scale, iterations, packed, measured = current_backend().fetch(
         [
             optimizer.scale_variable,
-            optimizer.step_counter,
             optimizer.inner_optimizer._iterations,
             optimizer.counters,
             optimizer.gauges,
@@ -189,7 +186,6 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         consecutive_skips=int(counters.skip_run) if running else 0,
         growths=int(counters.growths),
         backoffs=int(counters.backoffs),
-        finite_streak=int(streak),
         offenders=_ranked(offenders),
         gradients=health_of(gauges.unpack(measured), paths),
     )
@@ -212,7 +208,6 @@ def read_model_counters(model: keras.Model) -> StepCounters | None:
         worst,
         **{name: sum(getattr(one, name) for one in readings) for name in added},
         loss_scale=min(one.loss_scale for one in readings),
-        finite_streak=min(one.finite_streak for one in readings),
         offenders=_ranked(offender for one in readings for offender in one.offenders),
         gradients=max(healths, key=lambda h: (h.underflow, -h.headroom_bits), default=None),
     )

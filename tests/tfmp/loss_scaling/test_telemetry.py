@@ -47,7 +47,6 @@ def test_counters_of_a_history():
         consecutive_skips=0,
         growths=1,
         backoffs=3,
-        finite_streak=0,
         offenders=(Offender("a/bias", 2, 2), Offender("a/kernel", 2, 1)),
     )
 
