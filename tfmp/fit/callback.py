@@ -132,7 +132,7 @@ class MixedPrecision(keras.callbacks.Callback):
         self._session: FitSession | None = None
         self._last_report: TrainingReport | None = None
         self._take_back_start: Callable[[], None] | None = None
-        self._take_back_means: Callable[[], None] = _nothing
+        self._take_back_means: Callable[[], None] | None = None
         self._begun_with: keras.optimizers.Optimizer | None = None
         self._epoch = 0
         self._findings: tuple[Finding, ...] = ()
@@ -144,9 +144,8 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def __getstate__(self) -> dict[str, object]:
         """Arguments, plan and report, for `pickle`; the model and the `fit` stay behind."""
-        of_this_fit = ("_session", "_take_back_start", "_begun_with", "_model")
-        kept = {**vars(self), **dict.fromkeys(of_this_fit), "_take_back_means": _nothing}
-        return {**kept, "_last_report": self.report}
+        of_this_fit = ("_session", "_take_back_start", "_take_back_means", "_begun_with", "_model")
+        return {**vars(self), **dict.fromkeys(of_this_fit), "_last_report": self.report}
 
     def _implements_train_batch_hooks(self) -> NoReturn:
         """What the `fit` of Keras 2 asks of a callback before it gives it the model."""
@@ -222,7 +221,8 @@ class MixedPrecision(keras.callbacks.Callback):
             plan = policies.plan(model, self.policy, self.keep_float32, self.keep, data)
             findings = self._apply(model, plan)
         self.plan = plan
-        self._take_back_means()
+        if self._take_back_means is not None:
+            self._take_back_means()
         if plan.narrow_dtypes:
             self._take_back_means = leave_out_skipped_steps(model)
         if before.plan is None or model.train_function is not before.state[0]:
@@ -300,7 +300,8 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the files and prints the summary."""
-        self._take_back_means()
+        if self._take_back_means is not None:
+            self._take_back_means()
         if self._session:
             self._session.ended()
             self._last_report, self._session = self._session.report(), None
@@ -326,10 +327,6 @@ class MixedPrecision(keras.callbacks.Callback):
         if narrow == ("bfloat16",) and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
-
-
-def _nothing() -> None:
-    """Takes back what was never done."""
 
 
 def _waits_for_data(model: keras.Model) -> bool:

@@ -33,9 +33,6 @@ from tfmp.precision import LayerNode, layer_tree, reverting
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
-# Causes that `locate_nonfinite` names and that a wider range removes.
-FIXED_BY_FLOAT32 = ("overflow", "loss scale")
-
 # Backing off ten times in a row takes a scale down by a factor of 1,024: more than the spread of
 # gradients within an epoch that one scale has to serve.
 PATIENCE = 10
@@ -255,8 +252,9 @@ class NonFiniteWatch:
     def _move_to_float32(self, found: NonFinite | None, batch: TensorTree) -> tuple[str, ...]:
         """Makes the layers that overflow on a batch compute in float32 from the next step on."""
         moved: list[str] = []
-        while found and (path := move_to_float32(self._model, found)) is not None:
-            moved.append(path)
+        while found and (head := _overflowing(self._model, found)) is not None:
+            reverting.move_to_float32(self._model, _in_float16(head))
+            moved.append(head.path)
             # Layers behind it may overflow, too, and those before it get the same gradients.
             found = locate_in(self._model, [batch], 1.0)[0]
             found = found if found and found.cause == "overflow" else None
@@ -279,21 +277,9 @@ def _every_other(first: int, values: Tensor | None) -> Tensor | None:
     return None if values is None else values[first::2]
 
 
-def move_to_float32(model: keras.Model, found: NonFinite) -> str | None:
-    """Switches the layer that a finding names, if that fixes it; returns its path.
-
-    The model's functions have to be traced anew.
-    """
-    head = _overflowing(model, found)
-    if head is None:
-        return None
-    reverting.move_to_float32(model, _in_float16(head))
-    return head.path
-
-
 def _overflowing(model: keras.Model, found: NonFinite) -> LayerNode | None:
     """The float16 layer that a finding names, if float32 fixes it."""
-    if found.cause not in FIXED_BY_FLOAT32:
+    if found.cause not in ("overflow", "loss scale"):  # a wider range removes no other
         return None
     nodes = {node.path: node for node in layer_tree.walk(model).within()}
     node = nodes.get(found.layer or layer_tree.ROOT)

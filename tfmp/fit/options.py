@@ -7,8 +7,6 @@ from tfmp.fit.report import TrainingReport
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.report_files import check_is_path, check_report_path
 
-ON_NONFINITE = ("report", "raise", "keep_float32")
-
 
 @dataclass(frozen=True)
 class FitOptions:
@@ -29,7 +27,8 @@ class FitOptions:
         if self.log_every != "epoch":
             hint = "100 reads the counters every 100 steps; 'epoch' reads them once an epoch."
             check_count("log_every", self.log_every, hint=hint)
-        check_choice("on_nonfinite", self.on_nonfinite, ON_NONFINITE, "'report' is the default.")
+        reactions = ("report", "raise", "keep_float32")
+        check_choice("on_nonfinite", self.on_nonfinite, reactions, "'report' is the default.")
         check_count("max_consecutive_skips", self.max_consecutive_skips, hint="50 is the default.")
         if self.log_dir is not None:
             check_is_path("log_dir", self.log_dir)
