@@ -23,7 +23,6 @@ from .saved.fillings import (
     FILLINGS as FILLINGS,
     filling as filling,
     fillings_in as fillings_in,
-    segments as segments,
     sign_bit as sign_bit,
 )
 from .saved.graph import (

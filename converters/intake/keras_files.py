@@ -35,17 +35,11 @@ from tfmp.converters.intake.trust import (
 )
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import KerasModel
-from tfmp.shared.watched import within
+from tfmp.converters.shared.time_limits import read_in_time
 from tfmp.shared.wording import full_disk, one_line
 
 # Errors of reading bytes, and not of the model that they say.
 _DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
-
-
-# HDF5 may look for a damaged value for ever. Large models take Keras a while, and slow disks of
-# networks give more than this.
-_READING_SECONDS = 60.0
-_BYTES_A_SECOND = 2e6
 
 
 def from_keras_file(
@@ -68,9 +62,8 @@ def from_keras_file(
         InputError: Keras cannot load it; the text names the class or layer at fault.
     """
     require_tensorflow_backend()
-    limit = _READING_SECONDS + path.stat().st_size / _BYTES_A_SECOND
     try:
-        with nullcontext() if unsafe_load else within(limit, f"the reading of {path}"):
+        with nullcontext() if unsafe_load else read_in_time(path, path.stat().st_size):
             return _read(path, sizes, custom_objects, unsafe_load, architecture)
     except ConversionError as error:
         if isinstance(error.__cause__, NameError) and (found := _on_code(error.__cause__)):

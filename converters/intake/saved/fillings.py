@@ -125,33 +125,6 @@ def _left_shift(node: Node, graph: Graph) -> Filling | None:
     return lambda x, count: x * tf.gather(powers, tf.minimum(tf.maximum(count, 0), 31))
 
 
-# Longer lists of segments would make too many nodes.
-_MOST_SEGMENTS = 256
-
-
-def segments(node: Node, graph: Graph, reduce: str, of_none: float) -> Filling | None:
-    """Rows that belong together are reduced, where it is known which do."""
-    import tensorflow as tf
-
-    rows = graph.static(node.inputs[1])
-    if rows is None or rows.ndim != 1 or not rows.size or rows.max() >= _MOST_SEGMENTS:
-        return None
-    count = int(rows.max()) + 1
-    if len(node.inputs) > 2:
-        told = graph.static(node.inputs[2])
-        if told is None or told.item() > _MOST_SEGMENTS:
-            return None
-        count = int(told.item())
-    own = [np.flatnonzero(rows == segment).astype(np.int32) for segment in range(count)]
-
-    def reduced(x: Tensor, *_: Tensor) -> Tensor:
-        empty = tf.fill(tf.shape(x)[1:], tf.cast(of_none, x.dtype))
-        parts = [getattr(tf, reduce)(tf.gather(x, one), 0) if one.size else empty for one in own]
-        return tf.stack(parts)
-
-    return reduced
-
-
 def _sorted_search(node: Node, graph: Graph, upper: bool) -> Filling:
     """The number of elements of a sorted row that stand before each value."""
     import tensorflow as tf
@@ -268,6 +241,5 @@ FILLINGS: dict[str, Gap] = {
     "LookupTableFindV2": _lookup,
     "LowerBound": partial(_sorted_search, upper=False),
     "ShapeN": _shapes,
-    "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),
     "UpperBound": partial(_sorted_search, upper=True),
 }

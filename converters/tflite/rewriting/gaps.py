@@ -27,7 +27,6 @@ from tfmp.converters.intake import (
     fillings_in,
     gives_complex,
     log1p,
-    segments,
     spectra,
     widen,
 )
@@ -430,10 +429,6 @@ GAPS: dict[str, Gap] = {
     "Mul": _scaled_sum,
     **dict.fromkeys(("Log", "Log1p"), logarithm),
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
-    **{
-        f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
-        for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()
-    },
     "RealDiv": lambda node, graph: share(node, graph) or _quotient(node, graph),
     **dict.fromkeys(("Relu", "Relu6"), _kept_activation),
     "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))

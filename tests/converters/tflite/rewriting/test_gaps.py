@@ -47,10 +47,6 @@ def patches(padding: str, rate: int) -> keras.layers.Layer:
     return layers.Lambda(cut)
 
 
-def colours(name: str) -> keras.layers.Layer:
-    return layers.Lambda(lambda images: getattr(tf.image, f"adjust_{name}")(images, 1.7))
-
-
 def turned(x):
     z = tf.concat([tf.complex(x, -x), tf.complex(x * x, x)], -1)
     z = tf.matmul(z, tf.stack(tf.unstack(z, axis=-1), -1), adjoint_b=True)
@@ -80,28 +76,19 @@ def turned_thrice(x):
     return tf.math.imag(tf.signal.ifft(z))
 
 
-def in_segments(x):
-    rows = tf.transpose(x, (2, 0, 1, 3))
-    owners = [0, 0, 1, 3, 3, 3]
-    kinds = (tf.math.segment_mean, tf.math.segment_max, tf.math.segment_prod)
-    whole = tf.concat([kind(rows, owners) for kind in kinds], -1)
-    return tf.transpose(whole, (1, 2, 0, 3))
-
-
 def twice(x):
     def step(index, value):
-        return index + 1, tf.image.adjust_contrast(value, 1.5)
+        return index + 1, tf.image.rgb_to_hsv(tf.abs(value))
 
     return tf.while_loop(lambda index, value: index < 2, step, (0, x))[1]
 
 
 FUNCTIONS: dict[str, Callable] = {
     "in a loop": twice,
-    "hue": lambda x: tf.image.adjust_hue(tf.abs(x), 0.2),
+    "colours": lambda x: tf.image.hsv_to_rgb(tf.sigmoid(x)),
     "running product": lambda x: tf.math.cumprod(x, 2, exclusive=True, reverse=True),
     "inverse spectrum": there_and_back,
     "three axes": turned_thrice,
-    "segments": in_segments,
     "places": lambda x: tf.searchsorted(tf.sort(x, -1), x[..., :2] + 0.1, side="right"),
     "turned picture": lambda x: keras.ops.image.affine_transform(
         x, np.float32([1.1, 0.2, -0.7, 0.1, 0.9, 1.3, 0, 0]), fill_mode="reflect"
@@ -143,8 +130,6 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     "antialias": lambda: model(layers.Resizing(3, 4, antialias=True), 5, 6, 2),
     "patches": lambda: model(patches("VALID", 2), 6, 6, 3),
     "patches, same": lambda: model(patches("SAME", 1), 5, 6, 3),
-    "contrast": lambda: model(colours("contrast"), 5, 6, 3),
-    "saturation": lambda: model(colours("saturation"), 5, 6, 3),
     "cosine transform": lambda: model(layers.Lambda(lambda x: tf.signal.dct(x)), 2, 6),
     "spectrum": lambda: model(layers.Lambda(lambda x: tf.abs(tf.signal.rfft(x, [12]))), 2, 10),
     "complex numbers": lambda: model(layers.Lambda(turned), 3, 4),
@@ -186,7 +171,7 @@ QUICK = (
     "complex numbers",
     "cosine transform",
     "bits",
-    "hue",
+    "colours",
     "in a loop",
     "list without a loop",
     "marks",
@@ -194,7 +179,6 @@ QUICK = (
     "patches, same",
     "one feature",
     "one feature, two products",
-    "saturation",
 )
 
 
