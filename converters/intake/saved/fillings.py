@@ -34,7 +34,7 @@ def lacks(traced: TracedFunction, inputs: int) -> bool:
 
 def fill(graph: Graph, edits: Edits) -> None:
     """Replaces the operations that tf2onnx lacks; this is a `Rewrite`."""
-    edits.fill(graph, _fillings)
+    edits.fill(_fillings)
 
 
 def _fillings(graph: Graph) -> Fillings:

@@ -28,7 +28,6 @@ from tfmp.converters.intake import (
     gives_complex,
     log1p,
     spectra,
-    widen,
 )
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.exponentials import logarithm, share, softplus
@@ -83,9 +82,9 @@ def _has_lists(graph: Graph) -> bool:
 
 
 def _say(graph: Graph, edits: Edits) -> None:
-    edits.fill(graph, _fillings)
+    edits.fill(_fillings)
     if _computes_in_float64(graph):
-        widen(edits.graph_def.node, (_FLOAT64,), np.float32)
+        edits.narrow = (_FLOAT64,)
     finite_masks(graph, edits)
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -260,8 +261,8 @@ def old_saved_model(
 def test_saved_models_of_tensorflow_1(tmp_path: Path):
     plain = old_saved_model(tmp_path, "plain", tf.no_op)
     assert open_source(plain).forward(X)["y"].shape == (2, 2)
+    writes = partial(tf.io.write_file, str(tmp_path / "pwned"), "x")
     with pytest.raises(InputError, match="calls WriteFile"):
-        writes = lambda: tf.io.write_file(str(tmp_path / "pwned"), "x")  # noqa: E731
         open_source(old_saved_model(tmp_path, "writes", writes))
     # The path that variables are restored from is the caller's to choose.
     file = SavedModel()
