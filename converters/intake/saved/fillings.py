@@ -57,40 +57,6 @@ def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | Chai
     return by_parts(node, graph) or own
 
 
-def _running_product(node: Node, graph: Graph) -> Filling | None:
-    """The product of all elements up to each one: steps of 1, 2, 4, ... elements.
-
-    Hillis and Steele, "Data parallel algorithms" (1986).
-    """
-    import tensorflow as tf
-
-    axis, shape = graph.static(node.inputs[1]), graph.specs[node.inputs[0]].shape
-    if axis is None:
-        return None
-    place = int(axis.item()) % shape.rank
-    size = shape[place]
-    if size is None:
-        return None
-    exclusive, backward = node.attributes["exclusive"].b, node.attributes["reverse"].b
-
-    def behind(x: Tensor, step: int) -> Tensor:
-        """The elements that stand some steps before each."""
-        pads = [[step * (index == place), 0] for index in range(shape.rank)]
-        kept = [slice(None)] * place + [slice(0, size)]
-        return tf.pad(x, pads, constant_values=tf.cast(1.0, x.dtype))[tuple(kept)]
-
-    def combined(x: Tensor, _: Tensor) -> Tensor:
-        x = tf.reverse(x, [place]) if backward else x
-        x = behind(x, 1) if exclusive else x
-        step = 1
-        while step < size:
-            x = x * behind(x, step)
-            step *= 2
-        return tf.reverse(x, [place]) if backward else x
-
-    return combined
-
-
 _SIGN = np.int32(-(2**31))
 
 
@@ -234,7 +200,6 @@ FILLINGS: dict[str, Gap] = {
     **PICTURES,
     "BitwiseAnd": sign_bit,
     "Cross": _cross,
-    "Cumprod": _running_product,
     "DenseBincount": _dense_bincount,
     "InTopKV2": always(_in_top_k),
     "LeftShift": _left_shift,

@@ -75,6 +75,17 @@ def _set_diagonal(node: Node, graph: Graph) -> Filling | None:
     return lambda x, diagonal, _: tf.where(cells, tf.gather(diagonal, order, axis=-1), x)
 
 
+def _scattered(node: Node, graph: Graph) -> Filling:
+    """Into zeros, added up where an index may come twice: tf2onnx keeps the last."""
+    import tensorflow as tf
+
+    known = graph.static(node.inputs[0])
+    rows = None if known is None else known.reshape(-1, known.shape[-1])
+    once = rows is not None and len(np.unique(rows, axis=0)) == len(rows)
+    scatter = tf.tensor_scatter_nd_update if once else tf.tensor_scatter_nd_add
+    return lambda indices, values, size: scatter(tf.zeros(size, values.dtype), indices, values)
+
+
 def _broadcast_shape(node: Node, graph: Graph) -> Filling:
     import tensorflow as tf
 
@@ -117,6 +128,7 @@ ONNX_FORMS: dict[str, Gap] = {
     "MatrixSetDiagV3": _set_diagonal,
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
+    "ScatterNd": _scattered,
     **dict.fromkeys(("UnsortedSegmentMax", "UnsortedSegmentMin"), _extremes),
     "XlaDynamicUpdateSlice": _update_slice,
 }

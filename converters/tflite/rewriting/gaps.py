@@ -164,24 +164,6 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
     return lambda x: function(x)
 
 
-def _grouped_conv_3d(node: Node, graph: Graph) -> Filling | None:
-    """One convolution for each group of channels."""
-    import tensorflow as tf
-
-    images, kernel = (graph.specs[name].shape for name in node.inputs)
-    if node.attributes["data_format"].s != b"NDHWC" or images[4] == kernel[3]:
-        return None
-    lists = {name: list(node.attributes[name].list.i) for name in ("strides", "dilations")}
-    padding = node.attributes["padding"].s.decode()
-
-    def convolved(x: Tensor, kernel: Tensor) -> Tensor:
-        parts = [tf.split(value, images[4] // kernel.shape[3], 4) for value in (x, kernel)]
-        pairs = zip(*parts, strict=True)
-        return tf.concat([tf.nn.conv3d(*pair, padding=padding, **lists) for pair in pairs], 4)
-
-    return convolved
-
-
 def _dilated_transpose(node: Node, graph: Graph) -> Filling | None:
     """A dilated kernel is a larger kernel with zeros between its values."""
     import tensorflow as tf
@@ -337,15 +319,6 @@ def _new_axes(node: Node, graph: Graph) -> Filling | None:
     return sliced
 
 
-def _bias_in_front(node: Node, graph: Graph) -> Filling | None:
-    """A number for each channel, where channels come before one axis only."""
-    import tensorflow as tf
-
-    if node.attributes["data_format"].s != b"NCHW" or graph.specs[node.inputs[0]].shape.rank != 3:
-        return None
-    return lambda x, bias: x + tf.reshape(bias, (1, -1, 1))
-
-
 def _one_bias(node: Node, graph: Graph) -> Filling | None:
     """A bias of one channel before a residual: the converter makes a BiasAdd of a wrong rank."""
     import tensorflow as tf
@@ -419,8 +392,6 @@ GAPS: dict[str, Gap] = {
     "AddV2": _one_bias,
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BatchToSpaceND": _dilated,
-    "BiasAdd": _bias_in_front,
-    "Conv3D": _grouped_conv_3d,
     "Conv2DBackpropInput": _dilated_transpose,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
