@@ -58,11 +58,6 @@ class Origin:
     signature: str | None = None
     trusted: bool = False
 
-    def __post_init__(self) -> None:
-        """Spells out bytes of a file's name that are no UTF-8, which no format could hold."""
-        name = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        object.__setattr__(self, "name", name)
-
     @classmethod
     def of_keras(cls, model: KerasModel, path: Path | None, notes: Sequence[str]) -> "Origin":
         """That of a Keras model, which was loaded from `path` if there is one."""

@@ -50,7 +50,7 @@ def patches(padding: str, rate: int) -> keras.layers.Layer:
 def turned(x):
     z = tf.concat([tf.complex(x, -x), tf.complex(x * x, x)], -1)
     z = tf.matmul(z, tf.stack(tf.unstack(z, axis=-1), -1), adjoint_b=True)
-    return tf.math.angle(z) * tf.abs(tf.sqrt(z))
+    return tf.math.angle(z) * tf.abs(z)
 
 
 def listed(x):
