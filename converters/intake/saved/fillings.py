@@ -186,14 +186,6 @@ def _cross(node: Node, graph: Graph) -> Filling:
     return lambda a, b: turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
 
 
-def _shapes(node: Node, graph: Graph) -> Filling:
-    """One shape for each input; TensorFlow finds no fixed sizes through all of them at once."""
-    import tensorflow as tf
-
-    dtype = graph.specs[node.outputs[0]].dtype
-    return lambda *tensors: [tf.shape(one, dtype) for one in tensors]
-
-
 FILLINGS: dict[str, Gap] = {
     **ELEMENTARY,
     **PAIRS,
@@ -205,6 +197,5 @@ FILLINGS: dict[str, Gap] = {
     "LeftShift": _left_shift,
     "LookupTableFindV2": _lookup,
     "LowerBound": partial(_sorted_search, upper=False),
-    "ShapeN": _shapes,
     "UpperBound": partial(_sorted_search, upper=True),
 }

@@ -319,6 +319,15 @@ def _new_axes(node: Node, graph: Graph) -> Filling | None:
     return sliced
 
 
+def _bias_in_front(node: Node, graph: Graph) -> Filling | None:
+    """A number for each channel, where channels come before one axis only."""
+    import tensorflow as tf
+
+    if node.attributes["data_format"].s != b"NCHW" or graph.specs[node.inputs[0]].shape.rank != 3:
+        return None
+    return lambda x, bias: x + tf.reshape(bias, (1, -1, 1))
+
+
 def _one_bias(node: Node, graph: Graph) -> Filling | None:
     """A bias of one channel before a residual: the converter makes a BiasAdd of a wrong rank."""
     import tensorflow as tf
@@ -392,6 +401,7 @@ GAPS: dict[str, Gap] = {
     "AddV2": _one_bias,
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BatchToSpaceND": _dilated,
+    "BiasAdd": _bias_in_front,
     "Conv2DBackpropInput": _dilated_transpose,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
