@@ -165,10 +165,10 @@ def _with_weights_inside(model: ir.Model) -> ir.Model:
 def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto:
     """Runs tf2onnx on a graph without large weights."""
     import tensorflow as tf
-    from tf2onnx import tf_loader, tfonnx, utils
+    from tf2onnx import optimizer, tf_loader, tfonnx, utils
 
     import tfmp.converters.onnx.export.handlers  # noqa: F401  (registers its handlers)
-    from tfmp.converters.onnx.export.tf2onnx_passes import mended, optimize
+    from tfmp.converters.onnx.export.tf2onnx_passes import mended
 
     inputs = list(traced.inputs)
     _forget_xla(traced.graph_def)
@@ -194,11 +194,11 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
     with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"), mended():
         try:
             try:
-                onnx_graph = optimize(convert(), catch_errors=False)
+                onnx_graph = optimizer.optimize_graph(convert(), catch_errors=False)
             except Exception:  # one of its passes failed, and left the graph half changed
                 # To go on without that pass it copies the graph for each: slow, so second.
                 complaints.clear()
-                onnx_graph = optimize(convert(), catch_errors=True)
+                onnx_graph = optimizer.optimize_graph(convert(), catch_errors=True)
         except Exception as error:
             # tf2onnx raises every kind of exception; what it logged before says more.
             told = [_complaint(text, traced.layers) for text in complaints]

@@ -164,27 +164,6 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
     return lambda x: function(x)
 
 
-def _dilated_transpose(node: Node, graph: Graph) -> Filling | None:
-    """A dilated kernel is a larger kernel with zeros between its values."""
-    import tensorflow as tf
-
-    dilations = list(node.attributes["dilations"].list.i)
-    if set(dilations) == {1} or node.attributes["data_format"].s != b"NHWC":
-        return None
-    strides = list(node.attributes["strides"].list.i)
-    padding = node.attributes["padding"].s.decode()
-
-    def spread(kernel: Tensor) -> Tensor:
-        sizes = zip(kernel.shape[:2], dilations[1:3], strict=True)
-        rows, columns = (np.eye((n - 1) * step + 1)[::step] for n, step in sizes)
-        return tf.einsum("hy,wx,hwoi->yxoi", *map(np.float32, (rows, columns)), kernel)
-
-    def convolved(size: Tensor, kernel: Tensor, x: Tensor) -> Tensor:
-        return tf.nn.conv2d_transpose(x, spread(kernel), size, strides, padding)
-
-    return convolved
-
-
 def _dilated(node: Node, graph: Graph) -> Chain | None:
     """A dilated convolution over a size that varies.
 
@@ -402,7 +381,6 @@ GAPS: dict[str, Gap] = {
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BatchToSpaceND": _dilated,
     "BiasAdd": _bias_in_front,
-    "Conv2DBackpropInput": _dilated_transpose,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
     "MatMul": _outer,

@@ -34,11 +34,6 @@ def second_after_first(x):
     return keras.ops.matmul(later[None, 1:, :], x)
 
 
-def transposed(rank: int) -> Callable:
-    cls = getattr(layers, f"Conv{rank}DTranspose")
-    return cls(2, 3, dilation_rate=2)
-
-
 def patches(padding: str, rate: int) -> keras.layers.Layer:
     def cut(images):
         size, step, rates = [1, 3, 2, 1], [1, 2, 2, 1], [1, rate, rate, 1]
@@ -139,7 +134,6 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     "bits": lambda: model(layers.Lambda(bits, output_shape=(12,)), 3, dtype="int32"),
     "list without a loop": lambda: model(layers.Lambda(listed), 3, 4),
     "max pool, open depth": lambda: model(layers.MaxPooling3D(2), None, 6, 4, 2),
-    "dilated transpose, 1-D": lambda: model(transposed(1), 6, 3),
     "dilated, open length": lambda: model(dilated("Conv1D", filters=2), None, 3),
     "dilated, open length, causal": lambda: model(
         dilated("Conv1D", filters=2, padding="causal"), None, 3
