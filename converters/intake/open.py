@@ -18,7 +18,6 @@ from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.frameworks import TracedFunction
 from tfmp.converters.shared.memory import check_memory
 from tfmp.converters.shared.options import check_count, check_flag
-from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.arguments import is_keras2
 from tfmp.shared.framework_start import held_back, import_tensorflow
 from tfmp.shared.report_files import read_json
@@ -291,7 +290,7 @@ def _next_step(path: Path, otherwise: str) -> str:
         if head[:1] in (b"{", b'"'):
             if architecture_file(path, path) is not None:
                 return f"It lacks weights: name their file, and this with --architecture {path}"
-            held = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
+            held = read_json(path.read_text(encoding="utf-8"))
             return _FROM_JS.get(str(held.get("format") if isinstance(held, dict) else ""), _REBUILD)
     return otherwise
 
