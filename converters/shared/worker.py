@@ -59,12 +59,14 @@ class WorkerError(RunnerError):
     """A call into a worker process that did not return.
 
     Attributes:
+        reason: the cause, without the worker's name.
         log: the text that the worker printed during the call.
     """
 
     def __init__(self, label: str, reason: str, log: str) -> None:
         line = telling_line(log)
         super().__init__(f"{label}: {reason}" + (f" ({line})" if line else "") + ".")
+        self.reason = reason
         self.log = log
 
 
