@@ -158,15 +158,6 @@ class TestActivation:
         assert all(hint.activation == name for name, hint in hints.items())
         assert len(hints) == 2
 
-    def test_of_boxes_that_a_suppression_chose(self) -> None:
-        @tf.function(input_signature=[tf.TensorSpec([5, 4]), tf.TensorSpec([5])])
-        def model(boxes: tf.Tensor, scores: tf.Tensor) -> dict[str, tf.Tensor]:
-            chosen = tf.image.non_max_suppression(boxes, scores, 3)
-            return {"kept": tf.gather(boxes, chosen)[None], "any": tf.gather(boxes, [1, 2])}
-
-        hints = open_source(model).hints
-        assert hints == {"kept": OutputHint(activation="non_max_suppression")}
-
 
 class TestOnnx:
     def hints(
