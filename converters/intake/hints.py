@@ -111,7 +111,6 @@ _KEEPING = frozenset(
     "Identity StopGradient PreventGradient CheckNumerics EnsureShape Snapshot Cast Reshape Squeeze "
     "Unsqueeze ExpandDims Flatten Transpose".split()
 )
-_CUTTING = ("Slice", "StridedSlice")
 _RESHAPING = ("Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten")
 
 # They work along an axis.
@@ -141,9 +140,6 @@ def _last_operator(value: "_Value | None") -> tuple[str | None, int | None]:
             elif value.op in _RESHAPING:
                 rank = None  # which axis became which, nobody says
             value = value.input(0)
-        elif value.op in _CUTTING and (before := value.input(0)) is not None:
-            # Scores of some classes, cut out of a softmax, are none.
-            value = before if value.width is not None and value.width == before.width else None
         else:
             return None, None
     return None, None
@@ -155,8 +151,6 @@ class _OnnxValue:
     def __init__(self, value: "ir.Value") -> None:
         self._node = value.producer()
         self.op = self._node.op_type if self._node is not None else None
-        size = value.shape[-1] if value.shape else None
-        self.width = size if isinstance(size, int) else None
         self.rank = len(value.shape) if value.shape is not None else None
 
     def axis(self, rank: int) -> int | None:
@@ -182,7 +176,6 @@ class _TracedValue:
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
         self.op: str | None = tensor.op.type
-        self.width: int | None = tensor.shape[-1] if tensor.shape.rank else None
         self.rank: int | None = tensor.shape.rank
 
     def axis(self, rank: int) -> int | None:

@@ -66,7 +66,7 @@ def _projected(node: Node, graph: Graph) -> Filling | None:
     import tensorflow as tf
 
     size, mode = _known(node.inputs[2], graph), node.attributes["fill_mode"].s
-    if size is None:
+    if size is None or mode == b"WRAP":
         return None
     y, x = np.mgrid[: int(size[0]), : int(size[1])]
     # FP16 would hold places in a large image to half a pixel; float64 stays as it is.
@@ -78,11 +78,6 @@ def _projected(node: Node, graph: Graph) -> Filling | None:
         if mode == b"REFLECT":  # with the outermost pixel twice
             place = tf.math.floormod(place, 2.0 * extent)
             place = tf.minimum(place, 2.0 * extent - 1.0 - place)
-        if mode == b"WRAP":  # TensorFlow counts turns of one pixel less than it goes back
-            turn = tf.maximum(extent - 1.0, 1.0)
-            before = place + extent * (tf.floor(-place / turn) + 1.0)
-            behind = place - extent * tf.floor(place / turn)
-            place = tf.where(place < 0.0, before, tf.where(place > turn, behind, place))
         return place if mode == b"CONSTANT" else tf.clip_by_value(place, 0.0, extent - 1.0)
 
     def moved(images: Tensor, transforms: Tensor, _: Tensor, fill: Tensor | float = 0.0) -> Tensor:
