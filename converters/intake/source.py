@@ -299,9 +299,6 @@ _RANDOM = re.compile("(Parameterized)?(Random|TruncatedNormal|Multinomial)")
 def _drawn_note(graph: TracedFunction) -> tuple[str, ...]:
     """A note for the report on a model that draws random numbers; empty for any other model."""
     types = {operation.type for operation in graph.graph.get_operations()}
-    if "StatefulPartitionedCall" in types:
-        functions = graph.graph.as_graph_def().library.function
-        types |= {node.op for function in functions for node in function.node_def}
     drawn = ", ".join(sorted(filter(_RANDOM.match, types)))
     if not drawn:
         return ()

@@ -119,11 +119,49 @@ def _reverse_sequence(node: Node, graph: Graph) -> Filling:
     return lambda x, count: tf.reverse_sequence(x, tf.maximum(count, 1), along, across)
 
 
+def _crops(node: Node, graph: Graph) -> Filling | None:
+    """Boxes cut out of images, each resized by two matrix products."""
+    import tensorflow as tf
+
+    size, shape = graph.static(node.inputs[3]), graph.specs[node.inputs[0]].shape
+    if size is None or None in shape[1:3]:
+        return None
+    nearest = node.attributes["method"].s == b"nearest"
+    outside = node.attributes["extrapolation_value"].f
+
+    def taken(boxes: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+        """Shares of an image's rows or columns in those of a crop, and which lie in the image."""
+        extent, count = shape[1 + axis], int(size[axis])
+        first, last = (boxes[:, place : place + 1] for place in (axis, axis + 2))
+        # The only pixel is the middle one.
+        steps = np.arange(count) / (count - 1) if count > 1 else np.array([0.5])
+        place = (first + (last - first) * steps) * (extent - 1)
+        within = (place >= 0.0) & (place <= extent - 1.0)
+        if nearest:  # halves away from zero, as C rounds
+            place = tf.floor(place + 0.5)
+        shares = tf.maximum(1.0 - tf.abs(place[..., None] - np.arange(float(extent))), 0.0)
+        return tf.cast(shares, tf.float32), within
+
+    def cut(images: Tensor, boxes: Tensor, which: Tensor, _: Tensor) -> Tensor:
+        # FP16 would hold places in a large image to half a pixel.
+        (rows, above), (columns, beside) = (
+            taken(tf.cast(boxes, tf.float64), axis) for axis in (0, 1)
+        )
+        image = tf.gather(tf.cast(images, tf.float32), which)
+        found = tf.einsum("nyh,nhwc->nywc", rows, image)
+        found = tf.einsum("nxw,nywc->nyxc", columns, found)
+        inside = above[:, :, None, None] & beside[:, None, :, None]
+        return tf.where(inside, found, outside)
+
+    return cut
+
+
 ONNX_FORMS: dict[str, Gap] = {
     **spectra(by_operators, lambda node, _: node.op in ("FFT", "IFFT"), open_sizes=True),
     "BroadcastArgs": _broadcast_shape,
     "Bucketize": _bucketize,
     "ComplexAbs": always(absolute_values),
+    "CropAndResize": _crops,
     "Erfc": always(_erfc),  # exact GELU is x/2 * erfc(-x / sqrt(2)) in Keras
     "MatrixSetDiagV3": _set_diagonal,
     "OneHot": _one_hot,

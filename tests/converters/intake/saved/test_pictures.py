@@ -105,3 +105,19 @@ TIES = np.array([[[[1, 1, 0], [0, 1, 1], [1, 0, 1], [1, 0, 0]]]], np.float32)
 @pytest.mark.parametrize("function", [ops.image.rgb_to_hsv, ops.image.hsv_to_rgb])
 def test_colour_spaces(function, images):
     np.testing.assert_allclose(*run_both(function, images), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "size"), [("bilinear", (4, 5)), ("bilinear", (1, 3)), ("nearest", (4, 5))]
+)
+def test_boxes_are_cut_out_of_images(method, size):
+    """Within the image, upside down, and beyond its edges."""
+    boxes = np.array([[0.1, 0.2, 0.7, 0.83], [0.9, 0.3, 0.2, 0.4], [-0.3, 0.5, 1.2, 1.1]])
+
+    def cut(images, boxes):
+        which = (tf.range(tf.shape(boxes)[0]) + 1) % 2
+        return tf.image.crop_and_resize(images, boxes, which, size, method, -3.0)
+
+    np.testing.assert_allclose(
+        *run_both(cut, IMAGES, boxes.astype(np.float32)), rtol=1e-5, atol=1e-5
+    )
