@@ -161,7 +161,7 @@ class Retracing:
                 return list(map(self._widened, _again(node, place, [first.handle, *inputs[1:]])))
         if kind in _PASSES and (kind in _PASSES[2:] or _is_special(first)):
             return inputs
-        node, tensors = self._wide_node(node), list(map(self._tensor, inputs))
+        node, tensors = _widened(node, self.narrow, self.wide), list(map(self._tensor, inputs))
         if (rows := made(node, place, tensors)) is not None:
             return [rows]
         if kind in ("Real", "Imag") and tensors[0].op.type == "Complex":
@@ -170,14 +170,6 @@ class Retracing:
         if any(one.dtype.as_datatype_enum in self.narrow for one in results):
             raise ConversionError(f"{node.op} {node.name!r} gives no other type")
         return results
-
-    def _wide_node(self, node: NodeDef) -> NodeDef:
-        if not self.narrow:
-            return node
-        copy: NodeDef = type(node)()
-        copy.CopyFrom(node)
-        _widen(copy, self.narrow, self.wide)
-        return copy
 
     def _choice(self, node: NodeDef, place: str, inputs: list[Value]) -> list[Value]:
         """Choices between two, which ONNX and TFLite have, of one among many.
@@ -352,10 +344,14 @@ def _relaxed(spec: "tf.TensorSpec", tensor: Tensor) -> "tf.TensorSpec":
     return tf.TensorSpec(shape, spec.dtype, spec.name)
 
 
-def _widen(node: NodeDef, kinds: Sequence[int], dtype: DTypeLike) -> None:
-    """Gives a node another type in place of these."""
+def _widened(node: NodeDef, kinds: Sequence[int], dtype: DTypeLike) -> NodeDef:
+    """A node with another type in place of these."""
     import tensorflow as tf
 
+    if not kinds:
+        return node
+    written, node = node, type(node)()
+    node.CopyFrom(written)
     wide = tf.as_dtype(dtype).as_datatype_enum
     for attribute in node.attr.values():
         if attribute.type in kinds:
@@ -367,6 +363,7 @@ def _widen(node: NodeDef, kinds: Sequence[int], dtype: DTypeLike) -> None:
             attribute.list.type[:] = [
                 wide if kind in kinds else kind for kind in attribute.list.type
             ]
+    return node
 
 
 def _is_special(value: Value | None) -> bool:
