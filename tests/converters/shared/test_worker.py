@@ -72,18 +72,6 @@ def test_one_worker_serves_all_kinds_of_calls(worker: Worker) -> None:
     assert worker.call("identity")
 
 
-def local() -> None:
-    """A function of a module that the child is told to find elsewhere."""
-
-
-def test_arguments_that_the_process_cannot_read_end_the_first_call(monkeypatch) -> None:
-    monkeypatch.setattr(local, "__module__", "__main__")
-    monkeypatch.setattr(sys.modules["__main__"], "local", local, raising=False)
-    with start(local) as worker, pytest.raises(WorkerError, match="Can't get attribute 'local'"):
-        worker.call("identity")
-    assert worker._process.returncode == 0  # it has left by itself, and was not killed
-
-
 @pytest.mark.parametrize(
     ("module", "reason"),
     [

@@ -69,12 +69,8 @@ def test_a_folder_for_logs_is_made_or_refused_in_words(tmp_path: Path):
 
 
 def test_json_of_somebody_else():
-    document = {"a": [1, {"b" * 8: "c" * 8}], "d": None}
-    assert read_json(json.dumps(document)) == read_json(json.dumps(document), 8) == document
-    for long in ({"x" * 9: 1}, [[{"a": "x" * 9}]], "x" * 9):
-        assert read_json(json.dumps(long)) == long
-        with pytest.raises(ValueError, match="a text of 9 letters, more than the 8 that names"):
-            read_json(json.dumps(long), 8)
+    document = {"a": [1, {"b": "c"}], "d": None}
+    assert read_json(json.dumps(document)) == document
     with pytest.raises(ValueError, match="it is nested too deeply to be read"):
         read_json("[" * 100_000 + "]" * 100_000)
     with pytest.raises(ValueError, match="Expecting value"):
