@@ -184,13 +184,15 @@ class OnnxFormat(Format):
     def made(self, path: Path) -> Target:
         import onnx
 
+        from tfmp.converters.onnx.fp16 import TARGET
         from tfmp.converters.shared.onnx_files import read_light
 
         proto, _ = read_light(path, mapped=True)
         told = {item.key: item.value for item in proto.metadata_props}
         values = (*proto.graph.input, *proto.graph.output)
         kinds = {value.type.tensor_type.elem_type for value in values}
-        options = OnnxOptions(fp16_io=onnx.TensorProto.FLOAT16 in kinds)
+        targets = [one for one in RUNTIMES if one == told.get(TARGET)]
+        options = OnnxOptions(target=targets, fp16_io=onnx.TensorProto.FLOAT16 in kinds)
         return Target(self, path, told.get("tfmp.precision", "fp16"), options)
 
     def ways(
@@ -271,12 +273,13 @@ def _ways(target: Target, fails: bool) -> "Iterator[Way]":
     wide_io = replace(target.options, fp16_io=False)
     whole = replace(target, precision="fp32", options=OnnxOptions(opset=wide_io.opset))
     mixed = replace(target, precision="mixed") if target.quick else whole
+    own = "".join(f"--target {one} " for one in target.options.target)
     if target.precision == "bf16":
-        yield Way(_MORE_DIGITS, "--precision fp16", replace(target, precision="fp16"))
+        yield Way(_MORE_DIGITS, f"{own}--precision fp16", replace(target, precision="fp16"))
     if target.options.fp16_io:
         yield Way(_ROUNDED_OUTPUTS, target=replace(target, options=wide_io))
     if target.precision != "mixed":
-        yield Way(_REMEDY, "--precision mixed", mixed)
+        yield Way(_REMEDY, f"{own}--precision mixed", mixed)
     if target.options.fp16_io:
         yield Way(_ROUNDED_AND_MIXED, target=replace(mixed, options=wide_io))
     if fails:
