@@ -246,11 +246,9 @@ def test_rounding_alone_has_no_option_that_mends_it(tmp_path: Path) -> None:
 def test_remedies_of_onnx_files_are_walked(scales, options, limit, remedies, tmp_path) -> None:
     normal = keras.initializers.RandomNormal
     inner = [layers.Dense(16, "gelu", kernel_initializer=normal(0, one, 1)) for one in scales]
-    last = layers.Dense(2, bias_initializer=keras.initializers.Constant(options.get("offset", 0)))
-    float32, walked = model(*inner, last), []
-    made = convert(float32, "onnx", tmp_path / "made.onnx").path
     given = {"budget": DriftBudget(rel_l2=limit), "data": X, **options}
-    given.pop("offset", None)
+    float32, walked = model(*inner, dense(2, offset=given.pop("offset", 0))), []
+    made = convert(float32, "onnx", tmp_path / "made.onnx").path
     while len(walked) <= len(remedies):
         source = made if given.pop("made", False) else float32
         artifact = convert(source, "onnx", tmp_path / f"{len(walked)}.onnx", **given)
