@@ -64,16 +64,3 @@ def test_validating_the_file_names_it_too(tmp_path: Path) -> None:
     assert REMEDY in candidate.reasons[-1]
     assert candidate.remedy_flags == "--precision mixed"
     assert REMEDY not in report.judged_by(DriftBudget(rel_l2=1)).candidates[0].reasons[-1]
-
-
-def test_validating_a_tflite_file_sends_to_the_conversion_that_finds_the_cause(
-    tmp_path: Path,
-) -> None:
-    x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
-    path = convert(scaled(), "tflite", tmp_path / "m.tflite", "fp16").path
-    report = validate(scaled(), path, x)
-    assert report.verdict == "FAIL"
-    assert report.candidates[0].reasons[-1].startswith("Convert the model again with --data: ")
-    again = convert(scaled(), "tflite", path, data=x, force=True).report
-    assert again.candidates[0].reasons[-1].startswith("Convert with --repair and --data: ")
-    assert again.candidates[0].remedy_flags == "--repair"

@@ -86,18 +86,19 @@ def test_doubts_on_the_whole_run_come_before_those_that_samples_settle(report) -
     assert cause(replace(opened, checks=(rate, few))) is rate
 
 
-def test_a_rate_over_its_limit_needs_a_remedy_before_samples(report) -> None:
-    """More samples at this rate prove a FAIL; the search for nodes in FP32 ends at the limit."""
+def test_a_rate_above_zero_needs_a_remedy_before_samples(report) -> None:
+    """More samples settle a rate of zero, and prove that another one is over its limit."""
     rate = replace(check("flip_rate", 0.05, 0.01, 0.0, 0.2, "INCONCLUSIVE"), text="bad. Give more")
-    for flags, measured, told in (
-        ("--precision mixed", 0.05, True),
-        ("--precision mixed", 0.005, False),
-        ("--repair", 0.005, True),
-        ("--repair", 0.0, False),
-        (None, 0.05, False),
+    for remedy, measured, fp16, told in (
+        ("Convert", 0.005, "emulated", True),
+        ("Convert", 0.0, "emulated", False),
+        ("Convert", 0.005, None, False),
+        ("", 0.005, "emulated", False),
     ):
-        one = replace(report.candidates[2], remedy="Convert", remedy_flags=flags)
-        one = replace(one, checks=(replace(rate, measured=measured),))
+        one = replace(
+            report.candidates[2], remedy=remedy, checks=(replace(rate, measured=measured),)
+        )
+        one = replace(one, runner=replace(one.runner, fp16=fp16))
         found = dict(findings(report, one))
         steps = ("Convert", "Give more") if told else ("Give more", None)
         assert (found["do"], found.get("or")) == steps
