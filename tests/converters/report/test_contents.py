@@ -43,6 +43,7 @@ def test_a_notebook_shows_the_page(hostile_report) -> None:
     headline, page = headline_and_page(hostile_report._repr_html_())
     assert headline.startswith("✗ FAIL: 1 of 4 candidates passed against")
     base = '<base href="about:srcdoc">'
+    assert page.count(base) == 1  # links within the page stay in its frame
     assert page.replace(base, "") == to_html(hostile_report)
 
 

@@ -93,17 +93,6 @@ def test_pure_float16_says_why_it_loses():
     assert "did not move" in report(BASE, lost).conclusion
 
 
-def test_crashed_arms():
-    crashed = [Run("float16", 0, error="the process was ended by SIGSEGV")]
-    found = report(BASE, crashed)
-    assert "float16 fails: the process was ended by SIGSEGV" in found.conclusion
-    page = found._repr_html_()
-    assert "✗ failed" in page
-    measured = runs("mixed_float16", [0.9], memory_bytes=10, memory_source="resident set")
-    _, page = headline_and_page(report([Run("float32", 0, error="crash")], measured)._repr_html_())
-    assert "the rise of resident set in training" in page
-
-
 def test_seeds_that_leave_it_open_are_told():
     found = report(BASE, runs("mixed_float16", [0.99, 0.93, 0.955]))
     assert "3 seeds leave open whether mixed_float16 is as good. About" in found.conclusion
