@@ -120,20 +120,10 @@ def test_a_size_that_is_none(size: str):
 @pytest.fixture
 def waiting() -> Iterator[subprocess.Popen[str]]:
     """A command that has begun and does not end, as the leader of its processes."""
-    with ctrl_c.heard():
-        process = subprocess.Popen(
-            command("wait"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    yield process
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    with ctrl_c.leading(*command("wait")) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
 
 
 @pytest.mark.parametrize("everybody", [False, True])
