@@ -15,7 +15,9 @@ from tfmp.converters import DriftBudget, convert
 from tfmp.converters.drift.budget import VIEWS
 from tfmp.converters.onnx import mixed as repair_module
 from tfmp.converters.onnx.emulation.profiles import Profile
+from tfmp.converters.onnx.fp16.cost import Costs
 from tfmp.converters.onnx.fp16.rewriter import prepare
+from tfmp.converters.onnx.fp16.rules import decide
 from tfmp.converters.onnx.graph import name_nodes
 from tfmp.converters.onnx.mixed import MAX_EVALUATIONS, MixedSearch, find_islands
 from tfmp.converters.shared.errors import InputError
@@ -269,6 +271,25 @@ def test_a_tight_budget_is_met_with_part_of_the_graph_in_few_evaluations():
     assert drift(proto, x, found.islands) <= all_half * 0.7
 
 
+def test_an_assignment_that_is_far_off_is_not_run_on_all_samples(monkeypatch: pytest.MonkeyPatch):
+    runs, plain = [], repair_module._Trial._judged
+
+    def judged(self, given, first: int, last: int):
+        runs.append(last - first)
+        return plain(self, given, first, last)
+
+    monkeypatch.setattr(repair_module._Trial, "_judged", judged)
+    model, x = past_fp16(), normal(256, 64)
+    parts = [({"x": part}, None) for part in np.split(x, 8)]
+    found = find_islands(prepared(model), parts, BUDGET)
+    assert found.islands.keys() == search(past_fp16(), x, BUDGET).islands.keys()
+    assert found.met
+    assert found.samples == 256
+    runs.clear()
+    find_islands(prepared(model), parts, BUDGET)
+    assert sum(runs) < 8 * found.evaluations - 7
+
+
 def test_the_cheapest_part_that_is_enough_ends_the_ranking():
     """What a narrow end loses is found before the wide layers in front of it are tried."""
     end = "s = ReduceSum <keepdims = 1> (t, axis)  away = Add(s, far)  y = Sub(away, back)"
@@ -277,6 +298,23 @@ def test_the_cheapest_part_that_is_enough_ends_the_ranking():
     assert found.met
     assert set(kept_kinds(proto, found)) <= {"Add", "Sub"}
     assert found.evaluations <= 8  # every part in turn would be sixteen alone
+
+
+def test_a_cheap_node_between_fp32_ones_stays_where_its_casts_would_cost_more():
+    """Each node in turn: FP32 neighbours make the one between them cheaper in FP32."""
+    model = prepared(deep(depth=3))
+    decisions = decide(model)
+    costs = Costs(model, decisions)
+    nodes = costs.nodes
+    costs.measure({value: 1024 for node in nodes for value in node.outputs})
+    products = [str(node.name) for node in nodes if node.op_type == "MatMul"]
+    bends = [str(node.name) for node in nodes if node.op_type == "Tanh"]
+    assert costs.total(products[:2]) > costs.total([*products[:2], bends[0]])
+    assert costs.casts([]) == 2  # the input and the output
+    assert costs.casts(products) == 6  # all but the input
+    assert costs.casts([*products, *bends]) == 0
+    assert costs.share([*products, *bends]) == 1
+    assert costs.multiplications(products[:1]) == 16 * 1024
 
 
 def test_a_budget_that_fp16_keeps_needs_no_island():

@@ -3,9 +3,11 @@
 import math
 from dataclasses import replace
 
+import pytest
+
 from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.report.explanation import Explanation, LayerError
-from tfmp.converters.report.figures import budget_bars, layer_picture
+from tfmp.converters.report.figures import BUDGET_LINE, budget_bars, layer_picture
 from tfmp.converters.report.model import CandidateReport
 from tfmp.converters.runners import RunnerInfo
 from tfmp.shared.html_page import Bar
@@ -24,6 +26,23 @@ def check(measured, limit, lower=None, upper=None, verdict=Verdict.PASS, name="r
 def only(*checks: Check) -> Bar:
     (bar,) = budget_bars([candidate(*checks)])
     return bar
+
+
+def test_a_value_at_its_limit_ends_at_the_line() -> None:
+    assert only(check(0.01, 0.01)).length == pytest.approx(BUDGET_LINE)
+    assert only(check(0.0, 0.0)).length == 0.0
+    assert only(check(1e-9, 0.0, verdict=Verdict.FAIL)).length == 1.0
+    bar = only(check(-0.02, 0.01, -0.03, -0.01, name="accuracy_drop"))
+    assert (bar.length, bar.bound, bar.cut) == (0.0, 0.0, False)
+
+
+@pytest.mark.parametrize("value", [5.0, math.nan, math.inf])
+def test_what_goes_beyond_the_track_is_cut(value: float) -> None:
+    bar = only(check(value, 0.01, verdict=Verdict.FAIL))
+    assert (bar.length, bar.cut) == (1.0, True)
+    undecided = only(check(0.005, 0.01, 0.0, 0.05, Verdict.INCONCLUSIVE, "flip_rate"))
+    assert (undecided.bound, undecided.cut) == (1.0, True)
+    assert undecided.length < BUDGET_LINE
 
 
 def test_the_deciding_check_comes_first_and_the_worst_of_those_under_one_limit() -> None:

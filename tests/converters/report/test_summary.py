@@ -11,7 +11,6 @@ from tfmp.converters.drift.tasks import Kind, Task
 from tfmp.converters.drift.totals import Totals
 from tfmp.converters.drift.verdict.check import Check, Verdict
 from tfmp.converters.onnx.emulation import runtimes
-from tfmp.converters.report.contents import conclusion
 from tfmp.converters.report.explanation import Culprit, Explanation, LayerError
 from tfmp.converters.report.model import render
 from tfmp.converters.report.summary import (
@@ -157,18 +156,6 @@ def test_a_remedy_is_a_command_that_can_be_pasted(report) -> None:
         *("--data", "held out.npz", "-o", "out dir/broken.onnx", "--force"),
     ]
     assert dict(findings(report, broken))["do"] == "Convert with mixed"  # arrays have no name
-
-
-def test_candidates_with_one_finding_stand_together(report) -> None:
-    opened = report.candidates[2]
-    both = replace(report, candidates=(opened, replace(opened, name="other.tflite")))
-    assert [part.title for part in conclusion(both).parts] == ["open.tflite, other.tflite"]
-    broken = report.candidates[1]
-    folder = replace(broken.explanation.culprit, folder="other")
-    other = replace(broken, explanation=replace(broken.explanation, culprit=folder))
-    both = replace(report, candidates=(broken, replace(other, name="other.onnx")))
-    (part,) = conclusion(both, short=True).parts  # each command names its own file
-    assert [name for name, _ in part.facts] == ["what", "where", "see", "see"]
 
 
 def test_doubts_on_the_whole_run_come_before_those_that_samples_settle(report) -> None:

@@ -6,8 +6,10 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from repository import SUPPORT
+from tf2onnx.optimizer import einsum_optimizer
 
 from tfmp.converters.onnx.export.deterministic_tf2onnx import OrderedSet, reproducible
 
@@ -51,3 +53,14 @@ def test_modules_get_their_built_ins_back(monkeypatch: pytest.MonkeyPatch):
     with reproducible("some_package"):
         assert module.kind()[0] is OrderedSet
     assert module.kind() == (set, id)
+
+
+@pytest.mark.parametrize("equation", ["abc,cde->abde", "aecd,abcd->acbe"])
+def test_products_of_many_axes_are_decomposed_with_numbers_for_ids(
+    equation: str, monkeypatch: pytest.MonkeyPatch
+):
+    """With 1, 2, 3 they were not: tf2onnx took a step for an input, and ran its slow passes."""
+    monkeypatch.setattr(einsum_optimizer.CachedEinsum, "einsum_cache", {})
+    with reproducible("tf2onnx"):
+        found = einsum_optimizer.optimize_einsum(equation, dtype=np.float32, opset=18)
+    assert found.equation_

@@ -163,6 +163,62 @@ def test_a_body_that_is_fp32_in_part_is_consistent(name: str, kept: str, others:
         np.testing.assert_allclose(received[output], array, rtol=1e-2)
 
 
+@pytest.mark.parametrize(
+    ("text", "x", "islands"),
+    [
+        pytest.param(
+            """
+            agraph (float[N, 4] x) => (float[N, 4] y) <float scale = {0.1}, uint8 zero = {128}> {
+                y = Exp(Tanh(DequantizeLinear(QuantizeLinear(x, scale, zero), scale, zero)))
+            }
+            """,
+            X["x"],
+            {"QuantizeLinear": "", "DequantizeLinear": "", "Tanh": "quantized arithmetic"},
+            id="scales of quantized nodes, and what reads nothing else",
+        ),
+        pytest.param(
+            """
+            agraph (float x) => (float[N] y)
+            <float zero = {0}, float step = {0.5}> { r = Range(zero, x, step)  y = Exp(r) }
+            """,
+            np.array(3, np.float32),
+            {"Range": "Range of opset 18 is not defined for float16"},
+            id="ops without float16",
+        ),
+        pytest.param(
+            # onnx's checker and ONNX Runtime both expand it to a function with a float32 epsilon.
+            """
+            agraph (float[N, 4] x) => (float[N, 4] y) {
+                y = MeanVarianceNormalization <axes = [0, 1]> (x)
+            }
+            """,
+            X["x"],
+            {
+                "MeanVarianceNormalization": "ONNX Runtime's CPU provider cannot load "
+                "MeanVarianceNormalization"
+            },
+            id="a function with a float32 epsilon",
+        ),
+        pytest.param(
+            """
+            agraph (float[N, 4] x) => (float[N, 4] y, float[N, 1] m)
+            <float[4] s = {1, 2, 3, 4}> { y, m = LayerNormalization(x, s) }
+            """,
+            X["x"],
+            {},
+            id="statistics that are float32 keep nothing there",
+        ),
+    ],
+)
+def test_what_stays_in_fp32_is_right_and_says_why(text: str, x: np.ndarray, islands: dict):
+    model = parse(text)
+    _, report = half(model)
+    told = {island.op_type: island.reason for island in report.islands}
+    assert told.keys() == islands.keys()
+    assert all(told[op].startswith(reason) for op, reason in islands.items())
+    assert_close_in_fp16(model, {"x": x})
+
+
 @pytest.mark.parametrize("keep_fp32", [(), ("Mul",)], ids=["by rule", "by request"])
 def test_a_mask_constant_past_the_range_keeps_the_mask_and_softmax_in_fp32(
     keep_fp32: tuple[str, ...],
@@ -300,3 +356,29 @@ def test_a_model_without_the_default_domain_can_be_cast():
     converted, _ = half(model, fp16_io=True)
     received = run(converted, {"x": X["x"].astype(np.float16)})["y"]
     np.testing.assert_allclose(received, X["x"] * 2, rtol=1e-3)
+
+
+def test_a_loop_that_counts_past_2048_in_floats_makes_every_trip():
+    """tf2onnx compares a loop's counter and its limit as floats."""
+    model = parse("""
+    agraph (float[N, 4] x, int64 n) => (float[N, 4] y)
+    <bool go = {1}, int64 most = {9999}, int64 one = {1}, int64 begin = {0}> {
+        i, y = Loop (most, go, begin, x) <
+            body = once (int64 t, bool c, int64 i, float[N, 4] s)
+                => (bool more, int64 next, float[N, 4] r) {
+                next = Add(i, one)
+                r = Identity(s)
+                more = Less(Cast <to = 1> (next), Cast <to = 1> (n))
+            }
+        >
+        trips = Identity(i)
+    }
+    """)
+    model.graph.output.append(
+        onnx.helper.make_tensor_value_info("trips", onnx.TensorProto.INT64, [])
+    )
+    converted, report = half(model)
+    assert "compares integers, which FP16 holds only to 2048" in {i.reason for i in report.islands}
+    batch = X | {"n": np.array(2049, np.int64)}
+    for received in (run(converted, batch), run_emulated(converted, batch)):
+        assert received["trips"] == 2049

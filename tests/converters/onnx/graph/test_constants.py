@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from tfmp.converters.onnx.graph.constants import facts_of, stores_narrow
+from tfmp.converters.onnx.graph.constants import constant_facts, facts_of, stores_narrow
 
 TINY = 2.0**-24
 
@@ -47,6 +47,14 @@ def test_a_large_constant_is_looked_at_in_pieces():
     assert facts_of(few).lost == 0.0  # with infinity in five, not nearly all are small
     small = large[:, :4].copy()
     assert facts_of(small).lost == pytest.approx(facts_of(few[:4]).lost)
+
+
+def test_facts_are_kept_until_the_tensor_changes():
+    value = ir.Value(name="c", const_value=ir.tensor(np.ones(3, np.float32)))
+    first = constant_facts(value)
+    assert constant_facts(value) is first
+    value.const_value = ir.tensor(np.full(3, 1e9, np.float32))
+    assert constant_facts(value).overflows
 
 
 @pytest.mark.parametrize("place", [(3, 5), (3, slice(None)), (slice(None), 5)])

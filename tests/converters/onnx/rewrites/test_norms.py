@@ -249,6 +249,32 @@ def test_nodes_that_the_user_named_stay_as_they_are(kept: dict, kind: str):
     assert report.islands
 
 
+def test_a_rewrite_in_a_body_reads_the_outer_graph():
+    """With axes as attributes, as they were before opset 18."""
+    text = """
+    <ir_version: 9, opset_import: ["" : 17]>
+    agraph (float[N, 8] x, bool go) => (float[N, 8] y) <float eps = {1e-12}> {
+        y = If (go) <
+            then_branch = yes () => (float[N, 8] a) {
+                mean = ReduceMean <axes = [1]> (x)  d = Sub(x, mean)  sq = Mul(d, d)
+                var = ReduceMean <axes = [1]> (sq)  safe = Add(var, eps)  root = Sqrt(safe)
+                a = Div(d, root)
+            },
+            else_branch = no () => (float[N, 8] b) { b = Identity(x) }
+        >
+    }
+    """
+    model = onnx.parser.parse_model(text)
+    changed, done = rewritten(model)
+    assert len(done) == 1
+    x = sample(0, shape=(3, 8))
+    for go in (True, False):
+        batch = {"x": x, "go": np.array(go)}
+        np.testing.assert_allclose(
+            run(changed, batch)["y"], run(model, batch)["y"], rtol=1e-5, atol=1e-6
+        )
+
+
 def test_vectors_shorter_than_fp16s_numbers_are_normalized_in_fp32():
     model = graph(
         "sq = Mul(x, x)  s = ReduceSum(sq, axis)  m = Max(s, low)  r = Sqrt(m)  y = Div(x, r)",
