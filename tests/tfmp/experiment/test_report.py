@@ -5,11 +5,28 @@ from dataclasses import replace
 
 import pytest
 from notebook_cells import headline_and_page
-from toy_experiment import TASK
 
 from tfmp.experiment.arms import ARMS
 from tfmp.experiment.report import ExperimentReport
 from tfmp.experiment.results import Run
+
+TASK = {
+    "name": "toy",
+    "about": "Made-up numbers.",
+    "metric": "accuracy",
+    "sign": 1,
+    "margin": 0.01,
+    "epochs": 4,
+    "batch_size": 32,
+    "train_samples": 1000,
+    "test_samples": 2000,
+    "weights": 1234,
+    "optimizer": "Adam",
+    "epsilon": 1e-7,
+    "fingerprint": "0",
+    "backend": "tensorflow",
+    "device": "CPU",
+}
 
 
 def runs(arm: str, metrics: list[float], **values: object) -> list[Run]:
