@@ -19,7 +19,6 @@ from tfmp.converters.report.summary import (
     data_notes,
     decided_by,
     findings,
-    headline,
     meaning_text,
     number,
     percent,
@@ -65,9 +64,7 @@ def test_the_meaning_of_an_output_is_a_sentence(task: Task, text: str) -> None:
     assert meaning_text(replace(drift_of("y", Totals()), task=task)) == text
 
 
-def test_headline_and_notes(report) -> None:
-    assert headline(report) == "1 of 4 candidates passed against digits, on 450 samples."
-    assert data_notes(report) == ["input 'image' holds 1 values that are NaN or infinite"]
+def test_a_reference_with_fp16_weights_is_noted(report) -> None:
     half = replace(report.reference, runner=RunnerInfo("onnxruntime", "CPU", "weights-only"))
     told, _ = data_notes(replace(report, reference=half))
     assert told.endswith("name that original as the reference")
