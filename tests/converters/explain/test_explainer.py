@@ -290,6 +290,11 @@ def test_convert_explains_too(tmp_path: Path) -> None:
     assert artifact.report.candidates[0].explanation.layers
 
 
+def test_it_is_left_out_unless_asked_for(dense) -> None:
+    report = validate(*dense, samples(4, 6))
+    assert report.candidates[0].explanation is None
+
+
 def test_the_report_survives_its_json(overflow) -> None:
     report = overflow[0]
     # As text: from Python 3.13 on, a NaN in a dataclass makes it unequal to itself.
