@@ -1,7 +1,6 @@
 """Files and folders that users name for results."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from tfmp.shared.report_files import (
     check_folder,
     check_report_path,
-    json_number,
     read_json,
     writing_report,
 )
@@ -45,13 +43,6 @@ def test_a_report_is_written_whole_or_refused_in_words(tmp_path):
         writing_report(tmp_path / "file" / "r.json"),
     ):
         pass
-
-
-@pytest.mark.parametrize(
-    ("value", "written"), [(1.5, 1.5), (None, None), (math.nan, "nan"), (-math.inf, "-inf")]
-)
-def test_numbers_that_json_lacks_are_written_as_words(value, written):
-    assert json_number(value) == written
 
 
 def test_a_folder_for_logs_is_made_or_refused_in_words(tmp_path: Path):
