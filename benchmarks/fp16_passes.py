@@ -98,7 +98,7 @@ def _prove(model: onnx.ModelProto, output: Path) -> None:
     """What this project's `save_checked` does, for a protobuf."""
     onnx.checker.check_model(model, full_check=True)
     content = model.SerializeToString()
-    cpu_session(content, optimized=False)
+    cpu_session(content)
     output.write_bytes(content)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfmp.converters.comparison import JUDGING, Plan, candidate_files
+from tfmp.converters.distributed import comparing
 from tfmp.converters.drift import DriftBudget
 from tfmp.converters.elsewhere import on_tensorflow
 from tfmp.converters.formats import PRECISIONS, Format, Target, format_named
@@ -29,7 +30,6 @@ from tfmp.converters.shared.memory import free_graphs
 from tfmp.converters.shared.options import check_choice, check_flag, options_of, read_options
 from tfmp.converters.validation import (
     check_model,
-    comparing,
     open_model,
     open_samples,
     with_rows,
@@ -117,13 +117,7 @@ def convert_files(
             source = open_model(_for_formats(model, formats), progress, data)
             samples = None if data is None else open_samples(source, data, labels, plan)
             source = with_rows(source, samples)
-            judged: dict[str, Any] = {
-                "budget": plan.budget,
-                "profile": next(iter(plan.profiles), None),
-                "tasks": plan.tasks,
-                "metrics": plan.metrics,
-            }
-            searched = [replace(target, **judged) for target in targets]
+            searched = list(map(plan.judging, targets))
             artifacts = _written(source, samples, searched, helpers, progress)
         if compare is None or samples is None:
             return artifacts, None

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("fp16", "bf16", "mixed", "fp32")
 
+_QUICK_BYTES = 20_000_000  # a search of mixed precision takes seconds up to here
+
+FP32_FAILS = (
+    "The FP32 file is over the limit, too, as float32 runtimes differ: declare a larger one"
+)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -57,6 +63,11 @@ class Target:
     metrics: "tuple[CustomMetric, ...]" = ()
     budget: "DriftBudget | None" = None
 
+    @property
+    def quick(self) -> bool:
+        """Whether it takes seconds to try other ways to make the file, which is there."""
+        return self.path.stat().st_size <= _QUICK_BYTES
+
 
 @dataclass(frozen=True)
 class Way:
@@ -65,7 +76,7 @@ class Way:
     Attributes:
         told: the way in words.
         flags: its options of `tfmp-convert`, of the same format; None if no command is the way.
-        target: what to write to see whether it helps; None where nothing is left to try.
+        target: what to write to see whether it helps, or can; None where nothing is left to try.
     """
 
     told: str
@@ -194,19 +205,15 @@ class Format(ABC):
         return ()
 
     def remedy(self, path: Path) -> tuple[str, str | None]:
-        """A way to convert an FP16 file again that may mend its drift, and the options for it.
-
-        The way is "" if there is none, and the options are None if no command is the way.
-        """
+        """A way to convert again that may mend a drift, not tried, and its options; see `Way`."""
         return "", None
 
+    def made(self, path: Path) -> Target | None:
+        """The conversion that a file is from, if the file tells enough for `ways`."""
+        return None
+
     def ways(
-        self,
-        source: "AnySource",
-        target: Target,
-        samples: "Samples",
-        fails: bool,
-        progress: "Progress",
+        self, source: "AnySource", target: Target, samples: "Samples", fails: bool
     ) -> "Iterator[Way]":
         """Ways to convert again that are tried, the first ones first, and the end in words.
 
@@ -215,7 +222,6 @@ class Format(ABC):
             target: the file that does not pass.
             samples: that it was compared on.
             fails: whether it fails; else its verdict is open.
-            progress: told of the stages.
         """
         return iter(())
 

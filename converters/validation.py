@@ -1,7 +1,6 @@
 """`validate`: run the original and its candidates on the same samples, compare, judge."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,17 +9,14 @@ from typing import Any
 import numpy as np
 
 from tfmp.converters.comparison import (
-    Compare,
     Plan,
-    also_with_sizes,
     candidate_files,
-    compare_here,
     needs_one_by_one,
 )
+from tfmp.converters.distributed import comparing
 from tfmp.converters.drift import Comparison, DriftBudget
 from tfmp.converters.drift.verdict import check_overrides
 from tfmp.converters.elsewhere import on_tensorflow
-from tfmp.converters.formats import Format
 from tfmp.converters.intake import (
     AnySource,
     Source,
@@ -28,6 +24,7 @@ from tfmp.converters.intake import (
     request_of,
     with_loading,
 )
+from tfmp.converters.remedies import with_remedies
 from tfmp.converters.report import DriftReport
 from tfmp.converters.samples import (
     Samples,
@@ -150,7 +147,11 @@ def validate_files(
         source = open_model(reference, progress, data)
         samples = open_samples(source, data, labels, plan)
         evidence = compare(source, files, samples, progress)
-    return DriftReport.judged(evidence, plan.budget)
+    report = DriftReport.judged(evidence, plan.budget)
+    left = {one.path for one in report.candidates if one.verdict != "PASS" and not one.error}
+    made = (file.format.made(file.path) for file in files if str(file.path) in left)
+    targets = [plan.judging(target) for target in made if target]
+    return with_remedies(report, source, targets, samples, plan, progress)
 
 
 def check_model(model: Any) -> None:
@@ -246,22 +247,3 @@ def _check_metrics(plan: Plan, labelled: bool) -> None:
                 f"metric {metric.name!r} (--metric) compares predictions with labels, and the "
                 "samples have no labels. Pass labels (--labels), or leave the metric out."
             )
-
-
-@contextmanager
-def comparing(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
-    """The comparison that a plan asks for, where it will run: found before anything is loaded.
-
-    A Ray that is to be used stays connected for the length of the block.
-
-    Raises:
-        InputError: there is no such device or Ray, or it cannot run files of these formats.
-    """
-    if plan.ray is None:
-        here = partial(compare_here, plan=plan, placing=plan.place(formats))
-        yield also_with_sizes(here, plan.sizes)
-        return
-    from tfmp.converters.distributed import comparing_on_ray
-
-    with comparing_on_ray(plan, formats) as compare:
-        yield also_with_sizes(compare, plan.sizes)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 REGISTERED = {
     "DynamicLossScale": "tfmp.loss_scaling.strategies",
     "LossScaleOptimizer": "tfmp.loss_scaling.optimizer",
-    "MixedFloat64": "tfmp.precision.dtype_policies",
     "ScheduledLossScale": "tfmp.loss_scaling.strategies",
     "StaticLossScale": "tfmp.loss_scaling.strategies",
 }

@@ -31,7 +31,7 @@ def needs_one_by_one(source: AnySource, samples: Samples, first: SampleBatch | N
     layout = samples.layout
     outputs = layout.outputs(source.outputs)
     open_inputs = any(None in own.shape[1:] for own in samples.inputs)
-    doubtful = any(_doubtful(source, spec, open_inputs) for spec in outputs)
+    doubtful = any(_doubtful(spec, open_inputs) for spec in outputs)
     if doubtful and not _all_fixed(source):
         return True
     if first is None:
@@ -56,13 +56,11 @@ def check_batch_axis(outputs: Batch, samples: int) -> None:
             )
 
 
-def _doubtful(source: AnySource, spec: TensorSpec, open_inputs: bool) -> bool:
+def _doubtful(spec: TensorSpec, open_inputs: bool) -> bool:
     """Whether an output's shape has no batch axis, or an open size that may depend on values."""
     if not spec.shape or spec.shape[0] is not None:
         return True
-    hint = source.hints.get(spec.name)
-    chosen = hint is not None and hint.activation == "non_max_suppression"
-    return None in spec.shape[1:] and (chosen or not open_inputs)
+    return None in spec.shape[1:] and not open_inputs
 
 
 def _all_fixed(source: AnySource) -> bool:

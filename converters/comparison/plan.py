@@ -1,13 +1,13 @@
 """The plan of a validation: what is measured, how, where, and what it is judged by."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from tfmp.converters.comparison.devices import DEVICES, Placing, choose
 from tfmp.converters.drift import CustomMetric, DriftBudget, Task, custom_metrics, read_tasks
-from tfmp.converters.formats import Format
+from tfmp.converters.formats import Format, Target
 from tfmp.converters.onnx.emulation import Profile, profiles_of
 from tfmp.converters.onnx.fp16 import check_targets
 from tfmp.converters.shared.errors import InputError
@@ -106,6 +106,12 @@ class Plan:
     def place(self, formats: Collection[Format]) -> Placing:
         """Where candidates of these formats run on this machine; raises `InputError`."""
         return choose(self.device, formats, self.emulate)
+
+    def judging(self, target: Target) -> Target:
+        """A file to write, with what it will be judged by, for searches that keep a budget."""
+        profile = next(iter(self.profiles), None)
+        budget, tasks, metrics = self.budget, self.tasks, self.metrics
+        return replace(target, budget=budget, profile=profile, tasks=tasks, metrics=metrics)
 
     def _check_ray(self) -> None:
         if self.ray is None:

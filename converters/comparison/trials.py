@@ -29,13 +29,7 @@ from tfmp.converters.shared.files import check_name, check_no_pointer
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch
 
-MIXED = "--precision mixed"
 IN_FP32 = "This file computes in FP32, where runtimes differ by rounding: declare a larger limit"
-FP32_FAILS = (
-    "The FP32 file is over the limit, too, as float32 runtimes differ: declare a larger one"
-)
-ROUNDED_OUTPUTS = "Outputs in FP16 are over the limit: leave fp16_io (--fp16-io) out"
-REMEDIES = (IN_FP32, FP32_FAILS, ROUNDED_OUTPUTS)
 
 
 @dataclass(frozen=True)
@@ -383,33 +377,6 @@ class Trial:
                     return f"{way}: emulated so, the first {first} samples pass", None
         if self._info.fp16 is None and self._error is None:
             return IN_FP32, None
-        known = (self._known.remedy, self._known.remedy_flags)
-        if self._error is not None:
-            return known
-        remedy, flags = known if known[0] else self._file.format.remedy(self._file.path)
-        if flags == MIXED and self._first is not None and self._fails(outputs):
-            end = self._beyond_mixed(*self._first)
-            return (end, None) if end else (remedy, flags)
-        return remedy, flags
-
-    def _beyond_mixed(self, inputs: Batch, expected: Batch, keys: np.ndarray) -> str:
-        """What to do where samples fail even if all nodes compute in FP32; "" if they pass then."""
-        kinds = {one.name: one.dtype for one in self._runner.outputs}
-        with np.errstate(over="ignore"):
-            rounded = {
-                name: array.astype(kinds[self._output_names[name]], copy=False)
-                for name, array in expected.items()
-            }
-        with ExitStack() as stack:
-            split = Split(self._source, self._layout, self._plan.tasks, stack)
-            lane = split.file(self._file.format)
-            given = {name: inputs[own] for name, own in self._input_names.items()}
-            exported = lane.run(given) if lane else {}
-        for outputs, end in ((rounded, ROUNDED_OUTPUTS), (exported, FP32_FAILS)):
-            if outputs:
-                compared = self._compared()
-                named = {self._output_names[name]: array for name, array in outputs.items()}
-                compared.update(expected, named, None, keys)
-                if self._fails(compared.outputs()):
-                    return end
-        return ""
+        if self._error is not None or self._known.remedy:
+            return self._known.remedy, self._known.remedy_flags
+        return self._file.format.remedy(self._file.path)

@@ -1,2 +1,2 @@
 from .cluster import check_address as check_address
-from .driver import comparing_on_ray as comparing_on_ray
+from .driver import comparing as comparing

@@ -4,10 +4,18 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tfmp.converters.comparison import CandidateFile, Compare, Plan, make_baselines
+from tfmp.converters.comparison import (
+    CandidateFile,
+    Compare,
+    Plan,
+    also_with_sizes,
+    compare_here,
+    make_baselines,
+)
 from tfmp.converters.distributed.cluster import (
     Staffing,
     connected,
@@ -43,7 +51,26 @@ _AT_ONCE = 32
 
 
 @contextmanager
-def comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
+def comparing(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
+    """The comparison that a plan asks for, where it will run: found before anything is loaded.
+
+    Args:
+        plan: of the validation; a Ray that it names stays connected for the length of the block.
+        formats: of the candidates.
+
+    Raises:
+        InputError: there is no such device or Ray, or it cannot run files of these formats.
+    """
+    if plan.ray is None:
+        here = partial(compare_here, plan=plan, placing=plan.place(formats))
+        yield also_with_sizes(here, plan.sizes)
+        return
+    with _comparing_on_ray(plan, formats) as compare:
+        yield also_with_sizes(compare, plan.sizes)
+
+
+@contextmanager
+def _comparing_on_ray(plan: Plan, formats: Collection[Format]) -> Iterator[Compare]:
     """A comparison by Ray's workers, with a Ray that is connected and has room for them.
 
     The batches are the same as here, every one is compared by a single worker, and what they say

@@ -23,7 +23,6 @@ from .saved.fillings import (
     FILLINGS as FILLINGS,
     filling as filling,
     fillings_in as fillings_in,
-    segments as segments,
     sign_bit as sign_bit,
 )
 from .saved.graph import (
@@ -37,7 +36,6 @@ from .saved.graph import (
     Rewrite as Rewrite,
 )
 from .saved.onnx_forms import ONNX_FORMS as ONNX_FORMS
-from .saved.retracing import widen as widen
 from .saved.spectra import by_tables as by_tables, spectra as spectra
 from .sizes import Sizes as Sizes
 from .source import (

@@ -8,7 +8,6 @@ from typing import Any
 from tfmp.converters.intake.keras2 import Archive, uncompiled
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.frameworks import KerasModel
-from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.converters.shared.user_functions import import_function
 from tfmp.shared.arguments import is_keras2
 from tfmp.shared.report_files import read_json
@@ -74,15 +73,15 @@ def _beside(path: Path) -> Path:
     )
 
 
-def _config(path: Path, longest: int | None = None) -> Any:
+def _config(path: Path) -> Any:
     """What a JSON file holds; the result of `to_json()` is often dumped as JSON once more."""
-    held = read_json(path.read_text(encoding="utf-8"), longest)
+    held = read_json(path.read_text(encoding="utf-8"))
     return read_json(held) if isinstance(held, str) else held
 
 
 def _is_model(path: Path) -> bool:
     try:
-        config = _config(path, LONGEST_TEXT)
+        config = _config(path)
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and {"class_name", "config"} <= set(config)

@@ -7,7 +7,7 @@ the results of Keras's `float64` policy with the same weights.
 
 import numpy as np
 
-from tfmp.converters.intake.saved import Edits, Graph, Retracing, captured
+from tfmp.converters.intake.saved import Graph, Retracing, captured
 from tfmp.converters.intake.source import AnySource, OnnxSource
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import Batch
@@ -37,7 +37,7 @@ class Float64Model:
         def wide(*tensors: Tensor) -> list[Tensor]:
             retracing = Retracing(graph.bodies, narrow=(*_NARROW,), wide=np.float64)
             given = {**dict(zip(graph.inputs, tensors, strict=True)), **captured(source.marked)}
-            return retracing.main(graph, given, Edits(graph.graph_def))
+            return retracing.main(graph, given)
 
         specs = [
             tf.TensorSpec(spec.shape, "float64" if spec.dtype in _NARROW.values() else spec.dtype)

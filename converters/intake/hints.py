@@ -25,8 +25,7 @@ class OutputHint:
 
     Attributes:
         loss: Keras's name of the loss that it was compiled with, such as "mean_squared_error".
-        activation: the last operator if it tells the meaning, such as "softmax", "argmax" or
-            "non_max_suppression".
+        activation: the last operator if it tells the meaning, such as "softmax" or "argmax".
         axis: the axis of the output that this operator works along, from the last one: -1, -2.
     """
 
@@ -106,21 +105,12 @@ _ACTIVATIONS = {
     "Sigmoid": "sigmoid",
     "HardSigmoid": "hard_sigmoid",
     "ArgMax": "argmax",
-    "CombinedNonMaxSuppression": "non_max_suppression",
-    **{f"NonMaxSuppression{v}": "non_max_suppression" for v in ("", "V2", "V3", "V4", "V5")},
 }
-# Its indices choose boxes: an output is made by the operator that made the choice.
-_CHOOSING = "non_max_suppression"
-
 # They change no value, or only its dtype.
 _KEEPING = frozenset(
     "Identity StopGradient PreventGradient CheckNumerics EnsureShape Snapshot Cast Reshape Squeeze "
     "Unsqueeze ExpandDims Flatten Transpose".split()
 )
-_GATHERING = ("Gather", "GatherV2", "GatherND", "GatherNd")
-_CUTTING = ("Slice", "StridedSlice")
-_SLICING = (*_CUTTING, "Split", "SplitV", "Unpack", "Concat", "ConcatV2", "Pack")
-
 _RESHAPING = ("Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten")
 
 # They work along an axis.
@@ -150,28 +140,9 @@ def _last_operator(value: "_Value | None") -> tuple[str | None, int | None]:
             elif value.op in _RESHAPING:
                 rank = None  # which axis became which, nobody says
             value = value.input(0)
-        elif value.op in _CUTTING and (before := value.input(0)) is not None:
-            # Scores of some classes, cut out of a softmax, are none.
-            value = before if value.width is not None and value.width == before.width else None
-        elif value.op in _GATHERING:
-            return _chooser(value.input(1)), None
         else:
             return None, None
     return None, None
-
-
-def _chooser(indices: "_Value | None") -> str | None:
-    """The operator that chose these indices, if it is known for choosing."""
-    for _ in range(_MOST_STEPS):
-        if indices is None or indices.op is None:
-            return None
-        found = _ACTIVATIONS.get(indices.op)
-        if found is not None:
-            return found if found == _CHOOSING else None
-        if indices.op not in (*_KEEPING, *_SLICING, *_GATHERING):
-            return None
-        indices = indices.input(0)
-    return None
 
 
 class _OnnxValue:
@@ -180,8 +151,6 @@ class _OnnxValue:
     def __init__(self, value: "ir.Value") -> None:
         self._node = value.producer()
         self.op = self._node.op_type if self._node is not None else None
-        size = value.shape[-1] if value.shape else None
-        self.width = size if isinstance(size, int) else None
         self.rank = len(value.shape) if value.shape is not None else None
 
     def axis(self, rank: int) -> int | None:
@@ -207,7 +176,6 @@ class _TracedValue:
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
         self.op: str | None = tensor.op.type
-        self.width: int | None = tensor.shape[-1] if tensor.shape.rank else None
         self.rank: int | None = tensor.shape.rank
 
     def axis(self, rank: int) -> int | None:

@@ -35,17 +35,11 @@ from tfmp.converters.intake.trust import (
 )
 from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import KerasModel
-from tfmp.shared.watched import within
+from tfmp.converters.shared.time_limits import read_in_time
 from tfmp.shared.wording import full_disk, one_line
 
 # Errors of reading bytes, and not of the model that they say.
 _DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
-
-
-# HDF5 may look for a damaged value for ever. Large models take Keras a while, and slow disks of
-# networks give more than this.
-_READING_SECONDS = 60.0
-_BYTES_A_SECOND = 2e6
 
 
 def from_keras_file(
@@ -68,9 +62,8 @@ def from_keras_file(
         InputError: Keras cannot load it; the text names the class or layer at fault.
     """
     require_tensorflow_backend()
-    limit = _READING_SECONDS + path.stat().st_size / _BYTES_A_SECOND
     try:
-        with nullcontext() if unsafe_load else within(limit, f"the reading of {path}"):
+        with nullcontext() if unsafe_load else read_in_time(path, path.stat().st_size):
             return _read(path, sizes, custom_objects, unsafe_load, architecture)
     except ConversionError as error:
         if isinstance(error.__cause__, NameError) and (found := _on_code(error.__cause__)):
@@ -98,15 +91,11 @@ def _read(
             return _with_weights(found, archive, sizes)
         archive = found
     used = _used(archive.config, custom)
-    if not archive.from_keras_3 and not _of_keras_3(used):
+    if not archive.from_keras_3:
+        _require_keras_2(used)
         model, told = read_model(archive, used, unsafe_load)
         return from_keras2(model, sizes, path, told, archive.loss)
-    try:
-        model = _keras_3_model(archive, {**custom, **used}, unsafe_load)
-    except Exception as error:  # Keras raises every kind of exception here
-        if archive.from_keras_3 or isinstance(error, InputError) or _on_code(error):
-            raise
-        raise _misread(archive, f"It fails there ({reason_of(error)})") from error
+    model = _keras_3_model(archive, {**custom, **used}, unsafe_load)
     loaded = len(model.variables)
     source = from_keras(model, sizes, path, loss=archive.loss)
     if len(model.variables) > loaded:
@@ -143,51 +132,28 @@ def _keras_3_model(
 ) -> KerasModel:
     import keras
 
-    spelled = archive.from_keras_3 and not archive.zipped and not archive.alone
+    spelled = not archive.zipped and not archive.alone
     known = {**gallery("keras"), **(operations() if spelled else {}), **custom_objects}
+    options = {"custom_objects": known, "safe_mode": not unsafe_load}
     with named_by_content(archive) as path, hints_hidden():
-        if archive.alone:
-            model = keras.saving.deserialize_keras_object(
-                archive.config, custom_objects=known, safe_mode=not unsafe_load
+        if not archive.alone:
+            return keras.models.load_model(path, compile=False, **options)
+        model = keras.saving.deserialize_keras_object(archive.config, **options)
+        model.load_weights(path)
+        return model
+
+
+def _require_keras_2(objects: CustomObjects) -> None:
+    """Raises `InputError` for a layer of the user's that tf_keras cannot call."""
+    import keras
+
+    for name, item in objects.items():
+        if isinstance(item, type) and issubclass(item, keras.Layer):
+            raise InputError(
+                f"Keras 2 wrote it, and class {name!r} is one for Keras 3",
+                "Set TF_USE_LEGACY_KERAS=1, with which tf.keras is Keras 2, or let the class's "
+                "module import tf_keras",
             )
-            model.load_weights(path)
-        else:
-            model = keras.models.load_model(
-                path, custom_objects=known, compile=False, safe_mode=not unsafe_load
-            )
-    if not archive.from_keras_3:
-        _check_shapes(archive, model)
-    return model
-
-
-def _check_shapes(archive: Archive, model: KerasModel) -> None:
-    """Raises `InputError` where Keras 3 took the inputs of an older file for others."""
-    declared = list(_declared_shapes(archive.config))
-    found = [list(tensor.shape) for tensor in getattr(model, "inputs", None) or ()]
-    if declared and sorted(map(str, declared)) != sorted(map(str, found)):
-        why = f"Its inputs have shapes {declared}, and the model that was read takes {found}"
-        raise _misread(archive, why)
-
-
-def _misread(archive: Archive, why: str) -> InputError:
-    """The error for a file of Keras 2 with classes for Keras 3."""
-    way = "Write the classes of --custom-objects for Keras 2 (import tf_keras), which reads it then"
-    return InputError(f"Keras 3 misreads this file of Keras {archive.version}", way, why=why)
-
-
-def _declared_shapes(config: Config) -> Iterator[list[int | None]]:
-    """Shapes of the inputs of an architecture's outermost model."""
-    inner = config.get("config")
-    layers = inner if isinstance(inner, list) else inner.get("layers", [])
-    if config.get("class_name") == "Sequential":
-        layers = layers[:1]
-    for layer in layers:
-        details = layer.get("config", {})
-        shape = details.get("batch_input_shape", details.get("batch_shape"))
-        if shape is not None and (
-            layer.get("class_name") == "InputLayer" or config.get("class_name") == "Sequential"
-        ):
-            yield list(shape)
 
 
 def _used(config: Config, custom_objects: CustomObjects) -> CustomObjects:
@@ -204,14 +170,6 @@ def _used(config: Config, custom_objects: CustomObjects) -> CustomObjects:
 def texts_in(config: Config) -> Iterator[str]:
     """All texts that an architecture holds: names of classes and functions among them."""
     return (part for part in parts_of(config) if isinstance(part, str))
-
-
-def _of_keras_3(objects: CustomObjects) -> bool:
-    import keras
-
-    return any(
-        isinstance(item, type) and issubclass(item, keras.Layer) for item in objects.values()
-    )
 
 
 def _on_code(error: Exception) -> Refusal | None:

@@ -1,6 +1,5 @@
 """Any model, file, folder or object as a `Source`."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,10 +14,7 @@ from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name, check_no_pointer
-from tfmp.converters.shared.frameworks import TracedFunction
-from tfmp.converters.shared.memory import check_memory
 from tfmp.converters.shared.options import check_count, check_flag
-from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.arguments import is_keras2
 from tfmp.shared.framework_start import held_back, import_tensorflow
 from tfmp.shared.report_files import read_json
@@ -103,8 +99,6 @@ class ModelRequest(Sizes):
         """Opens the model; see `open_source` for its errors."""
         self.check()
         source = self._opened()
-        if isinstance(source, Source) and self.path is not None and not self.unsafe_load:
-            _check_sizes(self.path, source.marked)
         return replace(source, origin=replace(source.origin, trusted=self.unsafe_load))
 
     def _opened(self) -> AnySource:
@@ -183,15 +177,6 @@ def with_loading(model: Model, options: Mapping[str, Any]) -> tuple[Model, dict[
         )
     rest = {name: value for name, value in options.items() if name not in LOADING}
     return replace(request_of(model), **loading) if loading else model, rest
-
-
-def _check_sizes(path: Path, traced: TracedFunction) -> None:
-    """Raises `InputError` for a tensor that needs more memory for one sample than there is."""
-    for operation in traced.graph.get_operations():
-        for tensor in operation.outputs:
-            sizes = [size or 1 for size in tensor.shape.as_list()] if tensor.shape.rank else []
-            needed = math.prod(sizes) * tensor.dtype.base_dtype.size
-            check_memory(f"{path}: node {operation.name!r}, of shape {tensor.shape},", needed)
 
 
 def _live(model: Model, sizes: Sizes) -> Source:
@@ -300,7 +285,7 @@ def _next_step(path: Path, otherwise: str) -> str:
         if head[:1] in (b"{", b'"'):
             if architecture_file(path, path) is not None:
                 return f"It lacks weights: name their file, and this with --architecture {path}"
-            held = read_json(path.read_text(encoding="utf-8"), LONGEST_TEXT)
+            held = read_json(path.read_text(encoding="utf-8"))
             return _FROM_JS.get(str(held.get("format") if isinstance(held, dict) else ""), _REBUILD)
     return otherwise
 

@@ -58,11 +58,6 @@ class Origin:
     signature: str | None = None
     trusted: bool = False
 
-    def __post_init__(self) -> None:
-        """Spells out bytes of a file's name that are no UTF-8, which no format could hold."""
-        name = self.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        object.__setattr__(self, "name", name)
-
     @classmethod
     def of_keras(cls, model: KerasModel, path: Path | None, notes: Sequence[str]) -> "Origin":
         """That of a Keras model, which was loaded from `path` if there is one."""
@@ -304,9 +299,6 @@ _RANDOM = re.compile("(Parameterized)?(Random|TruncatedNormal|Multinomial)")
 def _drawn_note(graph: TracedFunction) -> tuple[str, ...]:
     """A note for the report on a model that draws random numbers; empty for any other model."""
     types = {operation.type for operation in graph.graph.get_operations()}
-    if "StatefulPartitionedCall" in types:
-        functions = graph.graph.as_graph_def().library.function
-        types |= {node.op for function in functions for node in function.node_def}
     drawn = ", ".join(sorted(filter(_RANDOM.match, types)))
     if not drawn:
         return ()

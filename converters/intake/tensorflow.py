@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec, unique_name
+from tfmp.converters.shared.time_limits import read_in_time
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import first_line
@@ -69,8 +70,9 @@ def from_saved_model(
     import tensorflow as tf
 
     readable = path
+    limit = nullcontext() if unsafe_load else read_in_time(path, path_size(path))
     try:
-        with _readable(path, unsafe_load) as readable, hints_hidden():
+        with limit, _readable(path, unsafe_load) as readable, hints_hidden():
             loaded = tf.saved_model.load(str(readable))
     except InputError:
         raise

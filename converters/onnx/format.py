@@ -3,13 +3,14 @@
 import ctypes
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfmp.converters.formats import PRECISIONS, Format, Target
+from tfmp.converters.formats import FP32_FAILS, PRECISIONS, Format, Target, Way
 from tfmp.converters.onnx.fp16 import ANY, BF16_OPS, RUNTIMES
 from tfmp.converters.onnx.options import OnnxOptions
 from tfmp.converters.shared.errors import (
@@ -58,6 +59,10 @@ _RUNS_ON = (
 )
 
 _KEEP_FP32 = "No set of FP32 nodes keeps the limit: use --precision fp32, or declare a larger one"
+
+_ROUNDED_OUTPUTS = "Outputs in FP16 are over the limit: leave fp16_io (--fp16-io) out"
+
+_ROUNDED_AND_MIXED = f"{_ROUNDED_OUTPUTS}, and use --precision mixed (precision='mixed')"
 
 _ROUNDED_IO = (
     "fp16_io (--fp16-io) rounds inputs and outputs to FP16, next to nodes that are FP32 for their "
@@ -151,8 +156,8 @@ class OnnxFormat(Format):
         else:
             describe_origin(model, precision, source.origin.sha256, report, options.kernels)
             notes += save_checked(model, target.path, options.external_data)
-        remedy, flags = (_FROM_FP32, None) if already else _remedy(target.precision)
-        return FileNotes(tuple(notes), remedy=remedy, remedy_flags=flags, float32=nothing)
+        remedy = _FROM_FP32 if already else ""
+        return FileNotes(tuple(notes), remedy=remedy, float32=nothing)
 
     def write_fp32(self, source: "AnySource", path: Path) -> None:
         from tfmp.converters.onnx.export import export_onnx
@@ -173,9 +178,27 @@ class OnnxFormat(Format):
         return external_files(path)
 
     def remedy(self, path: Path) -> tuple[str, str | None]:
-        from tfmp.converters.shared.sessions import onnx_metadata
+        way = next(_ways(self.made(path), fails=True))
+        return way.told, way.flags
 
-        return _remedy(onnx_metadata(path).get("tfmp.precision", "fp16"))
+    def made(self, path: Path) -> Target:
+        import onnx
+
+        from tfmp.converters.onnx.fp16 import TARGET
+        from tfmp.converters.shared.onnx_files import read_light
+
+        proto, _ = read_light(path, mapped=True)
+        told = {item.key: item.value for item in proto.metadata_props}
+        values = (*proto.graph.input, *proto.graph.output)
+        kinds = {value.type.tensor_type.elem_type for value in values}
+        targets = [one for one in RUNTIMES if one == told.get(TARGET)]
+        options = OnnxOptions(target=targets, fp16_io=onnx.TensorProto.FLOAT16 in kinds)
+        return Target(self, path, told.get("tfmp.precision", "fp16"), options)
+
+    def ways(
+        self, source: "AnySource", target: Target, samples: "Samples", fails: bool
+    ) -> "Iterator[Way]":
+        return _ways(target, fails)
 
     def mended(self, path: Path, profile: "Profile | None") -> "Iterable[tuple[Profile, str]]":
         from tfmp.converters.onnx.emulation import fusions_of, profile_of
@@ -245,14 +268,23 @@ class OnnxFormat(Format):
         return _problem_of(check_onnx_gpu)
 
 
-def _remedy(precision: str) -> tuple[str, str | None]:
-    """A way to convert a file of a precision again that may mend its drift, and its options."""
-    ways = {
-        "fp16": (_REMEDY, "--precision mixed"),
-        "bf16": (_MORE_DIGITS, "--precision fp16"),
-        "mixed": (_KEEP_FP32, None),
-    }
-    return ways.get(precision, ("", None))
+def _ways(target: Target, fails: bool) -> "Iterator[Way]":
+    """See `Format.ways`; the first one comes untried where there is no time to try."""
+    wide_io = replace(target.options, fp16_io=False)
+    whole = replace(target, precision="fp32", options=OnnxOptions(opset=wide_io.opset))
+    mixed = replace(target, precision="mixed") if target.quick else whole
+    own = "".join(f"--target {one} " for one in target.options.target)
+    if target.precision == "bf16":
+        yield Way(_MORE_DIGITS, f"{own}--precision fp16", replace(target, precision="fp16"))
+    if target.options.fp16_io:
+        yield Way(_ROUNDED_OUTPUTS, target=replace(target, options=wide_io))
+    if target.precision != "mixed":
+        yield Way(_REMEDY, f"{own}--precision mixed", mixed)
+    if target.options.fp16_io:
+        yield Way(_ROUNDED_AND_MIXED, target=replace(mixed, options=wide_io))
+    if fails:
+        yield Way(_KEEP_FP32, target=whole)
+    yield Way(FP32_FAILS if fails else "")
 
 
 def _check_bf16(options: OnnxOptions) -> None:

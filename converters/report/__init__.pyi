@@ -25,4 +25,4 @@ from .model import (
     check_path as check_path,
     render as render,
 )
-from .summary import nonfinite_notes as nonfinite_notes, size_text as size_text
+from .summary import cause as cause, nonfinite_notes as nonfinite_notes, size_text as size_text

@@ -332,11 +332,9 @@ def findings(report: DriftReport, candidate: CandidateReport) -> list[tuple[str,
     if candidate.verdict is Verdict.FAIL:
         step, meaning = _step(report, candidate) or advice, _meaning(candidate, check)
         place = place or [("where", _overflow(report, candidate, step).replace(fact, ""))]
-    elif candidate.remedy_flags and check.limit and check.output:
-        # The search for nodes in FP32 ends at the limit; the other ways lessen any drift.
-        least = check.limit if "--precision mixed" in candidate.remedy_flags else 0.0
-        if (check.measured or 0.0) > least and (way := _step(report, candidate)):
-            step, other = way, advice
+    elif candidate.remedy and candidate.runner.fp16 and check.output and check.limit:
+        # More samples settle a rate of 0.
+        step, other = (_step(report, candidate), advice) if check.measured else (step, "")
     lines = [("what", fact), *place[:1], ("do", step), ("or", other), ("meaning", meaning)]
     lines += place[1:]
     return [

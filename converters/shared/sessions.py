@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-# Letters of the longest name: each megabyte of one costs seconds and hundreds of megabytes.
-LONGEST_TEXT = 2**18
-
-# What holds texts that are no names.
-_DATA = ("StringStringEntryProto",)
-
 _NUMPY_DTYPES = {"float": "float32", "double": "float64"}
 
 
@@ -69,7 +63,7 @@ def _light(path: Path, mapped: bool) -> "tuple[onnx.ModelProto, dict[str, np.nda
 
 
 def _check_texts(message: Any) -> None:
-    """Raises `ValueError` for names without end, and those that are not UTF-8 and so come as bytes.
+    """Raises `ValueError` for names that are not UTF-8, and so come as bytes.
 
     Comments get signs in the place of the bytes that mean nothing: no one needs them.
     """
@@ -86,11 +80,6 @@ def _check_texts(message: Any) -> None:
             for text in values:
                 if isinstance(text, bytes):
                     raise ValueError(f"{field.full_name} is {text[:64]!r}, which is not UTF-8")
-                if len(text) > LONGEST_TEXT and field.containing_type.name not in _DATA:
-                    raise ValueError(
-                        f"{field.full_name} has {len(text):,} letters, more than the "
-                        f"{LONGEST_TEXT:,} that names have at most"
-                    )
 
 
 def tensor_spec(value: NodeArg) -> TensorSpec:

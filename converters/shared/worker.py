@@ -307,10 +307,7 @@ def serve(target: str) -> None:
         held.append(getattr(import_module(module), name))
 
     def construct() -> None:
-        args = incoming.get()
-        if isinstance(args, Exception):
-            raise args
-        held[0] = held[0](*args)
+        held[0] = held[0](*incoming.get())
 
     def call() -> object:
         method, args = incoming.get()
@@ -339,15 +336,9 @@ def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _read_requests(requests: BinaryIO, incoming: "queue.SimpleQueue[Any]") -> None:
-    try:
+    with suppress(Exception):  # the end, or a name that this process cannot import
         while True:
             incoming.put(pickle.load(requests))
-    except EOFError:
-        pass
-    except Exception as error:  # names a function that this process cannot import
-        incoming.put(error)
-        while requests.read(1 << 20):  # the rest of it: no later message has a beginning
-            pass
     # The caller closed the pipe or died: leave, whatever the main thread is stuck in.
     drop_drafts()
     os._exit(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tfmp.converters.formats import Format, Target, Way, format_named
+from tfmp.converters.formats import FP32_FAILS, Format, Target, Way, format_named
 from tfmp.converters.shared.errors import InputError, MachineError, running_on_samples
 from tfmp.converters.tflite.options import TFLiteOptions
 from tfmp.shared.progress import Progress
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 # Layers that a report names; `tfmp-convert inspect` lists all.
 _MOST_TOLD = 5
 _MOST_LOST = 2  # ways out that a FAIL names
-# Files up to here are tried as ONNX, too: a search of mixed precision takes seconds.
-_QUICK_BYTES = 20_000_000
 
 _NO_SAMPLES = (
     "converted without samples: which activations overflow or vanish in FP16 is unknown. Give real "
@@ -169,12 +167,7 @@ class TFLiteFormat(Format):
         return _LOOK, ""
 
     def ways(
-        self,
-        source: "AnySource",
-        target: Target,
-        samples: "Samples",
-        fails: bool,
-        progress: Progress,
+        self, source: "AnySource", target: Target, samples: "Samples", fails: bool
     ) -> "Iterator[Way]":
         from tfmp.converters.tflite.rewriting import leave_scaling, repair_model
 
@@ -188,7 +181,6 @@ class TFLiteFormat(Format):
             told = f"Convert with {' '.join(flags)} and --data: {'. '.join(gains)}"
             return Way(told, " ".join(flags), replace(target, options=replace(options, **changed)))
 
-        progress("looking for what FP16 loses")
         scaled, scaling = leave_scaling(model, lambda: batches)
         if scaling and not options.host_output_scaling:
             flags.append("--host-output-scaling")
@@ -200,11 +192,9 @@ class TFLiteFormat(Format):
             layers = list(dict.fromkeys(one.layer for one in found.changes))[:_MOST_LOST]
             gains.append(_REPAIR.format(", ".join(layers)))
             yield tried()
-        if fails:
-            cause = _cause(found, batches[0])
-            yield from (replace(way, told=". ".join([*cause, way.told])) for way in _ends(target))
-        else:
-            yield Way("")
+        cause = _cause(found, batches[0]) if fails else []
+        ends = [*_ends(target), Way(FP32_FAILS if fails else "")]
+        yield from (replace(way, told=". ".join([*cause, way.told])) for way in ends)
 
     def open_runner(
         self,
@@ -332,7 +322,7 @@ def _looked_at(
         )
     harm = "not repaired" if options.repair else "overflows in FP16"
     left = [*(f"{harm}: {one}" for one in found.left), *map(str, found.vanishing)]
-    return found.source, FileNotes((*changes, *found.notes), _told(left), _LOOK, "")
+    return found.source, FileNotes((*changes, *found.notes), _told(left))
 
 
 def _cause(found: "Repaired", batch: "Batch") -> list[str]:
@@ -353,11 +343,12 @@ def _cause(found: "Repaired", batch: "Batch") -> list[str]:
 def _ends(target: Target) -> "Iterator[Way]":
     """The other format where that is quick to try, and float32."""
     onnx = format_named("onnx")
-    quick = target.path.stat().st_size <= _QUICK_BYTES
-    for precision, flag in (("fp16", ""), ("mixed", " --precision mixed")) if quick else ():
+    ways = (("fp16", ""), ("mixed", " --precision mixed")) if target.quick else ()
+    for precision, flag in ways:
         other = replace(target, format=onnx, precision=precision, options=onnx.options())
         yield Way(_ONNX.format(flag), target=other)
-    yield Way(_NO_WAY)
+    whole = TFLiteOptions(allow_flex=target.options.allow_flex)
+    yield Way(_NO_WAY, target=replace(target, precision="fp32", options=whole))
 
 
 def _told(found: "Sequence[str]") -> tuple[str, ...]:

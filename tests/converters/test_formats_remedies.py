@@ -12,7 +12,7 @@ from keras import layers, ops
 from onnx_graphs import parse
 from own_layer import Own
 
-from tfmp.converters import DriftBudget, convert, validate
+from tfmp.converters import DriftBudget, convert, formats, validate
 from tfmp.converters.comparison import trials
 from tfmp.converters.onnx import format as onnx_format
 from tfmp.converters.onnx.emulation.facts import FACTS
@@ -109,6 +109,10 @@ TFLITE = {
         lambda: model(own(lambda x: ops.log(x + 1e-12)), dense(2)),
         *(np.float32(10) ** (2 * X - 6), "", "FP16 makes zero of numbers of input x, down to "),
     ),
+    "survival near one": (
+        lambda: model(dense(1, 1, -9), own(lambda z: 1 - ops.sigmoid(z))),
+        *(X, "", tflite._ONNX),
+    ),
     "product of probabilities": (
         lambda: model(layers.Dense(24, "sigmoid"), own(lambda p: ops.log(ops.prod(p, -1)))),
         *(X, "", tflite._VANISHES),
@@ -126,9 +130,11 @@ ONNX = [
     ((3e4, 1e-5), FP16, 0.01, [onnx_format._REMEDY]),
     ((0.3, 0.3), FP16, 1e-5, [onnx_format._REMEDY]),
     ((0.3, 0.3), BF16, 0.002, [onnx_format._MORE_DIGITS]),
-    ((3e4, 1e-5), BF16, 0.002, [onnx_format._MORE_DIGITS, onnx_format._REMEDY]),
-    ((0.3, 0.3), FP16 | {"fp16_io": True}, 5e-5, [trials.ROUNDED_OUTPUTS, onnx_format._REMEDY]),
-    ((0.3, 0.3), FP16, STRICT, [trials.FP32_FAILS]),
+    ((3e4, 1e-5), BF16, 0.002, [onnx_format._REMEDY]),
+    ((0.3, 0.3), FP16 | {"fp16_io": True, "offset": 100}, 1e-4, [onnx_format._ROUNDED_OUTPUTS]),
+    ((0.3, 0.3), FP16 | {"fp16_io": True}, 5e-5, [onnx_format._ROUNDED_AND_MIXED]),
+    ((0.3, 0.3), FP16, STRICT, [formats.FP32_FAILS]),
+    ((0.3, 0.3), FP16 | {"data": GROWING}, 0.01, [onnx_format._KEEP_FP32]),
     ((0.3, 0.3), {"precision": "mixed", "data": GROWING}, 0.01, [onnx_format._KEEP_FP32]),
     ((0.3, 0.3), {"precision": "mixed"}, STRICT, [trials.IN_FP32]),
     ((0.3, 0.3), {"precision": "fp32"}, STRICT, [trials.IN_FP32]),
@@ -140,9 +146,10 @@ STEPS_OF = {
     onnx_format._MORE_DIGITS: FP16,
     onnx_format._KEEP_FP32: {"precision": "fp32"},
     onnx_format._FROM_FP32: {"made": False},
-    trials.FP32_FAILS: LARGER,
+    formats.FP32_FAILS: LARGER,
     trials.IN_FP32: LARGER,
-    trials.ROUNDED_OUTPUTS: {"fp16_io": False},
+    onnx_format._ROUNDED_OUTPUTS: {"fp16_io": False},
+    onnx_format._ROUNDED_AND_MIXED: {"fp16_io": False, "precision": "mixed"},
 }
 
 # Squares of the sum pass FP16's range where CUDA's fused kernel holds them in FP16. A wrong weight
@@ -194,8 +201,9 @@ LITERT = {
 
 def test_each_remedy_has_a_row() -> None:
     o, t = onnx_format, tflite
-    listed = {*trials.REMEDIES, o._REMEDY, o._MORE_DIGITS, o._KEEP_FP32, o._FROM_FP32, t._REPAIR}
-    listed |= {t._SCALING, t._PAST_FP16, t._VANISHES, t._RAW_INPUT, t._ROUNDED_INPUT, t._ONNX}
+    listed = {trials.IN_FP32, formats.FP32_FAILS, o._ROUNDED_OUTPUTS, o._ROUNDED_AND_MIXED}
+    listed |= {o._REMEDY, o._MORE_DIGITS, o._KEEP_FP32, o._FROM_FP32, t._REPAIR, t._SCALING}
+    listed |= {t._PAST_FP16, t._VANISHES, t._RAW_INPUT, t._ROUNDED_INPUT, t._ONNX}
     walked = {row[-1] for row in TFLITE.values()} | {one for row in ONNX for one in row[-1]}
     assert listed <= walked  # _LOOK and _NO_WAY have tests of their own
     ways = {row[-1] for row in RUNTIMES if row[-1]} | {*LITERT.values()}
@@ -238,9 +246,9 @@ def test_rounding_alone_has_no_option_that_mends_it(tmp_path: Path) -> None:
 def test_remedies_of_onnx_files_are_walked(scales, options, limit, remedies, tmp_path) -> None:
     normal = keras.initializers.RandomNormal
     inner = [layers.Dense(16, "gelu", kernel_initializer=normal(0, one, 1)) for one in scales]
-    float32, walked = model(*inner, layers.Dense(2)), []
-    made = convert(float32, "onnx", tmp_path / "made.onnx").path
     given = {"budget": DriftBudget(rel_l2=limit), "data": X, **options}
+    float32, walked = model(*inner, dense(2, offset=given.pop("offset", 0))), []
+    made = convert(float32, "onnx", tmp_path / "made.onnx").path
     while len(walked) <= len(remedies):
         source = made if given.pop("made", False) else float32
         artifact = convert(source, "onnx", tmp_path / f"{len(walked)}.onnx", **given)

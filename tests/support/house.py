@@ -17,7 +17,7 @@ CONVERSION = (
     "tflite.file tflite.rewriting tflite.export tflite.audit "
     "drift drift.verdict samples onnx.mixed runners report explain "
     "tracking formats onnx.options onnx.format tflite.options tflite.format comparison distributed "
-    "elsewhere validation inspection remedies conversion commands"
+    "elsewhere remedies validation inspection conversion commands"
 ).split()
 
 # Both wings stand on it.

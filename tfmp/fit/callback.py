@@ -28,12 +28,11 @@ from tfmp.loss_scaling import (
 from tfmp.precision import (
     NARROW_DTYPES,
     Pattern,
-    Policy,
     PrecisionPlan,
     check_keep,
+    check_policy,
     has_call,
     layer_tree,
-    named_policy,
     policy as policies,
     policy_named,
 )
@@ -99,8 +98,6 @@ class MixedPrecision(keras.callbacks.Callback):
             such layers move whatever this is.
         max_consecutive_skips: largest number of skipped steps in a row; if a reading finds more,
             training stops with an error.
-        save_failing: folder for the batch of a step that was not finite although the loss scale
-            was low enough, with the model and a script that replays the step; None saves nothing.
         report: file for the report, written when training ends or stops with an error of this
             package: `.html` is a page with curves, `.json` data, `.md` Markdown.
         keep: as in `tfmp.plan`.
@@ -112,33 +109,30 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def __init__(
         self,
-        policy: Policy = "auto",
+        policy: str = "auto",
         loss_scale: LossScale | float | str = "dynamic",
         keep_float32: Pattern | Iterable[Pattern] = (),
         log_dir: str | Path | None = None,
         log_every: int | str = "epoch",
         on_nonfinite: str = "report",
         max_consecutive_skips: int = 50,
-        save_failing: str | Path | None = None,
         report: str | Path | None = None,
         keep: Mapping[str, Pattern | Iterable[Pattern]] | None = None,
     ) -> None:
         super().__init__()
-        named_policy(policy)
+        check_policy(policy)
         check_keep(keep)
         as_loss_scale(loss_scale)
         self.policy = policy
         self.loss_scale = loss_scale
         self.keep_float32 = keep_float32
         self.keep = keep
-        self.options = FitOptions(
-            log_dir, log_every, on_nonfinite, max_consecutive_skips, save_failing, report
-        )
+        self.options = FitOptions(log_dir, log_every, on_nonfinite, max_consecutive_skips, report)
         self.plan: PrecisionPlan | None = None
         self._session: FitSession | None = None
         self._last_report: TrainingReport | None = None
         self._take_back_start: Callable[[], None] | None = None
-        self._take_back_means: Callable[[], None] = _nothing
+        self._take_back_means: Callable[[], None] | None = None
         self._begun_with: keras.optimizers.Optimizer | None = None
         self._epoch = 0
         self._findings: tuple[Finding, ...] = ()
@@ -150,9 +144,8 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def __getstate__(self) -> dict[str, object]:
         """Arguments, plan and report, for `pickle`; the model and the `fit` stay behind."""
-        of_this_fit = ("_session", "_take_back_start", "_begun_with", "_model")
-        kept = {**vars(self), **dict.fromkeys(of_this_fit), "_take_back_means": _nothing}
-        return {**kept, "_last_report": self.report}
+        of_this_fit = ("_session", "_take_back_start", "_take_back_means", "_begun_with", "_model")
+        return {**vars(self), **dict.fromkeys(of_this_fit), "_last_report": self.report}
 
     def _implements_train_batch_hooks(self) -> NoReturn:
         """What the `fit` of Keras 2 asks of a callback before it gives it the model."""
@@ -207,8 +200,7 @@ class MixedPrecision(keras.callbacks.Callback):
         return self._usual_dtype() in NARROW_DTYPES and any(map(has_own_code, nodes))
 
     def _usual_dtype(self) -> str:
-        name, _ = named_policy(self.policy)
-        return policy_named(policies.resolve_policy(name).policy).compute_dtype
+        return policy_named(policies.resolve_policy(self.policy).policy).compute_dtype
 
     def _build_and_begin(self, batches: list[TensorTree]) -> None:
         _build_from(self.model, batches[0])
@@ -229,7 +221,8 @@ class MixedPrecision(keras.callbacks.Callback):
             plan = policies.plan(model, self.policy, self.keep_float32, self.keep, data)
             findings = self._apply(model, plan)
         self.plan = plan
-        self._take_back_means()
+        if self._take_back_means is not None:
+            self._take_back_means()
         if plan.narrow_dtypes:
             self._take_back_means = leave_out_skipped_steps(model)
         if before.plan is None or model.train_function is not before.state[0]:
@@ -307,7 +300,8 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Closes the files and prints the summary."""
-        self._take_back_means()
+        if self._take_back_means is not None:
+            self._take_back_means()
         if self._session:
             self._session.ended()
             self._last_report, self._session = self._session.report(), None
@@ -333,10 +327,6 @@ class MixedPrecision(keras.callbacks.Callback):
         if narrow == ("bfloat16",) and self.loss_scale == "dynamic":
             return StaticLossScale(1.0)
         return self.loss_scale
-
-
-def _nothing() -> None:
-    """Takes back what was never done."""
 
 
 def _waits_for_data(model: keras.Model) -> bool:

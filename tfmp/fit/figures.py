@@ -8,9 +8,6 @@ from tfmp.shared.html_page import COLOURS, INK, inline_svg
 # More curves than this are no longer read at a glance.
 _MOST_CURVES = 10
 
-# Below so many points each one gets a mark.
-_FEW = 30
-
 
 def curves_by_epoch(
     curves: Mapping[str, Sequence[float]], first_epoch: int
@@ -33,7 +30,7 @@ def curves_by_epoch(
                     label=label,
                     color=COLOURS[kind],
                     linestyle=("-", "--")[kind],
-                    marker="o" if len(values) < _FEW else None,
+                    marker="o" if len(values) < 30 else None,  # each point, where there are few
                     markersize=3,
                 )
         if name == "loss_scale":

@@ -18,7 +18,6 @@ from functools import partial
 import keras
 
 from tfmp.fit.batch_tap import tap_next_execution
-from tfmp.fit.failing_batch import save_failing_batch
 from tfmp.fit.options import FitOptions
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
@@ -34,9 +33,6 @@ from tfmp.precision import LayerNode, layer_tree, reverting
 from tfmp.shared.backend import Tensor, TensorTree
 from tfmp.shared.wording import first_line
 
-# Causes that `locate_nonfinite` names and that a wider range removes.
-FIXED_BY_FLOAT32 = ("overflow", "loss scale")
-
 # Backing off ten times in a row takes a scale down by a factor of 1,024: more than the spread of
 # gradients within an epoch that one scale has to serve.
 PATIENCE = 10
@@ -48,26 +44,8 @@ ODD_SHARE = 0.05
 # steps, or 15 after a step that was applied. Later looks come after twice as many steps each.
 EARLY_STEPS = (6, 18)
 
-# Gradients that still rise make a scale fall a second time after finite steps, hardly a third.
-ODD_READINGS = 2
-
 # So many executions are searched for a batch that fails again, before the search is given up.
 LONGEST_SEARCH = 200
-
-
-class NonFiniteStepError(NonFiniteGradientsError):
-    """Steps were not finite for a reason that a lower loss scale does not fix."""
-
-    def __init__(self, counters: StepCounters, reason: str, cause: str) -> None:
-        self.counters = counters
-        self.limit = 0
-        RuntimeError.__init__(
-            self,
-            f"Training stopped, as on_nonfinite='raise' asks: {reason}. {cause} The weights are as "
-            "they were after the last finite step. Try tfmp.locate_nonfinite(model, x, y), or "
-            "tfmp.MixedPrecision(on_nonfinite='keep_float32'), which moves layers that overflow to "
-            "float32.",
-        )
 
 
 class _State(Enum):
@@ -109,10 +87,12 @@ class NonFiniteWatch:
         seen = recorder.latest("reading").since
         if early:
             seen = recorder.since("reading", "repair", now=now)
-        run = recorder.since("repair", now=now).consecutive_skips
-        reason = beyond_backoff(seen, run, self._strategy())
-        if not (reason or early):
-            reason = self._skips_that_come_back()
+        every = recorder.since("repair", now=now)  # a bad row skips a step in each short epoch
+        reasons = (
+            beyond_backoff(steps, every.consecutive_skips, self._strategy())
+            for steps in (seen, every)
+        )
+        reason = next(filter(None, reasons), None)
         if reason and self._state is _State.WATCHING:
             self._state, self._reason = _State.SEARCHING, reason
             self._searches_left = LONGEST_SEARCH
@@ -120,24 +100,6 @@ class NonFiniteWatch:
                 self._tell(now, "The data is on several machines, so no batch is replayed.")
         if self._state is not _State.SEARCHING:
             self._check_limit(now)
-
-    def _skips_that_come_back(self) -> str | None:
-        """Why skips between many readings are no search for the scale; None if they may be.
-
-        A scale that was low enough stays so until it grows. A bad row skips a step in each epoch,
-        however short the epochs are.
-        """
-        odd, growths, is_odd = [], 0, False
-        for reading in self._recorder.after_repair():
-            growths += reading.since.growths
-            if skipped := reading.since.skipped_steps:
-                is_odd = reading.anew and not growths and skipped > ODD_SHARE * reading.since.steps
-                growths = 0
-                odd += [reading.since] if is_odd else []
-        if not is_odd or not skipped or len(odd) < ODD_READINGS:
-            return None
-        steps = f"{sum(one.skipped_steps for one in odd)} of {sum(one.steps for one in odd)} steps"
-        return f"{steps} were not finite, though the loss scale had not grown"
 
     def before_step(self) -> None:
         """Judges the held batches, if there are any; called when the device can be read."""
@@ -183,7 +145,6 @@ class NonFiniteWatch:
         if found is not None and self._let_scale_fall(found, batch, now):
             return
         self.found = found
-        cause += self._saved(batch, scale)
         moved = (
             self._move_to_float32(found, batch)
             if self._options.on_nonfinite == "keep_float32"
@@ -206,27 +167,18 @@ class NonFiniteWatch:
         self._state, self._cause = _State.TOLD, cause
         self._recorder.note(f"{self._reason}. {cause}", now.steps)
         if self._options.on_nonfinite == "raise":
-            raise NonFiniteStepError(now, self._reason, cause)
+            raise self._error(now, self._reason)
 
     def _check_limit(self, now: StepCounters) -> None:
         run = self._recorder.since(now=now).consecutive_skips
         if run > self._options.max_consecutive_skips:
-            head = _overflowing(self._model, self.found) if self.found is not None else None
-            layer = head.path if head is not None and head.path != layer_tree.ROOT else None
-            raise NonFiniteGradientsError(
-                now, self._options.max_consecutive_skips, self._cause, layer
-            )
+            raise self._error(now)
 
-    def _saved(self, batch: TensorTree, scale: float) -> str:
-        """Saves the failing batch if that was asked for; a sentence about it."""
-        if self._options.save_failing is None:
-            return ""
-        try:
-            script = save_failing_batch(self._options.save_failing, self._model, batch, scale)
-        except Exception as error:
-            # A full disk, or a model that Keras cannot save, is no reason to end the training.
-            return f" The batch could not be saved: {first_line(error)}."
-        return f" Replay it: python {script}."
+    def _error(self, now: StepCounters, reason: str = "") -> NonFiniteGradientsError:
+        head = _overflowing(self._model, self.found) if self.found is not None else None
+        layer = head.path if head is not None and head.path != layer_tree.ROOT else None
+        limit = self._options.max_consecutive_skips
+        return NonFiniteGradientsError(now, limit, self._cause, layer, reason)
 
     def _let_scale_fall(
         self, found: NonFinite, batch: TensorTree, now: StepCounters, step: int | None = None
@@ -300,8 +252,9 @@ class NonFiniteWatch:
     def _move_to_float32(self, found: NonFinite | None, batch: TensorTree) -> tuple[str, ...]:
         """Makes the layers that overflow on a batch compute in float32 from the next step on."""
         moved: list[str] = []
-        while found and (path := move_to_float32(self._model, found)) is not None:
-            moved.append(path)
+        while found and (head := _overflowing(self._model, found)) is not None:
+            reverting.move_to_float32(self._model, _in_float16(head))
+            moved.append(head.path)
             # Layers behind it may overflow, too, and those before it get the same gradients.
             found = locate_in(self._model, [batch], 1.0)[0]
             found = found if found and found.cause == "overflow" else None
@@ -324,21 +277,9 @@ def _every_other(first: int, values: Tensor | None) -> Tensor | None:
     return None if values is None else values[first::2]
 
 
-def move_to_float32(model: keras.Model, found: NonFinite) -> str | None:
-    """Switches the layer that a finding names, if that fixes it; returns its path.
-
-    The model's functions have to be traced anew.
-    """
-    head = _overflowing(model, found)
-    if head is None:
-        return None
-    reverting.move_to_float32(model, _in_float16(head))
-    return head.path
-
-
 def _overflowing(model: keras.Model, found: NonFinite) -> LayerNode | None:
     """The float16 layer that a finding names, if float32 fixes it."""
-    if found.cause not in FIXED_BY_FLOAT32:
+    if found.cause not in ("overflow", "loss scale"):  # a wider range removes no other
         return None
     nodes = {node.path: node for node in layer_tree.walk(model).within()}
     node = nodes.get(found.layer or layer_tree.ROOT)

@@ -7,8 +7,6 @@ from tfmp.fit.report import TrainingReport
 from tfmp.shared.arguments import check_choice, check_count
 from tfmp.shared.report_files import check_is_path, check_report_path
 
-ON_NONFINITE = ("report", "raise", "keep_float32")
-
 
 @dataclass(frozen=True)
 class FitOptions:
@@ -23,17 +21,16 @@ class FitOptions:
     log_every: int | str
     on_nonfinite: str
     max_consecutive_skips: int
-    save_failing: str | Path | None
     report: str | Path | None
 
     def __post_init__(self) -> None:
         if self.log_every != "epoch":
             hint = "100 reads the counters every 100 steps; 'epoch' reads them once an epoch."
             check_count("log_every", self.log_every, hint=hint)
-        check_choice("on_nonfinite", self.on_nonfinite, ON_NONFINITE, "'report' is the default.")
+        reactions = ("report", "raise", "keep_float32")
+        check_choice("on_nonfinite", self.on_nonfinite, reactions, "'report' is the default.")
         check_count("max_consecutive_skips", self.max_consecutive_skips, hint="50 is the default.")
-        for name in ("log_dir", "save_failing"):
-            if getattr(self, name) is not None:
-                check_is_path(name, getattr(self, name))
+        if self.log_dir is not None:
+            check_is_path("log_dir", self.log_dir)
         if self.report is not None:
             check_report_path(self.report, TrainingReport.SUFFIXES)

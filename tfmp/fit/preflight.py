@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import keras
 
-from tfmp.loss_scaling import held_optimizers
 from tfmp.nonfinite import search_data
 from tfmp.precision import (
     NARROW_DTYPES,
@@ -78,9 +77,13 @@ def has_own_step(model: keras.Model) -> bool:
     return not type(model).train_step.__module__.startswith("keras.")
 
 
-def unscaled_step(model: keras.Model) -> Finding:
-    """The finding for a model whose training step takes gradients of the unscaled loss."""
-    names = [place.name for place in held_optimizers(model)] or ["self.optimizer"]
+def unscaled_step(model: keras.Model, names: list[str]) -> Finding:
+    """The finding for a model whose training step takes gradients of the unscaled loss.
+
+    Args:
+        model: the model.
+        names: the optimizers that got such gradients, as its code names them.
+    """
     each = " the optimizer that applies them:" if len(names) > 1 else ""
     scope = ""
     if current_backend().is_stateless:
@@ -118,26 +121,6 @@ def narrow_weights(planned: PlannedModel) -> Iterable[Finding]:
                 "Take a mixed policy, whose weights are float32, for more than a comparison",
             )
             return
-
-
-def promoted_layers(planned: PlannedModel) -> Iterable[Finding]:
-    """A float32 tensor in a layer's code makes float32 of all that comes after it there."""
-    wide = planned.plan.promoted
-    if not wide:
-        return
-    nodes = planned.narrow_layers()
-    count = sum(node.path in wide or bool(node.layer._trainable_variables) for node in nodes)
-    lines = sorted({line for line in wide.values() if line})
-    where = f" from {listed(lines, 3)} on" if lines else ""
-    narrow = count - len(wide)
-    names = listed([layer_tree.describe(path) for path in wide], 3)
-    yield Finding(
-        "promoted to float32",
-        "warning" if narrow < count / 2 else "note",
-        f"{narrow} of {count} layers that were planned in 16 bits multiply in 16 bits: {names} "
-        f"{'goes' if len(wide) == 1 else 'go'} on in float32{where}",
-        "Cast the float32 tensor there to the other operand's dtype, keras.ops.cast(c, x.dtype)",
-    )
 
 
 def kernels_in_float32(planned: PlannedModel) -> Iterable[Finding]:
@@ -235,7 +218,6 @@ CHECKS: tuple[Check, ...] = (
     narrow_losses,
     narrow_weights,
     unscalable_gradients,
-    promoted_layers,
     kernels_in_float32,
     odd_sizes,
 )

@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,14 +29,12 @@ class Moment:
             before it is gone), "finding" or "event".
         counters: of all optimizers then, as they were read last.
         since: those of the steps after the latest start, reading or repair before it.
-        anew: whether an applied step lies between it and the skipped ones.
         said: the `Reading`, the `Finding` or the `Event`.
     """
 
     kind: str
     counters: StepCounters
     since: StepCounters
-    anew: bool = False
     said: object = None
 
 
@@ -156,10 +154,8 @@ class FitRecorder:
 
     def _add(self, kind: str, counters: StepCounters, said: object = None) -> None:
         before = self.latest("reading", "repair").counters if self.moments else counters
-        since = counters.since(before)
-        anew = before.finite_streak > 0 or 0 < counters.consecutive_skips < since.steps
         self._latest_of[kind] = len(self.moments)
-        self.moments.append(Moment(kind, counters, since, anew, said))
+        self.moments.append(Moment(kind, counters, counters.since(before), said))
         if said is not None:
             self._said[type(said)].append(said)
 
@@ -187,11 +183,6 @@ class FitRecorder:
     def latest(self, *kinds: str) -> Moment:
         """The latest of such moments, or the latest start."""
         return self.moments[max(self._latest_of.get(kind, 0) for kind in (*kinds, "start"))]
-
-    def after_repair(self) -> Iterator[Moment]:
-        """The readings after the latest repair or start."""
-        first = max(self._latest_of["start"], self._latest_of.get("repair", 0))
-        return (moment for moment in self.moments[first:] if moment.kind == "reading")
 
     def knows(self, *checks: str) -> bool:
         """Whether one of these checks has a finding."""

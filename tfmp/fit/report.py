@@ -2,18 +2,15 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tfmp.loss_scaling import GradientHealth, Offender
 from tfmp.precision import LayerPrecision, layer_table
 from tfmp.shared.findings import Finding
 from tfmp.shared.html_page import SIGNS, Bar
-from tfmp.shared.report_files import JsonObject, json_number
 from tfmp.shared.reporting import Drawing, Picture, Report, Section, Table
 from tfmp.shared.wording import counted, listed
-
-SCHEMA = "tfmp.training/2"
 
 # Findings that call for a change, for a look, and others, the worst first.
 _STATUSES = {"problem": "FAIL", "warning": "INCONCLUSIVE", "note": "PASS", "ok": "PASS"}
@@ -90,6 +87,8 @@ class TrainingReport(Report):
     """
 
     SUFFIXES: ClassVar[tuple[str, ...]] = (".html", ".json", ".md")
+    SCHEMA = "tfmp.training/2"
+    DERIVED = ("verdict", "conclusion")
 
     policy: str
     reason: str
@@ -161,15 +160,6 @@ class TrainingReport(Report):
         if math.isfinite(health.headroom_bits):
             parts.append(f"headroom 2^{round(health.headroom_bits)} to 65504")
         return ", ".join(parts) + f" (the optimizer's step {health.step + 1})"
-
-    def to_dict(self) -> JsonObject:
-        """The whole report, as plain JSON types; numbers that are not finite are words."""
-        return {
-            "schema": SCHEMA,
-            "verdict": self.verdict,
-            "conclusion": self.conclusion,
-            **{name: _finite_json(value) for name, value in asdict(self).items()},
-        }
 
     @property
     def heading(self) -> str:
@@ -287,16 +277,6 @@ class TrainingReport(Report):
         lines += [f"  {finding.status}: {finding}" for finding in self.findings]
         lines += [f"  at step {event.step}: {event.text}" for event in self.events]
         return "\n".join(lines)
-
-
-def _finite_json(value: object) -> object:
-    if isinstance(value, float):
-        return json_number(value)
-    if isinstance(value, dict):
-        return {key: _finite_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite_json(item) for item in value]
-    return value
 
 
 def _steps(count: int) -> str:

@@ -12,7 +12,6 @@ from .optimizer import (
 )
 from .optimizers_of import (
     check_losses_arrived as check_losses_arrived,
-    held_optimizers as held_optimizers,
     scaled_optimizers as scaled_optimizers,
     watch_skips as watch_skips,
 )

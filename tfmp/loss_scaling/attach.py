@@ -40,8 +40,7 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
         loss_scale: "dynamic", a number or a strategy object.
 
     Raises:
-        ValueError: the model has no optimizer, one that cannot be wrapped, or one that is switched
-            off.
+        ValueError: the model has no optimizer, or one that cannot be wrapped.
     """
     if model.optimizer is None:
         raise ValueError(
@@ -55,12 +54,6 @@ def attach_loss_scale(model: keras.Model, loss_scale: LossScale | float | str) -
     every = scaled_optimizers(model)
     names = {id(place.optimizer): place.name for place in (*places, main_place(model))}
     for optimizer in every:
-        if not optimizer.enabled:
-            raise ValueError(
-                "Training in 16 bits expects an optimizer that checks its steps, received a "
-                "LossScaleOptimizer with enabled=False. Compile with its inner_optimizer, or leave "
-                "enabled out; loss_scale=1.0 scales nothing."
-            )
         optimizer.stands_beside(every, names[id(optimizer)])
 
 

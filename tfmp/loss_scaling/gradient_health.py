@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tfmp.loss_scaling.gauges import Gauges
 from tfmp.shared.numerics import FLOAT16
-from tfmp.shared.report_files import JsonObject
 
 # Sums of one size differ by their rounding; norms of the gradients of two batches differ by more.
 _SAME_SIZE = 1e-5
@@ -73,10 +72,6 @@ class GradientHealth:
         numbers = {"gradient_norm": self.norm, "underflow": self.underflow}
         headroom = {"headroom_bits": self.headroom_bits}
         return {**numbers, **(headroom if math.isfinite(self.headroom_bits) else {})}
-
-    def to_dict(self) -> JsonObject:
-        """Everything, as plain JSON types."""
-        return asdict(self)
 
 
 def health_of(gauges: Gauges, paths: Sequence[str]) -> GradientHealth | None:

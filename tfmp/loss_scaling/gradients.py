@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 from keras import backend, ops
 
@@ -15,6 +14,8 @@ from tfmp.shared.numerics import FLOAT16
 _ZERO, _LOWEST, _NEXT = np.nextafter(
     np.array([0, 4, 16], "float32") * FLOAT16.smallest_subnormal, 0, dtype="float32"
 )
+
+_LARGEST = np.finfo("float32").max
 
 # Gradients of up to so many values are copied into one matrix, with rows of this length.
 _SMALL, _ROW = 2**16, 1024
@@ -34,28 +35,9 @@ def not_finite_as_nan(grad: Tensor) -> Tensor:
     return current_backend().with_rows(grad, changed)
 
 
-def finite_values(grad: Tensor, scale: Tensor, scale_floor: float, replicas: int) -> Tensor:
-    """Which values of a gradient, once unscaled and summed over replicas, are finite.
-
-    The check reads the scaled gradients of this replica, because the unscaled ones are never
-    materialized where a compiler fuses the division into the update. The verdict is about the
-    gradients that will be applied: a gradient whose quotient or sum could overflow counts as not
-    finite.
-
-    Args:
-        grad: the scaled gradient; of a sparse one only its rows are read.
-        scale: the scale that it will be divided by.
-        scale_floor: a lower bound of `scale` that is known without running anything.
-        replicas: number of replicas that it will be summed over.
-
-    Returns:
-        Booleans of the gradient's shape.
-    """
-    values = _real(current_backend().stored(grad))
-    if is_enough_to_be_finite(scale_floor, replicas):
-        return ops.isfinite(values)
-    dtype = backend.result_type(values.dtype, "float32")  # gradients are divided in no less
-    return ops.abs(ops.cast(values, dtype)) <= _limit(dtype, scale, replicas)
+def all_finite(grad: Tensor) -> Tensor:
+    """Whether all values of a gradient are finite; of a sparse one only its rows are read."""
+    return ops.all(ops.isfinite(_real(current_backend().stored(grad))))
 
 
 def sum_is_finite(grads: Sequence[Tensor | None]) -> Tensor:
@@ -65,21 +47,6 @@ def sum_is_finite(grads: Sequence[Tensor | None]) -> Tensor:
     """
     dense = [_real(current_backend().stored(one)) for one in grads if one is not None]
     return ops.isfinite(sum(ops.sum(ops.cast(one, "float32")) for one in dense))
-
-
-def _limit(dtype: str, scale: Tensor, replicas: int = 1) -> Tensor:
-    largest = float(ml_dtypes.finfo(dtype).max)
-    return ops.cast(largest * ops.minimum(scale / _safe_scale(replicas), 1.0), dtype)
-
-
-def is_enough_to_be_finite(scale_floor: float, replicas: int) -> bool:
-    """Whether neither quotient nor sum of finite gradients overflows; as of `finite_values`."""
-    return scale_floor >= _safe_scale(replicas)
-
-
-def _safe_scale(replicas: int) -> float:
-    # Twice an equal share, so that rounding in the sum cannot push it over either.
-    return 1.0 if replicas == 1 else 2.0 * replicas
 
 
 def _real(values: Tensor) -> Tensor:
@@ -92,7 +59,7 @@ class Sums(NamedTuple):
 
     Attributes:
         norm: of all gradients together, once they are unscaled.
-        nonfinite: the values that are not finite once they are unscaled.
+        nonfinite: the values that are not finite.
         values: the values; 0 without a gradient.
         counts: a matrix: how many of them are not zero; how many of these are below 2**-22, in
             FP16's lowest two binades; and how many lie in the two binades above.
@@ -124,9 +91,8 @@ def sums_of(grads: Sequence[Tensor | None], scale: Tensor) -> Sums:
     wide = [ops.cast(dense[place], "float32") for place in large]
     of_rows = ops.max(ops.abs(rows), 1)
     of_wide = [ops.max(ops.abs(one)) for one in wide]
-    limit = _limit("float32", scale)
-    totals = _added(rows, scale, limit, 1)
-    of_each = [_added(one, scale, limit, len(one.shape)) for one in wide]
+    totals = _added(rows, scale, 1)
+    of_each = [_added(one, scale, len(one.shape)) for one in wide]
     squares = ops.sum(totals[0]) + sum(one[0] for one in of_each)
     # Whose row it is. Products with it are exact where a GPU takes 11 bits of a factor.
     ends = np.cumsum([-(-int(sizes[place]) // _ROW) for place in small])[:, None]
@@ -159,14 +125,13 @@ def _rows(small: Sequence[Tensor]) -> Tensor:
     return ops.reshape(ops.concatenate(parts), (-1, _ROW))
 
 
-def _added(values: Tensor, scale: Tensor, limit: Tensor, axes: int) -> Tensor:
-    """Over the last axes: squares once unscaled, how many values are past the limit, and counts."""
+def _added(values: Tensor, scale: Tensor, axes: int) -> Tensor:
+    """Over the last axes: squares once unscaled, how many values are not finite, and counts."""
     size, shape = ops.abs(values), (-1, *[1] * len(values.shape))
     index = np.arange(5).reshape(shape)
     above = np.array([0, -1, _ZERO, _ZERO, _LOWEST], "float32").reshape(shape)
-    up_to = np.array([0, 0, np.inf, _LOWEST, _NEXT], "float32").reshape(shape)
-    ends = ops.where(index == 1, limit, up_to)
-    within = ops.logical_and(ops.greater(size, above), ops.less_equal(size, ends))
+    up_to = np.array([0, _LARGEST, np.inf, _LOWEST, _NEXT], "float32").reshape(shape)
+    within = ops.logical_and(ops.greater(size, above), ops.less_equal(size, up_to))
     counted = ops.cast(ops.not_equal(within, index == 1), "float32")
     terms = ops.where(index == 0, ops.square(size / scale), counted)
     return ops.sum(terms, tuple(range(-axes, 0)))

@@ -170,7 +170,7 @@ def _refuse_unknown(others: Mapping[str, object]) -> None:
     unknown = [name for name in others if name not in _KERAS_ARGUMENTS]
     if unknown:
         raise ValueError(
-            "LossScaleOptimizer expects inner_optimizer, loss_scale, name and enabled, or Keras's "
+            "LossScaleOptimizer expects inner_optimizer, loss_scale and name, or Keras's "
             f"{', '.join(_KERAS_ARGUMENTS)}, received arguments: `{'`, `'.join(unknown)}`. "
             "Options of the update belong on the inner optimizer."
         )

@@ -12,13 +12,11 @@ from keras import backend, ops
 from tfmp.loss_scaling import gauges, gradients, migration, wrapping
 from tfmp.loss_scaling.steps import Gradients, ScaledSteps
 from tfmp.loss_scaling.strategies import (
-    DynamicLossScale,
     KerasConfig,
     LossScale,
     StaticLossScale,
 )
 from tfmp.loss_scaling.transitions import packed_size
-from tfmp.shared.arguments import check_flag
 from tfmp.shared.backend import Tensor, current_backend
 
 # Keras shows the configuration of a class that it cannot find, and packages cannot announce theirs.
@@ -63,8 +61,6 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             moments and iterations.
         loss_scale: "dynamic", a number (static) or a strategy object.
         name: name of this optimizer.
-        enabled: False makes `scale_loss`, `unscale` and the checks do nothing: `apply` is the inner
-            optimizer's. Variables and files stay as they are with True.
         **kwargs: in place of `loss_scale`, the arguments of Keras's class: `initial_scale` and
             `dynamic_growth_steps` of a dynamic scale, and `dynamic`.
 
@@ -77,7 +73,6 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
     # Names that an inner optimizer may have, too: those on this object are its own.
     initial_scale: float
     dynamic_growth_steps: int | None
-    enabled: bool
     held_as: str
     loss_waits: bool
     loss_was_scaled: bool | None
@@ -88,18 +83,15 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         inner_optimizer: keras.optimizers.Optimizer,
         loss_scale: LossScale | float | str = "dynamic",
         name: str | None = None,
-        enabled: bool = True,
         **kwargs: Any,
     ) -> None:
         strategy = migration.strategy_of(loss_scale, kwargs)
-        check_flag("LossScaleOptimizer(enabled=...)", enabled)
         wrapping.check_inner(inner_optimizer)
         with current_backend().creation_scope(inner_optimizer):
             super().__init__(inner_optimizer, initial_scale=strategy.initial, name=name)
         # Keras's attribute: no other strategy has such a number.
         self.dynamic_growth_steps = getattr(strategy, "growth_interval", None)
         self.loss_scale = strategy
-        self.enabled = enabled
         # Per replica, the gradients that `unscale` was given; they may be applied as well.
         self._given_to_unscale: dict[int, Gradients] = {}
         self.loss_was_scaled = None
@@ -173,8 +165,6 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         """
         self._scale_is_known = self.loss_waits = True
         self._given_to_unscale.pop(current_backend().replica_index(), None)
-        if not self.enabled:
-            return loss
         scale = self._scale_now()
         if backend.is_float_dtype(getattr(loss, "dtype", "float32")):
             loss = ops.cast(loss, backend.result_type(getattr(loss, "dtype", float), "float32"))
@@ -208,8 +198,6 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
             ValueError: it was called before for these gradients.
         """
         grads = list(grads)
-        if not self.enabled:
-            return grads
         replica = current_backend().replica_index()
         if replica in self._given_to_unscale:
             raise ValueError(
@@ -281,13 +269,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         if not grads:
             return
         variables = self._variables_for(grads, trainable_variables)
-        if not self.enabled:
-            self._apply_inner(grads, variables)
-            return
         self._note_whether_scaled()
-        if isinstance(self.loss_scale, DynamicLossScale):
-            moved = current_backend().assigned_from(self.scale_variable, self._trainable_variables)
-            wrapping.check_not_moved(moved, self.held_as)
         grads = self._scaled_again(grads)
         if current_backend().is_stateless:
             self._apply_statelessly(grads, variables)
@@ -374,12 +356,6 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         wrapping.check_stateless(self, optimizer_variables, grads, trainable_variables)
         if not grads:
             return [], list(optimizer_variables)
-        own_count = len(self._variables)
-        if not self.enabled:
-            trainable, inner = self.inner_optimizer.stateless_apply(
-                list(optimizer_variables[own_count:]), list(grads), list(trainable_variables)
-            )
-            return list(trainable), [*optimizer_variables[:own_count], *inner]
         self._note_whether_scaled()
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
         with keras.StatelessScope(state_mapping=mapping):
@@ -423,13 +399,11 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
     def get_config(self) -> KerasConfig:
         """Constructor arguments, in the form that Keras serializes."""
         serialize = keras.saving.serialize_keras_object
-        switch = {} if self.enabled else {"enabled": False}
         return {
             "hint": _LOAD_HINT,
             "name": self.name,
             "inner_optimizer": serialize(self.inner_optimizer),
             "loss_scale": serialize(self.loss_scale),
-            **switch,
         }
 
     @classmethod

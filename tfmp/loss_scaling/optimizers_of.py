@@ -94,7 +94,8 @@ def held_optimizers(model: keras.Model) -> list[Place]:
         of_a_model = isinstance(layer, keras.Model)
         for name, value in list(vars(layer).items()):
             is_main = of_a_model and name == MAIN
-            if not is_main and not name.startswith(_OF_TENSORFLOW):
+            holds = isinstance(value, keras.optimizers.Optimizer | dict | list | tuple)
+            if holds and not is_main and not name.startswith(_OF_TENSORFLOW):
                 owner = "self" if of_a_model else layer.name
                 found += _places(layer, name, value, f"{owner}.{name}")
     return [place for place in found if place.optimizer is not getattr(model, MAIN, None)]

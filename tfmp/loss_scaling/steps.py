@@ -40,9 +40,9 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         own = current_backend()
         grads = own.with_known_shapes(grads, variables)
         replicas = own.replicas()
-        finite = self._all_finite(grads, replicas)
+        finite = own.all_finite([own.stored(grad) for grad in grads if grad is not None])
         if finite is None:
-            finite = self._finite_flags(grads, variables, replicas)
+            finite = self._finite_flags(grads, variables)
 
         def update(grads: Gradients, scale: Tensor) -> None:
             self._apply_inner(self._unscale(grads, variables, scale), variables)
@@ -116,11 +116,7 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         own_before, inner = optimizer_variables[:own_count], list(optimizer_variables[own_count:])
         mapping = list(zip(self.variables, optimizer_variables, strict=True))
         with keras.StatelessScope(state_mapping=mapping):
-            if gradients.is_enough_to_be_finite(self.loss_scale.floor, replicas=1):
-                looks_finite = gradients.sum_is_finite(grads)
-            else:
-                flags = self._finite_flags(grads, self._trainable_variables, replicas=1)
-                looks_finite = ops.all(flags)
+            looks_finite = gradients.sum_is_finite(grads)
             now, gauges_before = self._snapshot(), current_backend().read(self.gauges)
 
         def update() -> tuple[list[Tensor], list[Tensor]]:
@@ -231,24 +227,10 @@ class ScaledSteps(keras.optimizers.LossScaleOptimizer):
         divided = iter(current_backend().divided(list(compress(grads, scaled)), scale))
         return [next(divided) if one else grad for grad, one in zip(grads, scaled, strict=True)]
 
-    def _all_finite(self, grads: Gradients, replicas: int) -> Tensor | None:
-        """One boolean for all gradients, where the backend has it cheaper than their flags."""
-        if not gradients.is_enough_to_be_finite(self.loss_scale.floor, replicas):
-            return None
-        own = current_backend()
-        return own.all_finite([own.stored(grad) for grad in grads if grad is not None])
-
-    def _finite_flags(
-        self,
-        grads: Gradients,
-        variables: Sequence[keras.Variable],
-        replicas: int,
-    ) -> Tensor:
+    def _finite_flags(self, grads: Gradients, variables: Sequence[keras.Variable]) -> Tensor:
         """A boolean for each built variable; a missing gradient counts as finite."""
         flags: list[Tensor] = [True] * len(self._trainable_variables)
-        scale = current_backend().read(self.scale_variable)
         for grad, variable in zip(grads, variables, strict=True):
             if grad is not None:
-                finite = gradients.finite_values(grad, scale, self.loss_scale.floor, replicas)
-                flags[self._get_variable_index(variable)] = ops.all(finite)
+                flags[self._get_variable_index(variable)] = gradients.all_finite(grad)
         return ops.stack(flags)

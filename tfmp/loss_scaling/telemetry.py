@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import keras
@@ -15,7 +15,7 @@ from tfmp.loss_scaling.optimizers_of import scaled_optimizers
 from tfmp.loss_scaling.transitions import Counters, unpack
 from tfmp.shared.atomic_file import naming
 from tfmp.shared.backend import current_backend
-from tfmp.shared.report_files import JsonObject, check_folder, plain
+from tfmp.shared.report_files import check_folder, plain
 from tfmp.shared.wording import shown
 
 
@@ -59,10 +59,8 @@ class StepCounters:
         consecutive_skips: skipped steps since the last applied one.
         growths: number of times that the scale rose.
         backoffs: number of times that the scale fell.
-        finite_streak: finite steps since the scale last moved or a step was skipped.
         offenders: variables that ever had a non-finite gradient; the variable that was most often
             the first offender comes first.
-        loss_was_scaled: whether the training step calls `scale_loss`; None before any step.
         gradients: sizes of the gradients in the latest step that was measured; None before it.
     """
 
@@ -72,9 +70,7 @@ class StepCounters:
     consecutive_skips: int = 0
     growths: int = 0
     backoffs: int = 0
-    finite_streak: int = 0
     offenders: tuple[Offender, ...] = ()
-    loss_was_scaled: bool | None = None
     gradients: GradientHealth | None = None
 
     def since(self, before: "StepCounters") -> "StepCounters":
@@ -102,29 +98,41 @@ class StepCounters:
         own = {name: getattr(self, name) for name in names}
         return {**own, **(self.gradients.scalars() if self.gradients else {})}
 
-    def to_dict(self) -> JsonObject:
-        """Everything, as plain JSON types."""
-        return asdict(self)
-
 
 class NonFiniteGradientsError(RuntimeError):
-    """Too many steps in a row were skipped: training cannot go on, but the weights are intact.
+    """Too many steps were skipped: training cannot go on, but the weights are intact.
 
     Attributes:
         counters: the optimizer's counters.
         limit: the number of skips in a row that was allowed.
         cause: the reason, in sentences; empty if it is not known.
         layer: the 16-bit layer that overflows; None if no layer is known to.
+
+    Args:
+        reason: why it ends below the limit, as on_nonfinite="raise" asks; "" if it does not.
     """
 
     def __init__(
-        self, counters: StepCounters, limit: int, cause: str = "", layer: str | None = None
+        self,
+        counters: StepCounters,
+        limit: int,
+        cause: str = "",
+        layer: str | None = None,
+        reason: str = "",
     ) -> None:
         self.counters = counters
         self.limit = limit
         self.cause = cause
         self.layer = layer
-        super().__init__(_explain(counters, limit, cause, layer))
+        why = (
+            f", as on_nonfinite='raise' asks: {reason}"
+            if reason
+            else (
+                f": {counters.consecutive_skips} steps in a row had gradients that are not finite; "
+                f"max_consecutive_skips={limit} allows no more"
+            )
+        )
+        super().__init__(_explain(counters, why, cause, layer))
 
 
 def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = None) -> StepCounters:
@@ -151,10 +159,9 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         model.jax_state_sync()
     if not optimizer.built:
         return StepCounters(optimizer.loss_scale.initial, 0)
-    scale, streak, iterations, packed, measured = current_backend().fetch(
+    scale, iterations, packed, measured = current_backend().fetch(
         [
             optimizer.scale_variable,
-            optimizer.step_counter,
             optimizer.inner_optimizer._iterations,
             optimizer.counters,
             optimizer.gauges,
@@ -179,9 +186,7 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
         consecutive_skips=int(counters.skip_run) if running else 0,
         growths=int(counters.growths),
         backoffs=int(counters.backoffs),
-        finite_streak=int(streak),
         offenders=_ranked(offenders),
-        loss_was_scaled=optimizer.loss_was_scaled,
         gradients=health_of(gauges.unpack(measured), paths),
     )
 
@@ -203,19 +208,15 @@ def read_model_counters(model: keras.Model) -> StepCounters | None:
         worst,
         **{name: sum(getattr(one, name) for one in readings) for name in added},
         loss_scale=min(one.loss_scale for one in readings),
-        finite_streak=min(one.finite_streak for one in readings),
         offenders=_ranked(offender for one in readings for offender in one.offenders),
-        loss_was_scaled=all(one.loss_was_scaled for one in readings),
         gradients=max(healths, key=lambda h: (h.underflow, -h.headroom_bits), default=None),
     )
 
 
-def _explain(counters: StepCounters, limit: int, cause: str, layer: str | None) -> str:
+def _explain(counters: StepCounters, why: str, cause: str, layer: str | None) -> str:
     where = repr(counters.offenders[0].variable) if counters.offenders else "not recorded"
     return (
-        f"Training stopped: {counters.consecutive_skips} steps in a row had gradients that are "
-        f"not finite; max_consecutive_skips={limit} allows no more. The weights are as they were "
-        f"after the last finite step.\n"
+        f"Training stopped{why}. The weights are as they were after the last finite step.\n"
         f"  First gradient that was not finite, from the loss back: {where}\n"
         f"  Loss scale: {counters.loss_scale:g} after {counters.backoffs} reductions; "
         f"{counters.skipped_steps} of {counters.steps} steps skipped in all\n"

@@ -7,7 +7,7 @@ import keras
 from keras.optimizers import Optimizer
 
 from tfmp.shared.backend import Tensor, current_backend
-from tfmp.shared.wording import listed, shown
+from tfmp.shared.wording import shown
 
 # Which wrapper drives an inner optimizer: two of them would both move its moments.
 _WRAPPER_OF: "weakref.WeakKeyDictionary[Optimizer, weakref.ref[Optimizer]]"
@@ -86,29 +86,6 @@ def check_known(inner: Optimizer, var_list: list[keras.Variable]) -> None:
             f"{len(var_list)} given, such as {new[0]!r}. After adding layers, unfreezing them or "
             "enabling LoRA, compile the model with a new optimizer; tfmp.revert(model) before that "
             "gives the float32 model back."
-        )
-
-
-def check_not_moved(moved: list[str], held_as: str) -> None:
-    """Accepts a step that moves no weight by gradients that may overflow.
-
-    A dynamic scale grows until gradients overflow. `apply` skips such a step, but a weight that
-    other code has moved by these gradients is NaN for good.
-
-    Args:
-        moved: paths of the weights that other code of the step moves by scaled gradients.
-        held_as: the optimizer's name in the code of its model.
-
-    Raises:
-        ValueError: there are some.
-    """
-    if moved:
-        raise ValueError(
-            f"The training step changes {listed(moved, 3)} by gradients of the scaled loss before "
-            f"{held_as}.apply. A dynamic loss scale grows until gradients overflow: apply skips "
-            "such a step, but these weights would be NaN. Skip the change, too: "
-            "tf.where(tf.math.is_finite(norm), change, 0.0), with the norm of the gradients. Or "
-            "take a constant scale, such as loss_scale=1."
         )
 
 

@@ -1,9 +1,7 @@
 from . import layer_tree as layer_tree, policy as policy, reverting as reverting
 from .dtype_policies import (
     NARROW_DTYPES as NARROW_DTYPES,
-    Policy as Policy,
     is_narrow as is_narrow,
-    named_policy as named_policy,
     policy_named as policy_named,
 )
 from .graph_rewriting import (

@@ -49,8 +49,6 @@ class PrecisionPlan(Report):
         reason: why this policy was chosen.
         rows: one row for each layer; containers come before the layers that they contain.
         notes: problems that no layer's dtype can fix.
-        promoted: layers of a 16-bit row whose own code multiplies in float32, by path, with the
-            line of code that makes float32 of 16 bits (empty if it is unknown).
         unscalable: layers whose own gradients do not grow with the loss scale, by path.
     """
 
@@ -58,7 +56,6 @@ class PrecisionPlan(Report):
     reason: str
     rows: tuple[LayerPrecision, ...]
     notes: tuple[str, ...] = ()
-    promoted: Mapping[str, str] = field(default_factory=dict)
     unscalable: tuple[str, ...] = ()
     _model: "weakref.ref[keras.Model] | None" = field(default=None, compare=False, repr=False)
 
@@ -121,7 +118,6 @@ class PrecisionPlan(Report):
             "reason": self.reason,
             "layers": [vars(row).copy() for row in self.rows],
             "notes": list(self.notes),
-            "promoted": dict(self.promoted),
             "unscalable": list(self.unscalable),
         }
 
@@ -138,7 +134,6 @@ class PrecisionPlan(Report):
                 reason=data["reason"],
                 rows=tuple(LayerPrecision(**row) for row in data["layers"]),
                 notes=tuple(data["notes"]),
-                promoted=dict(data.get("promoted", {})),
                 unscalable=tuple(data.get("unscalable", ())),
             )
         except (KeyError, TypeError, ValueError) as error:

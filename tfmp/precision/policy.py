@@ -13,9 +13,6 @@ from tfmp.precision.auto_policy import Choice, choose
 from tfmp.precision.dtype_policies import (
     FLOAT8_PRODUCTS,
     KEPT_POLICIES,
-    MIXED_FLOAT64,
-    Policy,
-    named_policy,
     on_float32_weights,
     policy_named,
 )
@@ -35,12 +32,10 @@ _LIMITS_OF_FLOAT8 = (
     "capability 8.9 and later) multiply in float8; others emulate it, and gain no speed"
 )
 
-_IN_64_BITS = ("float64", MIXED_FLOAT64)
-
 
 def plan(
     model: keras.Model,
-    policy: Policy = "auto",
+    policy: str = "auto",
     keep_float32: Pattern | Iterable[Pattern] = (),
     keep: Mapping[str, Pattern | Iterable[Pattern]] | None = None,
     data: TensorTree = None,
@@ -57,13 +52,12 @@ def plan(
             has Tensor Cores and float32 otherwise; "auto+bfloat16" takes bfloat16 if the device is
             as fast in it. "float64", "bfloat16" and "float16" (experimental, for comparison) also
             have weights, optimizer state and every layer in the dtype. "mixed_float8" is for models
-            that are compiled after it is applied; its notes say its limits. A `keras.DTypePolicy`
-            or `DTypePolicyMap` with these names is taken, too; a map's entries are decided by you.
+            that are compiled after it is applied; its notes say its limits.
         keep_float32: layers to keep in float32: names, regular expressions over layer paths,
             layer classes, predicates, or a list of them. A layer takes the layers that it contains
             with it.
-        keep: the same by dtype, {"float32": ..., "bfloat16": ..., "float64": ..., "float16": ...}:
-            layers that compute in these dtypes, on float32 weights.
+        keep: the same by dtype, {"float32": ..., "bfloat16": ..., "float16": ...}: layers that
+            compute in these dtypes, on float32 weights.
         data: inputs of a batch, as the model takes them: only their shapes, whole numbers and
             powers of two count. None makes inputs for the shapes that the model was built with.
 
@@ -71,30 +65,24 @@ def plan(
         The plan; print it, apply it, or take it to JSON with `to_dict`.
 
     Raises:
-        TypeError: `model` is not a Keras model, or `policy` is neither a string nor a policy.
+        TypeError: `model` is not a Keras model, or `policy` is not a string.
         ValueError: the model is not built, the policy is unknown, the backend is not supported, or
             a pattern matches no layer.
     """
     current_backend()  # raises for one that is not supported
     check_built(model)
-    name, by_path = named_policy(policy)
-    choice = resolve_policy(name)
+    choice = resolve_policy(policy)
     root = layer_tree.walk(model)
-    kept = _kept(root, by_path, keep_float32, keep)
-    if any(decision.policy in _IN_64_BITS for decision in kept.values()):
-        check_64_bits("keep with float64")
+    kept = _kept(root, keep_float32, keep)
     base = "mixed_bfloat16" if choice.policy == FLOAT8 else choice.policy
     decisions, evidence = _decide(root, base, kept, data)
     if choice.policy == FLOAT8:
         decisions = _with_float8(root, decisions)
         evidence.notes.append(_LIMITS_OF_FLOAT8)
     rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
-    narrow = {row.path for row in rows if row.compute_dtype != "float32"}
-    lines = {node.path: evidence.promoted.get(id(node.layer)) for node in root.within()}
-    wide = {path: line for path, line in lines.items() if line is not None and path in narrow}
     unscalable = tuple(n.path for n in root.within() if id(n.layer) in evidence.unscalable)
     notes, model_of = tuple(evidence.notes), weakref.ref(model)
-    return PrecisionPlan(choice.policy, choice.reason, rows, notes, wide, unscalable, model_of)
+    return PrecisionPlan(choice.policy, choice.reason, rows, notes, unscalable, model_of)
 
 
 def _decide(
@@ -108,7 +96,7 @@ def _decide(
         original=reverting.original_policies(root),
         runs_on=(current_backend().name, devices.visible_devices()[0].kind),
     )
-    if base == "float32" and not kept:
+    if base in ("float32", "float64") and not kept:
         return _apply_rules(root, facts), Evidence()
 
     def decided(evidence: Evidence) -> dict[int, Decision]:
@@ -145,18 +133,12 @@ def _with_float8(root: LayerNode, decisions: Mapping[int, Decision]) -> dict[int
 
 def _kept(
     root: LayerNode,
-    by_path: Mapping[str, str],
     keep_float32: Pattern | Iterable[Pattern],
     keep: Mapping[str, Pattern | Iterable[Pattern]] | None,
 ) -> dict[int, Decision]:
     """The decisions of the user, by id of the layer; the most explicit argument wins."""
     check_keep(keep)
-    mapped: dict[str, list[Pattern]] = {}
-    for path, name in by_path.items():
-        mapped.setdefault(name, []).append(path)
     found: dict[int, Decision] = {}
-    for key, (name, pattern) in match_keep(mapped, root, "policy").items():
-        found[key] = Decision(name, f"policy map: {pattern}")
     in_float32 = {"float32": keep_float32}
     for key, (_, pattern) in match_keep(in_float32, root, "keep_float32").items():
         found[key] = Decision("float32", f"keep_float32: {pattern}")

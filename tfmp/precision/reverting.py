@@ -100,8 +100,6 @@ def _methods(root: LayerNode) -> Iterator[tuple[layers.Layer, str, Callable[...,
     for node in root.within():
         if not layer_tree.is_builtin(node.layer):
             yield node.layer, "add_loss", _added
-        if _can_be_quantized(node.layer):
-            yield node.layer, "quantize", _quantized
 
 
 def _aggregated(model: keras.Model, own: Callable[..., Tensor], loss: Tensor) -> Tensor:
@@ -118,28 +116,6 @@ def _at_least_float32(loss: Tensor) -> Tensor:
     dtype = getattr(loss, "dtype", None)
     narrow = dtype is not None and keras.backend.standardize_dtype(dtype) in NARROW_DTYPES
     return ops.cast(loss, "float32") if narrow else loss
-
-
-def _can_be_quantized(layer: layers.Layer) -> bool:
-    return type(layer).quantize is not layers.Layer.quantize
-
-
-def _quantized(
-    layer: layers.Layer, own: Callable[..., object], *args: Any, **kwargs: Any
-) -> object:
-    """Refuses FP16 before any layer changes: Keras does it after the kernel is gone."""
-    asked = args[0] if args else kwargs.get("mode")
-    if (asked or getattr(kwargs.get("config"), "mode", None)) == "int8":
-        for node in layer_tree.walk(layer).within():
-            is_kernel = _can_be_quantized(node.layer) and not isinstance(node.layer, keras.Model)
-            if is_kernel and node.layer.compute_dtype == "float16":
-                raise ValueError(
-                    "quantize('int8') expects layers that compute in float32 or bfloat16, received "
-                    f"{node.layer.name!r} in float16, from training in mixed precision. Call "
-                    "tfmp.revert(model) first, then model.quantize('int8'): the weights stay as "
-                    "trained."
-                )
-    return own(*args, **kwargs)
 
 
 def move_to_float32(model: keras.Model, moved: list[layers.Layer]) -> None:

@@ -11,9 +11,6 @@ from tfmp.roofline import Placement, Roofline, Setting, find_peaks
 from tfmp.shared.backend import current_backend
 from tfmp.shared.wording import first_line, listed
 
-# Operations without a count that a note names.
-_MOST_NAMED = 3
-
 
 def find_limits(
     runs: Mapping[str, TrainingRun],
@@ -47,8 +44,7 @@ def find_limits(
             setting = settings[name]
             steps[name] = Placement(work, step.median, peaks, setting, calls=1)
             if work.uncounted:
-                left = listed(work.uncounted, _MOST_NAMED)
-                notes.append(f"the step in {name}, FLOPs without {left}")
+                notes.append(f"the step in {name}, FLOPs without {listed(work.uncounted, most=3)}")
     cores = has_tensor_cores(device)
     placed = {
         layer.path: {

@@ -95,6 +95,10 @@ def profile_training(
         bench = ProfilingBench(job, device, told)
         if isinstance(data, tuple) and job.batch_size < batch_size:
             bench.notes.append(f"a batch has {job.batch_size} samples: the data has no more")
+        own = current_backend()
+        if roofline and not own.has_xla:
+            roofline = False
+            bench.notes.append(f"{own.title} has no XLA, which counts the work for a roofline")
         for variant in variants:
             bench.compile(variant)
         if bench.runs:

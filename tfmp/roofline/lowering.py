@@ -1,8 +1,4 @@
-"""The work of functions and layers.
-
-It is counted in the programs that XLA gets before it compiles them. A backend without XLA runs the
-function, and each of its operations is counted.
-"""
+"""The work of functions and layers, counted in the programs that XLA gets to compile."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +8,7 @@ from keras import ops
 
 from tfmp.roofline.counts import count_work
 from tfmp.roofline.work import Work
-from tfmp.shared.backend import OperationCost, Tensor, TensorTree, current_backend
+from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
 
 def work_of(
@@ -22,23 +18,10 @@ def work_of(
 
     Args:
         function: a function on tensors, which may read and change variables in place.
-        arguments: tensors to call it with; without XLA it is called.
+        arguments: tensors to call it with.
         first_results: as in `count_work`.
     """
-    own = current_backend()
-    if own.has_xla:
-        return count_work(own.program(function, arguments), first_results)
-    return sum(map(_work, own.costs(function, arguments)), Work())
-
-
-def _work(cost: OperationCost) -> Work:
-    return Work(
-        {cost.dtype: cost.products} if cost.products else {},
-        cost.other or 0,
-        cost.bytes,
-        passes=1,
-        uncounted=(cost.name,) if cost.other is None else (),
-    )
+    return count_work(current_backend().program(function, arguments), first_results)
 
 
 @contextmanager

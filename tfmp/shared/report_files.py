@@ -117,33 +117,16 @@ class NestedTooDeeplyError(ValueError, RecursionError):
     """A document that Python cannot read in its stack."""
 
 
-def read_json(content: str | bytes, longest_text: int | None = None) -> Any:
+def read_json(content: str | bytes) -> Any:
     """A document that somebody else may have written.
 
-    Args:
-        content: the document.
-        longest_text: letters that a text in it may have; None for any number.
-
     Raises:
-        ValueError: it is not JSON, is nested too deeply, or holds a longer text.
+        ValueError: it is not JSON, or is nested too deeply.
     """
     try:
-        document = json.loads(content)
+        return json.loads(content)
     except RecursionError:
         raise NestedTooDeeplyError("it is nested too deeply to be read") from None
-    parts = [document]
-    while parts and longest_text is not None:
-        part = parts.pop()
-        if isinstance(part, dict):
-            parts += [*part, *part.values()]
-        elif isinstance(part, list):
-            parts += part
-        elif isinstance(part, str) and len(part) > longest_text:
-            raise ValueError(
-                f"it holds a text of {len(part):,} letters, more than the {longest_text:,} that "
-                f"names have at most: {part[:16]!r}..."
-            )
-    return document
 
 
 def json_number(value: float | None) -> float | str | None:

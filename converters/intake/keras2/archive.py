@@ -11,7 +11,6 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from tfmp.converters.intake.trust import open_hdf5
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.sessions import LONGEST_TEXT
 from tfmp.shared.atomic_file import temporary_folder
 from tfmp.shared.report_files import read_json
 
@@ -112,8 +111,8 @@ def named_by_content(archive: Archive) -> Iterator[Path]:
 def _zipped(path: Path) -> Archive:
     try:
         with ZipFile(path) as archive:
-            config = read_json(archive.read("config.json"), LONGEST_TEXT)
-            metadata = read_json(archive.read("metadata.json"), LONGEST_TEXT)
+            config = read_json(archive.read("config.json"))
+            metadata = read_json(archive.read("metadata.json"))
     except RecursionError:  # the caller tells it
         raise
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
@@ -144,7 +143,7 @@ def _hdf5(path: Path) -> Archive:
                 "Name a file that `model.save` wrote",
             )
     try:
-        parsed = None if config is None else read_json(config, LONGEST_TEXT)
+        parsed = None if config is None else read_json(config)
     except RecursionError:  # the caller tells it
         raise
     except ValueError as error:
@@ -154,7 +153,7 @@ def _hdf5(path: Path) -> Archive:
         ) from error
     loss = None
     with suppress(ValueError, RecursionError):  # no model is refused for its loss
-        loss = _entry(read_json(compiled or "null", LONGEST_TEXT), "loss")
+        loss = _entry(read_json(compiled or "null"), "loss")
     return Archive(path, False, parsed, version, backend, tree, unversioned=unversioned, loss=loss)
 
 

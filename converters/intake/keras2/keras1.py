@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tfmp.converters.intake.keras2.archive import Config
 from tfmp.converters.shared.errors import InputError
 
 _Inner = dict[str, Any]
@@ -47,8 +46,6 @@ _ORDERS = {"tf": "channels_last", "th": "channels_first"}
 _MERGES = {
     "ave": "Average",
     "concat": "Concatenate",
-    "cos": "Dot",
-    "dot": "Dot",
     "max": "Maximum",
     "mul": "Multiply",
     "sum": "Add",
@@ -118,21 +115,11 @@ def _merge(inner: _Inner) -> tuple[str, _Inner]:
         )
     if mode not in _MERGES or inner.get("mode_type", "raw") != "raw":
         raise InputError(
-            f"layer {inner.get('name')!r} merges by a function of its own, which is Python code "
-            "that would run here",
+            f"layer {inner.get('name')!r} merges by {mode!r}, which Keras 2 lacks or which is "
+            "Python code that would run here",
             "Rebuild the layer as a class of Keras 2 or later",
         )
     found: _Inner = {"name": inner.get("name")}
     if mode == "concat":
         found["axis"] = inner.get("concat_axis", -1)
-    if mode in ("dot", "cos"):
-        axes = inner.get("dot_axes", -1)
-        found |= {"axes": _plain_axes(axes), "normalize": mode == "cos"}
     return _MERGES[mode], found
-
-
-def _plain_axes(axes: Config) -> Config:
-    """The axes of a product: Keras 1 wrote each into a list of its own."""
-    if isinstance(axes, list):
-        return [axis[0] if isinstance(axis, list) else axis for axis in axes]
-    return axes

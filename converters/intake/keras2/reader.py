@@ -3,15 +3,13 @@
 import importlib
 import json
 import logging
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
-from tfmp.converters.intake.keras2.archive import WEIGHTS, Archive, Config, named_by_content
+from tfmp.converters.intake.keras2.archive import WEIGHTS, Archive, named_by_content
 from tfmp.converters.intake.keras2.configs import Changes, readable
 from tfmp.converters.intake.trust import code_in_architecture, open_hdf5
 from tfmp.converters.shared.errors import InputError
@@ -33,7 +31,6 @@ _TURNED = {
 _MOST_TURNED = 3  # layers that are named
 _OLD_FOLDER = "_layer_checkpoint_dependencies"
 _OF_TRAINING = "optimizer/"
-_CONFIG = "config.json"
 
 
 def read_model(
@@ -60,23 +57,19 @@ def read_model(
     if foreign is not None:
         raise InputError(foreign)
     import tensorflow as tf
+    from tf_keras.src.saving.legacy.saved_model import json_utils
+    from tf_keras.src.saving.serialization_lib import SafeModeScope, deserialize_keras_object
 
     # MobileNets name this function without a module.
     known = {**gallery("tf_keras"), "relu6": tf.nn.relu6, **custom_objects}
     with hints_hidden():
         if archive.zipped:
-            with _rewritten(archive.path, config) as path:
-                model = tf_keras.models.load_model(
-                    path, custom_objects=known, compile=False, safe_mode=not unsafe_load
-                )
+            model = deserialize_keras_object(config, known, safe_mode=not unsafe_load)
         else:
-            from tf_keras.src.saving.legacy.saved_model import json_utils
-            from tf_keras.src.saving.serialization_lib import SafeModeScope
-
             words = json_utils.decode(json.dumps(config))  # tuples and shapes from their JSON
             with SafeModeScope(not unsafe_load):
                 model = tf_keras.models.model_from_config(words, custom_objects=known)
-            load_weights(archive, model)
+        load_weights(archive, model)
     return model, notes_on(archive, model, changes)
 
 
@@ -155,25 +148,6 @@ def gallery(library: str) -> dict[str, Any]:
         "LayerScale": convnext.LayerScale,
         "StochasticDepth": convnext.StochasticDepth,
     }
-
-
-@contextmanager
-def _rewritten(path: Path, config: Config) -> Iterator[str]:
-    """A copy of an archive with another architecture, and with POSIX paths inside."""
-    with temporary_folder() as folder:
-        copy = folder / "model.keras"
-        with ZipFile(path) as source, ZipFile(copy, "w") as target:
-            for item in source.infolist():
-                name = item.filename.replace("\\", "/")
-                if name == _CONFIG:
-                    target.writestr(name, json.dumps(config))
-                elif name == WEIGHTS:
-                    _copy_weights(Path(source.extract(item, folder)), folder / "weights")
-                    target.write(folder / "weights", name)
-                else:
-                    with source.open(item) as stream, target.open(name, "w") as written:
-                        shutil.copyfileobj(stream, written)
-        yield str(copy)
 
 
 def _copy_weights(source: Path, target: Path) -> None:

@@ -87,18 +87,6 @@ def _exponential(z: Pair) -> Pair:
     return tf.exp(real) * tf.cos(turn), tf.exp(real) * tf.sin(turn)
 
 
-def _root(z: Pair) -> Pair:
-    """The root with a real part that is not negative; its larger part is found first."""
-    import tensorflow as tf
-
-    real, imaginary = z
-    whole = tf.sqrt(real * real + imaginary * imaginary)
-    larger = tf.sqrt((whole + tf.abs(real)) * 0.5)
-    smaller = tf.math.divide_no_nan(imaginary * 0.5, larger)
-    right, signed = real >= 0.0, tf.where(imaginary >= 0.0, larger, -larger)
-    return tf.where(right, larger, tf.abs(smaller)), tf.where(right, smaller, signed)
-
-
 def _matrix_product(node: Node) -> Filling:
     import tensorflow as tf
 
@@ -160,7 +148,6 @@ _ARITHMETIC: dict[str, Callable[..., Pair]] = {
     "Exp": _exponential,
     "Mul": _product,
     "RealDiv": _quotient,
-    "Sqrt": _root,
     "Square": lambda z: _product(z, z),
 }
 

@@ -32,18 +32,6 @@ def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
     return reduce(lambda total, own: total * x + own, coefficients)
 
 
-def _unless_zero(x: Tensor, value: Tensor) -> Tensor:
-    import tensorflow as tf
-
-    return tf.where(tf.equal(x, 0.0), tf.zeros_like(value), value)
-
-
-def _xlogy(x: Tensor, y: Tensor) -> Tensor:
-    import tensorflow as tf
-
-    return _unless_zero(x, x * tf.math.log(y))
-
-
 def log1p(x: Tensor) -> Tensor:
     """log(u) / (u - 1) * x with u = fl(1 + x), or x where u is 1.
 
@@ -70,7 +58,4 @@ ELEMENTARY: dict[str, Gap] = {
     "Erfinv": always(_erfinv),
     "Expm1": always(_expm1),
     "Log1p": always(log1p),
-    "Xdivy": always(lambda x, y: _unless_zero(x, x / y)),
-    "Xlog1py": always(lambda x, y: _unless_zero(x, x * log1p(y))),
-    "Xlogy": always(_xlogy),
 }

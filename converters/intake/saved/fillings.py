@@ -34,7 +34,7 @@ def lacks(traced: TracedFunction, inputs: int) -> bool:
 
 def fill(graph: Graph, edits: Edits) -> None:
     """Replaces the operations that tf2onnx lacks; this is a `Rewrite`."""
-    edits.fill(graph, _fillings)
+    edits.fill(_fillings)
 
 
 def _fillings(graph: Graph) -> Fillings:
@@ -55,40 +55,6 @@ def filling(node: Node, graph: Graph, gaps: Mapping[str, Gap]) -> Filling | Chai
     ranked = all(graph.specs[name].shape.rank is not None for name in node.inputs)
     own = gaps[node.op](node, graph) if ranked and node.op in gaps else None
     return by_parts(node, graph) or own
-
-
-def _running_product(node: Node, graph: Graph) -> Filling | None:
-    """The product of all elements up to each one: steps of 1, 2, 4, ... elements.
-
-    Hillis and Steele, "Data parallel algorithms" (1986).
-    """
-    import tensorflow as tf
-
-    axis, shape = graph.static(node.inputs[1]), graph.specs[node.inputs[0]].shape
-    if axis is None:
-        return None
-    place = int(axis.item()) % shape.rank
-    size = shape[place]
-    if size is None:
-        return None
-    exclusive, backward = node.attributes["exclusive"].b, node.attributes["reverse"].b
-
-    def behind(x: Tensor, step: int) -> Tensor:
-        """The elements that stand some steps before each."""
-        pads = [[step * (index == place), 0] for index in range(shape.rank)]
-        kept = [slice(None)] * place + [slice(0, size)]
-        return tf.pad(x, pads, constant_values=tf.cast(1.0, x.dtype))[tuple(kept)]
-
-    def combined(x: Tensor, _: Tensor) -> Tensor:
-        x = tf.reverse(x, [place]) if backward else x
-        x = behind(x, 1) if exclusive else x
-        step = 1
-        while step < size:
-            x = x * behind(x, step)
-            step *= 2
-        return tf.reverse(x, [place]) if backward else x
-
-    return combined
 
 
 _SIGN = np.int32(-(2**31))
@@ -123,33 +89,6 @@ def _left_shift(node: Node, graph: Graph) -> Filling | None:
         return None
     powers = np.left_shift(np.int32(1), np.arange(32, dtype=np.int32))
     return lambda x, count: x * tf.gather(powers, tf.minimum(tf.maximum(count, 0), 31))
-
-
-# Longer lists of segments would make too many nodes.
-_MOST_SEGMENTS = 256
-
-
-def segments(node: Node, graph: Graph, reduce: str, of_none: float) -> Filling | None:
-    """Rows that belong together are reduced, where it is known which do."""
-    import tensorflow as tf
-
-    rows = graph.static(node.inputs[1])
-    if rows is None or rows.ndim != 1 or not rows.size or rows.max() >= _MOST_SEGMENTS:
-        return None
-    count = int(rows.max()) + 1
-    if len(node.inputs) > 2:
-        told = graph.static(node.inputs[2])
-        if told is None or told.item() > _MOST_SEGMENTS:
-            return None
-        count = int(told.item())
-    own = [np.flatnonzero(rows == segment).astype(np.int32) for segment in range(count)]
-
-    def reduced(x: Tensor, *_: Tensor) -> Tensor:
-        empty = tf.fill(tf.shape(x)[1:], tf.cast(of_none, x.dtype))
-        parts = [getattr(tf, reduce)(tf.gather(x, one), 0) if one.size else empty for one in own]
-        return tf.stack(parts)
-
-    return reduced
 
 
 def _sorted_search(node: Node, graph: Graph, upper: bool) -> Filling:
@@ -247,27 +186,16 @@ def _cross(node: Node, graph: Graph) -> Filling:
     return lambda a, b: turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
 
 
-def _shapes(node: Node, graph: Graph) -> Filling:
-    """One shape for each input; TensorFlow finds no fixed sizes through all of them at once."""
-    import tensorflow as tf
-
-    dtype = graph.specs[node.outputs[0]].dtype
-    return lambda *tensors: [tf.shape(one, dtype) for one in tensors]
-
-
 FILLINGS: dict[str, Gap] = {
     **ELEMENTARY,
     **PAIRS,
     **PICTURES,
     "BitwiseAnd": sign_bit,
     "Cross": _cross,
-    "Cumprod": _running_product,
     "DenseBincount": _dense_bincount,
     "InTopKV2": always(_in_top_k),
     "LeftShift": _left_shift,
     "LookupTableFindV2": _lookup,
     "LowerBound": partial(_sorted_search, upper=False),
-    "ShapeN": _shapes,
-    "SegmentMean": partial(segments, reduce="reduce_mean", of_none=0.0),
     "UpperBound": partial(_sorted_search, upper=True),
 }

@@ -4,7 +4,7 @@ A rewrite is a function of the graph, not a changed graph: whenever the repaired
 traced, with any batch size, it traces the original again and rewrites the trace.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -15,15 +15,12 @@ import numpy as np
 from tfmp.converters.shared.frameworks import (
     AttrValue,
     GraphDef,
-    NodeDef,
     TfFunction,
     TracedFunction,
 )
 from tfmp.shared.backend import Tensor
 
 FLOAT32 = 1  # types.proto: DT_FLOAT
-# Powers of two that FP16 holds with all of their digits.
-_FP16_FACTOR = 14
 
 
 @dataclass(frozen=True)
@@ -140,114 +137,44 @@ class Graph:
 
 
 class Edits:
-    """Changes to a GraphDef, by the names of its tensors."""
+    """Changes to a graph while it is traced anew: functions of its tensors.
 
-    def __init__(self, graph_def: GraphDef) -> None:
-        self.graph_def = graph_def
-        self._nodes = {node.name: node for node in graph_def.node}
-        self._scaled: dict[tuple[str, int], str] = {}
+    Attributes:
+        reads: what a node makes of a tensor before it reads it, by the node's name and the place.
+        outputs: what becomes of an output of the graph, by its tensor.
+        narrow: types (`tensorflow.DataType`) that become float32.
+    """
+
+    def __init__(self) -> None:
+        self.reads: dict[tuple[str, int], list[Filling]] = {}
+        self.outputs: dict[str, Filling] = {}
+        self.narrow: tuple[int, ...] = ()
         self._finders: list[Callable[[Graph], Fillings]] = []
-        self._count = len(graph_def.node)
-        self.outputs: dict[str, str] = {}
 
     @property
     def changed(self) -> bool:
-        """Whether anything was changed: all changes add operations, or take the place of some."""
-        return bool(self._finders) or len(self.graph_def.node) > self._count
+        """Whether anything was changed."""
+        return bool(self._finders or self.reads or self.outputs)
 
-    def scaled(self, tensor: str, exponent: int) -> str:
-        """The tensor times 2**exponent, which is exact; made once."""
-        if exponent == 0:
-            return tensor
-        if abs(exponent) > _FP16_FACTOR:  # no FP16 constant is that small or large
-            step = _FP16_FACTOR if exponent > 0 else -_FP16_FACTOR
-            return self.scaled(self.scaled(tensor, step), exponent - step)
-        if (tensor, exponent) not in self._scaled:
-            factor = self.constant(f"{_label(tensor)}/scale{exponent}", 2.0**exponent)
-            # The scope of the tensor's layer, so that the file still says where it belongs.
-            name = f"{_label(tensor)}/scaled{exponent}"
-            self._add(name, "Mul", [tensor, factor], {"T": FLOAT32})
-            self._scaled[tensor, exponent] = f"{name}:0"
-        return self._scaled[tensor, exponent]
-
-    def affine(self, tensor: str, factor: np.ndarray, summand: np.ndarray) -> str:
-        """The tensor times a factor plus a summand."""
-        result = tensor
-        for op, values, nothing in (("Mul", factor, 1), ("AddV2", summand, 0)):
-            if (values == nothing).all():
-                continue
-            name = f"{_label(tensor)}/affine/{op}"
-            self._add(name, op, [result, self.constant(f"{name}/y", values)], {"T": FLOAT32})
-            result = f"{name}:0"
-        return result
-
-    def at_least(self, tensor: str, floor: float) -> str:
-        """The larger of the tensor and a number; made once."""
-        name = f"{_label(tensor)}/floor"
-        if name not in self._nodes:
-            limit = self.constant(f"{name}/limit", floor)
-            self._add(name, "Maximum", [tensor, limit], {"T": FLOAT32})
-        return f"{name}:0"
-
-    def constant(self, name: str, value: float | np.ndarray) -> str:
-        """A new float32 constant."""
-        from tensorflow import make_tensor_proto
-
-        node = self._add(name, "Const", [], {"dtype": FLOAT32})
-        node.attr["value"].tensor.CopyFrom(make_tensor_proto(np.asarray(value, np.float32)))
-        return f"{name}:0"
+    def read(self, tensor: str, readers: "Iterable[Node]", function: "Filling") -> None:
+        """Puts a function of a tensor between it and these readers."""
+        for reader in readers:
+            for index, name in enumerate(reader.inputs):
+                own = self.reads.setdefault((reader.name, index), []) if name == tensor else None
+                if own is not None and function not in own:
+                    own.append(function)
 
     def replace(self, node: Node, function: "Filling", graph: Graph) -> None:
-        """Computes a node's result by other operations.
+        """Computes the result of a node of this graph by a function of the node's inputs."""
+        self.fill(lambda one: [(node, function)] if one is graph else [])
 
-        Args:
-            node: a node.
-            function: TensorFlow code that takes the node's inputs and gives its outputs.
-            graph: the graph that holds the node.
-        """
-        self.fill(graph, lambda one: [(node, function)] if one is graph else [])
-
-    def fill(self, graph: Graph, find: "Callable[[Graph], Fillings]") -> None:
-        """Replaces operations, those of loops and branches, too.
-
-        Args:
-            graph: the graph that is changed.
-            find: finds the operations of a graph, with what takes their place.
-        """
+    def fill(self, find: "Callable[[Graph], Fillings]") -> None:
+        """Replaces the operations that are found in the graph, and in its loops and branches."""
         self._finders.append(find)
 
     def found(self, graph: Graph) -> "Fillings":
         """The operations of a graph that are replaced, with what takes their place."""
         return [one for find in self._finders for one in find(graph)]
-
-    def become(self, node: Node, *tensors: str, dtypes: Sequence[int] = (FLOAT32,)) -> None:
-        """Makes a node a name for tensors of these types: whoever reads it need not change."""
-        own = self._nodes[node.name]
-        own.attr.clear()
-        if len(tensors) == 1:
-            (own.attr["T"].type,) = dtypes
-            own.op = "Identity"
-        else:
-            own.op = "IdentityN"
-            own.attr["T"].list.type.extend(dtypes)
-        own.input[:] = map(_reference, tensors)
-
-    def set_input(self, node: str, index: int, tensor: str) -> None:
-        """Makes a node read another tensor."""
-        self._nodes[node].input[index] = _reference(tensor)
-
-    def set_output(self, output: str, tensor: str) -> None:
-        """Gives another tensor as this output of the graph."""
-        self.outputs[output] = tensor
-
-    def _add(self, name: str, op: str, inputs: Iterable[str], types: dict[str, int]) -> NodeDef:
-        node = self.graph_def.node.add()
-        node.name, node.op = name, op
-        node.input.extend(_reference(tensor) for tensor in inputs)
-        for key, value in types.items():
-            node.attr[key].type = value
-        self._nodes[name] = node
-        return node
 
 
 Rewrite = Callable[[Graph, Edits], None]
@@ -267,13 +194,3 @@ def always(filling: Filling) -> Gap:
         return filling
 
     return gap
-
-
-def _label(tensor: str) -> str:
-    """A name for tensors that are made from a tensor."""
-    name, _, index = tensor.partition(":")
-    return name if index == "0" else f"{name}_{index}"
-
-
-def _reference(tensor: str) -> str:
-    return tensor.removesuffix(":0")

@@ -44,21 +44,6 @@ def _one_hot(node: Node, graph: Graph) -> Filling:
     return rows
 
 
-def _right_shift(node: Node, graph: Graph) -> Filling:
-    """A quotient by a power of two, rounded down: ONNX moves bits of unsigned integers only."""
-    import tensorflow as tf
-
-    dtype = graph.specs[node.outputs[0]].dtype
-
-    def shifted(value: Tensor, count: Tensor) -> Tensor:
-        value, count = (tf.cast(one, tf.int64) for one in (value, count))
-        low = tf.minimum(count, 62)
-        high = value // tf.gather(2 ** np.arange(63), low)
-        return tf.cast(tf.where(count > low, high // 2, high), dtype)
-
-    return shifted
-
-
 def _extremes(node: Node, graph: Graph) -> Filling:
     """Rows reduced into the segment of their number; a negative number is of no segment."""
     import tensorflow as tf
@@ -90,6 +75,17 @@ def _set_diagonal(node: Node, graph: Graph) -> Filling | None:
     return lambda x, diagonal, _: tf.where(cells, tf.gather(diagonal, order, axis=-1), x)
 
 
+def _scattered(node: Node, graph: Graph) -> Filling:
+    """Into zeros, added up where an index may come twice: tf2onnx keeps the last."""
+    import tensorflow as tf
+
+    known = graph.static(node.inputs[0])
+    rows = None if known is None else known.reshape(-1, known.shape[-1])
+    once = rows is not None and len(np.unique(rows, axis=0)) == len(rows)
+    scatter = tf.tensor_scatter_nd_update if once else tf.tensor_scatter_nd_add
+    return lambda indices, values, size: scatter(tf.zeros(size, values.dtype), indices, values)
+
+
 def _broadcast_shape(node: Node, graph: Graph) -> Filling:
     import tensorflow as tf
 
@@ -112,25 +108,6 @@ def _update_slice(node: Node, graph: Graph) -> Filling | None:
         return tf.tensor_scatter_nd_update(x, offsets + inside, update)
 
     return written
-
-
-def _roll(node: Node, graph: Graph) -> Filling | None:
-    """The end of each axis comes before its start; tf2onnx takes no list of one axis."""
-    import tensorflow as tf
-
-    axes = graph.static(node.inputs[2])
-    if axes is None:
-        return None
-
-    def rolled(x: Tensor, shifts: Tensor, _: Tensor) -> Tensor:
-        shifts = tf.reshape(tf.cast(shifts, tf.int32), (-1,))
-        for index, axis in enumerate(axes.reshape(-1)):
-            size = tf.shape(x)[int(axis)]
-            places = tf.math.floormod(tf.range(size) - shifts[index], size)
-            x = tf.gather(x, places, axis=int(axis))
-        return x
-
-    return rolled
 
 
 def _reverse_sequence(node: Node, graph: Graph) -> Filling:
@@ -189,8 +166,7 @@ ONNX_FORMS: dict[str, Gap] = {
     "MatrixSetDiagV3": _set_diagonal,
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
-    "RightShift": _right_shift,
-    "Roll": _roll,
+    "ScatterNd": _scattered,
     **dict.fromkeys(("UnsortedSegmentMax", "UnsortedSegmentMin"), _extremes),
     "XlaDynamicUpdateSlice": _update_slice,
 }

@@ -66,7 +66,7 @@ def _projected(node: Node, graph: Graph) -> Filling | None:
     import tensorflow as tf
 
     size, mode = _known(node.inputs[2], graph), node.attributes["fill_mode"].s
-    if size is None:
+    if size is None or mode == b"WRAP":
         return None
     y, x = np.mgrid[: int(size[0]), : int(size[1])]
     # FP16 would hold places in a large image to half a pixel; float64 stays as it is.
@@ -78,11 +78,6 @@ def _projected(node: Node, graph: Graph) -> Filling | None:
         if mode == b"REFLECT":  # with the outermost pixel twice
             place = tf.math.floormod(place, 2.0 * extent)
             place = tf.minimum(place, 2.0 * extent - 1.0 - place)
-        if mode == b"WRAP":  # TensorFlow counts turns of one pixel less than it goes back
-            turn = tf.maximum(extent - 1.0, 1.0)
-            before = place + extent * (tf.floor(-place / turn) + 1.0)
-            behind = place - extent * tf.floor(place / turn)
-            place = tf.where(place < 0.0, before, tf.where(place > turn, behind, place))
         return place if mode == b"CONSTANT" else tf.clip_by_value(place, 0.0, extent - 1.0)
 
     def moved(images: Tensor, transforms: Tensor, _: Tensor, fill: Tensor | float = 0.0) -> Tensor:
@@ -154,23 +149,6 @@ def _sizes(images: Tensor) -> list[int | Tensor]:
     return [whole[axis] if images.shape[axis] is None else images.shape[axis] for axis in (1, 2)]
 
 
-def _contrast(images: Tensor, factor: Tensor) -> Tensor:
-    import tensorflow as tf
-
-    mean = tf.reduce_mean(images, (-3, -2), keepdims=True)
-    return (images - mean) * factor + mean
-
-
-def _saturation(images: Tensor, factor: Tensor) -> Tensor:
-    """The distance from the largest channel grows, or until one of them is zero."""
-    import tensorflow as tf
-
-    value = tf.reduce_max(images, -1, keepdims=True)
-    spread = value - tf.reduce_min(images, -1, keepdims=True)
-    most = value / tf.where(spread <= 0.0, tf.ones_like(spread), spread)
-    return value - (value - images) * tf.maximum(tf.minimum(factor, most), 0.0)
-
-
 def _to_hsv(images: Tensor) -> Tensor:
     import tensorflow as tf
 
@@ -192,42 +170,24 @@ def _to_hsv(images: Tensor) -> Tensor:
 
 
 def _to_rgb(images: Tensor) -> Tensor:
-    hue, saturation, value = (images[..., index : index + 1] for index in range(3))
-    return ((_ramps(hue) - 1.0) * saturation + 1.0) * value
-
-
-def _ramps(hue: Tensor) -> Tensor:
-    """The shares of the channels in a pure colour."""
     import tensorflow as tf
 
+    hue, saturation, value = (images[..., index : index + 1] for index in range(3))
     sixths = hue * 6.0
     channels = (
         tf.abs(sixths - 3.0) - 1.0,
         2.0 - tf.abs(sixths - 2.0),
         2.0 - tf.abs(sixths - 4.0),
     )
-    return tf.minimum(tf.maximum(tf.concat(channels, -1), 0.0), 1.0)
+    # The shares of the channels in a pure colour.
+    shares = tf.minimum(tf.maximum(tf.concat(channels, -1), 0.0), 1.0)
+    return ((shares - 1.0) * saturation + 1.0) * value
 
 
-def _hue(images: Tensor, delta: Tensor) -> Tensor:
-    import tensorflow as tf
-
-    hue = _to_hsv(images)[..., :1] + delta
-    least = tf.reduce_min(images, -1, keepdims=True)
-    spread = tf.reduce_max(images, -1, keepdims=True) - least
-    return least + spread * _ramps(hue - tf.floor(hue))
-
-
-_COLOURS: dict[str, Filling] = {
-    "AdjustContrastv2": _contrast,
-    "AdjustHue": _hue,
-    "AdjustSaturation": _saturation,
-    "HSVToRGB": _to_rgb,
-    "RGBToHSV": _to_hsv,
-}
 PICTURES: dict[str, Gap] = {
-    **{op: always(filling) for op, filling in _COLOURS.items()},
     "ExtractImagePatches": _patches,
+    "HSVToRGB": always(_to_rgb),
     "ImageProjectiveTransformV3": _projected,
+    "RGBToHSV": always(_to_hsv),
     **dict.fromkeys(("ResizeArea", "ResizeBicubic", "ScaleAndTranslate"), _resizing),
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake.saved.graph import Edits, Fillings, Graph, Rewrite
+from tfmp.converters.intake.saved.graph import Edits, Filling, Graph, Rewrite
 from tfmp.converters.intake.saved.held import Held, captured, writes
 from tfmp.converters.intake.saved.lists import READERS as LIST_READERS, Rows, made, read
 from tfmp.converters.shared.errors import ConversionError
@@ -45,7 +45,7 @@ class Retracing:
 
     Attributes:
         bodies: the functions that it calls, by their names.
-        find: finds the operations of a graph that others take the place of.
+        edits: changes to it.
         narrow: types (`tensorflow.DataType`) that become another one.
         wide: that type.
         in_order: whether loops stack what they wrote in the order of writing, as in ONNX, and not
@@ -55,51 +55,52 @@ class Retracing:
     """
 
     bodies: Mapping[str, Graph]
-    find: Callable[[Graph], Fillings] = lambda graph: []
+    edits: Edits = field(default_factory=Edits)
     narrow: Sequence[int] = ()
     wide: DTypeLike = np.float32
     in_order: bool = False
     waits: bool = False
     written: dict[str, None] = field(default_factory=dict)
 
-    def main(self, graph: Graph, given: Mapping[str, Value], edits: Edits) -> list[Tensor]:
+    def main(self, graph: Graph, given: Mapping[str, Value]) -> list[Tensor]:
         """Traces the outermost graph.
 
         Args:
             graph: the graph.
             given: what takes the place of its tensors, by their names.
-            edits: changes to it.
         """
-        graph_def, outputs = edits.graph_def, [edits.outputs.get(x, x) for x in graph.outputs]
         try:
-            found = list(map(self._tensor, self._traced(graph, graph_def, given, outputs, "")))
+            found = list(map(self._tensor, self._traced(graph, given, "")))
         except CycleError:  # a loop of TF1, which is a circle of operations
-            found = _imported(graph_def, given, outputs)
+            found = _imported(graph, given)
         for value, known in zip(found, graph.traced.outputs, strict=True):
             value.set_shape(known.shape)  # which operations alone may not tell
-        return found
+        ends = zip(graph.outputs, found, strict=True)
+        changes = self.edits.outputs
+        return [_made([changes[name]], x, name) if name in changes else x for name, x in ends]
 
     def _body(self, name: str, given: Iterable[Value], scope: str = "") -> list[Value]:
         graph = self.bodies[name]
-        fed = dict(zip(graph.inputs, given, strict=True))
-        return self._traced(graph, graph.graph_def, fed, graph.outputs, scope)
+        return self._traced(graph, dict(zip(graph.inputs, given, strict=True)), scope)
 
-    def _traced(
-        self,
-        graph: Graph,
-        graph_def: GraphDef,
-        given: Mapping[str, Value],
-        outputs: Sequence[str],
-        scope: str,
-    ) -> list[Value]:
+    def _traced(self, graph: Graph, given: Mapping[str, Value], scope: str) -> list[Value]:
         values = {name: self._widened(value) for name, value in given.items()}
-        found = {node.name: (node.inputs, filling) for node, filling in self.find(graph)}
-        nodes = {node.name: node for node in graph_def.node}
+        found = {node.name: (node.inputs, filling) for node, filling in self.edits.found(graph)}
+        nodes = {node.name: node for node in graph.graph_def.node}
+        reads = {} if graph.function else self.edits.reads
+        changed: dict[tuple[Any, ...], Tensor] = {}
+
+        def read(reader: str, index: int, name: str) -> Value:
+            key = (name, *reads.get((reader, index), ()))
+            if key not in changed and key[1:]:
+                changed[key] = _made(key[1:], self._tensor(values[name]), name)
+            return changed.get(key, values[name])
+
         before = {name: _inputs(node) for name, node in nodes.items()}
         before |= {name: list(inputs) for name, (inputs, _) in found.items() if name in nodes}
         for name in given:
             before.pop(name.partition(":")[0], None)
-        ends = [*outputs, *(graph.effects if self.waits else ())]
+        ends = [*graph.outputs, *(graph.effects if self.waits else ())]
         for name in _ordered(ends, before, self.waits):
             node, place = nodes[name], f"{scope}{name}"
             if name in found:
@@ -107,10 +108,11 @@ class Retracing:
                 tensors = [self._tensor(values[one]) for one in inputs]
                 results: Sequence[Value] = self._filled(place, filling, tensors)
             else:
-                operands = [values[one] for one in before[name] if one[0] != "^"]
+                given_names = [one for one in before[name] if one[0] != "^"]
+                operands = [read(name, index, one) for index, one in enumerate(given_names)]
                 results = self._operation(node, place, operands)
             values |= {f"{name}:{index}": value for index, value in enumerate(results)}
-        return [values[name] for name in outputs]
+        return [values[name] for name in graph.outputs]
 
     def _widened(self, value: Value) -> Value:
         import tensorflow as tf
@@ -159,7 +161,7 @@ class Retracing:
                 return list(map(self._widened, _again(node, place, [first.handle, *inputs[1:]])))
         if kind in _PASSES and (kind in _PASSES[2:] or _is_special(first)):
             return inputs
-        node, tensors = self._wide_node(node), list(map(self._tensor, inputs))
+        node, tensors = _widened(node, self.narrow, self.wide), list(map(self._tensor, inputs))
         if (rows := made(node, place, tensors)) is not None:
             return [rows]
         if kind in ("Real", "Imag") and tensors[0].op.type == "Complex":
@@ -168,14 +170,6 @@ class Retracing:
         if any(one.dtype.as_datatype_enum in self.narrow for one in results):
             raise ConversionError(f"{node.op} {node.name!r} gives no other type")
         return results
-
-    def _wide_node(self, node: NodeDef) -> NodeDef:
-        if not self.narrow:
-            return node
-        copy: NodeDef = type(node)()
-        copy.CopyFrom(node)
-        widen([copy], self.narrow, self.wide)
-        return copy
 
     def _choice(self, node: NodeDef, place: str, inputs: list[Value]) -> list[Value]:
         """Choices between two, which ONNX and TFLite have, of one among many.
@@ -318,6 +312,16 @@ def _falls(traced: TracedFunction, places: list[Tensor | None]) -> bool:
     return other < one
 
 
+def _made(functions: Sequence[Filling], tensor: Tensor, name: str) -> Tensor:
+    """Functions of a tensor, in the scope of the layer that it belongs to."""
+    import tensorflow as tf
+
+    with tf.name_scope(f"{name.partition(':')[0]}/tfmp/"):
+        for function in functions:
+            tensor = function(tensor)
+    return tensor
+
+
 def _holding(value: Value, tensor: Tensor) -> Value:
     """A value of the same kind that holds what a loop carries."""
     return value.holding(tensor) if isinstance(value, Held | Rows) else tensor
@@ -340,18 +344,16 @@ def _relaxed(spec: "tf.TensorSpec", tensor: Tensor) -> "tf.TensorSpec":
     return tf.TensorSpec(shape, spec.dtype, spec.name)
 
 
-def widen(nodes: Iterable[NodeDef], kinds: Sequence[int], dtype: DTypeLike) -> None:
-    """Gives nodes a wider type in place of some.
-
-    Args:
-        nodes: they are changed.
-        kinds: the types, by their numbers in TensorFlow.
-        dtype: the wider type.
-    """
+def _widened(node: NodeDef, kinds: Sequence[int], dtype: DTypeLike) -> NodeDef:
+    """A node with another type in place of these."""
     import tensorflow as tf
 
+    if not kinds:
+        return node
+    written, node = node, type(node)()
+    node.CopyFrom(written)
     wide = tf.as_dtype(dtype).as_datatype_enum
-    for attribute in (one for node in nodes for one in node.attr.values()):
+    for attribute in node.attr.values():
         if attribute.type in kinds:
             attribute.type = wide
         elif attribute.tensor.dtype in kinds:
@@ -361,6 +363,7 @@ def widen(nodes: Iterable[NodeDef], kinds: Sequence[int], dtype: DTypeLike) -> N
             attribute.list.type[:] = [
                 wide if kind in kinds else kind for kind in attribute.list.type
             ]
+    return node
 
 
 def _is_special(value: Value | None) -> bool:
@@ -413,21 +416,20 @@ def inserted(
         rewrite: changes it.
         in_order: see `Retracing`.
     """
-    edits = Edits(graph.traced.graph.as_graph_def())
+    edits = Edits()
     rewrite(graph, edits)
     replaced = {node.name: node.inputs for node, _ in edits.found(graph)}
     read = {name for node in graph.nodes for name in replaced.get(node.name, node.inputs)}
     outside = captured(graph.traced, read | {*graph.outputs})
     given = {**dict(zip(graph.inputs, inputs, strict=True)), **outside}
-    return Retracing(graph.bodies, edits.found, in_order=in_order).main(graph, given, edits)
+    return Retracing(graph.bodies, edits, edits.narrow, in_order=in_order).main(graph, given)
 
 
-def _imported(
-    graph_def: GraphDef, given: Mapping[str, Value], outputs: Sequence[str]
-) -> list[Tensor]:
+def _imported(graph: Graph, given: Mapping[str, Value]) -> list[Tensor]:
     """The graph as it is."""
     import tensorflow as tf
 
+    graph_def = graph.graph_def
     kinds = {f"{node.name}:0": node.op for node in graph_def.node}
     fed = {
         name: one.handle if kinds[name] == "Placeholder" else one.read()
@@ -446,5 +448,5 @@ def _imported(
             node.attr["T"].CopyFrom(node.attr.pop("dtype"))
             node.attr.pop("shape", None)
     return tf.graph_util.import_graph_def(
-        rest, input_map=fed, return_elements=list(outputs), name=""
+        rest, input_map=fed, return_elements=list(graph.outputs), name=""
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.intake.saved.graph import Edits, Graph
+from tfmp.converters.intake.saved.graph import Graph
 from tfmp.converters.intake.saved.held import Held, any_writes, captured
 from tfmp.converters.intake.saved.retracing import Retracing, Value
 from tfmp.converters.shared.frameworks import TfFunction, Variable
@@ -81,7 +81,7 @@ class Inlined:
     def _rehearsed(self, *tensors: Tensor) -> list[Tensor]:
         """Traces the function to see which variables it writes."""
         retracing, given = self._retracing(dict(zip(self.arguments, tensors, strict=True)))
-        results = retracing.main(self._graph, given, Edits(self._graph.graph_def))
+        results = retracing.main(self._graph, given)
         self._written += [name for name in given if name in retracing.written]
         return results
 
@@ -112,7 +112,7 @@ class Inlined:
         held = [one for name in self._written if isinstance(one := given[name], Held)]
         for one, state in zip(held, states, strict=True):
             one.value = state
-        results = retracing.main(self._graph, given, Edits(self._graph.graph_def))
+        results = retracing.main(self._graph, given)
         return results, [one.value for one in held]
 
 

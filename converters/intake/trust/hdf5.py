@@ -30,7 +30,7 @@ def open_hdf5(file: Path | IO[bytes]) -> Iterator[Any]:
         with h5py.File(file, "r") as opened:
             if outside := _outside(opened):
                 raise InputError(
-                    f"{outside}, and what lies there would become a weight",
+                    f"the values of {outside!r} lie in other files, and would become a weight",
                     "If those files are yours, load the model in Python and save it again, which "
                     "copies them into it",
                 )
@@ -43,22 +43,17 @@ def open_hdf5(file: Path | IO[bytes]) -> Iterator[Any]:
 
 
 def _outside(file: Any) -> str | None:
-    """The beginning of a sentence on a link or dataset that leads out of the file."""
+    """The first place whose values lie elsewhere."""
     import h5py
 
-    def told(path: str, link: Any) -> str | None:
+    def leads_out(path: str, link: Any) -> str | None:
         if isinstance(link, h5py.SoftLink):
             return None  # leads to a place in this file, which is looked at itself
-        if not isinstance(link, h5py.HardLink):
-            return f"'/{path}' is a link into another file"
-        item = file[path]
-        if isinstance(item, h5py.Dataset) and item.external:
-            return f"the array '/{path}' is stored in {item.external[0][0]!r}"
-        if isinstance(item, h5py.Dataset) and item.is_virtual:
-            return f"the array '/{path}' is made of arrays of other files"
-        return None
+        item = file[path] if isinstance(link, h5py.HardLink) else None
+        held = not isinstance(item, h5py.Dataset) or not (item.external or item.is_virtual)
+        return None if item is not None and held else path
 
     try:
-        return file.visititems_links(told)
+        return file.visititems_links(leads_out)
     except TypeError:  # a link that h5py has no class for
-        return "a link is of a kind that a program registers"
+        return "a link that a program registers"

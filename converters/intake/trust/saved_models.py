@@ -1,13 +1,12 @@
 """Finds what in a SavedModel would do more than compute, before TensorFlow reads it.
 
-A SavedModel is a program: its graph may read and write files, open connections, run code or never
-end, when it is loaded, when TensorFlow folds its constants, and when it is run. So every operation
-of every graph and function in the file has to be one that only computes.
+A SavedModel is a program: its graph may read and write files, open connections or run code when it
+is loaded, when TensorFlow folds its constants, and when it is run. So every operation of every
+graph and function in the file has to be one that only computes. Loading and calls end in time.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
-from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import PurePosixPath, PureWindowsPath
 
@@ -23,10 +22,6 @@ _STREAMS = (b"", b"stdout", b"stderr", b"log(info)", b"log(warning)", b"log(erro
 # calls them in the functions that it keeps for this purpose only.
 _CHECKPOINT = frozenset({"SaveV2", "RestoreV2", "MergeV2Checkpoints"})
 _TABLES = ("InitializeTableFromTextFile", "InitializeTableFromTextFileV2")
-_LOOPS = ("While", "StatelessWhile", "_While", "For", "XlaWhile", "Enter", "RefEnter")
-
-# Functions of an object that run while it is loaded.
-_RUN_AT_LOAD = ("_create_resource", "_initialize", "_initializer", "_destroy_resource")
 _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
 
@@ -75,9 +70,6 @@ class _Program:
         for name, function in self._functions.items():
             unused = _CHECKPOINT if name in self._savers else ()
             yield from self._calls(f"function {name!r}", function.node_def, unused, name)
-        for name in self._recursive():
-            yield f"function {name!r} calls itself, which may never end"
-        yield from self._loops_at_load()
 
     def _calls(
         self, where: str, nodes: Iterable[NodeDef], allowed: Collection[str], function: str = ""
@@ -165,34 +157,6 @@ class _Program:
         return _closure(
             functions.keys() & names, lambda name: self._called(functions[name].node_def)
         )
-
-    def _recursive(self) -> Iterator[str]:
-        calls = {name: self._called(each.node_def) for name, each in self._functions.items()}
-        try:
-            TopologicalSorter(calls).prepare()
-        except CycleError as error:
-            yield error.args[1][0]
-
-    def _loops_at_load(self) -> Iterator[str]:
-        objects = self._meta.object_graph_def
-        names: set[str] = set()
-        for node in objects.nodes:
-            run = [child.node_id for child in node.children if child.local_name in _RUN_AT_LOAD]
-            for saver in node.saveable_objects.values():
-                run += [saver.save_function, saver.restore_function]
-            for number in run:
-                if 0 <= number < len(objects.nodes):
-                    names |= {*objects.nodes[number].function.concrete_functions}
-                    names.add(objects.nodes[number].bare_concrete_function.concrete_function_name)
-        at_once: list[NodeDef] = []
-        if not objects.nodes:
-            at_once = [self._top[name] for name in self._behind(self._initial) | self._restored]
-            names |= self._called(at_once)
-        for name in self._all_called(names):
-            at_once += self._functions[name].node_def
-        for node in at_once:
-            if node.op in _LOOPS:
-                yield f"node {node.name!r} runs a loop while the model is loaded"
 
     def _reads_asset(self, node: NodeDef, function: str) -> bool:
         """Whether the file of a table is an asset of the model."""

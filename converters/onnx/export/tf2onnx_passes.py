@@ -1,50 +1,12 @@
-"""Runs tf2onnx's passes over a graph without the walk that takes most of their time.
-
-After every transpose that it moved, tf2onnx begins with the first node again. And one rewriter is
-left out.
-"""
+"""Mends two passes of tf2onnx, of which one is left out."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from tf2onnx import optimizer, tfonnx
+from tf2onnx import tfonnx
 from tf2onnx.graph import Graph, Node
-from tf2onnx.optimizer import back_to_back_optimizer, transpose_optimizer
-
-
-def optimize(graph: Graph, catch_errors: bool) -> Graph:
-    """Runs the passes in tf2onnx's order until no pass finds anything to do; gives the graph."""
-    passes = {**optimizer._get_optimizers(), "optimize_transpose": _TransposeOptimizer}
-    return optimizer.optimize_graph(graph, catch_errors, passes)
-
-
-class _TransposeOptimizer(transpose_optimizer.TransposeOptimizer):
-    """tf2onnx's optimizer, which here goes on behind a transpose that it has moved."""
-
-    def _optimize_at_current_graph_level(self, graph: Graph) -> Graph:
-        self._g = graph
-        self.pre_optimize_action()
-        acted = True
-        while acted:
-            acted = False
-            self._force_stop: dict[str, int] = {}
-            for node in list(self.nodes):
-                if graph.get_node_by_name(node.name) is not node:
-                    continue  # gone meanwhile
-                if not transpose_optimizer.is_transpose(node):
-                    continue
-                if self._handle_nhwc_tranpose(node):
-                    self.graph_been_opt = acted = True
-                elif transpose_optimizer.is_useless_transpose(node):
-                    self._remove_useless_tranpose(node)
-                    acted = True
-            if self._force_stop.get("stop"):
-                break
-        self.merge_duplicated_transposes()
-        self.post_optimize_action()
-        return graph
-
+from tf2onnx.optimizer import back_to_back_optimizer
 
 _RESHAPES = ("Reshape",)
 

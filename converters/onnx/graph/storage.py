@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import external_data_helper as helper
 
 from tfmp.converters.onnx.graph.faults import FAULTY_OPTIMIZER, fault_of
 from tfmp.converters.onnx.graph.schema import BF16, is_float
@@ -23,8 +24,8 @@ from tfmp.converters.onnx.graph.types import (
 from tfmp.converters.onnx.graph.widening import widen
 from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import OrtSession
-from tfmp.converters.shared.onnx_files import GRAPH, INITIALIZER, RAW_DATA, delimited
-from tfmp.converters.shared.sessions import cpu_session, read_onnx
+from tfmp.converters.shared.onnx_files import GRAPH, INITIALIZER, RAW_DATA, delimited, read_light
+from tfmp.converters.shared.sessions import cpu_session
 from tfmp.converters.shared.tensors import Batch
 from tfmp.shared.atomic_file import draft, making, naming, temporary_folder
 from tfmp.shared.wording import first_line
@@ -191,14 +192,11 @@ def external_files(path: Path) -> tuple[Path, ...]:
     None for a file that cannot be read: whoever opens it says why.
     """
     try:
-        model = read_onnx(path)
-    except Exception:  # protobuf and onnx-ir each raise their own
+        proto, _ = read_light(path, mapped=True)
+    except Exception:  # protobuf and ONNX each raise their own
         return ()
-    values = chain.from_iterable(graph.initializers.values() for graph in model.graphs())
-    tensors = [value.const_value for value in values]
-    for node in model.graph.all_nodes():
-        tensors += [attribute.value for attribute in node.attributes.values()]
-    names = {str(item.location) for item in tensors if isinstance(item, ir.ExternalTensor)}
+    outside = filter(helper.uses_external_data, helper._get_all_tensors(proto))
+    names = {helper.ExternalDataInfo(tensor).location for tensor in outside}
     return tuple(path.parent / name for name in sorted(names))
 
 

@@ -57,7 +57,7 @@ def _load_others(model: ir.Model, large: Mapping[str, ir.Value]) -> None:
             if graph is not model.graph or name not in large:
                 value.const_value = _in_memory(value.const_value)
         for node in graph:
-            for name, attribute in node.attributes.items():
+            for name, attribute in list(node.attributes.data.items()):
                 if isinstance(attribute.value, ir.ExternalTensor):
                     node.attributes[name] = ir.AttrTensor(name, _in_memory(attribute.value))
 

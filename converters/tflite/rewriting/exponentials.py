@@ -5,7 +5,6 @@ the exponentials are large, from exp(11.1) on, or zero, below exp(-17.3). With t
 taken out first, none is above 1, and one is 1. A logarithm gets it back.
 """
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -50,34 +49,17 @@ def _is_small(power: Node, graph: Graph) -> bool:
 
 
 def share(node: Node, graph: Graph) -> Chain | None:
-    """exp(x) / sum(exp(x)) as a softmax, which takes the largest exponent out.
-
-    The sum may be larger by a constant, which is divided by the same number.
-    """
+    """exp(x) / sum(exp(x)) as a softmax, which takes the largest exponent out."""
     import tensorflow as tf
 
     power, total = (graph.makers[name] for name in node.inputs)
-    added = 0.0
-    if total.op in ("Add", "AddV2"):
-        for one, other in (total.inputs, total.inputs[::-1]):
-            known = graph.static(one)
-            if known is not None and known.size == 1:
-                added, total = known.item(), graph.makers[other]
-    if power.op != "Exp" or total.op != "Sum" or not total.attributes["keep_dims"].b or added < 0:
+    if power.op != "Exp" or total.op != "Sum" or not total.attributes["keep_dims"].b:
         return None
     axes = graph.static(total.inputs[1])
     if axes is None or axes.size != 1 or not _alike(total.inputs[0], power.outputs[0], graph):
         return None
     axis = int(axes.item())
-
-    def shares(x: Tensor) -> Tensor:
-        if not added:
-            return tf.nn.softmax(x, axis)
-        largest = tf.reduce_max(x, axis, keepdims=True)
-        powers, beside = tf.exp(x - largest), tf.exp(math.log(added) - largest)
-        return powers / (tf.reduce_sum(powers, axis, keepdims=True) + beside)
-
-    return replace(node, inputs=power.inputs), shares
+    return replace(node, inputs=power.inputs), lambda x: tf.nn.softmax(x, axis)
 
 
 def _alike(one: str, other: str, graph: Graph) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfmp.converters.intake import Edits, Filling, Graph, Node
-from tfmp.converters.tflite.rewriting.masks import give_instead, known_values
+from tfmp.converters.tflite.rewriting.masks import held, known_values
 from tfmp.converters.tflite.rewriting.ranges import Magnitudes
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
@@ -115,8 +115,7 @@ def hold_floors(graph: Graph, edits: Edits, seen: Magnitudes, names: Collection[
                 continue
             edits.replace(*moved, graph)
         if beside:
-            limit = edits.constant(f"{floor.node.name}/held", floor.held)
-            give_instead(limit, floor.node.outputs[0], beside, edits)
+            edits.read(floor.node.outputs[0], beside, held(floor.held))
 
 
 def _moved(reader: Node, floor: Floor, graph: Graph) -> tuple[Node, Filling] | None:

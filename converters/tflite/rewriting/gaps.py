@@ -27,9 +27,7 @@ from tfmp.converters.intake import (
     fillings_in,
     gives_complex,
     log1p,
-    segments,
     spectra,
-    widen,
 )
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.exponentials import logarithm, share, softplus
@@ -84,9 +82,9 @@ def _has_lists(graph: Graph) -> bool:
 
 
 def _say(graph: Graph, edits: Edits) -> None:
-    edits.fill(graph, _fillings)
+    edits.fill(_fillings)
     if _computes_in_float64(graph):
-        widen(edits.graph_def.node, (_FLOAT64,), np.float32)
+        edits.narrow = (_FLOAT64,)
     finite_masks(graph, edits)
 
 
@@ -164,45 +162,6 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
     if graph.specs[node.outputs[0]].dtype != tf.float32:
         return None
     return lambda x: function(x)
-
-
-def _grouped_conv_3d(node: Node, graph: Graph) -> Filling | None:
-    """One convolution for each group of channels."""
-    import tensorflow as tf
-
-    images, kernel = (graph.specs[name].shape for name in node.inputs)
-    if node.attributes["data_format"].s != b"NDHWC" or images[4] == kernel[3]:
-        return None
-    lists = {name: list(node.attributes[name].list.i) for name in ("strides", "dilations")}
-    padding = node.attributes["padding"].s.decode()
-
-    def convolved(x: Tensor, kernel: Tensor) -> Tensor:
-        parts = [tf.split(value, images[4] // kernel.shape[3], 4) for value in (x, kernel)]
-        pairs = zip(*parts, strict=True)
-        return tf.concat([tf.nn.conv3d(*pair, padding=padding, **lists) for pair in pairs], 4)
-
-    return convolved
-
-
-def _dilated_transpose(node: Node, graph: Graph) -> Filling | None:
-    """A dilated kernel is a larger kernel with zeros between its values."""
-    import tensorflow as tf
-
-    dilations = list(node.attributes["dilations"].list.i)
-    if set(dilations) == {1} or node.attributes["data_format"].s != b"NHWC":
-        return None
-    strides = list(node.attributes["strides"].list.i)
-    padding = node.attributes["padding"].s.decode()
-
-    def spread(kernel: Tensor) -> Tensor:
-        sizes = zip(kernel.shape[:2], dilations[1:3], strict=True)
-        rows, columns = (np.eye((n - 1) * step + 1)[::step] for n, step in sizes)
-        return tf.einsum("hy,wx,hwoi->yxoi", *map(np.float32, (rows, columns)), kernel)
-
-    def convolved(size: Tensor, kernel: Tensor, x: Tensor) -> Tensor:
-        return tf.nn.conv2d_transpose(x, spread(kernel), size, strides, padding)
-
-    return convolved
 
 
 def _dilated(node: Node, graph: Graph) -> Chain | None:
@@ -422,18 +381,12 @@ GAPS: dict[str, Gap] = {
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BatchToSpaceND": _dilated,
     "BiasAdd": _bias_in_front,
-    "Conv3D": _grouped_conv_3d,
-    "Conv2DBackpropInput": _dilated_transpose,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),
     "MatMul": _outer,
     "Mul": _scaled_sum,
     **dict.fromkeys(("Log", "Log1p"), logarithm),
     "MaxPool3D": partial(_pool_3d, pool="max_pool2d"),
-    **{
-        f"Segment{name}": partial(segments, reduce=f"reduce_{name.lower()}", of_none=neutral)
-        for name, neutral in {"Max": 0.0, "Min": 0.0, "Prod": 1.0, "Sum": 0.0}.items()
-    },
     "RealDiv": lambda node, graph: share(node, graph) or _quotient(node, graph),
     **dict.fromkeys(("Relu", "Relu6"), _kept_activation),
     "Softplus": lambda node, graph: softplus,  # the converter's own form is log(1 + exp(x))

@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
-from tfmp.converters.intake import Edits, Graph, Node
+from tfmp.converters.intake import Edits, Filling, Graph, Node
+from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
 # What Keras itself takes where it computes in float16 (keras/src/layers/activations/softmax.py):
@@ -41,11 +42,16 @@ def mask_constants(graph: Graph) -> list[Node]:
 def finite_masks(graph: Graph, edits: Edits) -> None:
     """Moves mask constants past FP16's range to numbers well within it; this is a `Rewrite`."""
     for node, values, ends in _masks(graph):
-        held = np.clip(values, _FINITE, -_FINITE)
-        finite = edits.constant(f"{node.name}/finite", held)
-        give_instead(finite, node.outputs[0], graph.readers(node.outputs[0]), edits)
+        finite = held(np.clip(values, _FINITE, -_FINITE))
+        edits.read(node.outputs[0], graph.readers(node.outputs[0]), finite)
         for softmax in ends:
-            edits.set_input(softmax.name, 0, edits.at_least(softmax.inputs[0], _FLOOR))
+            edits.read(softmax.inputs[0], [softmax], _above_floor)
+
+
+def _above_floor(x: Tensor) -> Tensor:
+    import tensorflow as tf
+
+    return tf.maximum(x, _FLOOR)
 
 
 def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
@@ -60,12 +66,11 @@ def _masks(graph: Graph) -> Iterator[tuple[Node, np.ndarray, list[Node]]]:
             yield node, values, ends
 
 
-def give_instead(tensor: str, other: str, readers: Iterable[Node], edits: Edits) -> None:
-    """Lets these readers of another tensor read this one."""
-    for reader in readers:
-        for index, name in enumerate(reader.inputs):
-            if name == other:
-                edits.set_input(reader.name, index, tensor)
+def held(values: float | np.ndarray) -> Filling:
+    """These numbers, in place of a constant."""
+    import tensorflow as tf
+
+    return lambda _: tf.constant(values, tf.float32)
 
 
 def known_values(node: Node, graph: Graph) -> np.ndarray | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterator
 import numpy as np
 
 from tfmp.converters.intake import Edits, Filling, Graph, Node
-from tfmp.converters.tflite.rewriting.masks import give_instead
 from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitudes
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
@@ -72,19 +71,16 @@ def lose_small(graph: Graph, edits: Edits, names: Collection[str], step: float) 
 
 def _read_through(function: Filling, name: str, graph: Graph, edits: Edits) -> None:
     """Puts a function of a tensor between it and its readers."""
-    if name not in graph.makers:
-        return
-    moved = moved_name(name)
-    bare = moved.removesuffix(":0")
-    edits.constant(bare, 0.0)
-    graph.specs[moved] = graph.specs[name]
-    edits.replace(Node(bare, "Const", (name,), (moved,), {}), function, graph)
-    give_instead(moved, name, graph.readers(name), edits)
+    import tensorflow as tf
+
+    label = moved_name(name).rpartition("/")[2].removesuffix(":0")
+    edits.read(name, graph.readers(name), lambda x: tf.identity(function(x), label))
 
 
 def moved_name(name: str) -> str:
     """The tensor that takes the place of another."""
-    return f"{name.removesuffix(':0').replace(':', '_')}/origin:0"
+    node, _, index = name.partition(":")
+    return f"{node}/tfmp/origin_{index}:0"
 
 
 def _from(origin: Origin) -> Callable[[Tensor], Tensor]:

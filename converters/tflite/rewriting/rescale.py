@@ -15,18 +15,23 @@ of its operation, absorbing the rest into weights. A value that cannot be scaled
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
-from tfmp.converters.intake import Edits, Graph, Node
+from tfmp.converters.intake import Edits, Filling, Graph, Node
 from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitudes
+from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
 # Two powers of two stay free for samples that were not measured.
 _ROOM_BINADES = 2
 _LARGEST = FLOAT16.max / 2**_ROOM_BINADES
+
+# Powers of two that FP16 holds with all of their digits.
+_FP16_FACTOR = 14
 
 # Weights and small constants keep at least this many powers of two above the smallest number.
 _KEPT_BINADES = 6
@@ -183,8 +188,8 @@ class _Scaler:
             exponent = 0 if blind else self._exponent_of(node)
             self._kept.update(dict.fromkeys(node.outputs, exponent))
         for name in self._graph.outputs:
-            if name in self._graph.floats and name not in self._graph.constants:
-                self._edits.set_output(name, self._at(name, 0))
+            if exponent := self._missing(name, 0):
+                self._edits.outputs[name] = power_of_two(exponent)
 
     def _exponent_of(self, node: Node) -> int:
         """Sets the node's inputs and returns the exponent of its outputs."""
@@ -210,7 +215,7 @@ class _Scaler:
         if node.op == "Log":
             return self._shift(node, self._way.sign * self._kept[data[0]] * math.log(2))
         if node.op == "Exp" and (exponent := min(self._need_of(node), self._limit_of(node))):
-            return self._shifted(replace(node, inputs=(self._at(data[0], 0),)), exponent)
+            return self._shifted(node, exponent)
         self._feed(node, dict.fromkeys(data, 0))  # not homogeneous: it needs the true values
         return 0
 
@@ -259,7 +264,8 @@ class _Scaler:
         import tensorflow as tf
 
         summand = -self._way.sign * exponent * math.log(2)
-        self._edits.replace(node, lambda x: tf.exp(x + summand), self._graph)
+        true = power_of_two(self._missing(node.inputs[0], 0))
+        self._edits.replace(node, lambda x: tf.exp(true(x) + summand), self._graph)
         return exponent
 
     def _divide(self, node: Node) -> int:
@@ -284,12 +290,27 @@ class _Scaler:
         return max(self._kept[name], self._needs.get(name, 0))
 
     def _feed(self, node: Node, exponents: dict[str, int]) -> None:
-        for index, name in enumerate(node.inputs):
-            if name in exponents:
-                self._edits.set_input(node.name, index, self._at(name, exponents[name]))
+        for name, exponent in exponents.items():
+            if missing := self._missing(name, exponent):
+                self._edits.read(name, [node], power_of_two(missing))
 
-    def _at(self, name: str, exponent: int) -> str:
-        return self._edits.scaled(name, self._way.sign * (self._kept.get(name, 0) - exponent))
+    def _missing(self, name: str, exponent: int) -> int:
+        """The power of two that takes a tensor to this exponent."""
+        return self._way.sign * (self._kept.get(name, 0) - exponent)
+
+
+@cache
+def power_of_two(exponent: int) -> Filling:
+    """Multiplies by 2**exponent, in steps that FP16 holds with all of their digits."""
+
+    def scaled(x: Tensor) -> Tensor:
+        left = exponent
+        while left:
+            step = max(min(left, _FP16_FACTOR), -_FP16_FACTOR)
+            x, left = x * 2.0**step, left - step
+        return x
+
+    return scaled
 
 
 def _power(node: Node, seen: Magnitudes) -> Fraction:

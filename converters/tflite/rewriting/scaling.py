@@ -6,15 +6,16 @@ back in float32.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfmp.converters.intake import Edits, Graph, Node, Source
+from tfmp.converters.intake import Edits, Filling, Graph, Node, Source
 from tfmp.converters.shared.tensors import Batch, relative_l2
 from tfmp.converters.tflite.file import HostScaling
 from tfmp.converters.tflite.rewriting.ranges import constants, fetching
 from tfmp.converters.tflite.rewriting.rescale import LOOKS_AT_THE_SHAPE
+from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
 _ADDS = dict.fromkeys(("Add", "AddV2", "BiasAdd"), np.add) | {"Sub": np.subtract}
@@ -85,21 +86,30 @@ def leave_scaling(
             for _ in range(tail.length):
                 node = graph.makers[tensor]
                 tensor = next(name for name in node.inputs if name not in graph.constants)
-                passed.append((node, tensor))
+                passed.append(replace(node, inputs=(tensor,)))
             maker = graph.makers[tensor]
             if product and _has_columns(maker, graph):
-                weights = edits.affine(maker.inputs[1], factor, np.zeros(1))
-                edits.set_input(maker.name, 1, weights)
+                edits.read(maker.inputs[1], [maker], _affine(factor, np.zeros(1)))
                 factor = np.ones(1)
-            base = edits.affine(tensor, factor, summand)
-            for node, data in passed:
-                given = base if data == tensor else data
-                if node.op in _MOVES:
-                    edits.set_input(node.name, node.inputs.index(data), given)
-                else:
-                    edits.become(node, given)
+            base = passed[-1]
+            for node in passed:
+                given = _affine(factor, summand) if node is base else lambda x: x
+                if node.op not in _MOVES:
+                    edits.replace(node, given, graph)
+                elif node is base:
+                    edits.read(tensor, [node], given)
 
     return (source.rewritten(leave), scaling) if scaling else (source, {})
+
+
+def _affine(factor: np.ndarray, summand: np.ndarray) -> Filling:
+    """A tensor times a factor plus a summand."""
+
+    def changed(x: Tensor) -> Tensor:
+        x = x if (factor == 1).all() else x * factor.astype(np.float32)
+        return x if (summand == 0).all() else x + summand.astype(np.float32)
+
+    return changed
 
 
 def _readers(tensor: str, graph: Graph) -> int:

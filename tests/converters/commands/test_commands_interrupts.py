@@ -2,10 +2,10 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 
+import ctrl_c
 import keras_models
 import numpy as np
 import pytest
@@ -49,19 +49,9 @@ def validate(folder):
     """Starts `tfmp-convert validate` on samples without end, as the leader of its processes."""
     assert CliRunner().invoke(main, ["tflite", "dense.keras"]).exit_code == 0
     arguments = "validate dense.keras dense.tflite --data samples:endless --report drift.html"
-    process = subprocess.Popen(
-        [os.path.join(os.path.dirname(sys.executable), "tfmp-convert"), *arguments.split()],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # A shell's background jobs, this test among them perhaps, ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    yield process
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    program = os.path.join(os.path.dirname(sys.executable), "tfmp-convert")
+    with ctrl_c.leading(program, *arguments.split()) as process:
+        yield process
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Status 1 only ever means FAIL: whatever happens to a command, and to those who read it."""
+"""Status 1 only ever means FAIL: whatever happens to a command, its files, and its readers."""
 
 import os
 import signal
@@ -120,20 +120,10 @@ def test_a_size_that_is_none(size: str):
 @pytest.fixture
 def waiting() -> Iterator[subprocess.Popen[str]]:
     """A command that has begun and does not end, as the leader of its processes."""
-    with ctrl_c.heard():
-        process = subprocess.Popen(
-            command("wait"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    yield process
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    with ctrl_c.leading(*command("wait")) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
 
 
 @pytest.mark.parametrize("everybody", [False, True])
@@ -165,3 +155,25 @@ def test_streams_that_are_full_or_closed(words: str, redirected: str, status: in
     script = f'"$0" -c "$1" {words} {redirected}'
     done = subprocess.run(["sh", "-c", script, sys.executable, SCRIPT], timeout=60)
     assert done.returncode == status
+
+
+HOSTILE = Path(__file__).parents[2] / "support" / "hostile_files.py"
+
+
+@pytest.mark.slow
+def test_damaged_files_are_opened_or_refused(tmp_path: Path):
+    """`python tests/support/hostile_files.py` tries 20,000."""
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        HOSTILE,
+        "--count",
+        "250",
+        "--keep",
+        tmp_path / "bad",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    kept = "\n".join(path.read_text() for path in sorted((tmp_path / "bad").glob("*.txt")))
+    assert done.returncode == 0, f"{done.stdout}\n{kept}\n{done.stderr[-2000:]}"
+    assert "| all | 249 |" in done.stdout

@@ -43,7 +43,12 @@ def refused_by_command(folder: Path, to: str, *flags: str) -> str:
         ("onnx", "--target amd", {"target": "amd"}, "target: expected one of any, ort-cpu"),
         ("onnx", "--keep-fp32 (", {"keep_fp32": ["("]}, "keep_fp32: '(' is not a regular"),
         ("onnx", "--batch 0", {"batch_size": 0}, "batch_size (--batch): expected a whole number"),
-        ("tflite", "--precision mixed", {"precision": "mixed"}, "precision mixed (--precision) is"),
+        (
+            "tflite",
+            "--precision mixed",
+            {"precision": "mixed"},
+            "precision mixed (--precision) is",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) and value.startswith("--") else "",
 )

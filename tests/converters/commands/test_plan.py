@@ -42,7 +42,6 @@ def test_limits_and_samples_that_are_asked_for() -> None:
         (["--flip-rate", "0"], "such as 0.01 for 1 %; received '0'."),
         (["--accuracy-drop", "none"], "accuracy_drop: expected a share of more than 0"),
         (["--accuracy-drop", "few"], "'few' is not a value of accuracy_drop; expected a number"),
-        (["--confidence", "95"], "confidence must lie between 0.5 and 1, received 95.0."),
         (["--samples", "0"], "samples: expected a whole number of at least 1, received 0."),
     ],
 )

@@ -6,28 +6,6 @@ from tfmp.converters.drift.budget import DriftBudget
 from tfmp.converters.shared.errors import InputError
 
 
-def test_defaults_let_299_samples_prove_the_flip_rate() -> None:
-    assert DriftBudget() == DriftBudget(
-        rel_l2=0.01,
-        max_abs=None,
-        between_samples=0.1,
-        between_columns=0.1,
-        between_places=0.1,
-        between_outputs=0.1,
-        wrong_samples=0.01,
-        near_end=0.01,
-        flip_rate=0.01,
-        accuracy_drop=0.01,
-        accuracy_ratio=None,
-        error_increase=0.01,
-        error_floor=0.005,
-        error_added=None,
-        confidence=0.95,
-        min_samples=59,
-        overrides={},
-    )
-
-
 def test_59_samples_bound_95_percent_of_inputs() -> None:
     # Wilks 1941: the smallest n with 0.95**n <= 0.05.
     assert 0.95**59 <= 0.05 < 0.95**58

@@ -136,10 +136,6 @@ class TestLabels:
         with pytest.raises(InputError, match="output 'probs': 1 came with a batch of 2 samples"):
             classifier().update({"probs": SCORES}, {"probs:0": SCORES}, np.array([0]))
 
-    def test_that_do_not_fit_the_only_output_say_why(self) -> None:
-        with pytest.raises(InputError, match="labels do not fit output 'probs'"):
-            classifier().update({"probs": SCORES}, {"probs:0": SCORES}, np.zeros((2, 9)))
-
 
 def test_places_without_a_label_are_not_compared():
     scores = np.zeros((2, 3, 4), np.float32)

@@ -61,18 +61,6 @@ class _Numbers:
     shared: Common = None
 
 
-def test_merge_goes_by_the_type_of_each_field() -> None:
-    one = _Numbers(2, 3.0, True, fold([0.1]), "a")
-    other = _Numbers(3, 1.0, False, fold([0.2]), "a")
-    assert merge(one, other) == _Numbers(5, 3.0, False, fold([0.1, 0.2]), "a")
-
-
-def test_merge_with_an_empty_one_changes_nothing() -> None:
-    one = _Numbers(2, 3.0, False, fold([0.1]), "a")
-    assert merge(one, _Numbers()) == one
-    assert merge(_Numbers(), one) == one
-
-
 def test_many_merge_as_one_after_the_other() -> None:
     parts = [_Numbers(i, i / 3, i != 2, fold([i / 7])) for i in range(4)]
     assert merge(*parts) == merge(merge(merge(parts[0], parts[1]), parts[2]), parts[3])

@@ -36,11 +36,6 @@ class TestDistances:
         assert found.sqnr_db == pytest.approx(10 * math.log10(25), rel=1e-15)
         assert found.samples == 1
 
-    def test_squares_beyond_float64_make_no_finite_claim(self) -> None:
-        found = drift([[1e200]], [[2e200]], "float64")
-        assert found.rel_l2 == math.inf
-        assert found.worst_rel_l2 == math.inf
-
     def test_complex_outputs_count_both_parts(self) -> None:
         found = drift([[3 + 4j]], [[3 + 5j]], "complex64")
         assert found.rel_l2 == pytest.approx(0.2)
@@ -105,25 +100,6 @@ def test_any_split_and_order_gives_the_same_report(rows, columns, seed, kind, da
     parts = [shard.result().totals for shard in data.draw(st.permutations(shards))]
     # repr: NaN is not equal to itself, and every bit of a float shows.
     assert repr(drift_of("y", merge(*parts))) == repr(whole.result())
-
-
-@pytest.mark.parametrize(
-    "values",
-    [np.float32([[1, 0], [0.6, 0.4]]), np.arange(60).reshape(30, 2)],
-    ids=["whole numbers in a batch", "few values in a batch"],
-)
-def test_what_a_batch_holds_makes_no_difference(values: np.ndarray) -> None:
-    whole, split = OutputAccumulator("y"), OutputAccumulator("y")
-    whole.update(values, values)
-    for row in range(len(values)):
-        split.update(values[row : row + 1], values[row : row + 1])
-    assert split.result() == whole.result()
-
-
-def test_numbers_too_large_for_fractions_are_no_ids() -> None:
-    values = np.arange(1, 61, dtype=np.float32).reshape(30, 2)
-    assert drift(values, values).decision == "equality"
-    assert drift(values * 2**23, values * 2**23).decision is None
 
 
 def test_a_mask_in_one_sample_leaves_the_others_alone() -> None:

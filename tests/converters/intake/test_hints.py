@@ -116,7 +116,6 @@ class TestActivation:
             (layers.Softmax(axis=1), "softmax"),
             (layers.Dense(1, "sigmoid", dtype="mixed_float16"), "sigmoid"),
             (lambda x: layers.Flatten()(layers.Permute((2, 1))(layers.Softmax()(x))), "softmax"),
-            (lambda x: layers.Softmax()(x)[:, 0], "softmax"),
             (lambda x: keras.ops.cast(keras.ops.argmax(x, axis=-1), "float32"), "argmax"),
         ],
     )
@@ -157,15 +156,6 @@ class TestActivation:
         hints = open_source(model.get_concrete_function()).hints
         assert all(hint.activation == name for name, hint in hints.items())
         assert len(hints) == 2
-
-    def test_of_boxes_that_a_suppression_chose(self) -> None:
-        @tf.function(input_signature=[tf.TensorSpec([5, 4]), tf.TensorSpec([5])])
-        def model(boxes: tf.Tensor, scores: tf.Tensor) -> dict[str, tf.Tensor]:
-            chosen = tf.image.non_max_suppression(boxes, scores, 3)
-            return {"kept": tf.gather(boxes, chosen)[None], "any": tf.gather(boxes, [1, 2])}
-
-        hints = open_source(model).hints
-        assert hints == {"kept": OutputHint(activation="non_max_suppression")}
 
 
 class TestOnnx:

@@ -134,56 +134,20 @@ def test_layers_keep_their_names(tmp_path: Path):
     assert kinds <= {name.rstrip("0123456789").rstrip("_") for name in names}
 
 
-def test_a_class_for_keras_3_reads_a_file_of_keras_2_with_it(tmp_path: Path):
-    """Keras 3 is asked only for its own classes, and its reading is checked."""
+def test_a_file_of_keras_2_takes_classes_of_keras_2(tmp_path: Path):
+    """Both names are of one class here, as where a module imports tf.keras."""
 
-    class Doubled(keras.layers.Layer):
+    class Doubled(tf_keras.layers.Layer):
         def call(self, inputs):
             return 2.0 * inputs
 
-    path, _ = saved(tmp_path)
-    with h5py.File(path, "r+") as file:
-        config = json.loads(file.attrs["model_config"])
-        shape = {"batch_input_shape": [None, 3], "name": "doubled", "dtype": "float32"}
-        layers = config["config"]["layers"][1:]
-        layers[0]["config"].pop("batch_input_shape")
-        config["config"]["layers"] = [{"class_name": "Doubled", "config": shape}, *layers]
-        file.attrs["model_config"] = json.dumps(config)
-    with pytest.raises(InputError, match="Keras 3 misreads this file"):
-        open_source(path, custom_objects={"Doubled": Doubled})
-    with h5py.File(path, "r+") as file:  # code in it is named first, which no other class mends
-        code = {"name": "code", "function": ["4wEAAAA=", None, None], "function_type": "lambda"}
-        config["config"]["layers"][1] = {"class_name": "Lambda", "config": code}
-        file.attrs["model_config"] = json.dumps(config)
-    with pytest.raises(InputError, match="holds a Lambda layer"):
-        open_source(path, custom_objects={"Doubled": Doubled})
-
-
-@pytest.mark.parametrize("suffix", [".h5", ".keras"])
-def test_a_registered_class_of_keras_2_by_one_for_keras_3(suffix: str, tmp_path: Path):
-    """Keras 3 reads HDF5 of Keras 2, and no functional model in an archive of it."""
-
-    class Doubled(keras.layers.Layer):
-        def call(self, inputs):
-            return 2.0 * inputs
-
-    class Written(tf_keras.layers.Layer):
-        call = Doubled.call
-
-    Written.__name__ = "Doubled"
-    with tf_keras.utils.custom_object_scope({}):
-        tf_keras.utils.register_keras_serializable("shop")(Written)
-        x = tf_keras.Input((3,))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tf_keras.Model(x, Written()(x)).save(tmp_path / f"m{suffix}")
-    tf_keras.utils.get_custom_objects().pop("shop>Doubled")
-    given = {"custom_objects": {"Doubled": Doubled}}
-    if suffix == ".h5":
-        np.testing.assert_array_equal(forward(open_source(tmp_path / "m.h5", **given)), 2 * X)
-    else:
-        with pytest.raises(InputError, match=r"for Keras 2 \(import tf_keras\), which reads it"):
-            open_source(tmp_path / "m.keras", **given)
+    x = tf_keras.Input((3,))
+    tf_keras.Model(x, Doubled()(x)).save(tmp_path / "m.keras")
+    source = open_source(tmp_path / "m.keras", custom_objects={"Doubled": Doubled})
+    np.testing.assert_array_equal(forward(source), 2 * X)
+    new = type("Doubled", (keras.layers.Layer,), {"call": Doubled.call})
+    with pytest.raises(InputError, match=r"'Doubled' is one for Keras 3\. Set TF_USE_LEGACY_KER"):
+        open_source(tmp_path / "m.keras", custom_objects={"Doubled": new})
 
 
 def test_a_class_that_cannot_be_made_again_is_named_with_the_reason(tmp_path: Path):

@@ -16,7 +16,6 @@ from tfmp.converters.onnx.graph import external_files
 from tfmp.converters.runners import OnnxRunner
 from tfmp.converters.shared import time_limits
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.sessions import LONGEST_TEXT
 
 X = {"x": np.ones((2, 3), np.float32)}
 
@@ -139,20 +138,6 @@ def test_texts_that_are_no_text(field: str, tmp_path: Path):
         r"It may be truncated: copy or export it again\.",
         str(caught.value),
     )
-
-
-def test_a_name_without_end(tmp_path: Path):
-    path = in_every_text(tmp_path / "m.onnx", "node.name", b"n" * 4)
-    model = onnx.load(path)
-    model.metadata_props[0].value = model.doc_string = "n" * (LONGEST_TEXT + 1)
-    onnx.save(model, path)
-    open_source(path)
-    model.graph.node[0].name = "n" * (LONGEST_TEXT + 1)
-    onnx.save(model, path)
-    with pytest.raises(
-        InputError, match=r"m\.onnx: .*NodeProto\.name has 262,145 letters, more than"
-    ):
-        open_source(path)
 
 
 def test_comments_may_hold_anything_and_texts_any_language(tmp_path: Path):

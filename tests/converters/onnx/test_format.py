@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx_graphs import parse
 
-from tfmp.converters import convert, validate
+from tfmp.converters import DriftBudget, convert, validate
 from tfmp.converters.shared.errors import InputError
 
 FLOAT, HALF = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
@@ -38,6 +38,15 @@ def test_a_file_that_is_fp16_already(half: Path, precision: str, tmp_path: Path)
     assert artifact.report.verdict == "PASS"
     assert artifact.known.remedy.startswith("Convert the float32 model")
     assert artifact.report.reference.runner.fp16 == "weights-only"
+
+
+def test_a_remedy_keeps_what_a_file_tells_of_its_conversion(tmp_path: Path):
+    weights = np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32)
+    text = "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w) y = Exp(h) }"
+    onnx.save(parse(text, w=weights), full := tmp_path / "full.onnx")
+    file = convert(full, "onnx", tmp_path / "m.onnx", target="webgpu", fp16_io=True).path
+    (found,) = validate(full, file, X, budget=DriftBudget(rel_l2=1e-3)).candidates
+    assert found.remedy_flags == "--target webgpu --precision mixed"
 
 
 QUANTIZED = """

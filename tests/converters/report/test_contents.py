@@ -1,16 +1,18 @@
-"""The HTML page: self-contained, small, escaped; and what a browser makes of it."""
+"""The report as a page, in Markdown and in a terminal; and what a browser makes of the page."""
 
 import re
 import subprocess
 import sys
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from browser import browse, measured, needs_chromium, requested
 from notebook_cells import Page, headline_and_page
+from rich.console import Console
 
-from tfmp.converters.report.contents import to_html
+from tfmp.converters.report.contents import print_report, to_html, to_markdown
 
 
 def test_says_everything(report) -> None:
@@ -41,6 +43,7 @@ def test_a_notebook_shows_the_page(hostile_report) -> None:
     headline, page = headline_and_page(hostile_report._repr_html_())
     assert headline.startswith("✗ FAIL: 1 of 4 candidates passed against")
     base = '<base href="about:srcdoc">'
+    assert page.count(base) == 1  # links within the page stay in its frame
     assert page.replace(base, "") == to_html(hostile_report)
 
 
@@ -175,3 +178,65 @@ class TestBrowser:
         where = "{page:document.documentElement.scrollWidth,width:innerWidth}"
         found = measured(to_html(report), where, tmp_path, width=390)
         assert found["page"] <= found["width"]
+
+
+def test_shows_table_reasons_data_and_budget(report) -> None:
+    text = to_markdown(report)
+    lines = text.splitlines()
+    assert lines[0] == "## ✗ Drift report: FAIL"
+    assert lines[2] == "1 of 4 candidates passed against digits, on 450 samples."
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 6 + 6
+    assert "| **✓ PASS** |" in table[2]
+    assert "- **broken.onnx**" in lines
+    what = "1 of 4,500 values are NaN or infinite where the reference has a number"
+    assert f"  - **what** {what}; the data itself holds 1 such values" in lines
+    assert "- Note: input 'image' holds 1 values that are NaN or infinite" in lines
+    told = f"- Data: dict of arrays, 450 samples, sha256 {report.data.sha256[:12]}. Budget: the "
+    assert f"{told}default, except rel_l2 0.05." in lines
+    assert "- **open.tflite** outputs matched by position" in lines
+    assert lines[-1] == f"| open.tflite | {'ab' * 32} |"
+    assert len(lines) < 40
+
+
+def printed(report, width: int = 120, verbose: bool = False, **options) -> str:
+    stream = StringIO()
+    print_report(report, Console(file=stream, width=width, **options), verbose)
+    return stream.getvalue()
+
+
+def test_what_is_wrong_fits_a_screen_and_the_rest_is_asked_for(report) -> None:
+    text = printed(report)
+    assert text.split()[:3] == ["Candidate", "Verdict", "Decided"]
+    for words in ("good.onnx", "✓ PASS", "✗ FAIL", "? INCONCLUSIVE", "FP16 weights only", "what"):
+        assert words in text
+    assert "Note: input 'image' holds 1 values that are NaN or infinite" in text
+    assert "outputs matched by position" not in text
+    assert text.splitlines()[-1] == (
+        "✗ FAIL  1 of 4 candidates passed against digits, on 450 samples."
+    )
+    both = replace(report, candidates=report.candidates[1:3])
+    assert len(printed(both, width=80).splitlines()) <= 25
+    assert len(printed(replace(report, candidates=report.candidates[:1])).splitlines()) <= 5
+    good, broken = report.candidates[:2]
+    explained = replace(good, explanation=broken.explanation)
+    told = printed(replace(report, candidates=(explained,)), width=80).splitlines()
+    assert [line.split()[0] for line in told[2:5]] == ["good.onnx", "where", "see"]
+    text = " ".join(printed(report, verbose=True).split())
+    for candidate in report.candidates:
+        for reason in candidate.reasons:
+            assert " ".join(reason.split()) in text
+    assert "Note: outputs matched by position" in text
+    assert "\x1b" not in printed(report)
+    assert str(report) == printed(report).rstrip()
+    assert "\x1b[1;32m" in printed(report, force_terminal=True, color_system="standard")
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"), [(150, ()), (98, ("Size", "Drift")), (75, ("Size", "Drift", "Runtime"))]
+)
+def test_columns_make_room_for_names(make_report, width, gone) -> None:
+    name = "image_classification.onnx"
+    heading, row, *_ = printed(make_report(names=(name,)), width=width).splitlines()
+    assert row.startswith(name)
+    assert {word for word in ("Size", "Drift", "Runtime") if word not in heading} == set(gone)

@@ -93,16 +93,6 @@ def test_an_archive_that_cannot_be_unpacked(flags: int, method: int, told: str, 
         read(path)
 
 
-@pytest.mark.parametrize("fortran", [False, True])
-@pytest.mark.parametrize("suffix", [".npy", ".npz"])
-def test_sound_files_are_read(suffix: str, fortran: bool, tmp_path: Path):
-    content = stored(np.asfortranarray(X) if fortran else X)
-    path = tmp_path / f"data{suffix}"
-    path.write_bytes(zipped(content) if suffix == ".npz" else content)
-    batches = list(open_data(str(path), INPUTS, batch_size=3).batches())
-    np.testing.assert_array_equal(np.concatenate([batch["x"] for batch in batches]), X)
-
-
 def test_a_bomb_is_told_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A gigabyte of zeros, in a file of a megabyte that is not even whole."""
     monkeypatch.setattr(memory, "_chosen", [100 << 20])

@@ -37,18 +37,6 @@ def worker() -> Iterator[Worker]:
         yield worker
 
 
-def test_arrays_go_both_ways_and_state_stays() -> None:
-    with start(10) as worker:
-        values = np.arange(3, dtype=np.float16)
-        np.testing.assert_array_equal(worker.call("add", values), values + 13)
-        result = worker.call("add", values)
-    np.testing.assert_array_equal(result, values + 16)
-    assert result.dtype == np.float16
-    with start(environment={"TFMP_TEST_WORKER": "yes"}) as worker:
-        assert worker.call("environment", "TFMP_TEST_WORKER") == "yes"
-        assert worker.call("environment", "PATH") == os.environ["PATH"]
-
-
 def test_one_worker_serves_all_kinds_of_calls(worker: Worker) -> None:
     values = np.zeros(1 << 20, np.float64)
     assert worker.call("add", values).nbytes == values.nbytes
@@ -70,18 +58,6 @@ def test_one_worker_serves_all_kinds_of_calls(worker: Worker) -> None:
     with pytest.raises(WorkerError, match=r"pickle|local object"):  # Python 3.13 has other words
         worker.call("unpicklable")
     assert worker.call("identity")
-
-
-def local() -> None:
-    """A function of a module that the child is told to find elsewhere."""
-
-
-def test_arguments_that_the_process_cannot_read_end_the_first_call(monkeypatch) -> None:
-    monkeypatch.setattr(local, "__module__", "__main__")
-    monkeypatch.setattr(sys.modules["__main__"], "local", local, raising=False)
-    with start(local) as worker, pytest.raises(WorkerError, match="Can't get attribute 'local'"):
-        worker.call("identity")
-    assert worker._process.returncode == 0  # it has left by itself, and was not killed
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from quick import quick
 
 import tfmp
 from tfmp.colocation.choice import judged, predicted_seconds, recommend
-from tfmp.colocation.job import Job, JobBatches
+from tfmp.colocation.job import Job
 from tfmp.colocation.mode_names import IN_PROCESS
-from tfmp.colocation.modes import Together, describe, run_in_process
+from tfmp.colocation.modes import Together, run_in_process
 from tfmp.colocation.report import JobResult, ModeResult
 from tfmp.colocation.run import colocate
 from tfmp.machine.measuring import DEVICE_MEMORY, Memory
@@ -216,24 +216,6 @@ def test_ctrl_c_while_a_checkpoint_is_written_leaves_the_one_before(tmp_path, mo
     assert not folder.exists()
 
 
-def test_batches_are_the_same_at_the_same_step_wherever_it_starts():
-    job = Job(small, (X, Y), name="a", batch_size=12, seed=4)
-    stream = JobBatches(job)
-    first = [next(stream) for _ in range(7)]
-    later = JobBatches(job)
-    later.peek()
-    later.skip(5)
-    np.testing.assert_array_equal(later.peek()[0], first[5][0])
-    np.testing.assert_array_equal(next(later)[0], first[5][0])
-    np.testing.assert_array_equal(next(later)[0], first[6][0])
-    assert all(len(x) == 12 for x, _, _ in first)  # whole batches: three a pass
-    assert not np.array_equal(first[0][0], first[3][0])  # shuffled anew
-    function = JobBatches(Job(small, batches, name="b"))
-    function.peek()
-    function.skip(6)
-    np.testing.assert_array_equal(next(function)[0], X[8:16])
-
-
 def test_a_function_that_gives_batches_once_does_for_one_pass():
     called = []
 
@@ -424,13 +406,6 @@ def test_nothing_compiles_in_a_short_run():
     compiled.clear()
     assert not together.measure("sequential", 7).failed  # with the ends of two epochs
     assert compiled == []
-
-
-def test_errors_are_told_by_their_kind_and_their_first_line():
-    assert describe(ValueError("Graph execution error:\nit broke")) == "ValueError: it broke"
-    assert describe(MemoryError()) == "out of memory"
-    assert describe(RuntimeError("OOM when allocating tensor")).startswith("out of memory: OOM")
-    assert describe(None) == ""
 
 
 GOOD = Job(small, (X, Y), name="good")

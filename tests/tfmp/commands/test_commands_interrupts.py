@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 
+import ctrl_c
 import pytest
 from click.testing import CliRunner
 
@@ -60,28 +62,14 @@ def endless():
 def endless(tmp_path):
     """Starts `tfmp colocate` on jobs without end, as the leader of processes of its own."""
     (tmp_path / "endless_jobs.py").write_text(JOBS)
-    started = []
+    command = [sys.executable, "-m", "tfmp.commands.cli", "colocate", "endless_jobs:endless"]
+    with ExitStack() as started:
 
-    def start(mode: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tfmp.commands.cli", "colocate", "endless_jobs:endless"]
-        process = subprocess.Popen(
-            [*command, "--mode", mode, "--measure-steps", "0"],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            # A shell's background jobs, this test among them perhaps, ignore Ctrl-C.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-        started.append(process)
-        return process
+        def start(mode: str) -> subprocess.Popen[str]:
+            words = [*command, "--mode", mode, "--measure-steps", "0"]
+            return started.enter_context(ctrl_c.leading(*words, cwd=tmp_path))
 
-    yield start
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        yield start
 
 
 def wait_until_training(process: subprocess.Popen[str]) -> None:

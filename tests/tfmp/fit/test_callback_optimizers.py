@@ -72,9 +72,32 @@ def test_both_optimizers_of_a_gan_scale_their_losses():
         assert read_counters(optimizer).loss_scale == 2.0**10
         assert read_counters(optimizer).gradients.underflow < 0.01
     assert all((a != b).any() for a, b in zip(before, model.get_weights(), strict=True) if a.any())
-    assert not [finding for finding in report.findings if "scale" in finding.check]
+    assert not [finding for finding in report.findings if "scaling" in finding.check]
     tfmp.revert(model)
     assert (model.d_optimizer, model.g_optimizer) == own
+
+
+class Unscaled(Parts):
+    """Applies gradients of a loss that nobody scales, with the optimizer of `compile`, too."""
+
+    def train_step(self, real):
+        weights = self.critic.trainable_weights
+        with tf.GradientTape() as tape:
+            loss = ops.mean(ops.square(self.critic(real)))
+        gradients = tape.gradient(loss, weights)
+        self.optimizer.apply(gradients, weights)
+        self.g_optimizer.apply(gradients, weights)
+        return {"loss": loss}
+
+
+def test_every_optimizer_of_a_step_that_scales_nothing_is_named():
+    model = Unscaled()
+    model.compile(None, keras.optimizers.Adam(1e-3))
+    (finding,) = [one for one in train(model).findings if "loss scaling" in one.check]
+    assert finding.message.startswith("Unscaled.train_step never calls scale_loss: its")
+    assert finding.fix.endswith(
+        "self.optimizer.scale_loss(loss) and self.g_optimizer.scale_loss(loss)"
+    )
 
 
 STRANGER = keras.optimizers.SGD(0.0)

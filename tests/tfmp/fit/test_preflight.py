@@ -13,7 +13,6 @@ from tfmp.fit.preflight import (
     PlannedModel,
     kernels_in_float32,
     preflight_findings,
-    unscaled_step,
 )
 from tfmp.precision import layer_tree
 
@@ -83,15 +82,6 @@ def test_the_reason_of_parts_is_that_of_the_layer_that_made_them():
     planned = PlannedModel(model, layer_tree.walk(model), replace(made, rows=tuple(wide)))
     (found,) = kernels_in_float32(planned)
     assert "this reason: no kernel" in found.message
-
-
-def test_every_optimizer_of_a_step_that_scales_nothing_is_named():
-    model = chain(layers.Dense(8))
-    model.first, model.second = keras.optimizers.SGD(), keras.optimizers.SGD()
-    finding = unscaled_step(model)
-    assert finding.message.startswith("Sequential.train_step never calls scale_loss: its")
-    assert "self.first.scale_loss(loss) and self.second.scale_loss(loss)" in finding.fix
-    assert "_self_" not in finding.fix  # TensorFlow's own notes of a model's attributes
 
 
 STEP = """

@@ -128,7 +128,7 @@ def test_the_file_of_a_report_is_checked_before_the_training(tmp_path):
         MixedPrecision(report=tmp_path / "none" / "x.html")
 
 
-@pytest.mark.parametrize("name", ["report", "log_dir", "save_failing"])
+@pytest.mark.parametrize("name", ["report", "log_dir"])
 def test_paths_are_checked_before_the_training(name):
     with pytest.raises(TypeError, match=f"{name} expects a path, .*; received 3 of type int"):
         MixedPrecision(**{name: 3})

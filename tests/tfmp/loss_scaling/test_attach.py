@@ -116,12 +116,6 @@ def test_a_model_without_an_optimizer_is_refused():
         attach_loss_scale(model, "dynamic")
 
 
-def test_an_optimizer_that_is_switched_off_is_refused_before_the_first_step():
-    model = model_with(LossScaleOptimizer(keras.optimizers.SGD(0.1), enabled=False), trained=False)
-    with pytest.raises(ValueError, match="received a LossScaleOptimizer with enabled=False"):
-        attach_loss_scale(model, "dynamic")
-
-
 # --- optimizers besides the model's own ---
 
 

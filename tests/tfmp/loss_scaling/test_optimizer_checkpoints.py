@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from probed_fits import EAGER
 
-from tfmp.loss_scaling.optimizer import DynamicLossScale, LossScaleOptimizer, StaticLossScale
+from tfmp.loss_scaling.optimizer import LossScaleOptimizer
+from tfmp.loss_scaling.strategies import DynamicLossScale, StaticLossScale
 
 STRATEGY = DynamicLossScale(initial=2.0**12, growth_interval=5)
 

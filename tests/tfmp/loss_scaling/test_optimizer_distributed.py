@@ -1,6 +1,7 @@
 """Every replica and worker takes the same decision: TensorFlow's strategies, in processes."""
 
 import json
+import math
 import os
 import socket
 import subprocess
@@ -13,9 +14,9 @@ from repository import ROOT, SUPPORT
 pytestmark = pytest.mark.slow
 
 
-def start(script: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, str(SUPPORT / script), *arguments],
+        [sys.executable, str(SUPPORT / "distributed_steps.py"), *arguments],
         cwd=ROOT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
         stdout=subprocess.PIPE,
@@ -36,14 +37,12 @@ def result_of(process: subprocess.Popen[str], seconds: float) -> dict:
 
 @pytest.fixture(scope="module")
 def mirrored() -> dict:
-    return result_of(start("mirrored_steps.py"), seconds=300)
+    return result_of(start("mirrored"), seconds=300)
 
 
 def test_replicas_take_one_decision(mirrored):
     skipped = {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}
     assert mirrored["first_replica"] == mirrored["second_replica"] == skipped
-    assert (mirrored["sum"]["weights"], mirrored["sum"]["skipped"]) == ([0.0, 0.0], 1)
-    assert mirrored["large"]["weights"] == [pytest.approx(1e38)] * 2
     assert mirrored["neither"] == {"weights": [3.0, 3.0], "skipped": 0, "scales": [2.0**15] * 2}
     assert mirrored["unscaled"] == [3.0, 3.0]  # each of both applies the mean, and they are summed
     assert "Call it inside the function given to strategy.run()." in mirrored["across_replicas"]
@@ -70,7 +69,7 @@ def workers() -> list[dict]:
     started = []
     for index in range(2):
         config = {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}}
-        started.append(start("worker_fit.py", TF_CONFIG=json.dumps(config)))
+        started.append(start("worker", TF_CONFIG=json.dumps(config)))
     try:
         return [result_of(worker, seconds=240) for worker in started]
     finally:
@@ -81,7 +80,7 @@ def workers() -> list[dict]:
 def test_two_workers_skip_the_same_steps(workers):
     first, second = workers
     assert first == second
-    assert first["finite"]
+    assert all(map(math.isfinite, first["weights"]))
     assert first["skipped"] == 3
     assert (first["scale"], first["iterations"]) == (2.0**12, 3)
     assert first["weights"] != [1.0, 1.0]
@@ -90,7 +89,7 @@ def test_two_workers_skip_the_same_steps(workers):
 @pytest.fixture(scope="module")
 def parameter_server() -> dict:
     ports = [str(port) for port in free_ports(2)]
-    return result_of(start("parameter_server.py", *ports), seconds=240)
+    return result_of(start("parameter_server", *ports), seconds=240)
 
 
 def test_a_loop_with_a_parameter_server_skips_steps(parameter_server):

@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from tfmp import LossScaleOptimizer
@@ -18,10 +17,9 @@ class TenTimes(keras.optimizers.SGD):
         return super().apply_gradients([(grad * 10.0, v) for grad, v in grads_and_vars])
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_an_apply_gradients_of_the_inner_optimizers_own_is_called_once(enabled):
+def test_an_apply_gradients_of_the_inner_optimizers_own_is_called_once():
     inner, weight = TenTimes(0.5), keras.Variable([1.0])
-    optimizer = LossScaleOptimizer(inner, loss_scale=8.0, enabled=enabled)
+    optimizer = LossScaleOptimizer(inner, loss_scale=8.0)
     scaled = optimizer.scale_loss(tf.constant([0.25]))  # the gradient, as if it were a loss
     optimizer.apply_gradients([(scaled, weight)])
     np.testing.assert_array_equal(weight, [1.0 - 0.5 * 2.5])

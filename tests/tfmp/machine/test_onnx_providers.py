@@ -31,11 +31,6 @@ def test_without_a_word_in_the_log():
     assert parse_providers(ANSWERS, "")["CUDAExecutionProvider"] == "it does not start"
 
 
-def test_this_machine_has_the_cpu(capfd):
-    assert read_providers()["CPUExecutionProvider"] == ""
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_runtime_that_does_not_start_has_none(monkeypatch):
     assert parse_providers("", "ImportError: No module named onnxruntime") == {}
 

@@ -119,5 +119,5 @@ def test_what_cannot_be_kept(tree, keep, message):
 def test_keep_is_a_mapping_from_dtypes():
     with pytest.raises(TypeError, match="keep expects a mapping from dtypes to layers"):
         check_keep(["head"])
-    with pytest.raises(ValueError, match="a dtype in keep expects one of 'float32', 'float64'"):
+    with pytest.raises(ValueError, match="a dtype in keep expects one of 'float32', 'bfloat16'"):
         check_keep({"float8": "head"})

@@ -70,18 +70,6 @@ def test_a_training_goes_on_in_the_dtype_and_back(policy, tmp_path):
     net.fit(X, Y, verbose=0)
 
 
-def test_layers_may_differ():
-    net = model()
-    policies = {net.layers[0].name: keras.DTypePolicy("bfloat16")}
-    made = plan(net, keras.dtype_policies.DTypePolicyMap("float32", policies))
-    made.apply()
-    assert dtypes(net.layers[0].weights) == {"bfloat16"}
-    assert dtypes(net.layers[1].weights) == {"float32"}
-    assert [row.variable_dtype for row in made.rows[1:]] == ["bfloat16", "float32", "float32"]
-    net.train_on_batch(X, Y)
-    assert dtypes(net.optimizer._momentums) == {"bfloat16", "float32"}
-
-
 def test_mirrored_variables_are_refused():
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         net = model()

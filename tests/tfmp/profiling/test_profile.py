@@ -104,7 +104,7 @@ def test_every_policy_is_measured_alike(measured):
 
 
 @pytest.mark.slow
-@only_on("tensorflow", "jax", reason="PyTorch's loss has operations without a count")
+@only_on("tensorflow", "jax", reason="PyTorch has no roofline")
 def test_every_layer_has_a_cost_under_every_policy(measured):
     _, _, report = measured
     assert [layer.path for layer in report.layers] == ["hidden", "norm", "act", "logits"]

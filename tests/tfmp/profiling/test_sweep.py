@@ -72,17 +72,10 @@ def test_every_size_has_a_row_and_takes_turns_in_one_process(machine):
 
 def test_what_does_not_fit_together_is_tried_alone(machine):
     report = swept(batch_sizes=(16, 40, 60, 120), modes=("predict",), rounds=6)
-    errors = {(row.batch_size, row.policy): row.error for row in report.rows}
-    assert errors == {
-        (16, "float32"): "",
-        (16, "mixed_float16"): "",
-        (40, "float32"): "",
-        (40, "mixed_float16"): "",
-        (60, "float32"): "out of memory",
-        (60, "mixed_float16"): "",
-        (120, "float32"): "out of memory",
-        (120, "mixed_float16"): "out of memory",
-    }
+    assert {row.error for row in report.rows} == {"", "out of memory"}
+    lost = [(row.batch_size, row.policy) for row in report.rows if row.error]
+    assert sorted(lost) == [(60, "float32"), (120, "float32"), (120, "mixed_float16")]
+    assert len(report.rows) == 8
     (found,) = report.crossovers
     assert found.text.startswith("predict: mixed_float16 is faster than float32 from batch 40 on (")
 

@@ -122,7 +122,7 @@ CASES = {
 }
 
 
-@only_on("tensorflow", "jax", reason="only XLA fuses passes; tests/torch counts on PyTorch")
+@only_on("tensorflow", "jax", reason="PyTorch has no program of XLA")
 @pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_counted_by_hand(name, dtype):

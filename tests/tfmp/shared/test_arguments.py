@@ -20,13 +20,6 @@ from tfmp.shared.arguments import (
 )
 
 
-@pytest.mark.parametrize("value", [1, 7, np.int64(3)])
-def test_counts_become_python_integers(value):
-    checked = check_count("steps", value)
-    assert checked == value
-    assert type(checked) is int
-
-
 def test_a_choice_is_one_of_the_strings():
     check_flag("enabled", False)
     for value in (1, "no", None):

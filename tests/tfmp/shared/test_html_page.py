@@ -7,21 +7,10 @@ from dataclasses import dataclass
 from notebook_cells import headline_and_page
 from repository import ROOT
 
-from tfmp.shared.html_page import framed
 from tfmp.shared.reporting import Report, Section, Table
 
 HOSTILE = '</iframe>"><script>alert(1)</script>\x1b'
 SPELLED = HOSTILE.replace("\x1b", "\\x1b")
-
-
-def test_links_within_a_framed_page_stay_in_the_frame():
-    page = (
-        "<head><meta content=\"default-src 'none'\"></head>"
-        '<a href="#x">prefers-color-scheme: dark</a>'
-    )
-    headline, inside = headline_and_page(framed("1 < 2", page))
-    assert headline == "1 < 2"
-    assert inside == page.replace("<head>", '<head><base href="about:srcdoc">')
 
 
 @dataclass(frozen=True)

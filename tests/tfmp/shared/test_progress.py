@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tfmp.shared import progress as module
-from tfmp.shared.progress import SILENT, Progress, listening
+from tfmp.shared.progress import listening
 
 
 class Notebook:
@@ -81,20 +81,3 @@ def test_ipython_in_a_terminal_gets_no_bar(monkeypatch):
     with listening() as progress:
         progress("comparing")
     assert terminal.shown == []
-
-
-def test_plain_functions_hear_stages_and_counts(capfd):
-    heard: list[object] = []
-    progress = Progress(heard.append, lambda done, total: heard.append((done, total)))
-    progress("comparing")
-    progress.count(2, 5)
-    progress.count(3, None)
-    assert heard == ["comparing", (2, 5), (3, None)]
-    heard: list[str] = []
-    progress = Progress(heard.append)
-    progress.count(1, 2)
-    progress("writing")
-    SILENT("writing")
-    SILENT.count(1, None)
-    assert heard == ["writing"]
-    assert capfd.readouterr() == ("", "")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import ctrl_c
@@ -54,27 +55,15 @@ print(how, end.order, end.used, *end.overdue.split(), flush=True)
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], int]]]:
     """Starts the command; gives its watching process and the number of its own."""
-    begun = []
+    with ExitStack() as begun:
 
-    def begin(how: str, *before: str) -> tuple[subprocess.Popen[str], int]:
-        with ctrl_c.heard():
-            process = subprocess.Popen(
-                [*before, sys.executable, "-c", SCRIPT, how],
-                cwd=tmp_path,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
-        begun.append(process)
-        assert process.stdout is not None
-        return process, int(process.stdout.readline())
+        def begin(how: str, *before: str) -> tuple[subprocess.Popen[str], int]:
+            words = [*before, sys.executable, "-c", SCRIPT, how]
+            process = begun.enter_context(ctrl_c.leading(*words, cwd=tmp_path))
+            assert process.stdout is not None
+            return process, int(process.stdout.readline())
 
-    yield begin
-    for process in begun:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        yield begin
 
 
 def said(process: subprocess.Popen[str]) -> list[str]:

@@ -8,7 +8,7 @@ from traceback import walk_tb
 import numpy as np
 from keras import ops, tree
 
-from tfmp.shared.backend import Tensor, TensorTree, current_backend
+from tfmp.shared.backend import TensorTree, current_backend
 from tfmp.shared.packages import user_line
 from tfmp.shared.wording import first_line
 
@@ -95,32 +95,6 @@ def _first(
 
     current_backend().operations(function, args, look)
     return found[-1] if found else None  # the innermost
-
-
-def promoting_line(function: Callable[..., TensorTree], args: list[Tensor]) -> str:
-    """The first line of a user's code that gets 16 bits and whose last result is float32.
-
-    Args:
-        function: computes in 16 bits.
-        args: its arguments.
-
-    Returns:
-        "file:line"; "" if no line is found.
-    """
-    lines: dict[str, tuple[bool, list[str]]] = {}
-
-    def look(
-        name: str, inputs: TensorTree, outputs: TensorTree, where: Callable[[], str | None]
-    ) -> bool:
-        if line := where():
-            gets_16_bits = any("16" in dtype for dtype in _float_dtypes(inputs))
-            before = line in lines and lines[line][0]
-            lines[line] = (before or gets_16_bits, _float_dtypes(outputs))
-        return False
-
-    current_backend().operations(function, tuple(args), look)
-    promoting = (line for line, (narrow, last) in lines.items() if narrow and "float32" in last)
-    return next(promoting, "")
 
 
 def failure(error: Exception) -> str:

@@ -12,7 +12,7 @@ from keras import ops
 from tfmp.precision.measuring.alterations import AS_SEEN, FLAT, LARGEST, Given, altered
 from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions
 from tfmp.precision.measuring.errors import Array, deviation, errors, largest_finite, rounded
-from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op, promoting_line
+from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
 
@@ -50,7 +50,6 @@ class Need:
         bounded: whether its result stays where it was as its arguments grow.
         dtypes: those of its result.
         lookups: whether lookups that it calls are in 16 bits, too.
-        promoted: the line that makes float32 of 16 bits before it multiplies; None without one.
         unscalable: whether its gradients do not grow with those that arrive, as where a custom
             gradient clips them.
     """
@@ -61,7 +60,6 @@ class Need:
     bounded: bool = False
     dtypes: list[str] = field(default_factory=list)
     lookups: bool = False
-    promoted: str | None = None
     unscalable: bool = False
 
 
@@ -206,28 +204,6 @@ class Measurement:
         reason = f"{FAILED_DRY_RUN} in {self.dtype}: {failure(error)}"
         return reason, max(self.piece.answered, default=-1) + 1
 
-    def note_promotion(self) -> None:
-        """Notes own code that multiplies in float32 although it gets 16 bits, with its line."""
-        has_kernel = any(len(one.shape) > 1 and one.trainable for one in self.piece.weights)
-        pairs = zip(self.given, self.piece.sources, strict=True)
-        is_narrow = all(one.dtype != "float32" for one, source in pairs if source is not None)
-        parts = self._parts()
-        if has_kernel and is_narrow and OWN not in parts and "float32" in self.need.dtypes:
-            self.need.promoted = promoting_line(*self._narrow(self._values, parts))
-
-    def _narrow(
-        self, values: list[Array], parts: frozenset[int]
-    ) -> tuple[Callable[..., list[Tensor]], list[Tensor]]:
-        """The piece in 16 bits but for some parts, as a function, and its arguments."""
-        self._set_policies(OWN in parts, False)
-        weights = [ops.convert_to_tensor(one.value) for one in self.piece.weights]
-
-        def run(*given: Tensor) -> list[Tensor]:
-            pairs = zip(given, self._dtypes_of(parts), strict=True)
-            return self.piece.run([ops.cast(one, dtype) for one, dtype in pairs], weights).made
-
-        return run, [ops.convert_to_tensor(value) for value in values]
-
     # --- what 16 bits harm ---
 
     def measure(self) -> None:
@@ -270,7 +246,14 @@ class Measurement:
 
     def _first_op(self, on: _Baseline, parts: frozenset[int]) -> str:
         """The first operation that makes infinity or NaN, its place and the remedy, as an end."""
-        run, values = self._narrow(on.values, parts)
+        self._set_policies(OWN in parts, False)
+        weights = [ops.convert_to_tensor(one.value) for one in self.piece.weights]
+
+        def run(*given: Tensor) -> list[Tensor]:
+            pairs = zip(given, self._dtypes_of(parts), strict=True)
+            return self.piece.run([ops.cast(one, dtype) for one, dtype in pairs], weights).made
+
+        values = map(ops.convert_to_tensor, on.values)
         with np.errstate(over="ignore"), suppress(Exception):  # it may need a graph around it
             found = first_nonfinite_op(run, *values)
             if found and found.where:

@@ -28,7 +28,6 @@ class Evidence:
     Attributes:
         outputs: layers that compute the values that the loss sees.
         notes: for the user, models that could not be run.
-        promoted: layers whose own code multiplies in float32 under a 16-bit policy, with the line.
         unscalable: layers whose own gradients do not grow with the loss.
         measured: layers that fail in 16 bits or lose by them, with what was measured.
         lookups_in_16_bits: layers that get the base policy even if they look up: float32 results
@@ -37,7 +36,6 @@ class Evidence:
 
     outputs: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
-    promoted: dict[int, str] = field(default_factory=dict)
     unscalable: set[int] = field(default_factory=set)
     measured: dict[int, str] = field(default_factory=dict)
     lookups_in_16_bits: set[int] = field(default_factory=set)
@@ -176,7 +174,6 @@ class _Needs:
                 measurement.run(self.is_mixed)
                 if self.in_range and not again:
                     measurement.measure()
-                measurement.note_promotion()
         return self._known[key]
 
     def _given(self, call: Call, index: int, value: Tensor, source: int | None) -> Given:
@@ -248,8 +245,6 @@ class _Needs:
         is_narrow = not need.dtypes or self.dtype in need.dtypes
         if call is model.call and is_narrow and not layer_tree.is_graph(call.node.layer):
             self.found.outputs |= own  # what it returns is in 16 bits otherwise
-        if need.promoted is not None:
-            self.found.promoted.setdefault(id(call.node.layer), need.promoted)
         if need.unscalable:
             self.found.unscalable.add(id(call.node.layer))
         if need.lookups:

@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 
-from tfmp.shared.backend.interface import Backend, OperationCost, Tensor, TensorTree
+from tfmp.shared.backend.interface import Backend, Tensor, TensorTree
 
 __all__ = [
     "BACKENDS",
     "Backend",
-    "OperationCost",
     "Tensor",
     "TensorTree",
     "check_64_bits",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -40,24 +40,6 @@ Look: TypeAlias = Callable[[str, TensorTree, TensorTree, Callable[[], str | None
 
 # The kind of a device ("cpu", "gpu", "tpu" or "other"), its name, and CUDA's compute capability.
 DeviceFacts: TypeAlias = tuple[str, str, tuple[int, int] | None]
-
-
-class OperationCost(NamedTuple):
-    """What one operation costs that runs by itself.
-
-    Attributes:
-        name: of the operation.
-        products: FLOPs of a matrix product or convolution.
-        dtype: of the numbers that it multiplies.
-        other: FLOPs of any other operation; None if they are unknown.
-        bytes: that it reads from memory and writes to it.
-    """
-
-    name: str
-    products: int
-    dtype: str
-    other: int | None
-    bytes: int
 
 
 class Backend(ABC):
@@ -157,17 +139,6 @@ class Backend(ABC):
             NotImplementedError: the backend has no XLA.
         """
         raise NotImplementedError(f"{self.title} shows no XLA program")
-
-    def costs(
-        self, function: Callable[..., TensorTree], arguments: TensorTree
-    ) -> list[OperationCost]:
-        """Runs a function, and counts what each of its operations costs; for backends without XLA.
-
-        Args:
-            function: a function on tensors, which may read and change variables.
-            arguments: tensors to call it with.
-        """
-        raise NotImplementedError
 
     # --- gradients ---
 
@@ -303,14 +274,6 @@ class Backend(ABC):
     def maybe_assigned(self, variables: Sequence[Variable]) -> list[Variable]:
         """Those of the variables that the step being traced may assign values to."""
         return list(variables)
-
-    def assigned_from(self, source: Variable, variables: Sequence[Variable]) -> list[str]:
-        """Paths of the variables that the graph being traced assigns values of another to.
-
-        Values that the graph looks at for NaN or infinities are left out, and so is all of it where
-        no graph is being traced.
-        """
-        return []
 
     # --- replicas ---
 

@@ -180,24 +180,6 @@ class TensorFlow(Backend):
             variable for variable, handle in pairs if id(inside.get(id(handle), handle)) in changed
         ]
 
-    def assigned_from(self, source: Variable, variables: Sequence[Variable]) -> list[str]:
-        # Across replicas variables have no handles, and `apply` refuses to run.
-        if tf.executing_eagerly() or tf.distribute.get_replica_context() is None:
-            return []
-        graph = tf.compat.v1.get_default_graph()
-        inside = {id(outer): inner for outer, inner in getattr(graph, "captures", ())}
-        handles = {id(inside.get(id(getattr(v._value, "handle", None)))): v for v in variables}
-        scale = inside.get(id(getattr(source._value, "handle", None)))
-        if scale is None:
-            return []
-        found = [
-            handles[id(op.inputs[0])].path
-            for op in graph.get_operations()
-            if op.type.startswith("Assign") and id(op.inputs[0]) in handles
-            if _depends_on(scale, op.inputs[1])
-        ]
-        return list(dict.fromkeys(found))
-
     # --- replicas ---
 
     def replica_index(self) -> int:
@@ -363,16 +345,3 @@ def _name_of(op_type: str | bytes) -> str:
     """An operation's name; TensorFlow calls functions, as of Keras's convolutions, by bytes."""
     name = op_type.decode() if isinstance(op_type, bytes) else op_type
     return re.sub(r"^__inference_(\w+)_\d+$", r"\1", name)
-
-
-def _depends_on(source: Tensor, result: Tensor) -> bool:
-    pending, seen, depends = [result], {id(result)}, False
-    while pending:
-        tensor = pending.pop()
-        if tensor.op.type in ("IsFinite", "IsNan", "IsInf"):
-            return False
-        depends = depends or tensor is source
-        new = [operand for operand in tensor.op.inputs if id(operand) not in seen]
-        seen.update(map(id, new))
-        pending += new
-    return depends

@@ -1,42 +1,24 @@
 """Keras on PyTorch: eager steps, whose branches are Python's."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
-from keras import backend, ops, tree
+from keras import ops, tree
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from tfmp.shared.backend.interface import (
     Backend,
     DeviceFacts,
     Look,
     OnTensors,
-    OperationCost,
     Result,
     Tensor,
     TensorTree,
     Variable,
 )
-
-# Tensors by their places in memory.
-_Memory: TypeAlias = dict[tuple[int, int], Tensor]
-
-# Operations that compute nothing: they move numbers, choose among them or make them up. They are
-# in place with "_" behind, and several at once with "_foreach_" before.
-_MOVES = frozenset(
-    "_to_copy bernoulli cat clone constant_pad_nd copy embedding fill flip full full_like gather "
-    "index index_put index_select masked_fill new_zeros normal ones ones_like repeat roll "
-    "scalar_tensor scatter select_backward slice_backward stack topk tril triu uniform where zero "
-    "zeros zeros_like".split()
-)
-# Of these, those that do not read what they write over, and those that read a part of a table.
-_OVERWRITE = frozenset("bernoulli copy fill normal uniform zero".split())
-_LOOK_UP = frozenset("embedding gather index index_select".split())
 
 
 class Torch(Backend):
@@ -70,14 +52,6 @@ class Torch(Backend):
 
     def compiled(self, function: Callable[..., TensorTree], jit: bool) -> Callable[..., TensorTree]:
         return function
-
-    def costs(
-        self, function: Callable[..., TensorTree], arguments: TensorTree
-    ) -> list[OperationCost]:
-        found: list[OperationCost | None] = []
-        with _Shown(lambda *operation: found.append(_cost(*operation))):
-            function(*arguments)
-        return [cost for cost in found if cost is not None]
 
     # --- gradients ---
 
@@ -282,81 +256,3 @@ class _Shown(TorchDispatchMode):
         results = function(*args, **(kwargs or {}))
         self._show(function, args, dict(kwargs or {}), results)
         return results
-
-
-def _cost(
-    function: Any, args: tuple, kwargs: Mapping[str, Any], results: TensorTree
-) -> OperationCost | None:
-    """What an operation costs: on PyTorch each is a pass over memory; None of a view."""
-    changed = [
-        value
-        for argument, value in zip(function._schema.arguments, args, strict=False)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    given = _in_memory((args, kwargs))
-    made, written = _in_memory((results, changed)), _in_memory(changed)
-    name = function.overloadpacket.__name__
-    is_view = not written and {place for place, _ in made} <= {place for place, _ in given}
-    if is_view or name.startswith(("empty", "new_empty")):
-        return None
-    products = _product_flops(function.overloadpacket, args, kwargs, results)
-    return OperationCost(
-        name,
-        products,
-        backend.standardize_dtype(next(iter((given or made).values())).dtype),
-        0 if products else _other_flops(function, given, made),
-        _bytes_read(name, given, made, written) + sum(map(_bytes, made.values())),
-    )
-
-
-def _product_flops(
-    operation: Any, args: tuple[TensorTree, ...], kwargs: Mapping[str, TensorTree], results: Any
-) -> int:
-    if operation is torch.ops.aten.convolution_backward:
-        # PyTorch 2.13 counts grouped ones too high.
-        arrived, given, weights, *_ = args
-        transposed, wanted = args[7], args[10]
-        outer = given if transposed else arrived
-        return 2 * outer.numel() * weights[0].numel() * sum(wanted[:2])
-    count = flop_registry.get(operation)
-    return count(*args, **kwargs, out_val=results) if count else 0
-
-
-def _in_memory(values: TensorTree) -> _Memory:
-    """The dense tensors in a structure, each once: by their memory, and where they begin in it."""
-    tensors = (one for one in tree.flatten(values) if isinstance(one, torch.Tensor))
-    dense = [one for one in tensors if one.layout == torch.strided]
-    return {(one.untyped_storage().data_ptr(), one.storage_offset()): one for one in dense}
-
-
-def _bytes(tensor: Tensor) -> int:
-    """Bytes of a tensor's numbers; an expanded one has less of them than elements."""
-    sizes = zip(tensor.shape, tensor.stride(), strict=True)
-    return tensor.element_size() * math.prod(size for size, stride in sizes if stride)
-
-
-def _bytes_read(name: str, given: _Memory, made: _Memory, written: _Memory) -> int:
-    kind = _kind(name)
-    if kind in _OVERWRITE:
-        given = {place: one for place, one in given.items() if place not in written}
-    sizes = [_bytes(one) for one in given.values()]
-    if kind in _LOOK_UP and sizes:
-        sizes[0] = min(sizes[0], sum(map(_bytes, made.values())))
-    return sum(sizes)
-
-
-def _other_flops(function: Any, given: _Memory, made: _Memory) -> int | None:
-    name = function.overloadpacket.__name__
-    results = sum(one.numel() for one in made.values() if one.is_floating_point())
-    if _kind(name) in _MOVES or not results:
-        return 0
-    if torch.Tag.pointwise in function.tags or name.startswith("_foreach_"):
-        return results
-    if torch.Tag.reduction in function.tags:
-        return max(0, sum(one.numel() for one in given.values()) - results)
-    return None
-
-
-def _kind(name: str) -> str:
-    """An operation's name without what says that it is in place, or several at once."""
-    return name.removeprefix("_foreach_").rstrip("_")

@@ -3,6 +3,6 @@
 Importing this package registers them. Each is a composition of standard ONNX ops.
 """
 
-from tfmp.converters.onnx.export.handlers import maths, pictures, search, spectra
+from tfmp.converters.onnx.export.handlers import maths, pictures, spectra
 
-__all__ = ["maths", "pictures", "search", "spectra"]
+__all__ = ["maths", "pictures", "spectra"]

@@ -1,8 +1,9 @@
-"""Division that rounds down, and its remainder."""
+"""Division that rounds down, its remainder, and choices."""
 
 from onnx import TensorProto
 from tf2onnx.graph import Graph, Node
 from tf2onnx.handler import tf_op
+from tf2onnx.onnx_opset.controlflow import Select as TensorSelect
 from tf2onnx.onnx_opset.math import FloorDiv as TensorFloorDiv
 
 from tfmp.converters.onnx.export.handlers.building import Builder, handler
@@ -39,3 +40,17 @@ class FloorDiv(TensorFloorDiv):
             return
         b = Builder(ctx, node)
         b.finish("Div", b.op("Sub", x, b.op("Mod", x, y)), y)
+
+
+@tf_op(["Select", "SelectV2"])
+class Select(TensorSelect):
+    """A choice as Where; tf2onnx adds products with zeros and ones, and 0 * infinity is not 0.
+
+    The side that a model does not select is often the one that it guards against: a division by
+    zero.
+    """
+
+    @classmethod
+    def version_13(cls, ctx: Graph, node: Node, **kwargs: object) -> None:
+        node.set_attr("handles_nan", 1)
+        super().version_9(ctx, node, **kwargs)

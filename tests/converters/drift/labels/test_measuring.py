@@ -5,24 +5,18 @@ import pytest
 from judged_distances import OutputAccumulator
 from label_runs import compared, keys_of
 
+from tfmp.converters.drift import CustomMetric, DriftBudget
 from tfmp.converters.drift.exact import total
 from tfmp.converters.drift.labels.drift import kinds_of, label_drift, with_metrics
 from tfmp.converters.drift.labels.measuring import measure_labels
 from tfmp.converters.drift.labels.reading import kind_of, read_labels
 from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
 from tfmp.converters.drift.tasks import Kind, Task
+from tfmp.converters.drift.verdict.answers import label_checks
+from tfmp.converters.drift.verdict.check import Verdict
 from tfmp.converters.shared.errors import InputError
 
 SOFTMAX = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
-
-
-def test_pixels_without_a_class_are_left_out() -> None:
-    scores = np.zeros((2, 2, 2, 3))
-    scores[..., 1] = 1
-    labels = np.array([[[1, 1], [255, -1]], [[0, 1], [-100, 1]]])
-    drift = compared(labels, scores, scores)
-    assert (drift.kind, drift.samples) == ("class ids", 2)
-    assert (drift.totals.by_class.labelled, drift.reference) == (5, 4 / 5)
 
 
 def test_labels_of_nan_are_not_known() -> None:
@@ -65,40 +59,11 @@ def test_labels_of_yes_and_no_lie_between_them() -> None:
         compared(labels, labels, labels, order=order, task="binary")
 
 
-def halves(labels, output, **others):
-    middle = len(labels) // 2
-    order = [np.arange(middle), np.arange(middle, len(labels))]
-    return [compared(labels, output, output, order=way, **others) for way in (order, None)]
-
-
-def test_logits_that_begin_in_the_unit_interval() -> None:
-    labels, output = np.array([[0], [1], [0], [1]]), np.array([[0.2], [0.3], [-4.0], [5.0]])
-    first, whole = halves(labels, output, task="binary")
-    # By the sign the first sample is wrong; by 0.5 the second would be.
-    assert (first.kind, first.reference) == ("binary", 3 / 4)
-    assert first.totals.by_half.labelled == 0
-    assert first == whole
-
-
 def test_zeros_and_ones_of_an_unknown_output_are_numbers_that_say_nothing_of_it() -> None:
     labels = np.array([[0.0], [1.0], [1.0], [3.0]])
     for count, known in ((3, {}), (4, {"y": "regression"})):
         found = compared(labels[:count], labels[:count] / 10, labels[:count] / 10)
         assert (found.kind, kinds_of([found])) == ("regression", known)
-
-
-@pytest.mark.parametrize(
-    ("task", "labels", "kind", "reference"),
-    [
-        ("classification", [[0.9, 0.1], [0.2, 0.8], [1, 0]], "one-hot", 2 / 3),
-        ("multilabel", [[0.9, 0.1], [0.2, 0.8], [1, 0]], "multi-label", 2 / 3),
-        ("multilabel", [[1, -1], [-1, 1], [1, -1]], "multi-label", 2 / 3),
-    ],
-)
-def test_soft_labels_and_those_of_a_hinge_loss(task, labels, kind, reference) -> None:
-    output = np.array([[4.0, -1], [-1, 4], [-2, 3]])
-    found = compared(np.array(labels), output, output, task=task)
-    assert (found.kind, found.reference) == (kind, pytest.approx(reference))
 
 
 def test_labels_that_change_their_shape_are_refused() -> None:
@@ -118,35 +83,41 @@ def test_regression_errors_by_hand() -> None:
     assert (drift.lost, drift.gained) == (None, None)
 
 
+def error(predictions, labels):
+    return float(np.abs(predictions[:, 0] - labels).mean())
+
+
 def runs(rng: np.random.Generator):
     """Labels and outputs of every kind, and what is known of the output."""
     scores = rng.standard_normal((60, 7)).astype(np.float32)
     dense = rng.standard_normal((60, 3, 4, 5)).astype(np.float32)
     tags = (rng.random((60, 7)) < 0.3).astype(np.int8)
-    yield rng.integers(0, 7, 60), scores, None
-    yield np.eye(7)[rng.integers(0, 7, 60)], scores, "classification"
-    yield rng.integers(-1, 5, (60, 3, 4)), dense, None
-    yield tags, scores, "multilabel"
-    yield rng.standard_normal((60, 7)), scores, None
-    yield (scores[:, :1] > 0).astype(int), scores[:, :1], "binary"
+    yield rng.integers(0, 7, 60), scores, {}
+    yield np.eye(7)[rng.integers(0, 7, 60)], scores, {"task": "classification"}
+    yield rng.integers(-1, 5, (60, 3, 4)), dense, {}
+    yield tags, scores, {"task": "multilabel"}
+    yield rng.standard_normal((60, 7)), scores, {}
+    yield (scores[:, :1] > 0).astype(int), scores[:, :1], {"task": "binary"}
+    yield rng.integers(0, 7, 60), scores, {"metrics": (CustomMetric.of(error),)}
 
 
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", range(7))
 def test_any_split_order_and_merge_gives_the_same_bits(index) -> None:
     rng = np.random.default_rng(index)
-    labels, reference, task = list(runs(rng))[index]
+    labels, reference, known = list(runs(rng))[index]
     candidate = (reference + 0.3 * rng.standard_normal(reference.shape)).astype(np.float32)
     keys = keys_of(len(labels))
     keys[50:] = keys[:10]  # repeated samples
-    whole = compared(labels, reference, candidate, keys=keys, task=task)
+    whole = compared(labels, reference, candidate, keys=keys, **known)
     order = np.split(rng.permutation(len(labels)), [1, 8, 30, 31])
-    split = compared(labels, reference, candidate, keys=keys, order=order, task=task)
+    split = compared(labels, reference, candidate, keys=keys, order=order, **known)
     assert repr(with_metrics(split)) == repr(with_metrics(whole))
     merged = LabelTotals()
     for part in order[::-1]:
         sides = labels[part], reference[part], candidate[part]
-        merged = add_labels(merged, compared(*sides, keys=keys[part], task=task).totals)
+        merged = add_labels(merged, compared(*sides, keys=keys[part], **known).totals)
     assert repr(with_metrics(label_drift("y", whole.kind, merged))) == repr(with_metrics(whole))
+    assert {each.samples for each in with_metrics(whole).metrics} == {50}
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -167,3 +138,25 @@ def test_labels_of_a_sigmoid_that_are_shares_make_it_a_number(width) -> None:
     assert found.candidate == pytest.approx(0.1)
     declared = measure_labels(reading, *sides, "y", keys_of(2), declared=True)
     assert label_drift("y", kind_of(reading), declared).kind == reading
+
+
+SCORES = np.linspace(0.5, 0.9, 400, dtype=np.float32)[:, None]
+LABELS = np.arange(400)
+OWN = {"metrics": (CustomMetric.of(lambda predictions, labels: predictions[:, 0]),)}
+
+
+def with_nan(*rows: int) -> np.ndarray:
+    scores = SCORES.copy()
+    scores[list(rows)] = np.nan
+    return scores
+
+
+def test_a_reference_without_a_value_is_refused() -> None:
+    with pytest.raises(InputError, match=r"gives nan for a sample of the reference.*both models"):
+        compared(LABELS, with_nan(3), SCORES, **OWN)
+
+
+def test_a_candidate_without_a_value_fails() -> None:
+    (check,) = label_checks(compared(LABELS, SCORES, with_nan(3), **OWN), DriftBudget())
+    assert check.verdict is Verdict.FAIL
+    assert "it is NaN or infinite for some samples of the candidate" in check.text

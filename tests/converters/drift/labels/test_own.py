@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from label_runs import compared, keys_of, metrics_of
+from label_runs import compared, metrics_of
 from sklearn.metrics import roc_auc_score
 
 from tfmp.converters.drift import CustomMetric
-from tfmp.converters.drift.labels.drift import label_drift, with_metrics
-from tfmp.converters.drift.labels.totals import LabelTotals, add_labels
+from tfmp.converters.drift.labels.drift import with_metrics
 from tfmp.converters.shared.errors import InputError
 
 
@@ -53,24 +52,6 @@ def test_numbers_by_sample_need_no_resamples_and_keep_no_predictions() -> None:
     change = np.subtract(*(right(output, labels).astype(float) for output in outputs))
     assert each.worse == pytest.approx(change.mean())
     assert each.standard_error == pytest.approx(change.std(ddof=1) / math.sqrt(300))
-
-
-def test_any_split_order_and_merge_gives_the_same_bits() -> None:
-    labels, *outputs = run()
-    keys = keys_of(300)
-    keys[250:] = keys[:50]
-    metric = CustomMetric.of(accuracy)
-    order = np.split(np.random.default_rng(0).permutation(300), [1, 40, 200])
-    arguments = (labels, *outputs)
-    whole = with_metrics(compared(*arguments, keys=keys, metrics=(metric,)))
-    split = with_metrics(compared(*arguments, keys=keys, metrics=(metric,), order=order))
-    assert repr(split) == repr(whole)
-    merged = LabelTotals()
-    for rows in order[::-1]:
-        part = [each[rows] for each in arguments]
-        merged = add_labels(merged, compared(*part, keys=keys[rows], metrics=(metric,)).totals)
-    assert repr(with_metrics(label_drift("y", "custom", merged))) == repr(whole)
-    assert whole.metrics[0].samples == 250
 
 
 @pytest.mark.parametrize("metric", [accuracy, right])

@@ -1,4 +1,4 @@
-"""Decisions that change: how many, of which classes, and ties that nobody could keep."""
+"""Decisions that change: how many, of which classes, ties; and what an output may mean besides."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tfmp.converters.drift import DriftBudget
 from tfmp.converters.drift.metrics import OutputDrift
 from tfmp.converters.drift.tasks import Task
 from tfmp.converters.drift.verdict.check import Check, Verdict
-from tfmp.converters.drift.verdict.decisions import decision_checks
+from tfmp.converters.drift.verdict.decisions import decision_checks, meaning_checks
 
 GENERATOR = np.random.default_rng(0)
 
@@ -92,3 +92,18 @@ def test_rows_that_exist_on_one_side_only(missing, verdict):
     else:
         assert check("row_rate", found) is None
     assert found.rel_l2 < 1e-6
+
+
+def test_scores_of_no_known_meaning_that_would_fail_ask_for_a_declaration():
+    classes = GENERATOR.integers(0, 6, 500)
+    changed = np.where(np.arange(500) < 25, (classes + 1) % 6, classes)
+    noise = np.float32(300 + GENERATOR.standard_normal((500, 6)))
+
+    def doubts(received: np.ndarray, task: str | None = None) -> list[Check]:
+        found = drift(noise + scores(classes, margin=6), noise + scores(received, margin=6), task)
+        return meaning_checks(found, DriftBudget())
+
+    (doubt,) = doubts(changed)
+    assert (doubt.name, doubt.verdict) == ("meaning", "INCONCLUSIVE")
+    assert "Declare it: --task y=classification" in doubt.text
+    assert doubts(classes) == doubts(changed, "regression") == []

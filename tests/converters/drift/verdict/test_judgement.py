@@ -96,19 +96,6 @@ class TestSoundness:
         blamed = judge([regression(samples=10_000, bad=bad)], budget=budget, nonfinite_inputs=1234)
         assert reason(blamed).endswith("has a number; the data itself holds 1,234 such values")
 
-    @pytest.mark.parametrize("other", [np.inf, np.nan])
-    def test_infinities_on_both_sides_are_no_numbers_to_compare(self, other: float) -> None:
-        values = np.full((100, 3), np.inf, np.float32)
-        values[:, 1] = other
-        accumulator = OutputAccumulator("y")
-        accumulator.update(values, values)
-        found = judge([accumulator.result()])
-        assert found.verdict is Verdict.INCONCLUSIVE
-        assert "no value is finite on both sides" in found.reasons[0]
-        values[:5] = 1.0
-        accumulator.update(values, values)
-        assert "no value is finite" not in " ".join(judge([accumulator.result()]).reasons)
-
     def test_nan_on_both_sides_is_left_aside(self) -> None:
         accumulator = OutputAccumulator("y")
         values = np.random.default_rng(0).standard_normal((100, 3))
@@ -156,11 +143,6 @@ class TestEvidence:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert reason(found).startswith("the inputs were synthetic")
         assert judge([regression(bad=math.nan)], synthetic=True).verdict is Verdict.FAIL
-
-    def test_a_layer_past_fp16_fails_whatever_was_measured(self) -> None:
-        told = "overflows in FP16: layer norm reaches 1e6"
-        found = judge([regression()], overflows=[told])
-        assert (found.verdict, found.reasons) == (Verdict.FAIL, (told,))
 
     def test_a_candidate_that_did_not_run_fails_with_the_error(self) -> None:
         found = judge([], error="it crashed")

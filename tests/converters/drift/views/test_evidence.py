@@ -122,15 +122,6 @@ def test_places_are_neighbours_in_pairs_and_the_first_ones_suffice(shape):
     assert len(places) == size or places[: 2**8].max() > size / 4  # not only the beginning
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_json_has_every_bit(shape):
-    whole = evidence(30, shape).merged(evidence(9, (2, 2), 5))
-    found = Evidence.from_json(whole.to_json())
-    assert found == whole
-    for one, other in zip(found.parts, whole.parts, strict=True):
-        assert one.values.tobytes() == other.values.tobytes()
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -10,7 +10,6 @@ from mutations import mutated
 
 from tfmp.converters.intake.keras2 import read_archive
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.sessions import LONGEST_TEXT
 
 CONFIG = json.dumps(
     {
@@ -34,18 +33,6 @@ def test_one_that_is_nested_too_deeply(levels: int, tmp_path: Path):
     config = b'{"a":' * levels + b"1" + b"}" * levels
     with pytest.raises(InputError, match="the architecture in this file is nested too"):
         read_archive(write(tmp_path / "model.keras", config, METADATA))
-
-
-@pytest.mark.parametrize("place", ["name", "key"])
-def test_a_name_without_end(place: str, tmp_path: Path):
-    for letters in (LONGEST_TEXT, LONGEST_TEXT + 1):
-        config = CONFIG.replace(b"Dense" if place == "name" else b"units", b"n" * letters)
-        path = write(tmp_path / "model.keras", config, METADATA)
-        if letters == LONGEST_TEXT:
-            assert read_archive(path).config["class_name"] == "Sequential"
-        else:
-            with pytest.raises(InputError, match=r"holds a text of 262,145 letters, more than"):
-                read_archive(path)
 
 
 @settings(derandomize=True, max_examples=150, deadline=None)

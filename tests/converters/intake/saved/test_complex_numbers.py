@@ -33,7 +33,6 @@ MOVES = {
     "einsum": lambda z: tf.einsum("bij,bkj->bik", z, z),
     "split": lambda z: tf.split(z, 2, -1)[1] * tf.unstack(z, axis=-1)[0][..., None],
     "choice": lambda z: tf.where(tf.math.real(z) > 0.0, z, tf.square(z)),
-    "root": lambda z: tf.sqrt(tf.concat([z, tf.zeros_like(z)], -1)),
     "times a turn": lambda z: z * tf.exp(tf.complex(0.0, tf.constant([0.1, 0.2, 0.3, 0.4]))),
 }
 

@@ -72,7 +72,6 @@ PERSPECTIVE = np.array([0.9, 0.1, 0.2, -0.1, 1.1, 0.4, 0.01, 0.02], np.float32)
         pytest.param(PERSPECTIVE, "nearest", "constant", 2.5, id="perspective, nearest"),
         pytest.param(PERSPECTIVE, "bilinear", "nearest", 0.0, id="perspective, at the edge"),
         pytest.param(PERSPECTIVE, "bilinear", "reflect", 0.0, id="perspective, reflected"),
-        pytest.param(PERSPECTIVE, "bilinear", "wrap", 0.0, id="perspective, wrapped"),
     ],
 )
 def test_projective_transforms(matrix, interpolation, fill_mode, fill_value):

@@ -186,12 +186,6 @@ def test_a_body_that_is_fp32_in_part_is_consistent(name: str, kept: str, others:
             id="ops without float16",
         ),
         pytest.param(
-            "agraph (float[4, 4] x) => (float[4, 4] y) { e = EyeLike(x)  y = Mul(e, x) }",
-            np.eye(4, dtype=np.float32),
-            {"EyeLike": "ONNX Runtime's CPU provider has no FP16 EyeLike"},
-            id="what ONNX Runtime cannot load",
-        ),
-        pytest.param(
             # onnx's checker and ONNX Runtime both expand it to a function with a float32 epsilon.
             """
             agraph (float[N, 4] x) => (float[N, 4] y) {

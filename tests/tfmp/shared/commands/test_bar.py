@@ -8,7 +8,6 @@ import pytest
 from rich.console import Console
 
 from tfmp.shared.commands import progress_bar
-from tfmp.shared.progress import SILENT
 
 
 @pytest.fixture
@@ -49,14 +48,6 @@ def test_samples_of_unknown_number_are_counted_and_quiet_shows_nothing(terminal)
         progress.count(1234, None)
         progress._display.refresh()
     assert "1,234 samples" in terminal.getvalue()
-
-
-def test_a_pipe_sees_nothing(capsys):
-    with progress_bar(False, "samples") as progress:
-        progress("comparing")
-        progress.count(1, 2)
-        assert progress is SILENT
-    assert capsys.readouterr() == ("", "")
 
 
 def test_results_stay_on_a_stdout_that_is_no_terminal(terminal, capsys):
