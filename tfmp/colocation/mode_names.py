@@ -11,11 +11,4 @@ PROCESSES = "processes"
 # Measures short runs in all modes, then takes the fastest.
 AUTO = "auto"
 
-# All steps in one program were slower than in turns wherever it was measured: docs/gpu.md.
-FUSED = "fused"
-NO_LONGER_FUSED = (
-    "mode 'fused' is deprecated and takes its steps as 'interleaved', which was faster and gives "
-    "the same weights; it goes with the next minor release. Choose mode 'interleaved'."
-)
-
 MODES = (AUTO, *IN_PROCESS, PROCESSES)

@@ -1,20 +1,11 @@
 """colocate: trains several models on one device, each in its precision, in the fastest way."""
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from tfmp.colocation.choice import compare, measure, recommend
 from tfmp.colocation.job import Job, checked_jobs
-from tfmp.colocation.mode_names import (
-    AUTO,
-    FUSED,
-    INTERLEAVED,
-    MODES,
-    NO_LONGER_FUSED,
-    PROCESSES,
-    THREADS,
-)
+from tfmp.colocation.mode_names import AUTO, INTERLEAVED, MODES, PROCESSES, THREADS
 from tfmp.colocation.modes import run_in_process
 from tfmp.colocation.needs import why_too_much
 from tfmp.colocation.processes import check_can_travel, check_job_devices, run_in_processes
@@ -75,9 +66,6 @@ def colocate(
     """
     current_backend()  # raises for one that is not supported
     found = checked_jobs(jobs)
-    if mode == FUSED:
-        warnings.warn(NO_LONGER_FUSED, DeprecationWarning, stacklevel=2)
-        mode = INTERLEAVED
     _check(mode, measure_steps, train, memory_limit)
     on_their_own = any(job.device for job in found)
     if on_their_own:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfmp.colocation import FUSED, MODES, NO_LONGER_FUSED
+from tfmp.colocation import MODES
 from tfmp.commands import options as common
 from tfmp.shared.progress import Progress
 
@@ -18,8 +18,7 @@ _FORM = "FILE.py:function, which returns a list of tfmp.Job"
 @click.argument("jobs", metavar="JOBS")
 @click.option(
     "--mode",
-    type=click.Choice((*MODES, FUSED)),
-    metavar=f"[{'|'.join(MODES)}]",
+    type=click.Choice(MODES),
     default="auto",
     show_default=True,
     help="How the jobs share the device; auto measures short runs and takes the fastest mode.",
@@ -47,8 +46,6 @@ def command(jobs: str, measure_only: bool, progress: Progress, **options: Any) -
     if not is_function_name(jobs):
         raise ValueError(f"JOBS expects {_FORM}; received {jobs!r}.")
     found = call_function("JOBS", jobs, _FORM)
-    if options["mode"] == FUSED:
-        click.echo(f"Warning: {NO_LONGER_FUSED}", err=True)
     try:
         return colocate(
             found,

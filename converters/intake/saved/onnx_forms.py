@@ -156,6 +156,16 @@ def _crops(node: Node, graph: Graph) -> Filling | None:
     return cut
 
 
+def _roll(node: Node, graph: Graph) -> Filling | None:
+    """A list of one axis, which tf2onnx does not take, as that axis."""
+    import tensorflow as tf
+
+    axes = graph.static(node.inputs[2])
+    if axes is None or axes.shape != (1,):
+        return None
+    return lambda x, shifts, _: tf.roll(x, shifts[0], int(axes[0]))
+
+
 ONNX_FORMS: dict[str, Gap] = {
     **spectra(by_operators, lambda node, _: node.op in ("FFT", "IFFT"), open_sizes=True),
     "BroadcastArgs": _broadcast_shape,
@@ -167,6 +177,7 @@ ONNX_FORMS: dict[str, Gap] = {
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
     "ScatterNd": _scattered,
+    "Roll": _roll,
     **dict.fromkeys(("UnsortedSegmentMax", "UnsortedSegmentMin"), _extremes),
     "XlaDynamicUpdateSlice": _update_slice,
 }

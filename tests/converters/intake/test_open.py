@@ -140,7 +140,9 @@ def test_a_name_that_is_no_text_is_refused(tmp_path, name: str):
 
 def test_what_is_no_usable_model_is_refused():
     model = keras.Sequential([keras.layers.Dense(2)], name="shapeless")
-    with pytest.raises(InputError, match=r"'shapeless' has no known input shapes.*Call it on a batch"):
+    with pytest.raises(
+        InputError, match=r"'shapeless' has no known input shapes.*Call it on a batch"
+    ):
         open_source(model)
     with pytest.raises(InputError, match=r"a tf\.function or a path, received int"):
         open_source(3)

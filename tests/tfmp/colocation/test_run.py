@@ -356,12 +356,6 @@ def test_a_mode_that_fails_with_used_models_gets_new_ones(monkeypatch):
     assert not any(mode.failed for mode in report.measured)
 
 
-def test_the_mode_that_is_deprecated_names_its_successor():
-    with pytest.warns(DeprecationWarning, match="Choose mode 'interleaved'"):
-        report = colocate([replace(GOOD, steps=2)], "fused", measure_steps=0)
-    assert (report.mode, report.jobs[0].steps) == ("interleaved", 2)
-
-
 def test_stages_and_steps_are_told_of_each_job_and_of_all():
     stages, counts, told = [], [], []
     both = [Job(small, (X, Y), steps=steps, name=name) for name, steps in (("a", 3), ("b", 2))]

@@ -39,6 +39,11 @@ def test_a_transposed_convolution_may_add_rows_behind(kernel, stride, size):
     check(export_onnx(source_of(layer, images)))
 
 
+@pytest.mark.parametrize(("shift", "axis"), [([2], [1]), (3, -1), ([-1, 7], [2, 1])])
+def test_rolling(shift, axis):
+    np.testing.assert_array_equal(*run_both(lambda x: tf.roll(x, shift, axis), normal(2, 4, 3)))
+
+
 @pytest.mark.parametrize("place", [0, 1, -2])
 @pytest.mark.parametrize("shape", [(2, 4, 4), (2, 3, 5), (2, 5, 3)])
 def test_a_diagonal_is_set(shape, place):
