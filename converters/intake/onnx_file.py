@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from traceback import format_exception
 
 import numpy as np
 import onnx
@@ -17,6 +16,7 @@ from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_no_pointer
 from tfmp.converters.shared.frameworks import OrtSession
 from tfmp.converters.shared.layout import Layout
+from tfmp.converters.shared.onnx_files import NO_MAP
 from tfmp.converters.shared.sessions import cpu_session, holds, read_onnx
 from tfmp.converters.shared.tensors import (
     TEXT,
@@ -54,12 +54,6 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
         _refuse_unknown(path, model)
-        if "Map types" in "".join(format_exception(error)):  # onnx-ir does not have them
-            raise InputError(
-                "gives its results as maps, as classifiers of scikit-learn do, and not as tensors",
-                "Export it with options={'zipmap': False} of skl2onnx",
-                where=path,
-            ) from error
         way = "It may be truncated: copy or export it again"
         if model is not None:
             way = "Mend what is named there, or export the model again with all of its files"
@@ -88,7 +82,9 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
         fed = {spec.name: in_dtype(batch[spec.name], spec.dtype) for spec in inputs}
         return dict(zip(names, run(names, fed), strict=True))
 
-    origin = Origin(path.stem, "onnx", path, path_sha256(path), path_size(path))
+    notes = {NO_MAP for node in written if node.doc_string == NO_MAP}
+    facts = path_sha256(path), path_size(path)
+    origin = Origin(path.stem, "onnx", path, *facts, notes=tuple(notes))
     layout = sizes.layout(told, inputs, outputs)
     mended |= untold or [spec.shape for spec in inputs] != [spec.shape for spec in declared]
     return OnnxSource(origin, inputs, outputs, model, forward, layout, as_written=not mended)

@@ -26,6 +26,9 @@ PLAIN = frozenset(
     "bfloat16 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
 )
 
+# The comment of a node that stands in the place of a ZipMap.
+NO_MAP = "the map of each sample that ZipMap makes is a row: a column for each class"
+
 # Wire types of protobuf.
 _VARINT, _EIGHT_BYTES, _DELIMITED, _FOUR_BYTES = 0, 1, 2, 5
 
@@ -53,6 +56,23 @@ def read_light(path: Path, mapped: bool) -> "tuple[onnx.ModelProto, dict[str, np
     except (IndexError, ValueError):  # protobuf says why
         return onnx.load(path, load_external_data=False), {}
     return onnx.load_model_from_string(light), weights
+
+
+def without_maps(model: "onnx.ModelProto") -> None:
+    """Gives the tensors that ZipMap nodes read, by the names of their maps.
+
+    Classifiers that skl2onnx and onnxmltools write end in one, unless they are told not to.
+    """
+    import onnx
+
+    makers = {node.output[0]: node for node in model.graph.node if node.op_type == "ZipMap"}
+    for value in model.graph.output:
+        if (node := makers.get(value.name)) is not None:
+            classes = len(node.attribute[0].ints or node.attribute[0].strings)
+            made = onnx.helper.make_tensor_value_info(value.name, 1, [None, classes])
+            value.CopyFrom(made)
+            node.op_type, node.domain, node.doc_string = "Identity", "", NO_MAP
+            del node.attribute[:]
 
 
 def delimited(number: int, length: int) -> bytes:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfmp.converters.shared.errors import RunnerError
 from tfmp.converters.shared.frameworks import NodeArg, OrtSession
-from tfmp.converters.shared.onnx_files import read_light
+from tfmp.converters.shared.onnx_files import read_light, without_maps
 from tfmp.converters.shared.tensors import TEXT, TensorSpec
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def onnx_metadata(path: Path) -> dict[str, str]:
 def _light(path: Path, mapped: bool) -> "tuple[onnx.ModelProto, dict[str, np.ndarray]]":
     proto, weights = read_light(path, mapped)
     _check_texts(proto)
+    without_maps(proto)
     return proto, weights
 
 
@@ -91,7 +92,7 @@ def tensor_spec(value: NodeArg) -> TensorSpec:
     if not value.type.startswith("tensor("):
         raise RunnerError(
             f"{value.name!r} is a {value.type}, not a tensor, so it cannot be compared value by "
-            "value. Export it with tensors only (skl2onnx: options={'zipmap': False})."
+            "value. Export it with tensors only."
         )
     element = value.type.removeprefix("tensor(").removesuffix(")")
     shape = tuple(size if isinstance(size, int) else None for size in value.shape)
@@ -132,9 +133,10 @@ def cpu_session(
         options.add_session_config_entry("session.force_spinning_stop", "1")
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(
-        str(model) if isinstance(model, Path) else model,
-        options,
-        providers=["CPUExecutionProvider"],
-        disabled_optimizers=list(disabled),
-    )
+    known = {"providers": ["CPUExecutionProvider"], "disabled_optimizers": list(disabled)}
+    given = str(model) if isinstance(model, Path) else model
+    session = onnxruntime.InferenceSession(given, options, **known)
+    if isinstance(model, Path) and any("map(" in value.type for value in session.get_outputs()):
+        proto, _ = _light(model, True)
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, **known)
+    return session

@@ -192,7 +192,7 @@ class TestFilesThatCannotBeCompared:
             (
                 "maps (float[n,4] x) => (seq(float[n,4]) y) { y = SequenceConstruct (x) }",
                 "'y' is a seq(tensor(float)), not a tensor, so it cannot be compared value by "
-                "value. Export it with tensors only (skl2onnx: options={'zipmap': False}).",
+                "value. Export it with tensors only.",
             ),
             (
                 "odd (float[n,4] x) => (float[n,4] y) { y = Gather <axis = 1> (x, far) }",

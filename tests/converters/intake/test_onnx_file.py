@@ -64,14 +64,20 @@ def test_nodes_may_stand_in_any_order(tmp_path: Path):
     assert one.checks == made.report.candidates[0].checks
 
 
-def test_results_that_are_maps_are_told(tmp_path: Path):
+def test_results_that_are_maps_become_rows(tmp_path: Path):
     """Classifiers of scikit-learn answer with them unless they are exported without."""
-    text = "forest (float[n,1] x) => (seq(map(int64, float[])) y) "
-    node = "{ y = ai.onnx.ml.ZipMap <classlabels_int64s = [0]> (x) }"
+    scaled = "p = ai.onnx.ml.Scaler <scale = [2.0, 3.0], offset = [0.0, 0.0]> (x)"
+    mapped = "y = ai.onnx.ml.ZipMap <classlabels_int64s = [4, 9]> (p)"
     sets = '<ir_version: 9, opset_import: ["": 18, "ai.onnx.ml": 3]>'
-    onnx.save(onnx.parser.parse_model(sets + text + node), tmp_path / "forest.onnx")
-    with pytest.raises(InputError, match=r"as maps.*options={'zipmap': False} of skl2"):
-        open_source(tmp_path / "forest.onnx")
+    text = f"{sets} net (float[n,2] x) => (seq(map(int64, float[])) y) {{ {scaled} {mapped} }}"
+    path, x = tmp_path / "net.onnx", np.eye(2, dtype=np.float32).repeat(9, 0)
+    onnx.save(onnx.parser.parse_model(text), path)
+    np.testing.assert_array_equal(open_source(path).forward({"x": x})["y"], x * [2, 3])
+    made = convert(path, output=tmp_path / "same.onnx", data=x)
+    assert any("a column for each class" in note for note in made.notes)
+    assert made.path.read_bytes() == path.read_bytes()  # nothing computes in FP16
+    assert made.report is not None
+    assert made.report.candidates[0].outputs[0].rel_l2 == 0
 
 
 def test_a_file_of_an_opset_that_nothing_runs_says_how_to_renew_it(tmp_path: Path):
