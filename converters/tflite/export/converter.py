@@ -83,7 +83,8 @@ def _or_onnx(ops: Iterable[str]) -> str:
     from tfmp.converters.intake import FILLINGS, ONNX_FORMS
 
     known = {name for handlers in tf_op.get_opsets()[""] for name in handlers}
-    plain = {*ops} <= known | FILLINGS.keys() | ONNX_FORMS.keys()
+    own = {op for op in ops if op.startswith("_Fused")}  # of grappler's; tf2onnx takes them apart
+    plain = {*ops} <= known | FILLINGS.keys() | ONNX_FORMS.keys() | own
     return " (or try ONNX, `tfmp-convert onnx`)" if plain else ""
 
 

@@ -24,7 +24,9 @@ def test_flex_ops_come_with_every_layer_that_uses_them() -> None:
     )
 
 
-@pytest.mark.parametrize(("op", "onnx"), [("StringToHashBucketFast", False), ("InTopKV2", True)])
+@pytest.mark.parametrize(
+    ("op", "onnx"), [("StringToHashBucketFast", False), ("InTopKV2", True), ("_FusedConv2D", True)]
+)
 def test_onnx_is_a_way_out_only_where_it_has_the_operator(op: str, onnx: bool) -> None:
     text = f"{LOCATION.format(op=op, name='m_1/a_1/b')}\nTF Select ops: {op}\n"
     assert ("tfmp-convert onnx" in explain_failure(text)) == onnx
