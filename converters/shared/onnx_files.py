@@ -27,7 +27,7 @@ PLAIN = frozenset(
 )
 
 # The comment of a node that stands in the place of a ZipMap.
-NO_MAP = "the map of each sample that ZipMap makes is a row: a column for each class"
+NO_MAP = "the maps that ZipMap makes are read as rows, with a column for each class"
 
 # Wire types of protobuf.
 _VARINT, _EIGHT_BYTES, _DELIMITED, _FOUR_BYTES = 0, 1, 2, 5
@@ -69,7 +69,9 @@ def without_maps(model: "onnx.ModelProto") -> None:
     for value in model.graph.output:
         if (node := makers.get(value.name)) is not None:
             classes = len(node.attribute[0].ints or node.attribute[0].strings)
-            made = onnx.helper.make_tensor_value_info(value.name, 1, [None, classes])
+            made = onnx.helper.make_tensor_value_info(
+                value.name, onnx.TensorProto.FLOAT, [None, classes]
+            )
             value.CopyFrom(made)
             node.op_type, node.domain, node.doc_string = "Identity", "", NO_MAP
             del node.attribute[:]

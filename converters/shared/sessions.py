@@ -122,6 +122,7 @@ def cpu_session(
     Raises:
         Exception: ONNX Runtime cannot load the model; its exceptions share no base class.
     """
+    import onnx
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -137,6 +138,7 @@ def cpu_session(
     given = str(model) if isinstance(model, Path) else model
     session = onnxruntime.InferenceSession(given, options, **known)
     if isinstance(model, Path) and any("map(" in value.type for value in session.get_outputs()):
-        proto, _ = _light(model, True)
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, **known)
+        whole = onnx.load(model)
+        without_maps(whole)
+        session = onnxruntime.InferenceSession(whole.SerializeToString(), options, **known)
     return session

@@ -137,10 +137,10 @@ def unique_name(name: str, taken: Set[str]) -> str:
     return unique
 
 
-def describe(specs: Sequence[TensorSpec], most: int = 2**31) -> str:
+def describe(specs: Sequence[TensorSpec], most: int | None = None) -> str:
     """One line of specs, separated by semicolons; after `most` of them the rest is counted."""
-    more = f"; and {len(specs) - most} more" if len(specs) > most else ""
-    return "; ".join(map(str, specs[:most])) + more or "none"
+    left = len(specs) - len(specs[:most])
+    return "; ".join(map(str, specs[:most])) + (f"; and {left} more" if left else "") or "none"
 
 
 def synthetic_batch(

@@ -36,15 +36,13 @@ def state(optimizer: LossScaleOptimizer, weight: keras.Variable) -> dict:
     }
 
 
-def one_step(
-    strategy: tf.distribute.Strategy, gradients: list[float], loss_scale: float | str = "dynamic"
-) -> dict:
+def one_step(strategy: tf.distribute.Strategy, gradients: list[float]) -> dict:
     """One SGD step of size 1 on weight 0 with these local gradients, given per replica."""
     with strategy.scope():
         weight = keras.Variable(0.0)
         inner = keras.optimizers.SGD(1.0)
     # Outside the scope, as a callback would: it follows its inner optimizer.
-    optimizer = LossScaleOptimizer(inner, loss_scale)
+    optimizer = LossScaleOptimizer(inner)
     optimizer.build([weight])
 
     @tf.function
@@ -63,12 +61,18 @@ def one_step(
     }
 
 
-def unscaled_step(strategy: tf.distribute.Strategy, gradients: list[float]) -> list[float]:
-    """The weight on each replica after a step that averages unscaled gradients before `apply`."""
+def made_in(strategy: tf.distribute.Strategy) -> tuple[keras.Variable, LossScaleOptimizer]:
+    """A weight of 0, and its optimizer."""
     with strategy.scope():
         weight = keras.Variable(0.0)
         optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0))
         optimizer.build([weight])
+    return weight, optimizer
+
+
+def unscaled_step(strategy: tf.distribute.Strategy, gradients: list[float]) -> list[float]:
+    """The weight on each replica after a step that averages unscaled gradients before `apply`."""
+    weight, optimizer = made_in(strategy)
 
     @tf.function
     def step():
@@ -84,10 +88,8 @@ def unscaled_step(strategy: tf.distribute.Strategy, gradients: list[float]) -> l
 
 def refusal_across_replicas(strategy: tf.distribute.Strategy) -> str:
     """The error of a traced step that `strategy.run` was not given."""
+    weight, optimizer = made_in(strategy)
     with strategy.scope():
-        weight = keras.Variable(0.0)
-        optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0))
-        optimizer.build([weight])
 
         @tf.function
         def step():

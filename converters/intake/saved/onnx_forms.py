@@ -176,8 +176,8 @@ ONNX_FORMS: dict[str, Gap] = {
     "MatrixSetDiagV3": _set_diagonal,
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
-    "ScatterNd": _scattered,
     "Roll": _roll,
+    "ScatterNd": _scattered,
     **dict.fromkeys(("UnsortedSegmentMax", "UnsortedSegmentMin"), _extremes),
     "XlaDynamicUpdateSlice": _update_slice,
 }
