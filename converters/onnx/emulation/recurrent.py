@@ -203,8 +203,10 @@ class _Direction:
                 body.op("Where", active, new, old) for new, old in zip(after, before, strict=True)
             ]
             output = body.op("Where", active, output, build.floats(0.0))
-        # Outputs of a body are values of their own.
+        # Outputs of a body are values of their own; ONNX Runtime's Scan asks for their rank.
         outputs = [body.op("Identity", value) for value in (*after, output)]
+        for value in outputs:
+            value.shape = ir.Shape([None, self._hidden])
         return ir.Graph(inputs, outputs, nodes=body.nodes, name=build.name("steps"))
 
     def _lstm(

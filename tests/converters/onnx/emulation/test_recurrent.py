@@ -82,6 +82,23 @@ def test_an_lstm_with_a_cell_state_and_activations_of_its_own():
     check("LSTM", attributes, "x, w, r, b, , h0, c0", 2)
 
 
+def test_an_lstm_in_a_branch_on_values_of_unknown_rank():
+    """As Silero's voice detector has it: ONNX Runtime asks for the rank of a Scan's outputs."""
+    text = (
+        "agraph (bool k, float[T, N, 5] x, int64[R] shape) => (float[T, 1, N, 4] out) {"
+        " z = Reshape(x, shape)"
+        " out = If (k) <then_branch = a () => (float[T, 1, N, 4] y)"
+        " { y = LSTM <hidden_size = 4> (z, w, r) },"
+        " else_branch = b () => (float[T, 1, N, 4] q) { q = Identity(h) }> }"
+    )
+    given = {name: value for name, value in weights("LSTM", 1).items() if name in "wr"}
+    h = np.zeros((1, 1, 1, 4), np.float32)
+    converted, _ = half(parse(text, **given, h=h))
+    shape = np.array([STEPS, SAMPLES, INPUTS])
+    received = run_emulated(converted, {**batch(), "k": np.array(True), "shape": shape})
+    assert received["out"].shape == (STEPS, 1, SAMPLES, HIDDEN)
+
+
 def check(op: str, attributes: str, inputs: str, directions: int = 1, opset: int = 18) -> None:
     used = [name for name in inputs.split(", ") if name not in ("x", "")]
     given = {name: value for name, value in weights(op, directions).items() if name in used}
