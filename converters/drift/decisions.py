@@ -5,6 +5,7 @@ format could keep such an answer. So a change is *firm* if the reference itself 
 apart by more than `TIE`; the others are counted and judged more gently.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -179,7 +180,8 @@ def by_equality(
     reference: np.ndarray, candidate: np.ndarray, unread: np.ndarray | None = None
 ) -> Decisions:
     """Decisions for the very value: integers, booleans, texts, or ids written as floats."""
-    one, other = (values.reshape(len(values), -1) for values in (reference, candidate))
+    flat = len(reference), math.prod(reference.shape[1:])  # -1 is no size where nothing is
+    one, other = (values.reshape(flat) for values in (reference, candidate))
     if one.dtype.kind == "f":
         one, other = np.rint(one), np.rint(other)
         changed = (one != other) & ~(np.isnan(one) & np.isnan(other))

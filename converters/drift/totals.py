@@ -194,8 +194,8 @@ def _measure_numbers(
     whole = telling and _are_whole(reference) and _are_whole(candidate)
     if reference.size:
         found |= _decisions(one, other, task, found["unit"], unread)
-    if whole:
-        found["equality"] = by_equality(reference, candidate)
+        if whole:
+            found["equality"] = by_equality(reference, candidate)
     return Totals(
         dtype=dtype,
         samples=len(reference),

@@ -36,7 +36,11 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
     ]
     empty = [part.empty for part in output.totals.evidence.parts]
     never = sorted(set.intersection(*empty)) if empty else []
-    nothing = f"so nothing was compared{given}. Fix the model or its input first"
+    found = values + output.totals.both_nan
+    way = "Fix the model or its input first" if found else "Give samples that fill it"
+    nothing = f"so nothing was compared{given}. {way}"
+    compared = bool(found) and (output.rel_l2 is None or output.totals.measured)
+    none = "no value is finite on both sides" if found else "it is empty in each sample"
     doubts = {
         "reference_nan": (
             output.reference_nan,
@@ -44,10 +48,8 @@ def soundness_checks(output: OutputDrift, nonfinite_inputs: int) -> list[Check]:
             "values, which nothing can be compared with; fix the model or its input first",
         ),
         "nothing_finite": (
-            0
-            if checks or output.reference_nan or output.rel_l2 is None or output.totals.measured
-            else values + output.totals.both_nan,
-            f"{where}: no value is finite on both sides, {nothing}",
+            0 if checks or output.reference_nan or compared else max(1, found),
+            f"{where}: {none}, {nothing}",
         ),
     }
     if values and never:

@@ -108,6 +108,15 @@ class TestSoundness:
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "no value is finite on both sides, so nothing was compared" in found.reasons[0]
 
+    @pytest.mark.parametrize("dtype", ["float32", "int64"])
+    def test_an_output_without_values_is_no_evidence(self, dtype: str) -> None:
+        """As of a detector that finds nothing."""
+        accumulator = OutputAccumulator("y")
+        accumulator.update(np.zeros((0, 4), dtype), np.zeros((0, 4), dtype))
+        found = judge([accumulator.result()])
+        assert found.verdict is Verdict.INCONCLUSIVE
+        assert "it is empty in each sample, so nothing was compared. Give" in found.reasons[0]
+
     @pytest.mark.parametrize(("rows", "verdict"), [(41, Verdict.PASS), (42, Verdict.INCONCLUSIVE)])
     def test_samples_of_nan_on_both_sides_are_no_evidence(
         self, rows: int, verdict: Verdict
