@@ -58,7 +58,10 @@ _RUNS_ON = (
     "the file is judged by emulation"
 )
 
-_KEEP_FP32 = "No set of FP32 nodes keeps the limit: use --precision fp32, or declare a larger one"
+_KEEP_FP32 = (
+    "No set of FP32 nodes that was tried keeps the limit: use --precision fp32, or declare a "
+    "larger one"
+)
 
 _ROUNDED_OUTPUTS = "Outputs in FP16 are over the limit: leave fp16_io (--fp16-io) out"
 
