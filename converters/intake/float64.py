@@ -5,9 +5,11 @@ of inner functions. This needs no Keras model: it works for SavedModels and func
 the results of Keras's `float64` policy with the same weights.
 """
 
+from functools import partial
+
 import numpy as np
 
-from tfmp.converters.intake.saved import Graph, Retracing, captured
+from tfmp.converters.intake.saved import Edits, Fillings, Graph, Node, Retracing, captured
 from tfmp.converters.intake.source import AnySource, OnnxSource
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import Batch
@@ -34,8 +36,11 @@ class Float64Model:
         self._source = source
         graph = Graph(source.marked, len(source.inputs))
 
+        edits = Edits()
+        edits.fill(_norms)
+
         def wide(*tensors: Tensor) -> list[Tensor]:
-            retracing = Retracing(graph.bodies, narrow=(*_NARROW,), wide=np.float64)
+            retracing = Retracing(graph.bodies, edits, narrow=(*_NARROW,), wide=np.float64)
             given = {**dict(zip(graph.inputs, tensors, strict=True)), **captured(source.marked)}
             return retracing.main(graph, given)
 
@@ -63,6 +68,21 @@ class Float64Model:
             ) from error
         names = (spec.name for spec in self._source.outputs)
         return {name: np.asarray(value) for name, value in zip(names, outputs, strict=True)}
+
+
+def _norms(graph: Graph) -> Fillings:
+    """Batch normalizations, as TensorFlow has none of them fused in float64."""
+    fused = (node for node in graph.nodes if node.op.startswith("FusedBatchNorm"))
+    return [(node, partial(_normalized, node)) for node in fused]
+
+
+def _normalized(
+    node: Node, x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor
+) -> Tensor:
+    import tensorflow as tf
+
+    epsilon = node.attributes["epsilon"].f
+    return tf.nn.batch_normalization(x, mean, variance, offset, scale, epsilon)
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

@@ -91,3 +91,25 @@ def test_an_op_without_float64_is_said():
         ConversionError, match=r"has no float64 for a part of the model .*ResizeBilinear"
     ):
         Float64Model(open_source(model))
+
+
+def test_a_fused_batch_normalization_has_a_float64_form():
+    """As in SavedModels of Keras 2, such as Spotify's Basic Pitch."""
+    import tensorflow as tf
+
+    generator = np.random.default_rng(0)
+    scale, offset, mean = generator.standard_normal((3, 4)).astype(np.float32)
+    variance = generator.uniform(1e-3, 2, 4).astype(np.float32)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 2, 2, 4), name="x")])
+    def serve(x):
+        numbers = (scale, offset, mean, variance)
+        return tf.compat.v1.nn.fused_batch_norm(x, *numbers, epsilon=0.5, is_training=False)[0]
+
+    x = generator.standard_normal((3, 2, 2, 4)).astype(np.float32)
+    (value,) = Float64Model(open_source(serve)).run({"x": x}).values()
+    scale, offset, mean, variance = (
+        one.astype(np.float64) for one in (scale, offset, mean, variance)
+    )
+    expected = (x - mean) / np.sqrt(variance + 0.5) * scale + offset
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
