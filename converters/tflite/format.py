@@ -174,24 +174,31 @@ class TFLiteFormat(Format):
         if target.precision != "fp16":
             return
         batches = [batch for batch, _ in samples.for_search()]
-        model, options, flags, gains = _traceable(source), target.options, list[str](), list[str]()
+        model, options = _traceable(source), target.options
 
-        def tried() -> Way:
+        def tried(outputs: Sequence[str], found: "Repaired | None") -> Way:
+            flags, gains = [], []
+            if outputs:
+                flags.append("--host-output-scaling")
+                gains.append(_SCALING.format(", ".join(map(repr, outputs))))
+            if found:
+                flags.append("--repair")
+                layers = list(dict.fromkeys(one.layer for one in found.changes))[:_MOST_LOST]
+                gains.append(_REPAIR.format(", ".join(layers)))
             changed = {flag.removeprefix("--").replace("-", "_"): True for flag in flags}
             told = f"Convert with {' '.join(flags)} and --data: {'. '.join(gains)}"
             return Way(told, " ".join(flags), replace(target, options=replace(options, **changed)))
 
-        scaled, scaling = leave_scaling(model, lambda: batches)
-        if scaling and not options.host_output_scaling:
-            flags.append("--host-output-scaling")
-            gains.append(_SCALING.format(", ".join(map(repr, scaling))))
-            yield tried()
-        found = repair_model(scaled, lambda: batches)
+        scaled, outputs = leave_scaling(model, lambda: batches)
+        leaves = bool(outputs) and not options.host_output_scaling
+        found = repair_model(model if leaves else scaled, lambda: batches)
         if found.changes and not options.repair:
-            flags.append("--repair")
-            layers = list(dict.fromkeys(one.layer for one in found.changes))[:_MOST_LOST]
-            gains.append(_REPAIR.format(", ".join(layers)))
-            yield tried()
+            yield tried((), found)
+        if leaves:
+            yield tried(outputs, None)
+            found = repair_model(scaled, lambda: batches)
+            if found.changes and not options.repair:
+                yield tried(outputs, found)
         cause = _cause(found, batches[0]) if fails else []
         ends = [*_ends(target), Way(FP32_FAILS if fails else "")]
         yield from (replace(way, told=". ".join([*cause, way.told])) for way in ends)

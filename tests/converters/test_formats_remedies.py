@@ -68,6 +68,10 @@ TFLITE = {
         "--repair",
         tflite._REPAIR,
     ),
+    "overflow before an offset": (  # a host's help is not asked for where none is needed
+        lambda: model(inner(), dense(1, 1, 30.0)),
+        *(X, "--repair", tflite._REPAIR),
+    ),
     "angle": (
         lambda: model(own(lambda t: ops.sin(t * RATES)), dense(4), columns=1),
         *(STEPS, "--repair", tflite._REPAIR),
