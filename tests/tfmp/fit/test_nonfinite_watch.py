@@ -5,6 +5,7 @@ import keras_models
 import numpy as np
 import pytest
 from keras import layers, ops
+from own_layer import OwnModel
 from probed_fits import EAGER
 
 from tfmp import (
@@ -253,24 +254,18 @@ def test_steps_that_overflow_from_one_on_are_explained_within_the_epoch(capsys):
     assert "keep_float32=['hot']" in event.text
 
 
-class Steep(keras.Model):
-    """Its own code casts to float32, where it multiplies the gradients of rows of zeros by 1e8."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = layers.Dense(8, use_bias=False, activation="tanh", name="first")
-        self.second = layers.Dense(8, use_bias=False, name="second")
-        self.third = layers.Dense(8, activation="tanh", name="third")
-        self.out = layers.Dense(1, name="out")
-
-    def call(self, x):
-        hidden = keras.ops.cast(self.second(self.first(x)), "float32")
-        size = keras.ops.sqrt(keras.ops.sum(hidden * hidden, -1, keepdims=True) + 1e-16)
-        return self.out(self.third(hidden / size))
+def steep(own, x):
+    """Casts to float32, where it multiplies the gradients of rows of zeros by 1e8."""
+    hidden = ops.cast(own.second(own.first(x)), "float32")
+    size = ops.sqrt(ops.sum(hidden * hidden, -1, keepdims=True) + 1e-16)
+    return own.out(own.third(hidden / size))
 
 
 def test_keep_float32_moves_all_layers_that_large_gradients_reach():
-    model = Steep()
+    first = layers.Dense(8, use_bias=False, activation="tanh", name="first")
+    second = layers.Dense(8, use_bias=False, name="second")
+    third = layers.Dense(8, activation="tanh", name="third")
+    model = OwnModel(steep, first=first, second=second, third=third, out=1)
     model(np.zeros((1, 4), "float32"))
     model.compile("sgd", "mse", **EAGER)
     x = np.random.default_rng(0).standard_normal((160, 4)).astype("float32")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
+from own_layer import OwnModel
 
 from tfmp import MixedPrecision, plan
 from tfmp.fit.preflight import (
@@ -196,16 +197,8 @@ def test_fit_says_each_finding_once_and_puts_it_in_the_report(capsys):
 # --- failures of the first step ---
 
 
-class Fussy(keras.Model):
+class Fussy(OwnModel):
     """Its own loss fails if a layer computes in float16."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = layers.Dense(2, name="body")
-        self.out = layers.Dense(2, name="out")
-
-    def call(self, x):
-        return self.out(self.body(x))
 
     def compute_loss(self, x=None, y=None, y_pred=None, *others, **options):
         if self.body.compute_dtype == "float16":
@@ -214,7 +207,7 @@ class Fussy(keras.Model):
 
 
 def test_a_first_step_that_fails_over_dtypes_says_what_to_do():
-    model = Fussy()
+    model = Fussy(lambda own, x: own.out(own.body(x)), body=2, out=2)
     x = np.ones((4, 2), "float32")
     model(x)
     model.compile("sgd", "mse")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers, ops
-from own_layer import Own
+from own_layer import Own, OwnModel
 
 from tfmp import MixedPrecision, calibrate, plan
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
@@ -172,21 +172,13 @@ def test_a_layer_inside_a_model_inside_a_model():
 
 
 def test_operations_between_layers():
-    class Between(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = dense(name="first"), dense(1, name="second")
-
-        def call(self, x):
-            return self.second(ops.log(self.first(x) * 0))
-
-    net = Between()
+    net = OwnModel(lambda own, x: own.second(ops.log(own.first(x) * 0)), first=4, second=1)
     net.compile("sgd", "mse")
     net(X)
     found = locate_nonfinite(net, X, Y)
     assert (found.stage, found.cause, found.layer) == ("forward", "invalid", None)
     assert "The input of layer second (Dense) is not finite" in found.what
-    assert "the model (Between) itself, between its layers" in found.why
+    assert "the model (OwnModel) itself, between its layers" in found.why
 
 
 # --- loss ---

@@ -3,6 +3,7 @@
 import keras
 import pytest
 from keras import layers
+from own_layer import OwnModel
 
 from tfmp.precision.layer_tree import ROOT, is_graph, only_moves_values, output_layers, walk
 
@@ -24,16 +25,9 @@ def test_paths_go_through_nested_models_and_leave_inputs_out():
 
 
 def test_layers_of_one_name_get_paths_of_their_own():
-    class Twins(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.first = layers.Dense(2, name="twin")
-            self.second = layers.Dense(2, name="twin")
-
-        def call(self, x):
-            return self.second(self.first(x))
-
-    assert paths(Twins()) == [ROOT, "twin", "twin#2"]
+    first, second = (layers.Dense(2, name="twin") for _ in range(2))
+    model = OwnModel(lambda own, x: own.second(own.first(x)), first=first, second=second)
+    assert paths(model) == [ROOT, "twin", "twin#2"]
 
 
 def test_what_builtin_layers_make_for_themselves_has_tensor_cores_as_head():

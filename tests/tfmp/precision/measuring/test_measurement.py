@@ -6,7 +6,8 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
-from plan_hazards import BENIGN, HARMFUL, Own, in_float32, masked, model_of
+from own_layer import Own, OwnModel
+from plan_hazards import BENIGN, HARMFUL, in_float32, masked, model_of
 
 from tfmp import plan, revert
 
@@ -124,17 +125,12 @@ def test_the_layer_that_reads_a_power_goes_with_it(function, kept):
 
 
 def test_a_model_that_takes_exponentials_between_its_layers_does_it_in_float32():
-    class Odds(keras.Model):
-        def __init__(self):
-            super().__init__()
-            for name in ("stem", "scores", "values", "read", "later", "out"):
-                setattr(self, name, layers.Dense(8, name=name))
+    def odds(own, x):
+        x = own.stem(x)
+        return own.out(own.later(own.read(own.values(x) * ops.exp(own.scores(x)))))
 
-        def call(self, x):
-            x = self.stem(x)
-            return self.out(self.later(self.read(self.values(x) * ops.exp(self.scores(x)))))
-
-    model = Odds()
+    names = ("stem", "scores", "values", "read", "later", "out")
+    model = OwnModel(odds, **dict.fromkeys(names, 8))
     model(np.ones((2, 8)))
     made = plan(model, "mixed_float16")
     rows = {row.path: row for row in made.rows}

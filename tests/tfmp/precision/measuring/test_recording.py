@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from own_layer import OwnModel
 
 from tfmp.precision.measuring.recording import Recording
 from tfmp.precision.policy import plan
@@ -111,17 +112,10 @@ def test_a_layer_with_a_raw_float32_constant_stays_in_float32(policy):
 
 
 def test_a_model_whose_own_code_fails_has_the_layer_before_it_switched():
-    class Noisy(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.first = layers.Dense(8, name="first")
-            self.second = layers.Dense(8, name="second")
-            self.last = layers.Dense(2, name="last")
+    def noisy(own, x):
+        return own.last(times_raw_one(own.second(own.first(x))))
 
-        def call(self, x):
-            return self.last(times_raw_one(self.second(self.first(x))))
-
-    model = Noisy()
+    model = OwnModel(noisy, first=8, second=8, last=2)
     model(np.ones((2, 8)))
     rows = rows_of(model)
     assert rows["first"].compute_dtype == "float16"
@@ -181,19 +175,11 @@ def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
 
 
 def test_a_subclassed_model_with_named_inputs_and_several_outputs():
-    class Two(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.table = layers.Embedding(9, 8, name="table")
-            self.body = layers.Dense(8, name="body")
-            self.left = layers.Dense(2, name="left")
-            self.right = layers.Dense(2, name="right")
+    def two(own, inputs):
+        x = own.body(ops.mean(own.table(inputs["ids"]), axis=1) * inputs["weight"])
+        return {"left": own.left(x), "right": ops.sigmoid(own.right(x))}
 
-        def call(self, inputs, training=None):
-            x = self.body(ops.mean(self.table(inputs["ids"]), axis=1) * inputs["weight"])
-            return {"left": self.left(x), "right": ops.sigmoid(self.right(x))}
-
-    model = Two()
+    model = OwnModel(two, table=layers.Embedding(9, 8), body=8, left=2, right=2)
     model({"ids": np.zeros((2, 5), "int32"), "weight": np.ones((2, 1), "float32")})
     rows = rows_of(model)
     assert rows["body"].compute_dtype == "float16"
@@ -202,20 +188,13 @@ def test_a_subclassed_model_with_named_inputs_and_several_outputs():
 
 @pytest.mark.parametrize("is_cast", [False, True])
 def test_a_model_is_float32_only_where_it_would_return_16_bits(is_cast):
-    class Forecast(keras.Model):
+    def forecast(own, x):
         """Blocks that explain what those before them left, as N-BEATS has them."""
+        hidden = own.hidden(x)
+        made = own.first(hidden) + own.second(own.late(x - own.back(hidden)))
+        return ops.cast(made, own.compute_dtype) if is_cast else made
 
-        def __init__(self):
-            super().__init__()
-            for name in ("hidden", "back", "first", "late", "second"):
-                setattr(self, name, layers.Dense(8, name=name))
-
-        def call(self, x):
-            hidden = self.hidden(x)
-            made = self.first(hidden) + self.second(self.late(x - self.back(hidden)))
-            return ops.cast(made, self.compute_dtype) if is_cast else made
-
-    model = Forecast()
+    model = OwnModel(forecast, hidden=8, back=8, first=8, late=8, second=8)
     model(np.ones((2, 8)))
     wide = {path for path, row in rows_of(model).items() if row.compute_dtype == "float32"}
     assert wide >= {"first", "second"}
@@ -224,16 +203,11 @@ def test_a_model_is_float32_only_where_it_would_return_16_bits(is_cast):
 
 
 def test_an_input_that_a_batch_leaves_out_is_none_in_the_run():
-    class Optional(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.hidden, self.out = layers.Dense(8, name="hidden"), layers.Dense(1, name="out")
+    def optional(own, inputs):
+        x = own.hidden(inputs["x"])
+        return own.out(x if inputs.get("more") is None else x + inputs["more"])
 
-        def call(self, inputs):
-            x = self.hidden(inputs["x"])
-            return self.out(x if inputs.get("more") is None else x + inputs["more"])
-
-    model = Optional()
+    model = OwnModel(optional, hidden=8, out=1)
     model.compile("sgd", "mse")
     model._symbolic_build(data_batch=({"x": np.ones((2, 4)), "more": None}, np.ones((2, 1))))
     made = plan(model, "mixed_float16")
@@ -262,28 +236,18 @@ def test_a_layer_is_float32_if_what_it_adds_to_the_loss_does_not_fit_in_fp16(pen
     assert fits or "infinite" in own.reason
 
 
-class Penalized(keras.Model):
-    """Adds losses in its own code, one of them for each sample."""
+def penalized(loss_dtype=None, factor=1.0) -> keras.Model:
+    """A model that adds losses in its own code, one of them for each sample."""
 
-    def __init__(self, loss_dtype=None, factor=1.0):
-        super().__init__()
-        self.factor = factor
-        self.early = layers.Dense(8, name="early")
-        self.body = layers.Dense(8, name="body")
-        self.late = layers.Dense(8, name="late")
-        self.out = layers.Dense(2, name="out")
-        self.loss_dtype = loss_dtype
+    def adding(own, x):
+        x = own.body(own.early(x))
+        seen = ops.cast(x, own.loss_dtype) if own.loss_dtype else x
+        own.add_loss(ops.mean(seen))
+        own.add_loss(factor * ops.sum(ops.square(seen), axis=-1))
+        return own.out(own.late(x))
 
-    def call(self, x):
-        x = self.body(self.early(x))
-        seen = ops.cast(x, self.loss_dtype) if self.loss_dtype else x
-        self.add_loss(ops.mean(seen))
-        self.add_loss(self.factor * ops.sum(ops.square(seen), axis=-1))
-        return self.out(self.late(x))
-
-
-def penalized(**options) -> keras.Model:
-    model = Penalized(**options)
+    model = OwnModel(adding, early=8, body=8, late=8, out=2)
+    model.loss_dtype = loss_dtype
     model(np.ones((2, 8)))
     return model
 
@@ -351,27 +315,18 @@ def test_a_plan_leaves_nothing_behind():
     assert nodes == [len(layer._inbound_nodes) for layer in model._flatten_layers()]
 
 
-class Messages(keras.Model):
-    """Sums values over the edges of a graph, which are whole numbers, onto its nodes."""
-
-    def __init__(self):
-        super().__init__()
-        self.hidden = layers.Dense(8, name="hidden")
-        self.gather = Gather(name="gather")
-        self.out = layers.Dense(2, name="out")
-
-    def call(self, inputs):
-        nodes, edges = inputs
-        return self.out(self.gather(self.hidden(nodes), edges))
-
-
 class Gather(layers.Layer):
+    """Takes the values at one end of each edge of a graph; edges are whole numbers."""
+
     def call(self, nodes, edges):
         return ops.take(nodes, edges, axis=0)[: edges.shape[0] - 1]
 
 
 def test_graphs_whose_edges_are_whole_numbers_are_run():
-    model = Messages()
+    def messages(own, inputs):
+        return own.out(own.gather(own.hidden(inputs[0]), inputs[1]))
+
+    model = OwnModel(messages, hidden=8, gather=Gather(), out=2)
     model([ops.ones((4, 3)), ops.ones((7,), dtype="int32")])
     made = plan(model, "mixed_float16")
     assert made.notes == ()
@@ -407,22 +362,16 @@ def test_one_part_that_cannot_run_does_not_hold_the_others_back():
 def test_a_model_that_takes_derivatives_of_its_layers_is_planned():
     import tensorflow as tf
 
-    class Slope(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.first = layers.Dense(8, "tanh", name="first")
-            self.last = layers.Dense(1, name="last")
+    def slope(own, x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = own.last(own.first(x))
+            slope = inner.gradient(y, x)
+        return ops.concatenate([ops.cast(y, x.dtype), outer.gradient(slope, x)], -1)
 
-        def call(self, x):
-            with tf.GradientTape() as outer:
-                outer.watch(x)
-                with tf.GradientTape() as inner:
-                    inner.watch(x)
-                    y = self.last(self.first(x))
-                slope = inner.gradient(y, x)
-            return ops.concatenate([ops.cast(y, x.dtype), outer.gradient(slope, x)], -1)
-
-    model = Slope()
+    model = OwnModel(slope, first=layers.Dense(8, "tanh"), last=1)
     model(np.ones((8, 1), "float32"))
     # The derivatives are of all layers, and the loss sees them.
     assert {row.policy for row in plan(model, "mixed_float16").rows} == {"float32"}
