@@ -50,50 +50,6 @@ class Noisy(keras.layers.Layer):
         return inputs + noise * 0.01
 
 
-class Stumbling(keras.layers.Layer):
-    """Raises in the middle of training: on TensorFlow, from inside the compiled step."""
-
-    def build(self, input_shape: object) -> None:
-        self.calls = self.add_weight(shape=(), dtype="int32", initializer="zeros", trainable=False)
-
-    def call(self, inputs: Any) -> Any:
-        import tensorflow as tf
-
-        self.calls.assign(self.calls + 1)
-        with tf.control_dependencies([tf.debugging.assert_less(self.calls.value, 4, "stumbled")]):
-            return tf.identity(inputs)
-
-
-def stumbling() -> keras.Model:
-    """A model whose fourth step fails."""
-    model = keras.Sequential([keras.Input((6,)), Stumbling(), keras.layers.Dense(3)])
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True), jit_compile=False)
-    return model
-
-
-class Starving(Stumbling):
-    """Runs out of memory in the middle of training, as TensorFlow's runtime says it."""
-
-    def call(self, inputs: Any) -> Any:
-        import tensorflow as tf
-
-        def allocate(calls: Any) -> Any:
-            if calls >= 4:
-                raise MemoryError("OOM when allocating tensor with shape[8,6]")
-            return calls
-
-        self.calls.assign(self.calls + 1)
-        with tf.control_dependencies([tf.py_function(allocate, [self.calls.value], tf.int32)]):
-            return tf.identity(inputs)
-
-
-def starving() -> keras.Model:
-    """A model whose fourth step finds no memory."""
-    model = keras.Sequential([keras.Input((6,)), Starving(), keras.layers.Dense(3)])
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True), jit_compile=False)
-    return model
-
-
 def broken() -> keras.Model:
     """A model that cannot be built."""
     raise RuntimeError("no such architecture")
