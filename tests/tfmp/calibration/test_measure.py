@@ -22,11 +22,6 @@ X = np.random.default_rng(0).standard_normal((40, 4)).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(2)
-
-
 def linear(factor: float = 1.0, policy: str = HALF) -> keras.Model:
     """One weight of 1 per feature, so that every gradient is known.
 

@@ -40,10 +40,7 @@ def mirrored() -> dict:
     return result_of(start("mirrored"), seconds=300)
 
 
-def test_replicas_take_one_decision(mirrored):
-    skipped = {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}
-    assert mirrored["first_replica"] == mirrored["second_replica"] == skipped
-    assert mirrored["neither"] == {"weights": [3.0, 3.0], "skipped": 0, "scales": [2.0**15] * 2}
+def test_replicas_average_unscaled_gradients_and_refuse_a_step_across_them(mirrored):
     assert mirrored["unscaled"] == [3.0, 3.0]  # each of both applies the mean, and they are summed
     assert "Call it inside the function given to strategy.run()." in mirrored["across_replicas"]
 

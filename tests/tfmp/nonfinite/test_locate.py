@@ -20,11 +20,6 @@ X = RNG.standard_normal((8, 4)).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(2)
-
-
 def sequential(*parts, loss="mse", optimizer=None) -> keras.Model:
     net = keras.Sequential([layers.Input((4,)), *parts])
     net.compile(optimizer or keras.optimizers.SGD(), loss)
