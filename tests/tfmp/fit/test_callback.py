@@ -6,6 +6,7 @@ import re
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers, ops
 from own_layer import OwnModel
 from probe_layer import Probe
@@ -30,6 +31,7 @@ def test_the_fit_that_it_is_given_to_trains_in_mixed_precision():
     assert callback.plan.policy == "mixed_float16"
 
 
+@only_on("tensorflow", "jax", reason="PyTorch traces nothing")
 def test_a_second_fit_of_an_unchanged_model_makes_nothing_anew(tmp_path):
     net = model(Probe())
     fit(net, MixedPrecision("mixed_float16"), *data())
@@ -87,6 +89,7 @@ def test_policies_may_change_from_fit_to_fit():
     assert all(now is old for now, old in zip(net.variables, variables, strict=True))
 
 
+@only_on("tensorflow", "jax", reason="Keras's fit on PyTorch refuses it")
 def test_a_model_without_weights_is_built_from_the_first_batch():
     x, y = data()
     x[9] = 7e4  # infinite in float16: what the first batches hold is looked at, too
@@ -137,7 +140,7 @@ class Nodes(OwnModel):
         return {"loss": loss}
 
 
-@pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras itself cannot build it there")
+@only_on("tensorflow", reason="a tape of TensorFlow")
 def test_a_model_that_its_train_step_calls_on_other_inputs_is_built_by_that_step():
     def read(own, inputs):
         nodes, edges = inputs

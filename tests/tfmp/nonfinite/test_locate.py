@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from backends import only_on
 from keras import layers, ops
 from own_layer import Own, OwnModel
 
@@ -128,6 +129,7 @@ def test_an_input_that_does_not_fit_into_float16():
     assert "keep_float32=['first']" in found.advice
 
 
+@only_on("tensorflow", "jax", reason="names of operations")
 def test_an_output_that_does_not_fit_into_float16():
     big = dense(name="big", dtype=HALF, kernel_initializer=constant(60000.0))
     found = locate_nonfinite(sequential(dense(), big, dense(1)), X, Y)
@@ -142,6 +144,7 @@ def normalize(x):
     return squared / ops.sum(squared, axis=-1, keepdims=True)
 
 
+@only_on("tensorflow", "jax", reason="names of operations")
 def test_an_intermediate_value_that_does_not_fit_into_float16():
     net = sequential(Own(normalize, name="unit", dtype=HALF), dense(1, dtype="float32"))
     found = locate_nonfinite(net, X * 10, Y)

@@ -6,6 +6,7 @@ import re
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers, ops
 from notebook_cells import headline_and_page
 from probe_layer import Probe
@@ -202,6 +203,7 @@ def test_models_that_share_layers_are_reverted_in_any_order(first):
         assert {layer.compute_dtype for layer in model._flatten_layers()} == {"float32"}
 
 
+@only_on("tensorflow", "jax", reason="PyTorch has an Adam of its own")
 def test_revert_removes_the_wrapper_that_compile_added_by_itself():
     model = small_model()
     plan(model, "mixed_float16").apply()

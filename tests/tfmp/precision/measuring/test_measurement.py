@@ -5,6 +5,7 @@ import re
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers, ops
 from own_layer import Own, OwnModel
 from plan_hazards import BENIGN, HARMFUL, in_float32, masked, model_of
@@ -25,6 +26,7 @@ def some(functions, *quick):
 
 
 @some(HARMFUL, "epsilon", "norm", "centered", "product", "fourth_in_float32")
+@only_on("tensorflow", "jax", reason="PyTorch takes norms in float32")
 def test_what_fp16_harms_is_float32(names):
     rows = rows_of({name: HARMFUL[name] for name in names})
     assert {name: rows[name].policy for name in names} == dict.fromkeys(names, "float32")
@@ -58,6 +60,7 @@ REMEDIES = {
 }
 
 
+@only_on("tensorflow", "jax", reason="names of operations")
 def test_the_reason_has_the_loss_the_operation_with_its_line_and_a_change_that_mends_it():
     rows = rows_of({name: code for name, (code, _, _) in REMEDIES.items()})
     place = r" in float16 on numbers (as seen|x 128): \w+ at \w+\.py:\d+; "
@@ -124,6 +127,7 @@ def test_the_layer_that_reads_a_power_goes_with_it(function, kept):
         assert rows["next"].reason.startswith("reads numbers of own, which reach ")
 
 
+@only_on("tensorflow", "jax", reason="NumPy on tensors with gradients")
 def test_a_model_that_takes_exponentials_between_its_layers_does_it_in_float32():
     def odds(own, x):
         x = own.stem(x)

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers, ops
 from own_layer import OwnModel
 
@@ -99,6 +100,7 @@ def test_only_a_model_with_code_of_its_own_runs(layer, runs, monkeypatch):
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_a_layer_with_a_raw_float32_constant_stays_in_float32(policy):
     model = model_of(layers.Dense(8), RawConstant(name="raw"), layers.Dense(2))
     raw = rows_of(model, policy)["raw"]
@@ -111,6 +113,7 @@ def test_a_layer_with_a_raw_float32_constant_stays_in_float32(policy):
     np.testing.assert_allclose(after, before, rtol=2e-2, atol=1e-2)
 
 
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_a_model_whose_own_code_fails_has_the_layer_before_it_switched():
     def noisy(own, x):
         return own.last(times_raw_one(own.second(own.first(x))))
@@ -286,6 +289,7 @@ def test_a_model_that_cannot_run_keeps_its_own_code_in_float32():
     assert rows["hidden"].compute_dtype == "float16"
 
 
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_a_plan_leaves_nothing_behind():
     class Random(layers.Layer):
         def __init__(self, **options):
@@ -334,6 +338,7 @@ def test_graphs_whose_edges_are_whole_numbers_are_run():
     assert (rows["hidden"], rows["out"]) == ("float16", "float32")
 
 
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_one_part_that_cannot_run_does_not_hold_the_others_back():
     class Pair(keras.Model):
         """As autoencoders and GANs are trained: by a train_step that calls the parts."""
