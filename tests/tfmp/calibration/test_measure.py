@@ -12,6 +12,7 @@ from keras import layers
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from notebook_cells import headline_and_page
 from own_layer import OwnModel
+from stacks import stack
 
 from tfmp.calibration.measure import calibrate
 from tfmp.calibration.report import GradientReport, LayerGradients, _figure, histogram_of
@@ -28,23 +29,18 @@ def linear(factor: float = 1.0, policy: str = HALF) -> keras.Model:
     The loss is `factor` times the sum of the outputs: each output's gradient is `factor`, and
     each weight's is `factor` times the column sum of x.
     """
-    net = keras.Sequential(
-        [layers.Input((4,)), layers.Dense(1, use_bias=False, dtype=policy, name="only")]
-    )
-    net.compile("sgd", lambda y, predicted: keras.ops.sum(predicted) * factor)
-    return net
+    only = layers.Dense(1, use_bias=False, dtype=policy, name="only")
+
+    def loss(y, predicted):
+        return keras.ops.sum(predicted) * factor
+
+    return stack(only, optimizer="sgd", loss=loss)
 
 
 def small(**options) -> keras.Model:
-    net = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(8, activation="tanh", name="hidden", **options),
-            layers.Dense(1, name="out", dtype="float32"),
-        ]
-    )
-    net.compile("sgd", "mse")
-    return net
+    hidden = layers.Dense(8, activation="tanh", name="hidden", **options)
+    out = layers.Dense(1, name="out", dtype="float32")
+    return stack(hidden, out, optimizer="sgd", loss="mse")
 
 
 # --- the histogram ---
@@ -91,15 +87,8 @@ def test_a_float32_model_is_measured_as_its_plan_would_have_it():
 
 
 def test_gradients_of_float32_layers_do_not_bound_the_scale():
-    net = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(4, name="half", dtype=HALF),
-            layers.Rescaling(1e-6, name="shrink", dtype="float32"),
-            layers.Dense(1, name="out", dtype="float32"),
-        ]
-    )
-    net.compile("sgd", "mse")
+    half, out = layers.Dense(4, dtype=HALF, name="half"), layers.Dense(1, name="out")
+    net = stack(half, layers.Rescaling(1e-6), out, optimizer="sgd", loss="mse")
     report = calibrate(net, (X, Y))
     rows = {row.path: row for row in report.layers}
     assert report.largest.path == "half"

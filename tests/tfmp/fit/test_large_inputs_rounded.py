@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import layers
 from probed_fits import EAGER
+from stacks import stack
 
 from tfmp import MixedPrecision
 
@@ -34,9 +35,7 @@ def messages(report):
 
 
 def deep(*first, shape=(8,)) -> keras.Model:
-    return keras.Sequential(
-        [layers.Input(shape), *first, layers.Dense(8, "relu", name="later"), layers.Dense(1)]
-    )
+    return stack(*first, layers.Dense(8, "relu", name="later"), 1, inputs=shape)
 
 
 def normed() -> keras.Model:

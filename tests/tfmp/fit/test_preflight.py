@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 from own_layer import OwnModel
+from stacks import stack
 
 from tfmp import MixedPrecision, plan
 from tfmp.fit.preflight import (
@@ -19,9 +20,8 @@ from tfmp.precision import layer_tree
 
 
 def chain(*middle, optimizer="sgd") -> keras.Model:
-    model = keras.Sequential([layers.Input((8,)), *middle, layers.Dense(2, name="out")])
-    model.compile(optimizer, "mse")
-    return model
+    out = layers.Dense(2, name="out")
+    return stack(*middle, out, inputs=(8,), optimizer=optimizer, loss="mse")
 
 
 def findings(model, policy="mixed_float16") -> dict:
@@ -34,8 +34,7 @@ def test_a_model_without_faults_has_no_findings_and_float32_has_none():
 
 
 def test_a_plan_that_keeps_every_layer_in_float32_says_so():
-    model = keras.Sequential([layers.Input((8,)), layers.Dense(8)])
-    model.compile("adam", "mse")
+    model = stack(8, inputs=(8,), optimizer="adam", loss="mse")
     (found,) = findings(model).values()
     assert found.message.startswith("0 of 1 layers with kernels multiply in 16 bits: dense")
     assert " stays in float32, mostly for this reason: output: the loss sees it" in found.message
@@ -73,8 +72,7 @@ def test_a_layer_whose_raw_operators_fail_in_16_bits_is_told(kind, is_found):
 
 def test_the_reason_of_parts_is_that_of_the_layer_that_made_them():
     both = layers.Bidirectional(layers.LSTM(8), name="both")
-    model = keras.Sequential([layers.Input((4, 8)), both, layers.Dense(2)])
-    model.compile("sgd", "mse")
+    model = stack(both, 2, inputs=(4, 8), optimizer="sgd", loss="mse")
     made = plan(model, "mixed_float16")
     wide = [
         replace(row, compute_dtype="float32", reason=row.reason.replace("base policy", "no kernel"))

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from stacks import stack
 
 from tfmp import MixedPrecision
 
@@ -116,8 +117,7 @@ def test_it_leaves_none_in_the_states_of_recurrent_layers():
     [([], 0, (1, 16)), ([3], 1, (1, 16)), (slice(None), 1, (2.0**14, 2.0**14))],
 )
 def test_the_first_batch_chooses_the_loss_scale(odd, skipped, bounds):
-    model = keras.Sequential([keras.Input((8,)), layers.Dense(16), layers.Dense(1)])
-    model.compile("sgd", "mse", jit_compile=False)
+    model = stack(16, 1, inputs=(8,), optimizer="sgd", loss="mse", jit_compile=False)
     callback = MixedPrecision("mixed_float16")
     y = np.full((8, 1), 1e4)
     y[odd] = np.nan

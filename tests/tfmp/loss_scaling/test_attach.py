@@ -6,15 +6,15 @@ import keras
 import numpy as np
 import pytest
 from backends import only_on
-from keras import layers, ops
+from keras import ops
+from stacks import stack
 
 from tfmp import DynamicLossScale, LossScaleOptimizer, StaticLossScale, revert
 from tfmp.loss_scaling.attach import attach_loss_scale
 
 
 def model_with(optimizer, trained=True) -> keras.Model:
-    model = keras.Sequential([layers.Input((4,)), layers.Dense(3), layers.Dense(1)])
-    model.compile(optimizer, "mse")
+    model = stack(3, 1, optimizer=optimizer, loss="mse")
     if trained:
         model.fit(np.ones((8, 4)), np.ones((8, 1)), batch_size=2, verbose=0)
     return model

@@ -4,6 +4,7 @@ import keras
 import pytest
 from keras import layers
 from own_layer import OwnModel
+from stacks import stack
 
 from tfmp.precision.layer_tree import ROOT, is_graph, only_moves_values, output_layers, walk
 
@@ -31,13 +32,8 @@ def test_layers_of_one_name_get_paths_of_their_own():
 
 
 def test_what_builtin_layers_make_for_themselves_has_tensor_cores_as_head():
-    model = keras.Sequential(
-        [
-            layers.Input((5, 4)),
-            layers.Bidirectional(layers.LSTM(3), name="both"),
-            layers.Dense(2, name="out"),
-        ]
-    )
+    both = layers.Bidirectional(layers.LSTM(3), name="both")
+    model = stack(both, layers.Dense(2, name="out"), inputs=(5, 4))
     heads = {node.path: node.head and node.head.path for node in walk(model).within()}
     assert heads[ROOT] is None
     assert heads["both"] is None
@@ -92,9 +88,7 @@ def test_layers_that_compute_values_do_not_only_move_them(layer, moves):
 
 
 def test_the_outputs_of_a_nested_model_at_the_end_are_the_models():
-    head = keras.Sequential(
-        [layers.Input((4,)), layers.Dense(4, name="a"), layers.Dense(2, name="b")], name="head"
-    )
+    head = stack(layers.Dense(4, name="a"), layers.Dense(2, name="b"), name="head")
     model = keras.Sequential([layers.Input((4,)), layers.Dense(4, name="body"), head])
     assert output_paths(model) == {"head/b"}
 

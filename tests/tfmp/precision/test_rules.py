@@ -4,6 +4,7 @@ import keras
 import pytest
 from keras import layers, ops
 from own_layer import OwnModel
+from stacks import stack
 
 from tfmp.precision.policy import plan
 
@@ -144,15 +145,9 @@ def test_a_wrapped_layer_decides_for_its_wrapper():
 
 
 def test_a_float32_layer_among_mixed_ones_was_made_so_on_purpose():
-    model = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(4, dtype="mixed_float16"),
-            layers.Dense(4, dtype="float32", name="it"),
-            layers.Dense(4, dtype="mixed_float16"),
-            layers.Dense(2, dtype="float32", name="out"),
-        ]
-    )
+    before, behind = (layers.Dense(4, dtype="mixed_float16") for _ in range(2))
+    it, out = (layers.Dense(2, dtype="float32", name=name) for name in ("it", "out"))
+    model = stack(before, it, behind, out)
     assert row(model, "it").reason == "was float32 in a model already mixed"
     assert row(model, "out").reason == "output: the loss sees it"
 
