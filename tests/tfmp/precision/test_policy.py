@@ -242,9 +242,3 @@ def test_a_model_that_is_not_built_is_refused():
 def test_what_is_no_model_is_refused(action):
     with pytest.raises(TypeError, match=r"a keras\.Model; received 'model\.keras' of type s"):
         action("model.keras")
-
-
-def test_an_unsupported_backend_is_refused(monkeypatch):
-    monkeypatch.setattr(keras.backend, "backend", lambda: "openvino")
-    with pytest.raises(ValueError, match="expects the Keras backend tensorflow, jax or torch"):
-        plan(keras.Sequential())

@@ -6,6 +6,7 @@ import pytest
 from backends import only_on
 from keras import layers, ops
 from own_layer import OwnModel
+from stacks import stack
 
 from tfmp.precision.measuring.recording import Recording
 from tfmp.precision.policy import plan
@@ -68,13 +69,6 @@ class Head(Block):
         return ops.softmax(self.outer(self.inner(x)) * self.gain)
 
 
-def model_of(*middle, shape=(8,)) -> keras.Model:
-    inputs = x = keras.Input(shape)
-    for layer in middle:
-        x = layer(x)
-    return keras.Model(inputs, x)
-
-
 def rows_of(model, policy="mixed_float16"):
     return {row.path: row for row in plan(model, policy).rows}
 
@@ -95,14 +89,14 @@ def test_only_a_model_with_code_of_its_own_runs(layer, runs, monkeypatch):
     monkeypatch.setattr(
         Recording, "__init__", lambda self, *given: ran.append(1) or before(self, *given)
     )
-    plan(model_of(layer(), layers.Dense(2)), "mixed_float16")
+    plan(stack(layer(), 2), "mixed_float16")
     assert len(ran) == runs
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_a_layer_with_a_raw_float32_constant_stays_in_float32(policy):
-    model = model_of(layers.Dense(8), RawConstant(name="raw"), layers.Dense(2))
+    model = stack(8, RawConstant(name="raw"), 2, inputs=(8,))
     raw = rows_of(model, policy)["raw"]
     dtype = policy.removeprefix("mixed_")
     assert raw.policy == "float32"
@@ -134,7 +128,7 @@ def test_layers_whose_results_are_computed_again_are_no_outputs():
         def call(self, x):
             return x + keras.remat(lambda z: self.outer(self.inner(z)))(x)
 
-    rows = rows_of(model_of(Remat(name="block"), layers.Dense(2)))
+    rows = rows_of(stack(Remat(name="block"), 2, inputs=(8,)))
     assert rows["block/inner"].compute_dtype == "float16"
 
 
@@ -163,14 +157,13 @@ class Recurrent(layers.RNN):
     ("behind", "reason"), [(layers.Dense(2), "base policy"), (None, "output: the loss sees it")]
 )
 def test_a_cell_is_an_output_only_where_its_loop_is(behind, reason):
-    model = model_of(
-        *filter(None, (Recurrent(Cell(name="cell"), name="rnn"), behind)), shape=(3, 8)
-    )
+    parts = filter(None, (Recurrent(Cell(name="cell"), name="rnn"), behind))
+    model = stack(*parts, inputs=(3, 8))
     assert rows_of(model)["rnn/cell/both"].reason == reason
 
 
 def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
-    rows = rows_of(model_of(layers.Dense(8), Block(name="block"), Head(name="head")))
+    rows = rows_of(stack(8, Block(name="block"), Head(name="head")))
     assert rows["head"].policy == "float32"  # its own weight is multiplied in
     assert rows["head/outer"].policy == "float32"
     assert rows["head/inner"].policy == "mixed_float16"
@@ -233,7 +226,7 @@ def test_a_layer_is_float32_if_what_it_adds_to_the_loss_does_not_fit_in_fp16(pen
             self.add_loss(penalty(x))
             return x
 
-    rows = rows_of(model_of(layers.Dense(8), Penalty(name="penalty"), layers.Dense(2)))
+    rows = rows_of(stack(8, Penalty(name="penalty"), 2))
     own = rows["penalty"]
     assert own.compute_dtype == ("float16" if fits else "float32")
     assert fits or "infinite" in own.reason
@@ -280,7 +273,7 @@ def test_a_model_that_adds_losses_has_them_in_float32_until_it_is_reverted():
 
 
 def test_a_model_that_cannot_run_keeps_its_own_code_in_float32():
-    made = plan(model_of(layers.Dense(8, name="hidden"), Stubborn(name="own")), "mixed_float16")
+    made = plan(stack(layers.Dense(8, name="hidden"), Stubborn(name="own")), "mixed_float16")
     assert made.notes[0].startswith("the model could not be run, so its own code stays float32")
     assert "expects the sizes of a batch" in made.notes[0]
     assert not made.notes[0].endswith(".")
@@ -305,7 +298,7 @@ def test_a_plan_leaves_nothing_behind():
             noise = keras.random.normal((8,), seed=self.seeds, dtype=self.compute_dtype)
             return self.norm(x + noise, training=training)
 
-    model = model_of(layers.Dense(8), Random(), RawConstant(), layers.Dense(2))
+    model = stack(8, Random(), RawConstant(), 2, inputs=(8,))
     model(np.ones((2, 8)))
     state = [ops.convert_to_numpy(variable.value).copy() for variable in model.variables]
     attributes = {layer.name: dict(vars(layer)) for layer in model._flatten_layers()}
