@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from stacks import stack
 
 import tfmp
 
@@ -16,17 +17,10 @@ Y = (X[:, :3] @ _RNG.standard_normal((3, 3))).argmax(-1)
 
 def small() -> keras.Model:
     """A classifier with dropout and batch normalization: random and running state."""
-    model = keras.Sequential(
-        [
-            keras.Input((6,)),
-            keras.layers.Dense(16, activation="relu"),
-            keras.layers.BatchNormalization(),
-            keras.layers.Dropout(0.3),
-            keras.layers.Dense(3, activation="softmax"),
-        ]
-    )
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    return model
+    layers = keras.layers
+    parts = layers.Dense(16, "relu"), layers.BatchNormalization(), layers.Dropout(0.3)
+    how = {"optimizer": "adam", "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}
+    return stack(*parts, layers.Dense(3, "softmax"), inputs=(6,), **how)
 
 
 def other() -> keras.Model:
@@ -55,17 +49,14 @@ def broken() -> keras.Model:
     raise RuntimeError("no such architecture")
 
 
-class Interrupting(keras.callbacks.Callback):
+def interrupting() -> list[keras.callbacks.Callback]:
     """Sends Ctrl-C to the process that trains, as a terminal does."""
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def interrupt(batch: int, logs: Any) -> None:
         if batch == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-
-def interrupting() -> list[keras.callbacks.Callback]:
-    """Callbacks by a function, which other processes find."""
-    return [Interrupting()]
+    return [keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)]
 
 
 def killed() -> keras.Model:
@@ -76,9 +67,7 @@ def killed() -> keras.Model:
 
 def huge() -> keras.Model:
     """A model with 64 GiB of weights."""
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2**33 // 3)])
-    model.compile("sgd", "mse")
-    return model
+    return stack(2**33 // 3, inputs=(6,), optimizer="sgd", loss="mse")
 
 
 def batches() -> list[tuple[np.ndarray, np.ndarray]]:

@@ -4,6 +4,7 @@ import json
 
 import keras
 import numpy as np
+import probed_fits
 import pytest
 from keras import layers, ops
 from probed_fits import EAGER
@@ -28,15 +29,7 @@ def fit(net, x, y, epochs=1, **options):
     callback = MixedPrecision(
         "mixed_float16", loss_scale=options.pop("scale", "dynamic"), **options
     )
-    history = net.fit(
-        x,
-        y,
-        batch_size=8,
-        epochs=epochs,
-        shuffle=False,
-        verbose=0,
-        callbacks=[callback, keras.callbacks.TerminateOnNaN()],
-    )
+    history = probed_fits.fit(net, callback, x, y, keras.callbacks.TerminateOnNaN(), epochs=epochs)
     return callback.report, history.history
 
 
