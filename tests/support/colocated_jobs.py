@@ -25,11 +25,9 @@ def small() -> keras.Model:
 
 def other() -> keras.Model:
     """Another model, which on TensorFlow draws random numbers without a generator of its own."""
-    inputs = keras.Input((6,))
-    x = Noisy()(keras.layers.Dense(12, activation="gelu")(inputs))
-    model = keras.Model(inputs, keras.layers.Dense(3, activation="softmax")(x))
-    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy")
-    return model
+    first, last = keras.layers.Dense(12, "gelu"), keras.layers.Dense(3, "softmax")
+    sgd, loss = keras.optimizers.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy"
+    return stack(first, Noisy(), last, inputs=(6,), optimizer=sgd, loss=loss)
 
 
 class Noisy(keras.layers.Layer):

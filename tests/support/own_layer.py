@@ -32,5 +32,5 @@ class OwnModel(keras.Model):
         for name, part in parts.items():
             setattr(self, name, layers.Dense(part, name=name) if isinstance(part, int) else part)
 
-    def call(self, x: Any) -> Any:
-        return self.function(self, x)
+    def call(self, x: Any, training: bool = False) -> Any:
+        return self.function(self, x)  # Keras hands `training` on to its layers

@@ -20,12 +20,9 @@ def small_loss(truth, predicted):
 
 def model(loss=small_loss) -> keras.Model:
     keras.utils.set_random_seed(0)
-    x = inputs = layers.Input((8,))
-    for name in ("first", "second"):
-        x = layers.Dense(16, activation="tanh", name=name)(x)
-    net = keras.Model(inputs, layers.Dense(1, name="out")(x))
-    net.compile(keras.optimizers.SGD(1e-3), loss, **EAGER)
-    return net
+    first, second = (layers.Dense(16, "tanh", name=name) for name in ("first", "second"))
+    sgd = keras.optimizers.SGD(1e-3)
+    return stack(first, second, 1, inputs=(8,), optimizer=sgd, loss=loss, **EAGER)
 
 
 def fit(net, loss_scale, **options):
