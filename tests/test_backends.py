@@ -45,37 +45,6 @@ SHORT = (
     "test_a_layer_with_a_raw_float32_constant_stays_in_float32"
 ).split()
 
-# Of these, tests whose models or assertions are of other backends: NumPy on tensors that need
-# gradients, constants of TensorFlow, names of its operations, models that Keras's fit on PyTorch
-# refuses. FP16 norms are taken in float32 there.
-NOT_ON_TORCH = (
-    "tfmp/fit/test_callback.py::"
-    "test_a_model_that_its_train_step_calls_on_other_inputs_is_built_by_that_step",
-    "tfmp/fit/test_callback.py::test_a_model_without_weights_is_built_from_the_first_batch",
-    "tfmp/fit/test_callback.py::test_a_second_fit_of_an_unchanged_model_makes_nothing_anew",
-    "tfmp/loss_scaling/test_attach.py::test_the_gradients_of_another_optimizers_loss_are_refused",
-    "tfmp/nonfinite/test_locate.py::test_an_intermediate_value_that_does_not_fit_into_float16",
-    "tfmp/nonfinite/test_locate.py::test_an_output_that_does_not_fit_into_float16",
-    "tfmp/precision/measuring/test_measurement.py::"
-    "test_a_model_that_takes_exponentials_between_its_layers_does_it_in_float32",
-    "tfmp/precision/measuring/test_measurement.py::"
-    "test_the_reason_has_the_loss_the_operation_with_its_line_and_a_change_that_mends_it",
-    "tfmp/precision/measuring/test_measurement.py::test_what_fp16_harms_is_float32[some]",
-    "tfmp/precision/measuring/test_needs.py::"
-    "test_the_layer_before_operations_that_leave_the_range_is_float32[norm]",
-    "tfmp/precision/measuring/test_needs_gradients.py::test_a_layer_of_keras_that_divides_by_norms",
-    "tfmp/precision/measuring/test_recording.py::"
-    "test_a_layer_with_a_raw_float32_constant_stays_in_float32[mixed_bfloat16]",
-    "tfmp/precision/measuring/test_recording.py::"
-    "test_a_layer_with_a_raw_float32_constant_stays_in_float32[mixed_float16]",
-    "tfmp/precision/measuring/test_recording.py::"
-    "test_a_model_whose_own_code_fails_has_the_layer_before_it_switched",
-    "tfmp/precision/measuring/test_recording.py::test_a_plan_leaves_nothing_behind",
-    "tfmp/precision/measuring/test_recording.py::"
-    "test_one_part_that_cannot_run_does_not_hold_the_others_back",
-    "tfmp/precision/test_policy.py::test_revert_removes_the_wrapper_that_compile_added_by_itself",
-)
-
 ELSEWHERE = f"{TESTS}/converters/test_elsewhere.py"
 
 
@@ -114,10 +83,7 @@ def interpreter_of(backend: str) -> str:
         pytest.param("jax", ["-m", "not slow", *below(IN_PART), ELSEWHERE], marks=pytest.mark.slow),
         pytest.param(
             "torch",
-            [
-                *("-m", "not slow", f"{TESTS}/torch", *below(WHOLE), *below(IN_PART), ELSEWHERE),
-                *(f"--deselect=tests/{name}" for name in NOT_ON_TORCH),
-            ],
+            ["-m", "not slow", f"{TESTS}/torch", *below(WHOLE), *below(IN_PART), ELSEWHERE],
             marks=pytest.mark.slow,
         ),
     ],

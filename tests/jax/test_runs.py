@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 from keras import layers
+from stacks import stack
 
 import tfmp
 from tfmp.machine import devices
@@ -28,10 +29,7 @@ def test_an_lstm_that_takes_cudnn_stays_in_float32(monkeypatch):
 
 def test_memory_of_a_step_does_not_depend_on_larger_ones_before_it():
     def needed(samples: int) -> int:
-        model = keras.Sequential(
-            [layers.Input((32,)), layers.Dense(512, "relu"), layers.Dense(512)]
-        )
-        model.compile("sgd", "mse")
+        model = stack(layers.Dense(512, "relu"), 512, inputs=(32,), optimizer="sgd", loss="mse")
         x, y = np.zeros((samples, 32), "float32"), np.zeros((samples, 512), "float32")
         run = TrainingRun(model, Variant("float32"), [TrainingBatch(x, y)])
         run.warm_up()

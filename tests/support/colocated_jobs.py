@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from stacks import stack
 
 import tfmp
 
@@ -16,26 +17,17 @@ Y = (X[:, :3] @ _RNG.standard_normal((3, 3))).argmax(-1)
 
 def small() -> keras.Model:
     """A classifier with dropout and batch normalization: random and running state."""
-    model = keras.Sequential(
-        [
-            keras.Input((6,)),
-            keras.layers.Dense(16, activation="relu"),
-            keras.layers.BatchNormalization(),
-            keras.layers.Dropout(0.3),
-            keras.layers.Dense(3, activation="softmax"),
-        ]
-    )
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    return model
+    layers = keras.layers
+    parts = layers.Dense(16, "relu"), layers.BatchNormalization(), layers.Dropout(0.3)
+    how = {"optimizer": "adam", "loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}
+    return stack(*parts, layers.Dense(3, "softmax"), inputs=(6,), **how)
 
 
 def other() -> keras.Model:
     """Another model, which on TensorFlow draws random numbers without a generator of its own."""
-    inputs = keras.Input((6,))
-    x = Noisy()(keras.layers.Dense(12, activation="gelu")(inputs))
-    model = keras.Model(inputs, keras.layers.Dense(3, activation="softmax")(x))
-    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy")
-    return model
+    first, last = keras.layers.Dense(12, "gelu"), keras.layers.Dense(3, "softmax")
+    sgd, loss = keras.optimizers.SGD(0.05, momentum=0.9), "sparse_categorical_crossentropy"
+    return stack(first, Noisy(), last, inputs=(6,), optimizer=sgd, loss=loss)
 
 
 class Noisy(keras.layers.Layer):
@@ -50,66 +42,19 @@ class Noisy(keras.layers.Layer):
         return inputs + noise * 0.01
 
 
-class Stumbling(keras.layers.Layer):
-    """Raises in the middle of training: on TensorFlow, from inside the compiled step."""
-
-    def build(self, input_shape: object) -> None:
-        self.calls = self.add_weight(shape=(), dtype="int32", initializer="zeros", trainable=False)
-
-    def call(self, inputs: Any) -> Any:
-        import tensorflow as tf
-
-        self.calls.assign(self.calls + 1)
-        with tf.control_dependencies([tf.debugging.assert_less(self.calls.value, 4, "stumbled")]):
-            return tf.identity(inputs)
-
-
-def stumbling() -> keras.Model:
-    """A model whose fourth step fails."""
-    model = keras.Sequential([keras.Input((6,)), Stumbling(), keras.layers.Dense(3)])
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True), jit_compile=False)
-    return model
-
-
-class Starving(Stumbling):
-    """Runs out of memory in the middle of training, as TensorFlow's runtime says it."""
-
-    def call(self, inputs: Any) -> Any:
-        import tensorflow as tf
-
-        def allocate(calls: Any) -> Any:
-            if calls >= 4:
-                raise MemoryError("OOM when allocating tensor with shape[8,6]")
-            return calls
-
-        self.calls.assign(self.calls + 1)
-        with tf.control_dependencies([tf.py_function(allocate, [self.calls.value], tf.int32)]):
-            return tf.identity(inputs)
-
-
-def starving() -> keras.Model:
-    """A model whose fourth step finds no memory."""
-    model = keras.Sequential([keras.Input((6,)), Starving(), keras.layers.Dense(3)])
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True), jit_compile=False)
-    return model
-
-
 def broken() -> keras.Model:
     """A model that cannot be built."""
     raise RuntimeError("no such architecture")
 
 
-class Interrupting(keras.callbacks.Callback):
+def interrupting() -> list[keras.callbacks.Callback]:
     """Sends Ctrl-C to the process that trains, as a terminal does."""
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def interrupt(batch: int, logs: Any) -> None:
         if batch == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-
-def interrupting() -> list[keras.callbacks.Callback]:
-    """Callbacks by a function, which other processes find."""
-    return [Interrupting()]
+    return [keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)]
 
 
 def killed() -> keras.Model:
@@ -120,9 +65,7 @@ def killed() -> keras.Model:
 
 def huge() -> keras.Model:
     """A model with 64 GiB of weights."""
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2**33 // 3)])
-    model.compile("sgd", "mse")
-    return model
+    return stack(2**33 // 3, inputs=(6,), optimizer="sgd", loss="mse")
 
 
 def batches() -> list[tuple[np.ndarray, np.ndarray]]:

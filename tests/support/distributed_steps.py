@@ -36,31 +36,6 @@ def state(optimizer: LossScaleOptimizer, weight: keras.Variable) -> dict:
     }
 
 
-def one_step(strategy: tf.distribute.Strategy, gradients: list[float]) -> dict:
-    """One SGD step of size 1 on weight 0 with these local gradients, given per replica."""
-    with strategy.scope():
-        weight = keras.Variable(0.0)
-        inner = keras.optimizers.SGD(1.0)
-    # Outside the scope, as a callback would: it follows its inner optimizer.
-    optimizer = LossScaleOptimizer(inner)
-    optimizer.build([weight])
-
-    @tf.function
-    def step():
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        scale = optimizer.scale_loss(tf.constant(1.0))
-        optimizer.apply([tf.gather(tf.constant(gradients), replica) * scale], [weight])
-
-    strategy.run(step)
-    copies = [float(copy) for copy in strategy.experimental_local_results(weight.value)]
-    scales = strategy.experimental_local_results(optimizer.dynamic_scale.value)
-    return {
-        "weights": copies,
-        "skipped": read_counters(optimizer).skipped_steps,
-        "scales": [float(scale) for scale in scales],
-    }
-
-
 def made_in(strategy: tf.distribute.Strategy) -> tuple[keras.Variable, LossScaleOptimizer]:
     """A weight of 0, and its optimizer."""
     with strategy.scope():
@@ -108,9 +83,6 @@ def mirrored() -> dict:
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     return {
-        "first_replica": one_step(strategy, [NAN, 1.0]),
-        "second_replica": one_step(strategy, [1.0, NAN]),
-        "neither": one_step(strategy, [-1.0, -2.0]),
         "unscaled": unscaled_step(strategy, [-1.0, -2.0]),
         "across_replicas": refusal_across_replicas(strategy),
     }

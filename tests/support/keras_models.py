@@ -2,6 +2,7 @@
 
 import keras
 from keras import layers, ops
+from stacks import stack
 
 
 def dense() -> keras.Model:
@@ -145,12 +146,5 @@ def overflowing_sums() -> keras.Model:
     """The layer "sums" passes 65504 where inputs are 2000; float32 does not mind."""
     keras.utils.set_random_seed(7)
     ones = {"use_bias": False, "kernel_initializer": "ones"}
-    return keras.Sequential(
-        [
-            keras.Input((8,)),
-            layers.Dense(8, name="first", **ones),
-            layers.Dense(8, name="sums", **ones),
-            layers.LayerNormalization(),
-            layers.Dense(1),
-        ]
-    )
+    first, sums = (layers.Dense(8, name=name, **ones) for name in ("first", "sums"))
+    return stack(first, sums, layers.LayerNormalization(), 1, inputs=(8,))

@@ -12,6 +12,7 @@ import keras
 import keras_models
 import numpy as np
 import tensorflow as tf
+from stacks import stack
 
 import tfmp
 
@@ -42,16 +43,9 @@ def layers_states(strategy: tf.distribute.Strategy) -> list[list[float]]:
     """
     with strategy.scope():
         layers = keras.layers
-        model = keras.Sequential(
-            [
-                layers.Input((8,)),
-                layers.Dense(2, kernel_initializer="ones"),
-                layers.BatchNormalization(momentum=0.5),
-                OneMean(),
-                layers.Dense(1),
-            ]
-        )
-        model.compile(keras.optimizers.SGD(1e-3), "mse")
+        first, norm = layers.Dense(2, kernel_initializer="ones"), layers.BatchNormalization(-1, 0.5)
+        sgd = keras.optimizers.SGD(1e-3)
+        model = stack(first, norm, OneMean(), 1, inputs=(8,), optimizer=sgd, loss="mse")
     x = np.full((24, 8), 1.0, "float32")
     x[12] = 3e4  # its sums are infinite in float16
     callback = tfmp.MixedPrecision("mixed_float16", loss_scale=2.0)
@@ -84,14 +78,8 @@ def main() -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     keras.utils.set_random_seed(1)
     with strategy.scope():
-        model = keras.Sequential(
-            [
-                keras.layers.Input((4,)),
-                keras.layers.Dense(8, activation="relu", name="hidden"),
-                keras.layers.Dense(1, name="out"),
-            ]
-        )
-        model.compile(keras.optimizers.Adam(0.01), "mse")
+        hidden = keras.layers.Dense(8, activation="relu", name="hidden")
+        model = stack(hidden, 1, optimizer=keras.optimizers.Adam(0.01), loss="mse")
     x = np.random.default_rng(0).standard_normal((64, 4)).astype("float32")
     y = x.sum(axis=1, keepdims=True)
     model.fit(x, y, batch_size=16, epochs=1, verbose=0)

@@ -135,8 +135,6 @@ COMPUTERS: Mapping[str, Machine] = {
     "T4": _computer(T4, _ON_T4),
     "V100 with an old driver": _computer(V100),
     "A100 with MIG": _computer(A100_MIG, _ON_A100),
-    "H100": _computer(H100, _ON_H100),
-    "H100 with MIG, in a container": _computer(H100_MIG, _ON_H100),
     "RTX 5090": _computer(RTX_5090, _as_tensorflow_names(RTX_5090)),
     "laptop without a driver": _computer(
         NONE,

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 from keras import layers
+from stacks import stack
 
 CLASSES = 3
 # TensorFlow traces a step for longer than fits of a few batches run.
@@ -10,16 +11,10 @@ EAGER = {"run_eagerly": keras.backend.backend() == "tensorflow"}
 
 
 def model(*middle, optimizer="adam", **compile_options) -> keras.Model:
-    net = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(8, activation="relu", name="hidden"),
-            *middle,
-            layers.Dense(CLASSES, activation="softmax", name="out"),
-        ]
-    )
-    net.compile(optimizer, "sparse_categorical_crossentropy", **compile_options)
-    return net
+    hidden = layers.Dense(8, activation="relu", name="hidden")
+    out = layers.Dense(CLASSES, activation="softmax", name="out")
+    how = {"optimizer": optimizer, "loss": "sparse_categorical_crossentropy", **compile_options}
+    return stack(hidden, *middle, out, **how)
 
 
 def data(rows=48, poisoned=()) -> tuple[np.ndarray, np.ndarray]:
@@ -29,6 +24,6 @@ def data(rows=48, poisoned=()) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def fit(net, callback, x, y, **options):
+def fit(net, callback, x, y, *others, **options):
     options = {"batch_size": 8, "shuffle": False, "verbose": 0, **options}
-    return net.fit(x, y, callbacks=[callback], **options)
+    return net.fit(x, y, callbacks=[callback, *others], **options)

@@ -1,6 +1,7 @@
 """A model for sweeps: other processes build it, too."""
 
 import keras
+from stacks import stack
 
 
 @keras.saving.register_keras_serializable()
@@ -16,7 +17,4 @@ class Wary(keras.layers.Layer):
 def small() -> keras.Model:
     """A network with eight hidden units."""
     hidden = keras.layers.Dense(8, "relu")
-    inner = [keras.Input((4,)), Wary(), hidden, keras.layers.Dense(1)]
-    model = keras.Sequential(inner, name="sized")
-    model.compile("sgd", "mse")
-    return model
+    return stack(Wary(), hidden, 1, name="sized", optimizer="sgd", loss="mse")

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import keras
 import pytest
@@ -61,6 +60,3 @@ def test_every_registered_class_is_listed():
         if name.startswith("tfmp>")
     }
     assert {name: registered.__module__ for name, registered in known.items()} == REGISTERED
-    # Importing such a module would put it in the function's place in the package.
-    folder = Path(tfmp.__file__).parent
-    assert not {path.stem for path in folder.glob("*.py")} & set(tfmp.__all__)

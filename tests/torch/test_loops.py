@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from repository import ROOT
+from stacks import stack
 
 import tfmp
 from tfmp.loss_scaling.telemetry import read_counters
@@ -15,8 +16,7 @@ from tfmp.loss_scaling.telemetry import read_counters
 @pytest.fixture
 def model() -> keras.Model:
     keras.utils.set_random_seed(0)
-    layers = keras.layers
-    return keras.Sequential([layers.Input((4,)), layers.Dense(8), layers.Dense(1)])
+    return stack(8, 1)
 
 
 def test_the_sample_trains(capsys):

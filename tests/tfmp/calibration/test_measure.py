@@ -11,6 +11,8 @@ import pytest
 from keras import layers
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from notebook_cells import headline_and_page
+from own_layer import OwnModel
+from stacks import stack
 
 from tfmp.calibration.measure import calibrate
 from tfmp.calibration.report import GradientReport, LayerGradients, _figure, histogram_of
@@ -21,34 +23,24 @@ X = np.random.default_rng(0).standard_normal((40, 4)).astype("float32")
 Y = X.sum(axis=1, keepdims=True)
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(2)
-
-
 def linear(factor: float = 1.0, policy: str = HALF) -> keras.Model:
     """One weight of 1 per feature, so that every gradient is known.
 
     The loss is `factor` times the sum of the outputs: each output's gradient is `factor`, and
     each weight's is `factor` times the column sum of x.
     """
-    net = keras.Sequential(
-        [layers.Input((4,)), layers.Dense(1, use_bias=False, dtype=policy, name="only")]
-    )
-    net.compile("sgd", lambda y, predicted: keras.ops.sum(predicted) * factor)
-    return net
+    only = layers.Dense(1, use_bias=False, dtype=policy, name="only")
+
+    def loss(y, predicted):
+        return keras.ops.sum(predicted) * factor
+
+    return stack(only, optimizer="sgd", loss=loss)
 
 
 def small(**options) -> keras.Model:
-    net = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(8, activation="tanh", name="hidden", **options),
-            layers.Dense(1, name="out", dtype="float32"),
-        ]
-    )
-    net.compile("sgd", "mse")
-    return net
+    hidden = layers.Dense(8, activation="tanh", name="hidden", **options)
+    out = layers.Dense(1, name="out", dtype="float32")
+    return stack(hidden, out, optimizer="sgd", loss="mse")
 
 
 # --- the histogram ---
@@ -95,15 +87,8 @@ def test_a_float32_model_is_measured_as_its_plan_would_have_it():
 
 
 def test_gradients_of_float32_layers_do_not_bound_the_scale():
-    net = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(4, name="half", dtype=HALF),
-            layers.Rescaling(1e-6, name="shrink", dtype="float32"),
-            layers.Dense(1, name="out", dtype="float32"),
-        ]
-    )
-    net.compile("sgd", "mse")
+    half, out = layers.Dense(4, dtype=HALF, name="half"), layers.Dense(1, name="out")
+    net = stack(half, layers.Rescaling(1e-6), out, optimizer="sgd", loss="mse")
     report = calibrate(net, (X, Y))
     rows = {row.path: row for row in report.layers}
     assert report.largest.path == "half"
@@ -154,17 +139,12 @@ def test_every_form_of_data_gives_the_same_report(data):
 
 
 def test_a_model_that_makes_its_own_targets_needs_none():
-    class Autoencoder(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.encode, self.decode = layers.Dense(4), layers.Dense(4)
+    def autoencode(own, x):
+        y = own.decode(own.encode(x))
+        own.add_loss(keras.ops.mean(keras.ops.square(x - y)))
+        return y
 
-        def call(self, x):
-            y = self.decode(self.encode(x))
-            self.add_loss(keras.ops.mean(keras.ops.square(x - y)))
-            return y
-
-    net = Autoencoder()
+    net = OwnModel(autoencode, encode=4, decode=4)
     net(X)
     net.compile("sgd")
     assert calibrate(net, X).to_dict() == calibrate(net, [(X[:32],), (X[32:],)]).to_dict()

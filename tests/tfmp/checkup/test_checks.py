@@ -176,11 +176,6 @@ EXPECTED = {
         ("problem", "device", "470.57.02 is installed, but tensorflow sees no GPU", "Fix the"),
     ],
     "A100 with MIG": [("note", "card 0", "MIG is on: 3g.20gb, 1g.5gb", "DEVICES=MIG-")],
-    "H100": [("note", "CUDA", "compiles it at the first start, for minutes", "CUDA_CACHE_MAXSIZE")],
-    "H100 with MIG, in a container": [
-        ("note", "CUDA", "compiles it at the first start, for minutes", "CUDA_CACHE_MAXSIZE"),
-        ("note", "card 0", "MIG is on: 3g.40gb, 1g.10gb+me", "CUDA_VISIBLE_DEVICES=MIG-"),
-    ],
     "RTX 5090": [
         ("warning", "CUDA", "RTX 5090 (Blackwell, compute capability 12.0)", "nvcr.io/nvidia/"),
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from stacks import stack
 
 
 @pytest.fixture(autouse=True)
@@ -19,11 +20,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a compiled model and its data."""
     folder = tmp_path_factory.mktemp("made")
     keras.utils.set_random_seed(1)
-    dense = keras.layers.Dense
-    net = keras.Sequential(
-        [keras.Input((4,)), dense(8, activation="relu", name="hidden"), dense(1)]
-    )
-    net.compile("sgd", "mse")
+    hidden = keras.layers.Dense(8, activation="relu", name="hidden")
+    net = stack(hidden, 1, optimizer="sgd", loss="mse")
     net.save(folder / "m.keras")
     x = np.random.default_rng(0).standard_normal((20, 4)).astype("float32")
     np.savez(folder / "d.npz", features=x, labels=x.sum(axis=1, keepdims=True))

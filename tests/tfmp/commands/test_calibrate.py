@@ -124,10 +124,6 @@ def test_arrays_that_do_not_fit(model, arrays, message):
             ("m.keras", "--data", "nothing:here"),
             "'nothing:here' cannot be imported: ModuleNotFound",
         ),
-        (
-            ("no.keras", "--data", "d.npz"),
-            "MODEL 'no.keras': no such file. Expected a Keras model file",
-        ),
         (("d.npz", "--data", "d.npz"), "MODEL 'd.npz': an unknown suffix. Expected"),
         (("own_code:leaves", "--data", "d.npz"), "cannot be called: SystemExit: 3. Expected"),
         (("own_code:build", "--data", "own_code:ends"), "reading one raised OSError: gone"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import keras
 import numpy as np
 import pytest
+from own_layer import OwnModel
 
 from tfmp.experiment.models import build, build_float32, fingerprint
 from tfmp.experiment.tasks import Task
@@ -22,17 +23,8 @@ def dense(dtype: str | None = None, compiled: bool = True) -> keras.Model:
 SAME = dense()
 
 
-class Own(keras.Model):
-    def __init__(self, **options: object) -> None:
-        super().__init__(**options)
-        self.dense = keras.layers.Dense(1)
-
-    def call(self, x):
-        return self.dense(x)
-
-
 def own() -> keras.Model:
-    model = Own()
+    model = OwnModel(lambda own, x: own.dense(x), dense=1)
     model.compile("sgd", "mse")
     return model
 

@@ -6,7 +6,9 @@ import re
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers, ops
+from own_layer import OwnModel
 from probe_layer import Probe
 from probed_fits import CLASSES, EAGER, data, fit, model
 
@@ -29,6 +31,7 @@ def test_the_fit_that_it_is_given_to_trains_in_mixed_precision():
     assert callback.plan.policy == "mixed_float16"
 
 
+@only_on("tensorflow", "jax", reason="PyTorch traces nothing")
 def test_a_second_fit_of_an_unchanged_model_makes_nothing_anew(tmp_path):
     net = model(Probe())
     fit(net, MixedPrecision("mixed_float16"), *data())
@@ -86,22 +89,11 @@ def test_policies_may_change_from_fit_to_fit():
     assert all(now is old for now, old in zip(net.variables, variables, strict=True))
 
 
-class Subclassed(keras.Model):
-    """Its weights are made by the first call."""
-
-    def __init__(self):
-        super().__init__()
-        self.hidden = layers.Dense(8, activation="relu", name="hidden")
-        self.out = layers.Dense(CLASSES, name="out")
-
-    def call(self, x, training=None):
-        return self.out(self.hidden(x["values"]))
-
-
+@only_on("tensorflow", "jax", reason="Keras's fit on PyTorch refuses it")
 def test_a_model_without_weights_is_built_from_the_first_batch():
     x, y = data()
     x[9] = 7e4  # infinite in float16: what the first batches hold is looked at, too
-    net = Subclassed()
+    net = OwnModel(lambda own, x: own.out(own.hidden(x["values"])), hidden=8, out=CLASSES)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     net.compile("adam", loss, steps_per_execution=4)
     callback = MixedPrecision("mixed_float16")
@@ -118,20 +110,10 @@ def test_a_model_without_weights_is_built_from_the_first_batch():
     net.predict(x, batch_size=5, verbose=0)  # not tied to the size of that batch
 
 
-class CallsItselfBuilt(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.parts, self.out = [layers.Dense(8) for _ in range(2)], layers.Dense(1, name="out")
-        self.built = True
-
-    def call(self, x):
-        for part in self.parts:
-            x = part(x)
-        return self.out(x)
-
-
 def test_a_model_that_calls_itself_built_gets_its_sizes_from_the_first_batch():
-    net = CallsItselfBuilt()
+    parts = [layers.Dense(8), layers.Dense(8)]
+    net = OwnModel(lambda own, x: own.out(own.parts[1](own.parts[0](x))), parts=parts, out=1)
+    net.built = True
     net.compile("sgd", "mse", **EAGER)
     callback = MixedPrecision("mixed_float16")
     fit(net, callback, *data())
@@ -140,16 +122,8 @@ def test_a_model_that_calls_itself_built_gets_its_sizes_from_the_first_batch():
     assert (callback.report.steps, callback.report.findings) == (6, ())
 
 
-class Nodes(keras.Model):
+class Nodes(OwnModel):
     """A graph that its `train_step` calls itself on; the data are indices of nodes."""
-
-    def __init__(self):
-        super().__init__()
-        self.hidden, self.out = layers.Dense(8, name="hidden"), layers.Dense(CLASSES, name="out")
-
-    def call(self, inputs):
-        nodes, edges = inputs
-        return self.out(ops.take(self.hidden(nodes), edges[:, 0], axis=0))
 
     def train_step(self, data):
         import tensorflow as tf
@@ -166,9 +140,13 @@ class Nodes(keras.Model):
         return {"loss": loss}
 
 
-@pytest.mark.skipif(keras.backend.backend() == "jax", reason="Keras itself cannot build it there")
+@only_on("tensorflow", reason="a tape of TensorFlow")
 def test_a_model_that_its_train_step_calls_on_other_inputs_is_built_by_that_step():
-    net = Nodes()
+    def read(own, inputs):
+        nodes, edges = inputs
+        return own.out(ops.take(own.hidden(nodes), edges[:, 0], axis=0))
+
+    net = Nodes(read, hidden=8, out=CLASSES)
     net.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     callback = MixedPrecision("mixed_float16")
     _, y = data()

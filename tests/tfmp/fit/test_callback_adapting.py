@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from stacks import stack
 
 from tfmp import MixedPrecision
 
@@ -13,11 +14,8 @@ Y = (X.sum(axis=1, keepdims=True) * 0.1).astype("float32")
 def compiled() -> keras.Model:
     keras.utils.set_random_seed(0)
     dense = keras.layers.Dense
-    model = keras.Sequential(
-        [keras.Input((8,)), dense(16, name="first"), dense(16, name="second"), dense(1)]
-    )
-    model.compile(keras.optimizers.Adam(0.01), "mse")
-    return model
+    first, second = dense(16, name="first"), dense(16, name="second")
+    return stack(first, second, 1, inputs=(8,), optimizer=keras.optimizers.Adam(0.01), loss="mse")
 
 
 def fit(model: keras.Model) -> list[float]:

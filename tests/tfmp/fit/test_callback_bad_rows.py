@@ -4,9 +4,11 @@ import json
 
 import keras
 import numpy as np
+import probed_fits
 import pytest
-from keras import layers
+from keras import layers, ops
 from probed_fits import EAGER
+from stacks import stack
 
 from tfmp import DynamicLossScale, MixedPrecision, revert
 from tfmp.loss_scaling.telemetry import NonFiniteGradientsError
@@ -14,9 +16,7 @@ from tfmp.loss_scaling.telemetry import NonFiniteGradientsError
 
 def model() -> keras.Model:
     keras.utils.set_random_seed(0)
-    net = keras.Sequential([layers.Input((4,)), layers.Dense(8), layers.Dense(8), layers.Dense(1)])
-    net.compile(keras.optimizers.SGD(0.01), "mse", **EAGER)
-    return net
+    return stack(8, 8, 1, optimizer=keras.optimizers.SGD(0.01), loss="mse", **EAGER)
 
 
 def data(bad_rows=(), rows=32) -> tuple[np.ndarray, np.ndarray]:
@@ -29,15 +29,7 @@ def fit(net, x, y, epochs=1, **options):
     callback = MixedPrecision(
         "mixed_float16", loss_scale=options.pop("scale", "dynamic"), **options
     )
-    history = net.fit(
-        x,
-        y,
-        batch_size=8,
-        epochs=epochs,
-        shuffle=False,
-        verbose=0,
-        callbacks=[callback, keras.callbacks.TerminateOnNaN()],
-    )
+    history = probed_fits.fit(net, callback, x, y, keras.callbacks.TerminateOnNaN(), epochs=epochs)
     return callback.report, history.history
 
 
@@ -70,16 +62,8 @@ def test_a_fit_without_a_step_says_so_unless_the_scale_falls(is_dynamic):
 
 @pytest.mark.parametrize("epochs", [1, pytest.param(12, marks=pytest.mark.slow)])
 def test_a_fit_without_a_step_at_scale_1_names_the_layer_or_the_way_to_it(epochs):
-    net = keras.Sequential(
-        [
-            keras.Input((8,)),
-            keras.layers.Lambda(
-                lambda x: keras.ops.square(keras.ops.cast(300 * x, "float16")), name="big"
-            ),
-            keras.layers.Dense(1),
-        ]
-    )
-    net.compile("sgd", "mse", **EAGER)
+    big = layers.Lambda(lambda x: ops.square(ops.cast(300 * x, "float16")), name="big")
+    net = stack(big, 1, inputs=(8,), optimizer="sgd", loss="mse", **EAGER)
     callback = MixedPrecision("mixed_float16", loss_scale=1.0 if epochs == 1 else "dynamic")
     x = np.ones((16, 8), "float32")
     net.fit(x, x[:, :1], batch_size=8, epochs=epochs, verbose=0, callbacks=[callback])

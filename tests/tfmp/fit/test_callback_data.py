@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
+from own_layer import OwnModel
 from probe_layer import Probe
 from probed_fits import CLASSES, data, fit, model
 from quick import quick
@@ -42,16 +43,11 @@ def test_sparse_inputs():
 
 
 def test_ragged_inputs_that_the_code_of_a_model_makes_dense():
-    class Sequences(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.body, self.out = layers.Dense(8), layers.Dense(1)
-
-        def call(self, x):
-            return self.out(self.body(x.to_tensor(shape=(None, 6))))
+    def dense(own, x):
+        return own.out(own.body(x.to_tensor(shape=(None, 6))))
 
     rows = tf.ragged.constant([[1.0] * (1 + n % 5) for n in range(16)])
-    net = Sequences()
+    net = OwnModel(dense, body=8, out=1)
     net.compile("sgd", "mse")
     callback = MixedPrecision("mixed_float16")
     batches = tf.data.Dataset.from_tensor_slices((rows, np.ones((16, 1)))).batch(8)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers, ops
+from stacks import stack
 
 import tfmp
 from tfmp import MixedPrecision
@@ -16,10 +17,7 @@ ROWS = 32
 
 
 def mlp(inputs: int, outputs: int, name: str) -> keras.Model:
-    return keras.Sequential(
-        [layers.Input((inputs,)), layers.Dense(8, activation="relu"), layers.Dense(outputs)],
-        name=name,
-    )
+    return stack(layers.Dense(8, "relu"), outputs, inputs=(inputs,), name=name)
 
 
 class Parts(keras.Model):

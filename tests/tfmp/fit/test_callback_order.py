@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from probed_fits import EAGER
+from stacks import stack
 
 import tfmp
 
@@ -19,9 +20,8 @@ class Interruption(keras.callbacks.Callback):
 
 def model(**optimizer_options) -> keras.Model:
     keras.utils.set_random_seed(1)
-    net = keras.Sequential([layers.Input((4,)), layers.Dense(8, "relu"), layers.Dense(1)])
-    net.compile(keras.optimizers.Adam(0.01, **optimizer_options), "mse", **EAGER)
-    return net
+    adam = keras.optimizers.Adam(0.01, **optimizer_options)
+    return stack(layers.Dense(8, "relu"), 1, optimizer=adam, loss="mse", **EAGER)
 
 
 def callback() -> tfmp.MixedPrecision:
@@ -82,8 +82,7 @@ def test_a_fit_that_fails_before_it_begins_changes_nothing_in_the_next():
             raise RuntimeError("broken")
 
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8), keras.layers.Dense(1)])
-    model.compile("adam", "mse")
+    model = stack(8, 1, optimizer="adam", loss="mse")
     x, y = np.ones((8, 4), np.float32), np.ones((8, 1), np.float32)
     mixed = tfmp.MixedPrecision("mixed_float16")
     with pytest.raises(RuntimeError, match="broken"):

@@ -91,14 +91,7 @@ def test_validation_is_not_counted_in_the_time_per_step(monkeypatch):
     clock = keras.callbacks.LambdaCallback(on_train_batch_end=passes(1.0))
     clock.on_test_begin = passes(1000.0)
     callback = MixedPrecision("mixed_float16")
-    model().fit(
-        *data(),
-        batch_size=8,
-        epochs=2,
-        verbose=0,
-        validation_split=0.25,
-        callbacks=[callback, clock],
-    )
+    fit(model(), callback, *data(), clock, epochs=2, validation_split=0.25)
     assert callback.report.seconds_per_step == pytest.approx(1.0)
 
 

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from keras import layers
+from stacks import stack
 
 import tfmp
 from tfmp.fit.early_start import before_callbacks_begin
@@ -13,9 +13,7 @@ X = np.zeros((8, 2), np.float32)
 
 @pytest.fixture
 def net() -> keras.Model:
-    net = keras.Sequential([layers.Input((2,)), layers.Dense(1)])
-    net.compile("sgd", "mse")
-    return net
+    return stack(1, inputs=(2,), optimizer="sgd", loss="mse")
 
 
 def test_it_begins_once_and_before_every_callback(net):

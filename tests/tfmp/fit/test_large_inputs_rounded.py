@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from own_layer import OwnModel
 from probed_fits import EAGER
+from stacks import stack
 
 from tfmp import MixedPrecision
 
@@ -34,9 +36,7 @@ def messages(report):
 
 
 def deep(*first, shape=(8,)) -> keras.Model:
-    return keras.Sequential(
-        [layers.Input(shape), *first, layers.Dense(8, "relu", name="later"), layers.Dense(1)]
-    )
+    return stack(*first, layers.Dense(8, "relu", name="later"), 1, inputs=shape)
 
 
 def normed() -> keras.Model:
@@ -49,22 +49,18 @@ def by_operations() -> keras.Model:
     return keras.Model(inputs, layers.Dense(1)(shifted))
 
 
-class Own(keras.Model):
-    """Its inputs are cast to its own dtype before `call`."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = layers.BatchNormalization(name="first")
-        self.later, self.out = layers.Dense(8, name="later"), layers.Dense(1, name="out")
-
-    def call(self, x, training=False):
-        return self.out(self.later(self.first(x[:, ::-1], training=training)))
+def own() -> keras.Model:
+    """A model whose inputs are cast to its own dtype before `call`."""
+    first = layers.BatchNormalization(name="first")
+    return OwnModel(
+        lambda own, x: own.out(own.later(own.first(x[:, ::-1]))), first=first, later=8, out=1
+    )
 
 
 @pytest.mark.parametrize(
     ("make", "moved", "policy"),
     [
-        (Own, ["first"], "mixed_float16"),
+        (own, ["first"], "mixed_float16"),
         pytest.param(normed, ["first"], "mixed_bfloat16", marks=pytest.mark.slow),
         pytest.param(by_operations, ["first"], "mixed_float16", marks=pytest.mark.slow),
     ],

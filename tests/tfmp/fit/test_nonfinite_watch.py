@@ -5,7 +5,9 @@ import keras_models
 import numpy as np
 import pytest
 from keras import layers, ops
+from own_layer import OwnModel
 from probed_fits import EAGER
+from stacks import stack
 
 from tfmp import (
     DynamicLossScale,
@@ -173,9 +175,10 @@ def test_a_search_that_finds_no_batch_again_is_given_up():
 
 
 def large_loss(factor=1e8):
-    net = keras.Sequential([layers.Input((8,)), layers.Dense(8, "relu"), layers.Dense(1)])
-    net.compile("adam", lambda y, p: factor * ops.mean(ops.square(y - p), -1), **EAGER)
-    return net
+    def loss(y, p):
+        return factor * ops.mean(ops.square(y - p), -1)
+
+    return stack(layers.Dense(8, "relu"), 1, inputs=(8,), optimizer="adam", loss=loss, **EAGER)
 
 
 def rows(count):
@@ -222,8 +225,7 @@ def test_a_bound_of_the_users_own_holds():
 
 
 def test_a_first_step_that_was_finite_does_not_hold_the_early_look_back():
-    net = keras.Sequential([layers.Input((8,)), layers.Dense(8), layers.Dense(1)])
-    net.compile(keras.optimizers.SGD(1e-12), "mse", **EAGER)
+    net = stack(8, 1, inputs=(8,), optimizer=keras.optimizers.SGD(1e-12), loss="mse", **EAGER)
     x = np.random.default_rng(0).standard_normal((4 * 32, 8)).astype("float32")
     y = np.full((len(x), 1), 1e7, "float32")
     x[:4] = y[:4] = 0.0  # whatever the weights are
@@ -234,8 +236,8 @@ def test_a_first_step_that_was_finite_does_not_hold_the_early_look_back():
 
 
 def test_steps_that_overflow_from_one_on_are_explained_within_the_epoch(capsys):
-    net = keras.Sequential([layers.Input((8,)), layers.Dense(8, name="hot"), layers.Dense(1)])
-    net.compile("sgd", "mse", **EAGER)
+    hot = layers.Dense(8, name="hot")
+    net = stack(hot, 1, inputs=(8,), optimizer="sgd", loss="mse", **EAGER)
     x, _ = rows(4 * 40)
     x[4 * 4 :] *= 1e6  # overflow in FP16 from the fifth batch on
     callback = MixedPrecision("mixed_float16")
@@ -253,24 +255,18 @@ def test_steps_that_overflow_from_one_on_are_explained_within_the_epoch(capsys):
     assert "keep_float32=['hot']" in event.text
 
 
-class Steep(keras.Model):
-    """Its own code casts to float32, where it multiplies the gradients of rows of zeros by 1e8."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = layers.Dense(8, use_bias=False, activation="tanh", name="first")
-        self.second = layers.Dense(8, use_bias=False, name="second")
-        self.third = layers.Dense(8, activation="tanh", name="third")
-        self.out = layers.Dense(1, name="out")
-
-    def call(self, x):
-        hidden = keras.ops.cast(self.second(self.first(x)), "float32")
-        size = keras.ops.sqrt(keras.ops.sum(hidden * hidden, -1, keepdims=True) + 1e-16)
-        return self.out(self.third(hidden / size))
+def steep(own, x):
+    """Casts to float32, where it multiplies the gradients of rows of zeros by 1e8."""
+    hidden = ops.cast(own.second(own.first(x)), "float32")
+    size = ops.sqrt(ops.sum(hidden * hidden, -1, keepdims=True) + 1e-16)
+    return own.out(own.third(hidden / size))
 
 
 def test_keep_float32_moves_all_layers_that_large_gradients_reach():
-    model = Steep()
+    first = layers.Dense(8, use_bias=False, activation="tanh", name="first")
+    second = layers.Dense(8, use_bias=False, name="second")
+    third = layers.Dense(8, activation="tanh", name="third")
+    model = OwnModel(steep, first=first, second=second, third=third, out=1)
     model(np.zeros((1, 4), "float32"))
     model.compile("sgd", "mse", **EAGER)
     x = np.random.default_rng(0).standard_normal((160, 4)).astype("float32")

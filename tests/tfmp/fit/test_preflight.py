@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
+from own_layer import OwnModel
+from stacks import stack
 
 from tfmp import MixedPrecision, plan
 from tfmp.fit.preflight import (
@@ -18,9 +20,8 @@ from tfmp.precision import layer_tree
 
 
 def chain(*middle, optimizer="sgd") -> keras.Model:
-    model = keras.Sequential([layers.Input((8,)), *middle, layers.Dense(2, name="out")])
-    model.compile(optimizer, "mse")
-    return model
+    out = layers.Dense(2, name="out")
+    return stack(*middle, out, inputs=(8,), optimizer=optimizer, loss="mse")
 
 
 def findings(model, policy="mixed_float16") -> dict:
@@ -33,8 +34,7 @@ def test_a_model_without_faults_has_no_findings_and_float32_has_none():
 
 
 def test_a_plan_that_keeps_every_layer_in_float32_says_so():
-    model = keras.Sequential([layers.Input((8,)), layers.Dense(8)])
-    model.compile("adam", "mse")
+    model = stack(8, inputs=(8,), optimizer="adam", loss="mse")
     (found,) = findings(model).values()
     assert found.message.startswith("0 of 1 layers with kernels multiply in 16 bits: dense")
     assert " stays in float32, mostly for this reason: output: the loss sees it" in found.message
@@ -72,8 +72,7 @@ def test_a_layer_whose_raw_operators_fail_in_16_bits_is_told(kind, is_found):
 
 def test_the_reason_of_parts_is_that_of_the_layer_that_made_them():
     both = layers.Bidirectional(layers.LSTM(8), name="both")
-    model = keras.Sequential([layers.Input((4, 8)), both, layers.Dense(2)])
-    model.compile("sgd", "mse")
+    model = stack(both, 2, inputs=(4, 8), optimizer="sgd", loss="mse")
     made = plan(model, "mixed_float16")
     wide = [
         replace(row, compute_dtype="float32", reason=row.reason.replace("base policy", "no kernel"))
@@ -196,16 +195,8 @@ def test_fit_says_each_finding_once_and_puts_it_in_the_report(capsys):
 # --- failures of the first step ---
 
 
-class Fussy(keras.Model):
+class Fussy(OwnModel):
     """Its own loss fails if a layer computes in float16."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = layers.Dense(2, name="body")
-        self.out = layers.Dense(2, name="out")
-
-    def call(self, x):
-        return self.out(self.body(x))
 
     def compute_loss(self, x=None, y=None, y_pred=None, *others, **options):
         if self.body.compute_dtype == "float16":
@@ -214,7 +205,7 @@ class Fussy(keras.Model):
 
 
 def test_a_first_step_that_fails_over_dtypes_says_what_to_do():
-    model = Fussy()
+    model = Fussy(lambda own, x: own.out(own.body(x)), body=2, out=2)
     x = np.ones((4, 2), "float32")
     model(x)
     model.compile("sgd", "mse")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from probed_fits import EAGER
+from stacks import stack
 
 from tfmp import DynamicLossScale, MixedPrecision, StaticLossScale
 from tfmp.fit.scale_watch import underflow
@@ -19,12 +20,9 @@ def small_loss(truth, predicted):
 
 def model(loss=small_loss) -> keras.Model:
     keras.utils.set_random_seed(0)
-    x = inputs = layers.Input((8,))
-    for name in ("first", "second"):
-        x = layers.Dense(16, activation="tanh", name=name)(x)
-    net = keras.Model(inputs, layers.Dense(1, name="out")(x))
-    net.compile(keras.optimizers.SGD(1e-3), loss, **EAGER)
-    return net
+    first, second = (layers.Dense(16, "tanh", name=name) for name in ("first", "second"))
+    sgd = keras.optimizers.SGD(1e-3)
+    return stack(first, second, 1, inputs=(8,), optimizer=sgd, loss=loss, **EAGER)
 
 
 def fit(net, loss_scale, **options):
@@ -43,8 +41,7 @@ def scale_findings(report) -> list[str]:
 def test_bfloat16_loses_no_gradient_that_fp16_would(tmp_path):
     keras.utils.set_random_seed(0)
     relus = [layers.Dense(32, "relu"), layers.Dense(32, "relu")]  # zeros beside small values
-    net = keras.Sequential([layers.Input((8,)), *relus, layers.Dense(1)])
-    net.compile(keras.optimizers.Adam(1e-2), small_loss)
+    net = stack(*relus, 1, inputs=(8,), optimizer=keras.optimizers.Adam(1e-2), loss=small_loss)
     callback = MixedPrecision("mixed_bfloat16", log_dir=tmp_path)
     x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
     history = net.fit(x, x[:, :1], verbose=0, callbacks=[callback]).history
@@ -127,8 +124,8 @@ def test_gradients_that_own_code_clips_train_without_a_loss_scale():
         keras.utils.set_random_seed(0)
         first = layers.Dense(16, "relu", name="first")
         behind = [layers.Lambda(clipped), layers.Dense(8), layers.Dense(1)]
-        net = keras.Sequential([layers.Input((8,)), first, *behind])
-        net.compile(keras.optimizers.SGD(0.05), "mse")
+        sgd = keras.optimizers.SGD(0.05)
+        net = stack(first, *behind, inputs=(8,), optimizer=sgd, loss="mse")
         x = np.random.default_rng(0).standard_normal((64, 8)).astype("float32")
         y = x.sum(axis=1, keepdims=True)
         fit = net.fit(x, y, batch_size=8, epochs=2, verbose=0, callbacks=callbacks)

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from own_layer import OwnModel
+from stacks import stack
 
 from tfmp import MixedPrecision
 
@@ -33,17 +35,6 @@ def network() -> keras.Sequential:
     convolution = layers.Conv1D(3, 2, kernel_initializer="ones")
     normalization = layers.BatchNormalization(momentum=0.5)
     return keras.Sequential([convolution, normalization, Remembers(), layers.Dense(1)])
-
-
-class Late(keras.Model):
-    """A model whose layers have no weights before its first batch."""
-
-    def __init__(self):
-        super().__init__()
-        self.inside = network()
-
-    def call(self, inputs, training=False):
-        return self.inside(inputs, training=training)
 
 
 def states_after(
@@ -97,8 +88,11 @@ def test_it_leaves_none_however_the_step_runs(options):
 
 @pytest.mark.slow
 def test_it_leaves_none_in_a_model_that_is_built_late():
-    states = states_after(Late(), [GOOD, OVERFLOWING, GOOD])
-    check_no_trace(states, states_after(Late(), [GOOD, GOOD]))
+    def late() -> keras.Model:
+        return OwnModel(lambda own, x: own.inside(x), inside=network())
+
+    states = states_after(late(), [GOOD, OVERFLOWING, GOOD])
+    check_no_trace(states, states_after(late(), [GOOD, GOOD]))
 
 
 @pytest.mark.slow
@@ -116,8 +110,7 @@ def test_it_leaves_none_in_the_states_of_recurrent_layers():
     [([], 0, (1, 16)), ([3], 1, (1, 16)), (slice(None), 1, (2.0**14, 2.0**14))],
 )
 def test_the_first_batch_chooses_the_loss_scale(odd, skipped, bounds):
-    model = keras.Sequential([keras.Input((8,)), layers.Dense(16), layers.Dense(1)])
-    model.compile("sgd", "mse", jit_compile=False)
+    model = stack(16, 1, inputs=(8,), optimizer="sgd", loss="mse", jit_compile=False)
     callback = MixedPrecision("mixed_float16")
     y = np.full((8, 1), 1e4)
     y[odd] = np.nan

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from probed_fits import EAGER
+from stacks import stack
 
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.strategies import DynamicLossScale, StaticLossScale
@@ -20,14 +21,7 @@ def wrapped() -> LossScaleOptimizer:
 
 def model(optimizer, built: bool = False) -> keras.Model:
     keras.utils.set_random_seed(5)
-    net = keras.Sequential(
-        [
-            keras.layers.Input((4,)),
-            keras.layers.Dense(6, activation="tanh", name="hidden"),
-            keras.layers.Dense(1, name="out"),
-        ]
-    )
-    net.compile(optimizer, "mse", **EAGER)
+    net = stack(keras.layers.Dense(6, "tanh"), 1, optimizer=optimizer, loss="mse", **EAGER)
     if built:
         net.optimizer.build(net.trainable_variables)
     return net

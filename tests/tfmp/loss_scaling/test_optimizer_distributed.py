@@ -35,15 +35,8 @@ def result_of(process: subprocess.Popen[str], seconds: float) -> dict:
     return json.loads(output.splitlines()[-1])
 
 
-@pytest.fixture(scope="module")
-def mirrored() -> dict:
-    return result_of(start("mirrored"), seconds=300)
-
-
-def test_replicas_take_one_decision(mirrored):
-    skipped = {"weights": [0.0, 0.0], "skipped": 1, "scales": [2.0**14] * 2}
-    assert mirrored["first_replica"] == mirrored["second_replica"] == skipped
-    assert mirrored["neither"] == {"weights": [3.0, 3.0], "skipped": 0, "scales": [2.0**15] * 2}
+def test_replicas_average_unscaled_gradients_and_refuse_a_step_across_them():
+    mirrored = result_of(start("mirrored"), seconds=300)
     assert mirrored["unscaled"] == [3.0, 3.0]  # each of both applies the mean, and they are summed
     assert "Call it inside the function given to strategy.run()." in mirrored["across_replicas"]
 
@@ -63,22 +56,17 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-@pytest.fixture(scope="module")
-def workers() -> list[dict]:
+def test_two_workers_skip_the_same_steps():
     hosts = [f"127.0.0.1:{port}" for port in free_ports(2)]
     started = []
     for index in range(2):
         config = {"cluster": {"worker": hosts}, "task": {"type": "worker", "index": index}}
         started.append(start("worker", TF_CONFIG=json.dumps(config)))
     try:
-        return [result_of(worker, seconds=240) for worker in started]
+        first, second = (result_of(worker, seconds=240) for worker in started)
     finally:
         for worker in started:
             worker.kill()
-
-
-def test_two_workers_skip_the_same_steps(workers):
-    first, second = workers
     assert first == second
     assert all(map(math.isfinite, first["weights"]))
     assert first["skipped"] == 3
@@ -86,14 +74,9 @@ def test_two_workers_skip_the_same_steps(workers):
     assert first["weights"] != [1.0, 1.0]
 
 
-@pytest.fixture(scope="module")
-def parameter_server() -> dict:
+def test_a_loop_with_a_parameter_server_skips_steps():
     ports = [str(port) for port in free_ports(2)]
-    return result_of(start("parameter_server", *ports), seconds=240)
-
-
-def test_a_loop_with_a_parameter_server_skips_steps(parameter_server):
-    assert parameter_server == {
+    assert result_of(start("parameter_server", *ports), seconds=240) == {
         "weights": pytest.approx([0.8, 0.6]),
         "skipped": 1,
         "scale": 2.0**14,

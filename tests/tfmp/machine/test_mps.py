@@ -9,14 +9,6 @@ import pytest
 from tfmp.machine.mps import mps_memory_limit, mps_runs
 
 
-@pytest.fixture
-def ended_pid():
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
 def folder_with(tmp_path, text, script=None):
     """The environment of a machine whose daemon wrote its number."""
     (tmp_path / "nvidia-cuda-mps-control.pid").write_text(text)
@@ -39,8 +31,11 @@ def test_a_broken_file_is_no_daemon(tmp_path, text):
     assert not mps_runs(folder_with(tmp_path, text))
 
 
-def test_a_daemon_that_has_ended_or_is_outside(tmp_path, ended_pid):
-    assert not mps_runs(folder_with(tmp_path, str(ended_pid)))
-    assert not mps_runs(folder_with(tmp_path, str(ended_pid), script="exit 1"))
+def test_a_daemon_that_has_ended_or_is_outside(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    ended = str(process.pid)
+    assert not mps_runs(folder_with(tmp_path, ended))
+    assert not mps_runs(folder_with(tmp_path, ended, script="exit 1"))
     script = '[ "$(cat)" = get_server_list ]'
-    assert mps_runs(folder_with(tmp_path, str(ended_pid), script=script))
+    assert mps_runs(folder_with(tmp_path, ended, script=script))

@@ -5,6 +5,7 @@ import re
 import keras
 import pytest
 from keras import layers
+from stacks import stack
 
 from tfmp.precision.keep_float32 import check_keep, match_keep
 from tfmp.precision.layer_tree import walk
@@ -12,14 +13,8 @@ from tfmp.precision.layer_tree import walk
 
 @pytest.fixture(scope="module")
 def tree():
-    encoder = keras.Sequential(
-        [
-            layers.Input((8,)),
-            layers.Dense(4, name="dense"),
-            layers.LayerNormalization(name="norm"),
-        ],
-        name="encoder",
-    )
+    parts = layers.Dense(4, name="dense"), layers.LayerNormalization(name="norm")
+    encoder = stack(*parts, inputs=(8,), name="encoder")
     inputs = keras.Input((8,))
     x = layers.Dense(3, name="dense_1")(encoder(inputs))
     return walk(keras.Model(inputs, layers.Dense(2, name="head")(x)))

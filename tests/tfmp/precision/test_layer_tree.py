@@ -3,6 +3,8 @@
 import keras
 import pytest
 from keras import layers
+from own_layer import OwnModel
+from stacks import stack
 
 from tfmp.precision.layer_tree import ROOT, is_graph, only_moves_values, output_layers, walk
 
@@ -24,26 +26,14 @@ def test_paths_go_through_nested_models_and_leave_inputs_out():
 
 
 def test_layers_of_one_name_get_paths_of_their_own():
-    class Twins(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.first = layers.Dense(2, name="twin")
-            self.second = layers.Dense(2, name="twin")
-
-        def call(self, x):
-            return self.second(self.first(x))
-
-    assert paths(Twins()) == [ROOT, "twin", "twin#2"]
+    first, second = (layers.Dense(2, name="twin") for _ in range(2))
+    model = OwnModel(lambda own, x: own.second(own.first(x)), first=first, second=second)
+    assert paths(model) == [ROOT, "twin", "twin#2"]
 
 
 def test_what_builtin_layers_make_for_themselves_has_tensor_cores_as_head():
-    model = keras.Sequential(
-        [
-            layers.Input((5, 4)),
-            layers.Bidirectional(layers.LSTM(3), name="both"),
-            layers.Dense(2, name="out"),
-        ]
-    )
+    both = layers.Bidirectional(layers.LSTM(3), name="both")
+    model = stack(both, layers.Dense(2, name="out"), inputs=(5, 4))
     heads = {node.path: node.head and node.head.path for node in walk(model).within()}
     assert heads[ROOT] is None
     assert heads["both"] is None
@@ -98,9 +88,7 @@ def test_layers_that_compute_values_do_not_only_move_them(layer, moves):
 
 
 def test_the_outputs_of_a_nested_model_at_the_end_are_the_models():
-    head = keras.Sequential(
-        [layers.Input((4,)), layers.Dense(4, name="a"), layers.Dense(2, name="b")], name="head"
-    )
+    head = stack(layers.Dense(4, name="a"), layers.Dense(2, name="b"), name="head")
     model = keras.Sequential([layers.Input((4,)), layers.Dense(4, name="body"), head])
     assert output_paths(model) == {"head/b"}
 

@@ -6,9 +6,11 @@ import re
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers, ops
 from notebook_cells import headline_and_page
 from probe_layer import Probe
+from stacks import stack
 
 from tfmp import PrecisionPlan, plan, policy_scope, revert
 from tfmp.precision.plan_table import LayerPrecision
@@ -20,19 +22,11 @@ def dtypes_traced() -> set[str]:
     return seen
 
 
-def small_model(**compile_options) -> keras.Model:
+def small_model() -> keras.Model:
     Probe.seen.clear()
-    model = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(8, activation="relu", name="hidden"),
-            Probe(name="probe"),
-            layers.Dense(3, activation="softmax", name="out"),
-        ]
-    )
+    hidden, out = layers.Dense(8, "relu", name="hidden"), layers.Dense(3, "softmax", name="out")
     options = {"optimizer": "adam", "loss": "sparse_categorical_crossentropy"}
-    model.compile(**{**options, **compile_options})
-    return model
+    return stack(hidden, Probe(name="probe"), out, **options)
 
 
 def data():
@@ -128,15 +122,9 @@ def test_functions_traced_before_are_traced_anew(use):
 
 
 def test_a_plan_applies_to_a_fresh_copy():
-    def build():
-        return keras.Sequential(
-            [layers.Input((4,)), layers.Dense(8), layers.Dense(8), layers.Dense(2)]
-        )
-
-    model = build()
+    model = stack(8, 8, 2)
     made = plan(model, "mixed_float16", keep_float32=model.layers[1].name)
-    fresh = build()
-    for copy in (fresh, keras.models.clone_model(model)):
+    for copy in (stack(8, 8, 2), keras.models.clone_model(model)):
         made.apply(copy)
         dtypes = [layer.compute_dtype for layer in copy.layers]
         assert dtypes == ["float16", "float32", "float32"]
@@ -156,14 +144,8 @@ def test_a_plan_that_does_not_fit_is_refused_and_changes_nothing():
 def test_a_policy_map_is_not_written_into():
     policies = keras.dtype_policies.DTypePolicyMap("float32")
     policies[".*special"] = "bfloat16"
-    model = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(4, dtype=policies, name="plain"),
-            layers.Dense(4, dtype=policies, name="special"),
-            layers.Dense(2, name="out"),
-        ]
-    )
+    plain, special = (layers.Dense(4, dtype=policies, name=name) for name in ("plain", "special"))
+    model = stack(plain, special, 2)
     plan(model, "mixed_float16").apply()
     assert [layer.compute_dtype for layer in model.layers] == ["float16", "float16", "float32"]
     assert set(policies) == {".*special"}
@@ -202,6 +184,7 @@ def test_models_that_share_layers_are_reverted_in_any_order(first):
         assert {layer.compute_dtype for layer in model._flatten_layers()} == {"float32"}
 
 
+@only_on("tensorflow", "jax", reason="PyTorch has an Adam of its own")
 def test_revert_removes_the_wrapper_that_compile_added_by_itself():
     model = small_model()
     plan(model, "mixed_float16").apply()
@@ -259,9 +242,3 @@ def test_a_model_that_is_not_built_is_refused():
 def test_what_is_no_model_is_refused(action):
     with pytest.raises(TypeError, match=r"a keras\.Model; received 'model\.keras' of type s"):
         action("model.keras")
-
-
-def test_an_unsupported_backend_is_refused(monkeypatch):
-    monkeypatch.setattr(keras.backend, "backend", lambda: "openvino")
-    with pytest.raises(ValueError, match="expects the Keras backend tensorflow, jax or torch"):
-        plan(keras.Sequential())

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from stacks import stack
 
 from tfmp import MixedPrecision, plan, policy_scope, revert
 
@@ -14,15 +15,10 @@ FLOAT8 = "float8_from_mixed_bfloat16"
 
 def model() -> keras.Model:
     keras.utils.set_random_seed(0)
-    return keras.Sequential(
-        [
-            layers.Input((8,)),
-            layers.Dense(16, name="hidden"),
-            layers.EinsumDense("ab,bc->ac", 16, name="einsum"),
-            layers.Dense(16, name="kept"),
-            layers.Dense(1, name="out"),
-        ]
+    hidden, kept, out = (
+        layers.Dense(n, name=k) for n, k in ((16, "hidden"), (16, "kept"), (1, "out"))
     )
+    return stack(hidden, layers.EinsumDense("ab,bc->ac", 16, name="einsum"), kept, out, inputs=(8,))
 
 
 def test_hidden_products_are_in_float8():

@@ -10,7 +10,7 @@ from tfmp import plan, revert
 from tfmp.loss_scaling.attach import attach_loss_scale
 from tfmp.loss_scaling.telemetry import read_counters
 
-IMAGE, SEQUENCE, VECTOR, VOLUME = (8, 8, 3), (6, 4), (6,), (6, 6, 6, 2)
+SEQUENCE, VECTOR, VOLUME = (6, 4), (6,), (6, 6, 6, 2)
 
 
 def attention(layer):
@@ -23,16 +23,6 @@ def luong(layer):
 
 
 FAMILIES = {
-    "dense": (
-        SEQUENCE,
-        lambda: [
-            layers.Dense(4, activation="gelu"),
-            layers.EinsumDense("abc,cd->abd", output_shape=(6, 4), bias_axes="d"),
-            layers.Dense(4, kernel_regularizer="l2", kernel_constraint="max_norm"),
-            layers.Dense(4, activity_regularizer="l1"),
-            layers.ActivityRegularization(1e-3),
-        ],
-    ),
     "convolutions of volumes": (
         VOLUME,
         lambda: [
@@ -79,25 +69,6 @@ FAMILIES = {
             attention(layers.GroupQueryAttention(4, 4, 2)),
             luong(layers.Attention(use_scale=True)),
             luong(layers.AdditiveAttention()),
-        ],
-    ),
-    "preprocessing": (
-        VECTOR,
-        lambda: [
-            layers.Rescaling(1 / 255),
-            layers.Normalization(mean=1.0, variance=2.0),
-            layers.Discretization(bin_boundaries=[0.0, 1.0], output_mode="one_hot"),
-        ],
-    ),
-    "augmentation": (
-        IMAGE,
-        lambda: [
-            layers.RandomFlip(),
-            layers.RandomRotation(0.1),
-            layers.RandomZoom(0.1),
-            layers.RandomContrast(0.1),
-            layers.Resizing(4, 4),
-            layers.CenterCrop(4, 4),
         ],
     ),
 }

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import layers
+from stacks import stack
 
 from tfmp import MixedPrecision, plan, revert
 
@@ -16,16 +17,9 @@ PURE = ["float64", "bfloat16", "float16"]
 
 def model() -> keras.Model:
     keras.utils.set_random_seed(0)
-    net = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(8, kernel_regularizer="l2", activity_regularizer="l2"),
-            layers.BatchNormalization(),
-            layers.Dense(1),
-        ]
-    )
-    net.compile(keras.optimizers.Adam(1e-2), "mse", metrics=["mae"])
-    return net
+    first = layers.Dense(8, kernel_regularizer="l2", activity_regularizer="l2")
+    how = {"optimizer": keras.optimizers.Adam(1e-2), "loss": "mse", "metrics": ["mae"]}
+    return stack(first, layers.BatchNormalization(), 1, **how)
 
 
 def dtypes(variables) -> set[str]:

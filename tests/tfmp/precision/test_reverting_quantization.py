@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from stacks import stack
 
 from tfmp.precision.policy import plan
 from tfmp.precision.reverting import revert
@@ -11,9 +12,7 @@ from tfmp.precision.reverting import revert
 def model() -> keras.Model:
     keras.utils.set_random_seed(0)
     dense = keras.layers.Dense
-    return keras.Sequential(
-        [keras.Input((4,)), dense(8, name="first"), dense(8, name="second"), dense(2, name="out")]
-    )
+    return stack(dense(8, name="first"), dense(8, name="second"), dense(2, name="out"))
 
 
 def policies(net: keras.Model) -> list[str]:

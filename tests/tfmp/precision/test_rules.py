@@ -3,6 +3,8 @@
 import keras
 import pytest
 from keras import layers, ops
+from own_layer import OwnModel
+from stacks import stack
 
 from tfmp.precision.policy import plan
 
@@ -69,18 +71,11 @@ def test_an_embedding_gains_nothing_and_keeps_sparse_gradients():
 
 
 def test_an_embedding_that_operators_add_to_16_bits_goes_with_them():
-    class Tokens(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.table = layers.Embedding(9, 4, name="table")
-            self.hidden = layers.Dense(4, name="hidden")
-            self.out = layers.Dense(2, name="out")
+    def tokens(own, ids):
+        x = own.table(ids)
+        return own.out(x + own.hidden(x))
 
-        def call(self, ids):
-            x = self.table(ids)
-            return self.out(x + self.hidden(x))
-
-    model = Tokens()
+    model = OwnModel(tokens, table=layers.Embedding(9, 4, name="table"), hidden=4, out=2)
     model(keras.ops.zeros((2, 3), "int32"))
     rows = {row.path: row.compute_dtype for row in plan(model, "mixed_float16").rows}
     assert rows == {"/": "float32", "table": "float16", "hidden": "float16", "out": "float32"}
@@ -150,30 +145,16 @@ def test_a_wrapped_layer_decides_for_its_wrapper():
 
 
 def test_a_float32_layer_among_mixed_ones_was_made_so_on_purpose():
-    model = keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(4, dtype="mixed_float16"),
-            layers.Dense(4, dtype="float32", name="it"),
-            layers.Dense(4, dtype="mixed_float16"),
-            layers.Dense(2, dtype="float32", name="out"),
-        ]
-    )
+    before, behind = (layers.Dense(4, dtype="mixed_float16") for _ in range(2))
+    it, out = (layers.Dense(2, dtype="float32", name=name) for name in ("it", "out"))
+    model = stack(before, it, behind, out)
     assert row(model, "it").reason == "was float32 in a model already mixed"
     assert row(model, "out").reason == "output: the loss sees it"
 
 
 def test_a_subclassed_model_hands_raw_values_on_uncast():
-    class Images(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.scale = layers.Rescaling(1e-5, name="scale")
-            self.out = layers.Dense(2, name="out")
-
-        def call(self, x):
-            return self.out(self.scale(x))
-
-    model = Images()
+    scale = layers.Rescaling(1e-5, name="scale")
+    model = OwnModel(lambda own, x: own.out(own.scale(x)), scale=scale, out=2)
     model(ops.ones((1, 4)))
     assert row(model, "/").reason == "hands raw values on to scale"
     plan(model, "mixed_float16").apply()

@@ -10,6 +10,7 @@ from backends import only_on
 from keras import layers
 from profiles import A100, CORES, NO_PRODUCT, PADDED, layer, profile, step
 from repository import SUPPORT
+from stacks import stack
 
 from tfmp import profile_training
 from tfmp.machine import devices
@@ -25,25 +26,17 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((20, 8), np.float32)
 Y = RNG.integers(0, 3, 20)
 BATCH = TrainingBatch(X, Y, None)
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 WORTH, NOT = "✓ worth it", "✗ not worth it"
 FAST = {"rounds": 1, "steps": 1, "layers": False, "roofline": False}
 
 
 def build() -> keras.Model:
     keras.utils.set_random_seed(3)
-    model = keras.Sequential(
-        [
-            layers.Input((8,)),
-            layers.Dense(16, activation="relu", name="hidden"),
-            layers.BatchNormalization(name="norm"),
-            layers.ReLU(name="act"),
-            layers.Dense(3, name="logits"),
-        ],
-        name="small",
-    )
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy", keras.metrics.Mean()][:1])
-    return model
+    hidden, norm = layers.Dense(16, "relu", name="hidden"), layers.BatchNormalization(name="norm")
+    parts = hidden, norm, layers.ReLU(name="act"), layers.Dense(3, name="logits")
+    adam = keras.optimizers.Adam(0.01)
+    return stack(*parts, inputs=(8,), optimizer=adam, loss=LOSS, metrics=["accuracy"])
 
 
 class Custom(keras.Model):
@@ -142,17 +135,12 @@ def test_the_report_is_a_table_json_and_a_page(measured, tmp_path):
     "make",
     [
         pytest.param(lambda: Custom(name="custom"), id="subclassed"),
-        pytest.param(
-            lambda: keras.Sequential(
-                [layers.Input((8,)), layers.Lambda(lambda x: x * 2), layers.Dense(3)]
-            ),
-            id="lambda",
-        ),
+        pytest.param(lambda: stack(layers.Lambda(lambda x: x * 2), 3, inputs=(8,)), id="lambda"),
     ],
 )
 def test_a_copy_has_the_same_weights_and_trains_alone(make):
     model = make()
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile("sgd", LOSS)
     model(X)
     copy = copy_of(model, BATCH, "float32")
     before = [np.array(w) for w in model.get_weights()]
@@ -163,8 +151,7 @@ def test_a_copy_has_the_same_weights_and_trains_alone(make):
 
 def test_a_run_takes_the_steps_that_fit_takes():
     keras.utils.set_random_seed(0)
-    model = keras.Sequential([layers.Input((8,)), layers.Dense(4), layers.Dense(3)])
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model = stack(4, 3, inputs=(8,), optimizer="adam", loss=LOSS)
     run = TrainingRun(copy_of(model, BATCH, "float32"), Variant("float32"), [BATCH])
     run.run(4)
     run.give_back()
@@ -177,24 +164,11 @@ def test_a_run_takes_the_steps_that_fit_takes():
 class OwnStep(Custom):
     """Scales its loss in a way that no source shows, or not at all."""
 
-    def train_step(self, *arguments):
-        if keras.backend.backend() == "jax":
-            state, data = arguments
-            return super().train_step(state, data)
-        x, y = arguments[0]
-        # scale_loss is not called; its name is here so that the source looks as if it were
-        if keras.backend.backend() == "torch":
-            import torch
-
-            self.zero_grad()
-            loss = self.compute_loss(x, y, self(x, training=True))
-            loss.backward()
-            gradients = [variable.value.grad for variable in self.trainable_weights]
-            with torch.no_grad():
-                self.optimizer.apply(gradients, self.trainable_weights)
-            return {"loss": loss}
+    def train_step(self, data):
         import tensorflow as tf
 
+        x, y = data
+        # scale_loss is not called; its name is here so that the source looks as if it were
         with tf.GradientTape() as tape:
             loss = self.compute_loss(x, y, self(x, training=True))
         self.optimizer.apply(tape.gradient(loss, self.trainable_weights), self.trainable_weights)
@@ -204,17 +178,14 @@ class OwnStep(Custom):
 @pytest.mark.slow
 def test_a_step_that_does_not_scale_its_loss_is_not_shrunk_by_a_scale():
     model = OwnStep(name="own")
-    model.compile(
-        keras.optimizers.SGD(0.5), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    )
+    model.compile(keras.optimizers.SGD(0.5), LOSS)
     model(X)
     report = profile_training(model, (X, Y), rounds=2, steps=20, layers=False, roofline=False)
     assert [row.error for row in report.variants] == ["", ""]
-    if keras.backend.backend() != "jax":
-        assert report.notes == (
-            "a batch has 20 samples: the data has no more",
-            "mixed_float16 was trained at scale 1: train_step never scales its loss",
-        )
+    assert report.notes == (
+        "a batch has 20 samples: the data has no more",
+        "mixed_float16 was trained at scale 1: train_step never scales its loss",
+    )
     wide, narrow = (row.loss for row in report.variants)
     assert narrow == pytest.approx(wide, rel=0.05)
 
@@ -225,8 +196,7 @@ def test_a_function_is_called_for_every_policy_and_all_start_alike():
 
     def make():
         keras.utils.set_random_seed(len(made))
-        model = keras.Sequential([layers.Input((8,)), layers.Dense(3)])
-        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model = stack(3, inputs=(8,), optimizer="sgd", loss=LOSS)
         made.append(model)
         return model
 

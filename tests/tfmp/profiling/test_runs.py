@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-import pytest
+from stacks import stack
 
 from tfmp.colocation.job import Job
 from tfmp.colocation.training import Training
@@ -13,25 +13,11 @@ from tfmp.shared.batches import TrainingBatch
 X, Y = np.random.default_rng(0).standard_normal((16, 6)), np.arange(16) % 3
 
 
-@pytest.fixture
-def with_64_bits():
-    if keras.backend.backend() != "jax":
-        yield
-        return
-    import jax
-
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    yield
-    jax.config.update("jax_enable_x64", before)
-
-
 def build() -> keras.Model:
     keras.utils.set_random_seed(0)
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
     loss = keras.losses.SparseCategoricalCrossentropy(True)
-    model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"])
-    return model
+    how = {"optimizer": keras.optimizers.Adam(0.01), "loss": loss, "metrics": ["accuracy"]}
+    return stack(3, inputs=(6,), **how)
 
 
 def dtypes(model: keras.Model, batch: tuple) -> dict[str, set[str]]:
@@ -48,7 +34,7 @@ def dtypes(model: keras.Model, batch: tuple) -> dict[str, set[str]]:
     return {**found, "loss": {model._compile_loss.dtype}}
 
 
-def test_float64_is_float64_all_over_as_in_colocate(with_64_bits):
+def test_float64_is_float64_all_over_as_in_colocate():
     batch = TrainingBatch(X, Y)
     run = TrainingRun(copy_of(build, batch, "float64"), Variant("float64"), [batch])
     run.run(3)
@@ -67,8 +53,7 @@ def test_float64_is_float64_all_over_as_in_colocate(with_64_bits):
 
 
 def own_loss() -> keras.Model:
-    model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(3)])
-    model.compile("sgd")
+    model = stack(3, inputs=(6,), optimizer="sgd")
     model.compute_loss = lambda x, y, y_pred, *_, **__: keras.ops.mean(y_pred**2)
     return model
 

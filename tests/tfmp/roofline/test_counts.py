@@ -17,6 +17,9 @@ def test_products_and_fusions():
     a, b = ops.ones(100), ops.ones(100)
     work = work_of(lambda a, b: ops.multiply(a + b, a + b), (a, b))
     assert (work.other, work.bytes, work.passes) == (200, 4 * 300, 1)
+    rows, row = ops.ones((100, 4)), ops.ones((1, 4))
+    work = work_of(lambda rows, row: ops.slice_update(rows, (3, 0), row), (rows, row))
+    assert work.bytes == 4 * 2 * 4  # in place
     # Along an axis of 9, five windows of 3 hold 15 places, of which the first and last are padding.
     x, w = ops.ones((2, 9, 9, 3)), ops.ones((3, 3, 3, 5))
     work = work_of(lambda x, w: ops.conv(x, w, 2, "same"), (x, w))

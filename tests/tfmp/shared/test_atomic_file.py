@@ -247,15 +247,3 @@ def test_other_errors_and_names_stay_as_they_are(tmp_path: Path):
     with pytest.raises(ValueError, match="bad") as plain, replacing(tmp_path / "new"):
         raise ValueError("bad")
     assert not hasattr(plain.value, "filename")
-
-
-SCRIPT = Path(__file__).parents[2] / "support" / "killed_runs.py"
-
-
-@pytest.mark.slow
-def test_runs_that_are_killed_leave_whole_files(tmp_path: Path):
-    """`python tests/support/killed_runs.py 500` takes half an hour."""
-    command = [sys.executable, "-W", "ignore", SCRIPT, "8"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-3000:]}"
-    assert done.stdout.count("killed ") == 8

@@ -5,8 +5,10 @@ import re
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers, ops
-from plan_hazards import BENIGN, HARMFUL, Own, in_float32, masked, model_of
+from own_layer import Own, OwnModel
+from plan_hazards import BENIGN, HARMFUL, in_float32, masked, model_of
 
 from tfmp import plan, revert
 
@@ -24,6 +26,7 @@ def some(functions, *quick):
 
 
 @some(HARMFUL, "epsilon", "norm", "centered", "product", "fourth_in_float32")
+@only_on("tensorflow", "jax", reason="PyTorch takes norms in float32")
 def test_what_fp16_harms_is_float32(names):
     rows = rows_of({name: HARMFUL[name] for name in names})
     assert {name: rows[name].policy for name in names} == dict.fromkeys(names, "float32")
@@ -57,6 +60,7 @@ REMEDIES = {
 }
 
 
+@only_on("tensorflow", "jax", reason="names of operations")
 def test_the_reason_has_the_loss_the_operation_with_its_line_and_a_change_that_mends_it():
     rows = rows_of({name: code for name, (code, _, _) in REMEDIES.items()})
     place = r" in float16 on numbers (as seen|x 128): \w+ at \w+\.py:\d+; "
@@ -123,18 +127,14 @@ def test_the_layer_that_reads_a_power_goes_with_it(function, kept):
         assert rows["next"].reason.startswith("reads numbers of own, which reach ")
 
 
+@only_on("tensorflow", "jax", reason="NumPy on tensors with gradients")
 def test_a_model_that_takes_exponentials_between_its_layers_does_it_in_float32():
-    class Odds(keras.Model):
-        def __init__(self):
-            super().__init__()
-            for name in ("stem", "scores", "values", "read", "later", "out"):
-                setattr(self, name, layers.Dense(8, name=name))
+    def odds(own, x):
+        x = own.stem(x)
+        return own.out(own.later(own.read(own.values(x) * ops.exp(own.scores(x)))))
 
-        def call(self, x):
-            x = self.stem(x)
-            return self.out(self.later(self.read(self.values(x) * ops.exp(self.scores(x)))))
-
-    model = Odds()
+    names = ("stem", "scores", "values", "read", "later", "out")
+    model = OwnModel(odds, **dict.fromkeys(names, 8))
     model(np.ones((2, 8)))
     made = plan(model, "mixed_float16")
     rows = {row.path: row for row in made.rows}

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from stacks import stack
 
 from tfmp.precision.policy import plan
 
@@ -56,11 +57,8 @@ UPDATES = [counts, averages, updates_in_a_loop, measures]
 
 
 def model_of(*middle, shape=(8,)) -> keras.Model:
-    inputs = keras.Input(shape)
-    x = layers.Dense(8, name="before")(inputs)
-    for layer in middle:
-        x = layer(x)
-    return keras.Model(inputs, layers.Dense(2, name="out")(x))
+    before, out = layers.Dense(8, name="before"), layers.Dense(2, name="out")
+    return stack(before, *middle, out, inputs=shape)
 
 
 def dtypes(model, policy="mixed_float16", **options) -> dict[str, str]:

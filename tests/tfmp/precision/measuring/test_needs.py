@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from own_layer import Own
+from stacks import stack
 
 from tfmp import plan
 
@@ -104,9 +105,8 @@ def test_a_layer_that_moves_values_is_enough():
 
 
 def test_of_a_model_before_it_the_last_layer_is_float32():
-    inner = keras.Sequential(
-        [layers.Input((8,)), layers.Dense(8, name="a"), layers.Dense(8, name="b")], name="inner"
-    )
+    parts = layers.Dense(8, name="a"), layers.Dense(8, name="b")
+    inner = stack(*parts, inputs=(8,), name="inner")
     rows = rows_of(model_of(root_mean_square, inner))
     assert (rows["inner/a"].compute_dtype, rows["inner/b"].compute_dtype) == ("float16", "float32")
 

@@ -3,7 +3,10 @@
 import keras
 import numpy as np
 import pytest
+from backends import only_on
 from keras import layers, ops
+from own_layer import OwnModel
+from stacks import stack
 
 from tfmp.precision.measuring.recording import Recording
 from tfmp.precision.policy import plan
@@ -66,13 +69,6 @@ class Head(Block):
         return ops.softmax(self.outer(self.inner(x)) * self.gain)
 
 
-def model_of(*middle, shape=(8,)) -> keras.Model:
-    inputs = x = keras.Input(shape)
-    for layer in middle:
-        x = layer(x)
-    return keras.Model(inputs, x)
-
-
 def rows_of(model, policy="mixed_float16"):
     return {row.path: row for row in plan(model, policy).rows}
 
@@ -93,13 +89,14 @@ def test_only_a_model_with_code_of_its_own_runs(layer, runs, monkeypatch):
     monkeypatch.setattr(
         Recording, "__init__", lambda self, *given: ran.append(1) or before(self, *given)
     )
-    plan(model_of(layer(), layers.Dense(2)), "mixed_float16")
+    plan(stack(layer(), 2), "mixed_float16")
     assert len(ran) == runs
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_a_layer_with_a_raw_float32_constant_stays_in_float32(policy):
-    model = model_of(layers.Dense(8), RawConstant(name="raw"), layers.Dense(2))
+    model = stack(8, RawConstant(name="raw"), 2, inputs=(8,))
     raw = rows_of(model, policy)["raw"]
     dtype = policy.removeprefix("mixed_")
     assert raw.policy == "float32"
@@ -110,18 +107,12 @@ def test_a_layer_with_a_raw_float32_constant_stays_in_float32(policy):
     np.testing.assert_allclose(after, before, rtol=2e-2, atol=1e-2)
 
 
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_a_model_whose_own_code_fails_has_the_layer_before_it_switched():
-    class Noisy(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.first = layers.Dense(8, name="first")
-            self.second = layers.Dense(8, name="second")
-            self.last = layers.Dense(2, name="last")
+    def noisy(own, x):
+        return own.last(times_raw_one(own.second(own.first(x))))
 
-        def call(self, x):
-            return self.last(times_raw_one(self.second(self.first(x))))
-
-    model = Noisy()
+    model = OwnModel(noisy, first=8, second=8, last=2)
     model(np.ones((2, 8)))
     rows = rows_of(model)
     assert rows["first"].compute_dtype == "float16"
@@ -137,7 +128,7 @@ def test_layers_whose_results_are_computed_again_are_no_outputs():
         def call(self, x):
             return x + keras.remat(lambda z: self.outer(self.inner(z)))(x)
 
-    rows = rows_of(model_of(Remat(name="block"), layers.Dense(2)))
+    rows = rows_of(stack(Remat(name="block"), 2, inputs=(8,)))
     assert rows["block/inner"].compute_dtype == "float16"
 
 
@@ -166,14 +157,13 @@ class Recurrent(layers.RNN):
     ("behind", "reason"), [(layers.Dense(2), "base policy"), (None, "output: the loss sees it")]
 )
 def test_a_cell_is_an_output_only_where_its_loop_is(behind, reason):
-    model = model_of(
-        *filter(None, (Recurrent(Cell(name="cell"), name="rnn"), behind)), shape=(3, 8)
-    )
+    parts = filter(None, (Recurrent(Cell(name="cell"), name="rnn"), behind))
+    model = stack(*parts, inputs=(3, 8))
     assert rows_of(model)["rnn/cell/both"].reason == reason
 
 
 def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
-    rows = rows_of(model_of(layers.Dense(8), Block(name="block"), Head(name="head")))
+    rows = rows_of(stack(8, Block(name="block"), Head(name="head")))
     assert rows["head"].policy == "float32"  # its own weight is multiplied in
     assert rows["head/outer"].policy == "float32"
     assert rows["head/inner"].policy == "mixed_float16"
@@ -181,19 +171,11 @@ def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
 
 
 def test_a_subclassed_model_with_named_inputs_and_several_outputs():
-    class Two(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.table = layers.Embedding(9, 8, name="table")
-            self.body = layers.Dense(8, name="body")
-            self.left = layers.Dense(2, name="left")
-            self.right = layers.Dense(2, name="right")
+    def two(own, inputs):
+        x = own.body(ops.mean(own.table(inputs["ids"]), axis=1) * inputs["weight"])
+        return {"left": own.left(x), "right": ops.sigmoid(own.right(x))}
 
-        def call(self, inputs, training=None):
-            x = self.body(ops.mean(self.table(inputs["ids"]), axis=1) * inputs["weight"])
-            return {"left": self.left(x), "right": ops.sigmoid(self.right(x))}
-
-    model = Two()
+    model = OwnModel(two, table=layers.Embedding(9, 8), body=8, left=2, right=2)
     model({"ids": np.zeros((2, 5), "int32"), "weight": np.ones((2, 1), "float32")})
     rows = rows_of(model)
     assert rows["body"].compute_dtype == "float16"
@@ -202,20 +184,13 @@ def test_a_subclassed_model_with_named_inputs_and_several_outputs():
 
 @pytest.mark.parametrize("is_cast", [False, True])
 def test_a_model_is_float32_only_where_it_would_return_16_bits(is_cast):
-    class Forecast(keras.Model):
+    def forecast(own, x):
         """Blocks that explain what those before them left, as N-BEATS has them."""
+        hidden = own.hidden(x)
+        made = own.first(hidden) + own.second(own.late(x - own.back(hidden)))
+        return ops.cast(made, own.compute_dtype) if is_cast else made
 
-        def __init__(self):
-            super().__init__()
-            for name in ("hidden", "back", "first", "late", "second"):
-                setattr(self, name, layers.Dense(8, name=name))
-
-        def call(self, x):
-            hidden = self.hidden(x)
-            made = self.first(hidden) + self.second(self.late(x - self.back(hidden)))
-            return ops.cast(made, self.compute_dtype) if is_cast else made
-
-    model = Forecast()
+    model = OwnModel(forecast, hidden=8, back=8, first=8, late=8, second=8)
     model(np.ones((2, 8)))
     wide = {path for path, row in rows_of(model).items() if row.compute_dtype == "float32"}
     assert wide >= {"first", "second"}
@@ -224,16 +199,11 @@ def test_a_model_is_float32_only_where_it_would_return_16_bits(is_cast):
 
 
 def test_an_input_that_a_batch_leaves_out_is_none_in_the_run():
-    class Optional(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.hidden, self.out = layers.Dense(8, name="hidden"), layers.Dense(1, name="out")
+    def optional(own, inputs):
+        x = own.hidden(inputs["x"])
+        return own.out(x if inputs.get("more") is None else x + inputs["more"])
 
-        def call(self, inputs):
-            x = self.hidden(inputs["x"])
-            return self.out(x if inputs.get("more") is None else x + inputs["more"])
-
-    model = Optional()
+    model = OwnModel(optional, hidden=8, out=1)
     model.compile("sgd", "mse")
     model._symbolic_build(data_batch=({"x": np.ones((2, 4)), "more": None}, np.ones((2, 1))))
     made = plan(model, "mixed_float16")
@@ -256,34 +226,24 @@ def test_a_layer_is_float32_if_what_it_adds_to_the_loss_does_not_fit_in_fp16(pen
             self.add_loss(penalty(x))
             return x
 
-    rows = rows_of(model_of(layers.Dense(8), Penalty(name="penalty"), layers.Dense(2)))
+    rows = rows_of(stack(8, Penalty(name="penalty"), 2))
     own = rows["penalty"]
     assert own.compute_dtype == ("float16" if fits else "float32")
     assert fits or "infinite" in own.reason
 
 
-class Penalized(keras.Model):
-    """Adds losses in its own code, one of them for each sample."""
+def penalized(loss_dtype=None, factor=1.0) -> keras.Model:
+    """A model that adds losses in its own code, one of them for each sample."""
 
-    def __init__(self, loss_dtype=None, factor=1.0):
-        super().__init__()
-        self.factor = factor
-        self.early = layers.Dense(8, name="early")
-        self.body = layers.Dense(8, name="body")
-        self.late = layers.Dense(8, name="late")
-        self.out = layers.Dense(2, name="out")
-        self.loss_dtype = loss_dtype
+    def adding(own, x):
+        x = own.body(own.early(x))
+        seen = ops.cast(x, own.loss_dtype) if own.loss_dtype else x
+        own.add_loss(ops.mean(seen))
+        own.add_loss(factor * ops.sum(ops.square(seen), axis=-1))
+        return own.out(own.late(x))
 
-    def call(self, x):
-        x = self.body(self.early(x))
-        seen = ops.cast(x, self.loss_dtype) if self.loss_dtype else x
-        self.add_loss(ops.mean(seen))
-        self.add_loss(self.factor * ops.sum(ops.square(seen), axis=-1))
-        return self.out(self.late(x))
-
-
-def penalized(**options) -> keras.Model:
-    model = Penalized(**options)
+    model = OwnModel(adding, early=8, body=8, late=8, out=2)
+    model.loss_dtype = loss_dtype
     model(np.ones((2, 8)))
     return model
 
@@ -313,7 +273,7 @@ def test_a_model_that_adds_losses_has_them_in_float32_until_it_is_reverted():
 
 
 def test_a_model_that_cannot_run_keeps_its_own_code_in_float32():
-    made = plan(model_of(layers.Dense(8, name="hidden"), Stubborn(name="own")), "mixed_float16")
+    made = plan(stack(layers.Dense(8, name="hidden"), Stubborn(name="own")), "mixed_float16")
     assert made.notes[0].startswith("the model could not be run, so its own code stays float32")
     assert "expects the sizes of a batch" in made.notes[0]
     assert not made.notes[0].endswith(".")
@@ -322,6 +282,7 @@ def test_a_model_that_cannot_run_keeps_its_own_code_in_float32():
     assert rows["hidden"].compute_dtype == "float16"
 
 
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_a_plan_leaves_nothing_behind():
     class Random(layers.Layer):
         def __init__(self, **options):
@@ -337,7 +298,7 @@ def test_a_plan_leaves_nothing_behind():
             noise = keras.random.normal((8,), seed=self.seeds, dtype=self.compute_dtype)
             return self.norm(x + noise, training=training)
 
-    model = model_of(layers.Dense(8), Random(), RawConstant(), layers.Dense(2))
+    model = stack(8, Random(), RawConstant(), 2, inputs=(8,))
     model(np.ones((2, 8)))
     state = [ops.convert_to_numpy(variable.value).copy() for variable in model.variables]
     attributes = {layer.name: dict(vars(layer)) for layer in model._flatten_layers()}
@@ -351,27 +312,18 @@ def test_a_plan_leaves_nothing_behind():
     assert nodes == [len(layer._inbound_nodes) for layer in model._flatten_layers()]
 
 
-class Messages(keras.Model):
-    """Sums values over the edges of a graph, which are whole numbers, onto its nodes."""
-
-    def __init__(self):
-        super().__init__()
-        self.hidden = layers.Dense(8, name="hidden")
-        self.gather = Gather(name="gather")
-        self.out = layers.Dense(2, name="out")
-
-    def call(self, inputs):
-        nodes, edges = inputs
-        return self.out(self.gather(self.hidden(nodes), edges))
-
-
 class Gather(layers.Layer):
+    """Takes the values at one end of each edge of a graph; edges are whole numbers."""
+
     def call(self, nodes, edges):
         return ops.take(nodes, edges, axis=0)[: edges.shape[0] - 1]
 
 
 def test_graphs_whose_edges_are_whole_numbers_are_run():
-    model = Messages()
+    def messages(own, inputs):
+        return own.out(own.gather(own.hidden(inputs[0]), inputs[1]))
+
+    model = OwnModel(messages, hidden=8, gather=Gather(), out=2)
     model([ops.ones((4, 3)), ops.ones((7,), dtype="int32")])
     made = plan(model, "mixed_float16")
     assert made.notes == ()
@@ -379,6 +331,7 @@ def test_graphs_whose_edges_are_whole_numbers_are_run():
     assert (rows["hidden"], rows["out"]) == ("float16", "float32")
 
 
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
 def test_one_part_that_cannot_run_does_not_hold_the_others_back():
     class Pair(keras.Model):
         """As autoencoders and GANs are trained: by a train_step that calls the parts."""
@@ -407,22 +360,16 @@ def test_one_part_that_cannot_run_does_not_hold_the_others_back():
 def test_a_model_that_takes_derivatives_of_its_layers_is_planned():
     import tensorflow as tf
 
-    class Slope(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.first = layers.Dense(8, "tanh", name="first")
-            self.last = layers.Dense(1, name="last")
+    def slope(own, x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = own.last(own.first(x))
+            slope = inner.gradient(y, x)
+        return ops.concatenate([ops.cast(y, x.dtype), outer.gradient(slope, x)], -1)
 
-        def call(self, x):
-            with tf.GradientTape() as outer:
-                outer.watch(x)
-                with tf.GradientTape() as inner:
-                    inner.watch(x)
-                    y = self.last(self.first(x))
-                slope = inner.gradient(y, x)
-            return ops.concatenate([ops.cast(y, x.dtype), outer.gradient(slope, x)], -1)
-
-    model = Slope()
+    model = OwnModel(slope, first=layers.Dense(8, "tanh"), last=1)
     model(np.ones((8, 1), "float32"))
     # The derivatives are of all layers, and the loss sees them.
     assert {row.policy for row in plan(model, "mixed_float16").rows} == {"float32"}

@@ -1,4 +1,4 @@
-"""Tests of plans begin with the same random numbers."""
+"""Tests begin with the same random numbers."""
 
 import keras
 import pytest

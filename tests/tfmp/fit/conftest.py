@@ -1,9 +1,0 @@
-"""Tests of fits begin with the same random numbers."""
-
-import keras
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    keras.utils.set_random_seed(7)
