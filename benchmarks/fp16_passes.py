@@ -1,8 +1,8 @@
 """The FP16 passes that `fp16_peers.py` compares, each as a function of a model and its samples.
 
-Each gets a model in the form that it works on, a protobuf or an onnx_ir graph, and is timed alone;
-and each is timed again from the float32 file on disk to an FP16 file that is known to be valid.
-Seconds are processor time, so that other work on the machine does not decide.
+Each gets a model in the form that it works on, a protobuf or an onnx_ir graph. It is timed from the
+float32 file on disk to an FP16 file that is known to be valid, in processor time, so that other
+work on the machine does not decide.
 """
 
 import contextlib
@@ -38,8 +38,6 @@ class Sample:
     batch: dict[str, np.ndarray]
 
 
-# The converted model, and the seconds it took.
-Convert = Callable[[Sample], tuple[onnx.ModelProto, float]]
 Peer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
@@ -48,12 +46,12 @@ class Pass:
     """One way to make a model FP16.
 
     Attributes:
-        convert: the model in memory to the result in memory, with the seconds that took.
+        convert: the model in memory to the result in memory.
         to_file: a float32 file to an FP16 file that is known to be valid, with the seconds of all
             of it: loaded, converted, through ONNX's full check, opened by ONNX Runtime, written.
     """
 
-    convert: Convert
+    convert: Callable[[Sample], onnx.ModelProto]
     to_file: Callable[[Path, Path, Sample], float]
 
 
@@ -65,12 +63,8 @@ def copied(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _ours(convert: Callable[[ir.Model, Sample], ir.Model]) -> Pass:
-    def run(sample: Sample) -> tuple[onnx.ModelProto, float]:
-        loaded = ir.from_proto(sample.model)
-        start = time.process_time()
-        converted = convert(loaded, sample)
-        seconds = time.process_time() - start
-        return ir.to_proto(converted), seconds
+    def run(sample: Sample) -> onnx.ModelProto:
+        return ir.to_proto(convert(ir.from_proto(sample.model), sample))
 
     def to_file(path: Path, output: Path, sample: Sample) -> float:
         start = time.process_time()
@@ -81,11 +75,8 @@ def _ours(convert: Callable[[ir.Model, Sample], ir.Model]) -> Pass:
 
 
 def _theirs(convert: Peer) -> Pass:
-    def run(sample: Sample) -> tuple[onnx.ModelProto, float]:
-        copy = copied(sample.model)
-        start = time.process_time()
-        converted = convert(copy)
-        return converted, time.process_time() - start
+    def run(sample: Sample) -> onnx.ModelProto:
+        return convert(copied(sample.model))
 
     def to_file(path: Path, output: Path, sample: Sample) -> float:
         start = time.process_time()
@@ -145,8 +136,12 @@ class AutoCast:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
 
-    def convert(self, sample: Sample) -> tuple[onnx.ModelProto, float]:
-        """The worker's own time: without loading and writing."""
+    def convert(self, sample: Sample) -> onnx.ModelProto:
+        """What the worker makes of the model."""
+        return self._timed(sample)[0]
+
+    def _timed(self, sample: Sample) -> tuple[onnx.ModelProto, float]:
+        """The same, with the worker's own time: without loading and writing."""
         assert self._process.stdin
         assert self._process.stdout
         with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +160,7 @@ class AutoCast:
 
     def to_file(self, path: Path, output: Path, sample: Sample) -> float:
         """The pass, and what comes behind it; the worker loads the file in it."""
-        converted, seconds = self.convert(sample)
+        converted, seconds = self._timed(sample)
         start = time.process_time()
         _prove(converted, output)
         return seconds + time.process_time() - start
