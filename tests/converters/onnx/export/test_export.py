@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 from onnx_graphs import parse
+from own_layer import Own
 from tf2onnx import tf_loader
 
 from tfmp.converters import convert
@@ -127,23 +128,18 @@ def test_recurrent_layers_with_large_kernels(layer, op):
 
 
 def test_random_numbers_in_inference_are_refused_with_what_to_do():
-    class Sampling(keras.layers.Layer):
-        def call(self, mean):
-            return mean + keras.random.normal(keras.ops.shape(mean), seed=1)
-
+    noise = Own(
+        lambda mean: mean + keras.random.normal(keras.ops.shape(mean), seed=1), name="noise"
+    )
     x = keras.Input((2,), name="x")
-    source = open_source(keras.Model(x, Sampling(name="noise")(x)))
+    source = open_source(keras.Model(x, noise(x)))
     with pytest.raises(ConversionError, match=r"in noise, which draws.*random numbers as an inp"):
         export_onnx(source)
 
 
 def test_a_node_that_tf2onnx_cannot_convert_is_told_by_op_and_layer():
-    class Moving(keras.layers.Layer):
-        def call(self, x):
-            return keras.ops.rfft(x)[0]
-
     x = keras.Input((None,), name="x")
-    source = open_source(keras.Model(x, Moving(name="spectrum")(x)))
+    source = open_source(keras.Model(x, Own(lambda x: keras.ops.rfft(x)[0], name="spectrum")(x)))
     with pytest.raises(ConversionError, match=r"\(RFFT in spectrum; .*--input-shape") as caught:
         export_onnx(source)
     assert "OP=" not in str(caught.value)
