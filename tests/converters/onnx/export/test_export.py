@@ -5,7 +5,6 @@ from pathlib import Path
 import keras
 import numpy as np
 import onnx
-import onnx_ir as ir
 import pytest
 import tensorflow as tf
 from keras import layers
@@ -18,24 +17,8 @@ from tfmp.converters.intake import open_source, probing
 from tfmp.converters.onnx.export import export
 from tfmp.converters.onnx.export.export import check_export, export_onnx
 from tfmp.converters.onnx.export.freeze import freeze
-from tfmp.converters.onnx.fp16.rewriter import to_fp16
-from tfmp.converters.onnx.graph.types import check
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import TensorSpec
-
-
-# The recurrent ones are rows of the sweep.
-@pytest.mark.parametrize(
-    "name",
-    "dense conv masked_lstm transformer two_towers variance_overflow subclassed".split(),
-)
-def test_corpus_exports_to_fp32_accuracy_and_converts_to_valid_fp16(exported, name: str):
-    source, model = exported(name)
-    onnx.checker.check_model(ir.to_proto(model), full_check=True)
-    assert check_export(model, source) < 2e-6
-    model, _ = to_fp16(model)
-    check(model)
-    onnx.checker.check_model(ir.to_proto(model), full_check=True)
 
 
 def test_signature_survives(exported):
