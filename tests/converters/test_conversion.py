@@ -27,7 +27,6 @@ def samples(count: int, *shape: int, seed: int = 0) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory):
-    """A small classifier and its two FP16 files."""
     folder = tmp_path_factory.mktemp("converted")
     model = keras_models.dense()
     return model, [

@@ -42,6 +42,13 @@ def namer(path: Path, words: list[str]) -> Path:
     return onnx_file(path, graph, words=np.array(words, object))
 
 
+def test_the_compiled_loss_says_what_an_output_means(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="y")])
+    model.compile(loss="binary_crossentropy")
+    report = convert(model, output=tmp_path / "m.onnx", data=SAMPLES).report
+    assert "binary_crossentropy" in report.candidates[0].outputs[0].task.why
+
+
 def test_tasks_and_metrics_that_do_not_fit_are_told(tmp_path: Path) -> None:
     x = keras.Input((4,), name="x")
     model = keras.Model(x, keras.layers.Dense(3, name="y")(x))

@@ -27,10 +27,6 @@ class Row:
         return f"{self.group}: {self.name}"
 
 
-def named_inputs(shapes: tuple[tuple[int | None, ...], ...], dtype: str) -> list[Any]:
-    return [keras.Input(shape, dtype=dtype, name=f"x{i}") for i, shape in enumerate(shapes)]
-
-
 def one_layer(
     make: Callable[[], Any], *shapes: tuple[int | None, ...], dtype: str = "float32"
 ) -> Build:
@@ -45,7 +41,7 @@ def one_call(
 
     def build() -> keras.Model:
         keras.utils.set_random_seed(0)
-        inputs = named_inputs(shapes, dtype)
+        inputs = [keras.Input(shape, dtype=dtype, name=f"x{i}") for i, shape in enumerate(shapes)]
         return keras.Model(inputs, call(*inputs))
 
     return build

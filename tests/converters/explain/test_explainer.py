@@ -63,7 +63,6 @@ def overflow(tmp_path_factory) -> tuple[DriftReport, Path]:
 
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory) -> tuple[keras.Model, Path]:
-    """A model and its FP16 file."""
     model = keras_models.dense()
     path = tmp_path_factory.mktemp("dense") / "half.onnx"
     return model, convert(model, output=path).path
