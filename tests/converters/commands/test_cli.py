@@ -22,7 +22,6 @@ from tfmp.converters.tflite.format import TFLiteFormat
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A model, samples for it, and its FP16 file."""
     folder = tmp_path_factory.mktemp("made")
     model = keras_models.dense()
     model.save(folder / "dense.keras")

@@ -39,7 +39,6 @@ def explained(report: DriftReport) -> dict[str, Explanation]:
 
 
 def reproduce(folder: str | Path) -> str:
-    """What the saved script prints."""
     result = subprocess.run(
         [sys.executable, "reproduce.py"], cwd=folder, capture_output=True, text=True, timeout=120
     )
