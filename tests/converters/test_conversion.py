@@ -27,7 +27,6 @@ def samples(count: int, *shape: int, seed: int = 0) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory):
-    """A small classifier and its two FP16 files."""
     folder = tmp_path_factory.mktemp("converted")
     model = keras_models.dense()
     return model, [
@@ -69,11 +68,6 @@ def test_a_batch_that_the_model_fixes_is_measured_and_judged_with_data(tmp_path)
     file = convert(model, "tflite", tmp_path / "fixed.tflite", data={"x": samples(70, 6)})
     (output,) = file.report.candidates[0].outputs
     assert (output.samples, output.rel_l2 < 1e-2) == (64, True)
-
-
-def test_keep_fp32_keeps_a_layer(tmp_path):
-    artifact = convert(keras_models.dense(), output=tmp_path / "kept.onnx", keep_fp32=["scores"])
-    assert any(note.startswith("kept in FP32: ") for note in artifact.notes)
 
 
 @pytest.mark.parametrize(
@@ -240,22 +234,3 @@ def test_complex_numbers_are_refused_once_for_all_formats(tmp_path: Path):
     with pytest.raises(ConversionError, match=r"output 'bins' is complex64.*tf\.math\.real"):
         convert(spectrum, "onnx", tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
-
-
-REMEDY = "Convert with --precision mixed (precision='mixed')"
-
-
-def scaled() -> keras.Model:
-    x = keras.Input((8,), name="x")
-    large = keras.layers.Rescaling(1e6, name="large")(x)
-    return keras.Model(x, {"y": keras.layers.Rescaling(1e-6, name="small")(large)})
-
-
-def test_validating_the_file_names_it_too(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float32)
-    path = convert(scaled(), "onnx", tmp_path / "m.onnx", fp16_edges=True).path
-    report = validate(scaled(), path, {"x": x + 1}, budget=DriftBudget(rel_l2=1e-5))
-    (candidate,) = report.candidates
-    assert REMEDY in candidate.reasons[-1]
-    assert candidate.remedy_flags == "--precision mixed"
-    assert REMEDY not in report.judged_by(DriftBudget(rel_l2=1)).candidates[0].reasons[-1]

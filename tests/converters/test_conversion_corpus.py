@@ -5,9 +5,7 @@ from pathlib import Path
 import onnx
 import pytest
 from corpus import Case, corpus
-from onnx_graphs import parse
 from quick import quick
-from wasted_casts import wasted_casts
 
 from tfmp.converters import convert
 from tfmp.converters.intake.source import AnySource
@@ -32,7 +30,7 @@ for relative_of_another in "EfficientNetV2B0 InceptionResNetV2 ResNet50V2 NASNet
 
 
 def assert_valid(path: Path, source: AnySource, batch: Batch) -> onnx.ModelProto:
-    """Full check, strict types, loads, runs to the original's shapes and types, wastes no cast."""
+    """Full check, strict types, loads, runs to the original's shapes and types."""
     onnx.checker.check_model(str(path), full_check=True)
     model = onnx.load(path)
     onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
@@ -41,7 +39,6 @@ def assert_valid(path: Path, source: AnySource, batch: Batch) -> onnx.ModelProto
     assert list(received) == list(expected)
     for name, value in expected.items():
         assert (received[name].shape, received[name].dtype) == (value.shape, value.dtype)
-    assert wasted_casts(model) == []
     return model
 
 
@@ -65,11 +62,8 @@ def assert_converts(case: Case, tmp_path: Path) -> tuple[AnySource, Batch, Path]
     return source, batch, fp16.path
 
 
-# The rewriting is that of FP16: one application stands for the others.
-BF16 = [*corpus(groups="keras onnx"), "ConvNeXtTiny"]
-
-
-@pytest.mark.parametrize("name", quick(BF16, "unet", "loop_in_if", "functions"))
+# The rewriting is that of FP16.
+@pytest.mark.parametrize("name", ["unet", "loop_in_if", "functions"])
 def test_bf16_files_are_valid_and_drift_as_eight_times_less_digits_do(name: str, tmp_path: Path):
     source = CASES[name].open()
     batch = samples_of(CASES[name], source)
@@ -123,19 +117,3 @@ def test_a_model_that_is_nearly_all_weights_ends_at_half_its_size(tmp_path: Path
         for precision in ("fp32", "fp16")
     }
     assert sizes["fp16"].size_bytes <= 0.51 * sizes["fp32"].size_bytes
-
-
-def test_wasted_casts_are_seen():
-    model = parse("""
-    agraph (float[4] x) => (float[4] y, float[4] z) <float[4] c = {1, 2, 3, 4}> {
-        same = Cast <to = 1> (x)
-        wide = Cast <to = 1> (Cast <to = 10> (same))
-        sum = Add(Cast <to = 10> (Neg(wide)), Cast <to = 10> (c))
-        y = Cast <to = 1> (Add(sum, Cast <to = 10> (same)))
-        z = Identity(Exp(same))
-    }
-    """)
-    found = " ".join(wasted_casts(model))
-    for kind in ("type it has", "of a cast", "of a constant", "the second of same", "(Neg)"):
-        assert kind in found
-    assert len(wasted_casts(model)) == 7

@@ -2,9 +2,8 @@
 
 import math
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -40,49 +39,31 @@ def report() -> DriftReport:
 FILE = "out_a b.onnx"
 
 
-class Recorder:
-    """What MLflow was asked to keep."""
-
-    def __init__(self, active: object) -> None:
-        self.tags: dict[str, str] = {}
-        self.metrics: dict[str, float] = {}
-        self.files: dict[str, str] = {}
-        self.started = 0
-        self.module = SimpleNamespace(
-            active_run=lambda: active,
-            start_run=self._start,
-            set_tag=self.tags.__setitem__,
-            log_metrics=self.metrics.update,
-            log_text=lambda text, path: self.files.__setitem__(path, text),
-        )
-
-    def _start(self) -> nullcontext:
-        self.started += 1
-        return nullcontext()
-
-
 @pytest.mark.parametrize("active", [None, "a run"])
 def test_the_active_run_or_one_of_its_own_gets_the_report(report, monkeypatch, active):
-    recorder = Recorder(active)
-    monkeypatch.setitem(sys.modules, "mlflow", recorder.module)
+    mlflow = MagicMock()
+    mlflow.active_run.return_value = active
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
     log_to_mlflow(report)
-    assert recorder.started == (active is None)
-    assert recorder.tags == {
+    assert mlflow.start_run.called == (active is None)
+    assert dict(call.args for call in mlflow.set_tag.call_args_list) == {
         "tfmp.verdict": "FAIL",
         f"tfmp.verdict.{FILE}": str(report.candidates[0].verdict),
         "tfmp.verdict.c.onnx": "FAIL",
     }
+    metrics = mlflow.log_metrics.call_args_list[0].args[0]
     (output,) = report.candidates[0].outputs
-    assert recorder.metrics[f"{FILE}/probs_0/rel_l2"] == output.rel_l2
-    assert recorder.metrics[f"{FILE}/probs_0/flip_rate"] == 1 / 400
-    assert recorder.metrics[f"{FILE}/probs_0/accuracy"] == 399 / 400
-    assert sorted(recorder.files) == ["tfmp/drift.html", "tfmp/drift.json", "tfmp/drift.md"]
-    assert "<html" in recorder.files["tfmp/drift.html"]
+    assert metrics[f"{FILE}/probs_0/rel_l2"] == output.rel_l2
+    assert metrics[f"{FILE}/probs_0/flip_rate"] == 1 / 400
+    assert metrics[f"{FILE}/probs_0/accuracy"] == 399 / 400
+    files = {path: text for text, path in (call.args for call in mlflow.log_text.call_args_list)}
+    assert sorted(files) == ["tfmp/drift.html", "tfmp/drift.json", "tfmp/drift.md"]
+    assert "<html" in files["tfmp/drift.html"]
     lost = replace(report.candidates[0], outputs=(replace(output, rel_l2=math.inf),))
-    recorder.metrics.clear()
     log_to_mlflow(replace(report, candidates=(lost,)))  # the verdict tells what is not finite
-    assert f"{FILE}/probs_0/rel_l2" not in recorder.metrics
-    assert f"{FILE}/probs_0/max_abs" in recorder.metrics
+    metrics = mlflow.log_metrics.call_args.args[0]
+    assert f"{FILE}/probs_0/rel_l2" not in metrics
+    assert f"{FILE}/probs_0/max_abs" in metrics
 
 
 def test_a_machine_without_mlflow_says_what_to_install(report, monkeypatch):

@@ -12,12 +12,10 @@ import argparse
 import io
 import os
 import resource
-import select
 import shutil
 import signal
 import sys
 import tempfile
-import time
 import traceback
 import zipfile
 from collections import Counter
@@ -32,8 +30,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import numpy as np
 from mutations import mutated
 
-MOST_SECONDS = 60.0
-MOST_BYTES = 4 << 30
+MOST_SECONDS = 60
 
 # How an attempt may end, in the order of the table.
 OPENED, REFUSED, TRACEBACK, CRASH, HANG, MEMORY = ENDS = (
@@ -206,16 +203,13 @@ def attempt(kind: Kind, name: str, content: bytes) -> tuple[str, str]:
         process = os.fork()
         if not process:
             _run(kind, path, told)
-        end = _wait(process)
-        text = told.read_text(errors="replace") if told.exists() else ""
-        if end is not None:
-            return end, text
-        how, _, text = text.partition("\n")
+        os.waitpid(process, 0)
+        how, _, text = told.read_text(errors="replace").partition("\n")
         return how, text
 
 
 def _run(kind: Kind, path: Path, told: Path) -> None:
-    """The attempt itself, in its own process."""
+    """The attempt itself, in its own process, which a second one watches as the command's is."""
     from tfmp.converters.shared.errors import InputError, RunnerError
     from tfmp.converters.shared.memory import limit_memory
     from tfmp.shared import watched
@@ -226,14 +220,15 @@ def _run(kind: Kind, path: Path, told: Path) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.environ["TMPDIR"] = str(path.parent)
     tempfile.tempdir = None
-    limit_memory("4G")
-    end = watched.watch()  # as the command line does; forked, it costs a millisecond
-    if end is not None:
-        if end.overdue:
-            told.write_text(f"{REFUSED}\n{end.overdue}")
-        elif os.WIFSIGNALED(end.status):
-            os.kill(os.getpid(), os.WTERMSIG(end.status))
+    seen = watched.watch(limit_memory("4G"))
+    if seen is not None:
+        killer = os.WTERMSIG(seen.status)
+        if seen.overdue or seen.used:
+            told.write_text(f"{REFUSED}\n{seen.overdue}" if seen.overdue else MEMORY)
+        elif killer or not told.exists():
+            told.write_text(HANG if killer == signal.SIGALRM else CRASH)
         os._exit(0)
+    signal.alarm(MOST_SECONDS)
     try:
         kind.read(path)
         end = OPENED
@@ -245,28 +240,6 @@ def _run(kind: Kind, path: Path, told: Path) -> None:
         end = f"{TRACEBACK}\n{traceback.format_exc()}"
     told.write_text(end, errors="backslashreplace")
     os._exit(0)
-
-
-def _wait(process: int) -> str | None:
-    """The end of an attempt that could not tell it itself; None for one that did."""
-    from tfmp.shared.watched import family, resident
-
-    start, end = time.monotonic(), None
-    poll = select.poll()
-    handle = os.pidfd_open(process)
-    poll.register(handle, select.POLLIN)
-    while not poll.poll(100):
-        if time.monotonic() - start > MOST_SECONDS:
-            end = HANG
-        elif resident(process) > MOST_BYTES:
-            end = MEMORY
-        if end is not None:
-            for each in family(process):
-                os.kill(each, signal.SIGKILL)
-            break
-    os.close(handle)
-    _, status = os.waitpid(process, 0)
-    return end or (CRASH if os.WIFSIGNALED(status) else None)
 
 
 def attack(

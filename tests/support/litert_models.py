@@ -1,6 +1,8 @@
 """Tiny models for the TFLite tests, each with one thing to get wrong."""
 
 import keras
+import tensorflow as tf
+from own_layer import Own
 
 
 def many_names() -> keras.Model:
@@ -40,13 +42,8 @@ def recurrent() -> keras.Model:
 
 def needs_flex() -> keras.Model:
     """An operation that TFLite lacks."""
-
-    class Inverse(keras.layers.Layer):
-        def call(self, x):
-            return keras.ops.inv(x)
-
     inputs = keras.Input((3, 3), name="x")
-    return keras.Model(inputs, Inverse(name="inverse")(inputs), name="flex")
+    return keras.Model(inputs, Own(keras.ops.inv, name="inverse")(inputs), name="flex")
 
 
 def encoder_and_autoencoder() -> tuple[keras.Model, keras.Model]:
@@ -71,15 +68,6 @@ def destroyed_constants() -> keras.Model:
     return model
 
 
-class L2Norm(keras.layers.Layer):
-    """TensorFlow's own form, which the converter fuses into one operator."""
-
-    def call(self, x):
-        import tensorflow as tf
-
-        return tf.math.l2_normalize(x, axis=-1)
-
-
 def hidden_sums() -> keras.Model:
     """Every operator with a sum inside, or a divisor, on one input."""
     x = keras.Input((64,), name="x")
@@ -89,7 +77,8 @@ def hidden_sums() -> keras.Model:
         "softmax": keras.ops.softmax(x),
         "pool": keras.layers.AveragePooling2D(4, name="pool")(image),
         "norm": keras.layers.UnitNormalization(name="unit")(x),
-        "fused": L2Norm(name="l2")(x),
+        # TensorFlow's own form, which the converter fuses into one operator.
+        "fused": Own(lambda x: tf.math.l2_normalize(x, axis=-1), name="l2")(x),
         "inverse": 1.0 / (keras.ops.abs(x) * 1e-9 + 1e-9),
     }
     return keras.Model(x, outputs, name="hidden")

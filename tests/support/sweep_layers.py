@@ -5,7 +5,8 @@ from typing import Any
 
 import keras
 from keras import layers
-from sweep_rows import FLAT, IMAGE, STEPS, VOLUME, Function, Row, one_layer
+from own_layer import Own
+from sweep_rows import FLAT, IMAGE, STEPS, VOLUME, Row, one_layer
 
 
 def _per_rank(name: str, **options: Any) -> Iterator[Row]:
@@ -167,5 +168,5 @@ def _augmentation_rows() -> Iterator[Row]:
     for name, arguments in options.items():
         row = _layer(getattr(layers, name), (12, 12, 3), **arguments)
         if name == "Equalization":  # Keras cannot call it on symbolic tensors
-            row = Row("layers", name, one_layer(lambda: Function(layers.Equalization()), IMAGE))
+            row = Row("layers", name, one_layer(lambda: Own(layers.Equalization()), IMAGE))
         yield row

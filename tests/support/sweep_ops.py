@@ -7,7 +7,8 @@ from typing import Any
 import keras
 import numpy as np
 from keras import ops
-from sweep_rows import FLAT, IMAGE, STEPS, Build, Function, Row, one_call, one_layer
+from own_layer import Own
+from sweep_rows import FLAT, IMAGE, STEPS, Build, Row, one_call, one_layer
 
 
 def activation_rows(skipped: Container[str]) -> Iterator[Row]:
@@ -18,7 +19,7 @@ def activation_rows(skipped: Container[str]) -> Iterator[Row]:
             continue
         # Some of these take no symbolic tensors; in a layer each runs on real ones.
         arguments = (0.1, 0.0) if name == "threshold" else ()
-        call = one_layer(lambda f=function, a=arguments: Function(lambda x: f(x, *a)), STEPS)
+        call = one_layer(lambda f=function, a=arguments: Own(lambda x: f(x, *a)), STEPS)
         yield Row("activations", name, call)
 
 
@@ -148,10 +149,8 @@ OP_CALLS: dict[str, Build] = {
     "linspace": one_call(lambda a, b: ops.linspace(a, b, 5), FLAT, FLAT),
     "logspace": one_call(lambda a, b: ops.logspace(a, b, 5), FLAT, FLAT),
     "geomspace": one_call(_positive(lambda a, b: ops.geomspace(a, b, 5)), FLAT, FLAT),
-    "map": one_call(lambda x: Function(lambda v: ops.map(ops.exp, v))(x), STEPS),
-    "vectorized_map": one_call(
-        lambda x: Function(lambda v: ops.vectorized_map(ops.exp, v))(x), STEPS
-    ),
+    "map": one_call(lambda x: Own(lambda v: ops.map(ops.exp, v))(x), STEPS),
+    "vectorized_map": one_call(lambda x: Own(lambda v: ops.vectorized_map(ops.exp, v))(x), STEPS),
     "matmul": one_call(lambda a, b: ops.matmul(a, ops.swapaxes(b, 1, 2)), STEPS, STEPS),
     "max_pool": one_call(lambda x: ops.max_pool(x, 2), IMAGE),
     "meshgrid": one_call(lambda a, b: ops.meshgrid(a[0], b[0]), FLAT, FLAT),
@@ -245,7 +244,9 @@ OP_CALLS: dict[str, Build] = {
     "imag": one_call(lambda x: ops.imag(ops.view_as_complex(x)), (5, 2)),
     "angle": one_call(lambda x: ops.angle(ops.view_as_complex(x)), (5, 2)),
     "conj": one_call(lambda x: ops.imag(ops.conj(ops.view_as_complex(x))), (5, 2)),
-    "vectorize": one_call(lambda x: Function(ops.vectorize(lambda v: v * 2))(x), STEPS),
+    "vectorize": one_layer(
+        lambda: keras.layers.Lambda(ops.vectorize(lambda v: v * 2), output_shape=STEPS), STEPS
+    ),
 }
 
 

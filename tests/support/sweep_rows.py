@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-from keras import layers
 
 Build = Callable[[], keras.Model]
 
@@ -28,22 +27,11 @@ class Row:
         return f"{self.group}: {self.name}"
 
 
-def named_inputs(shapes: tuple[tuple[int | None, ...], ...], dtype: str) -> list[Any]:
-    return [keras.Input(shape, dtype=dtype, name=f"x{i}") for i, shape in enumerate(shapes)]
-
-
 def one_layer(
     make: Callable[[], Any], *shapes: tuple[int | None, ...], dtype: str = "float32"
 ) -> Build:
     """A model of one layer on inputs of these shapes (without the batch axis)."""
-
-    def build() -> keras.Model:
-        keras.utils.set_random_seed(0)
-        inputs = named_inputs(shapes, dtype)
-        outputs = make()(inputs if len(inputs) > 1 else inputs[0])
-        return keras.Model(inputs, outputs)
-
-    return build
+    return one_call(lambda *xs: make()(list(xs) if len(xs) > 1 else xs[0]), *shapes, dtype=dtype)
 
 
 def one_call(
@@ -53,24 +41,10 @@ def one_call(
 
     def build() -> keras.Model:
         keras.utils.set_random_seed(0)
-        inputs = named_inputs(shapes, dtype)
+        inputs = [keras.Input(shape, dtype=dtype, name=f"x{i}") for i, shape in enumerate(shapes)]
         return keras.Model(inputs, call(*inputs))
 
     return build
 
 
 IMAGE, VOLUME, STEPS, FLAT = (12, 12, 6), (6, 6, 6, 3), (10, 6), (6,)
-
-
-class Function(layers.Layer):
-    """A function of one tensor as a layer, traced inside the model's call."""
-
-    def __init__(self, function: Callable[[Any], Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.function = function
-
-    def call(self, x: Any) -> Any:
-        return self.function(x)
-
-    def compute_output_shape(self, shape: tuple) -> tuple:
-        return shape

@@ -5,7 +5,8 @@ from typing import Any
 
 import keras
 from keras import layers, ops
-from sweep_rows import FLAT, STEPS, Function, Row, one_call, one_layer
+from own_layer import Own
+from sweep_rows import FLAT, STEPS, Row, one_call, one_layer
 
 
 def sequence_rows() -> Iterator[Row]:
@@ -75,34 +76,34 @@ def _attention_rows() -> Iterator[Row]:
 
 def _control_flow_rows() -> Iterator[Row]:
     yield Row("sequences", "ops.cond", one_call(
-        lambda x: Function(lambda v: ops.cond(ops.sum(v) > 0, lambda: v * 2, lambda: v - 1))(x),
+        lambda x: Own(lambda v: ops.cond(ops.sum(v) > 0, lambda: v * 2, lambda: v - 1))(x),
         FLAT))  # fmt: skip
     yield Row("sequences", "ops.while_loop", one_call(
-        lambda x: Function(lambda v: ops.while_loop(
+        lambda x: Own(lambda v: ops.while_loop(
             lambda i, s: i < 5, lambda i, s: (i + 1, s * 1.5 + v), (0, v))[1])(x),
         FLAT))  # fmt: skip
     yield Row("sequences", "ops.fori_loop", one_call(
-        lambda x: Function(lambda v: ops.fori_loop(0, 4, lambda i, s: s + v, v))(x),
+        lambda x: Own(lambda v: ops.fori_loop(0, 4, lambda i, s: s + v, v))(x),
         FLAT))  # fmt: skip
     yield Row("sequences", "ops.scan", one_call(
-        lambda x: Function(lambda v: ops.scan(
+        lambda x: Own(lambda v: ops.scan(
             lambda c, r: (c + r, c * r), ops.zeros((6,)), ops.reshape(v[0], (10, 6)))[1])(x),
         STEPS))  # fmt: skip
     yield Row("sequences", "ops.scan two carries", one_call(
-        lambda x: Function(lambda v: ops.scan(
+        lambda x: Own(lambda v: ops.scan(
             lambda c, r: ((c[0] + r, ops.matmul(c[1], ops.eye(6)) + r), (c[0], c[1] * r)),
             (v[:, 0], v[:, 1]), ops.swapaxes(v, 0, 1))[1])(x),
         STEPS))  # fmt: skip
     yield Row("sequences", "ops.scan without outputs", one_call(
-        lambda x: Function(lambda v: ops.scan(
+        lambda x: Own(lambda v: ops.scan(
             lambda c, r: (c + r, None), v[:, 0], ops.swapaxes(v, 0, 1))[0])(x),
         STEPS))  # fmt: skip
     yield Row("sequences", "ops.scan reversed", one_call(
-        lambda x: Function(lambda v: ops.scan(
+        lambda x: Own(lambda v: ops.scan(
             lambda c, r: (c + r, c * r), v[:, 0], ops.swapaxes(v, 0, 1), reverse=True)[1])(x),
         STEPS))  # fmt: skip
     yield Row("sequences", "ops.switch", one_call(
-        lambda x: Function(lambda v: ops.switch(
+        lambda x: Own(lambda v: ops.switch(
             ops.cast(ops.sum(v) > 0, "int32"), [ops.exp, ops.tanh], v))(x), FLAT))  # fmt: skip
 
 

@@ -22,9 +22,6 @@ class Target:
     def modules(self) -> list[str]:
         return list(sys.modules)
 
-    def environment(self, name: str) -> str | None:
-        return os.environ.get(name)
-
     def identity(self) -> int:
         return os.getpid()
 

@@ -11,9 +11,8 @@ import pytest
 import tensorflow as tf
 from click.testing import CliRunner, Result
 
-from tfmp.converters import convert, validate
+from tfmp.converters import convert
 from tfmp.converters.commands.cli import main
-from tfmp.converters.formats import format_named
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.tflite.file.reader import TFLiteModel
 
@@ -32,24 +31,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models: ModuleType) 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
-
-
-@pytest.mark.slow
-def test_an_overflow_is_a_fail_and_after_repair_a_pass(folder: Path) -> None:
-    result = run("tflite", "variance.keras", "--data", "samples.npz", "--report", "drift.html")
-    assert result.exit_code == 1, result.output
-    assert "FAIL" in result.stdout
-    overflow = "overflows in FP16: layer norm ("
-    assert overflow in result.stdout
-    assert overflow in (folder / "drift.html").read_text()
-    result = run(
-        *("tflite", "variance.keras", "--data", "samples.npz", "--repair", "--force", "-v"),
-        *("--budget", "flip_rate=0.02"),
-    )
-    assert result.exit_code == 0, result.output
-    assert "PASS" in result.stdout
-    assert "repaired layer norm: scaled by powers of two" in result.stdout
-    assert "changed nothing" not in result.stdout
 
 
 @pytest.mark.slow
@@ -184,30 +165,6 @@ def test_a_layer_that_overflows_fails_though_nothing_came_of_it_here(tmp_path: P
     assert convert(model, "tflite", path, "fp32", data={"x": rows}).known.overflows == ()
 
 
-@pytest.mark.slow
-def test_on_a_gpu_in_software_nothing_is_certified(folder: Path) -> None:
-    tflite = format_named("tflite")
-    if problem := tflite.gpu_problem():
-        pytest.skip(problem)
-    assert run("tflite", "variance.keras").exit_code == 0
-    data = {"x": np.load("samples.npz")["x"]}
-    report = validate("variance.keras", "variance.tflite", data, device="gpu")
-    (candidate,) = report.candidates
-    assert candidate.runner.name == "litert-gpu"
-    assert candidate.runner.details["accelerated"] == "every operator"
-    page = report.save("gpu.html").read_text()
-    assert candidate.runner.device in page
-    assert "every operator" in page
-    if tflite.gpu_in_software() is None:
-        assert report.verdict == "FAIL"
-        return
-    assert candidate.runner.device.endswith("(software)")
-    assert "in software and FP32" in report.environment["device"]
-    assert candidate.outputs[0].rel_l2 < 1e-3
-    assert report.verdict == "INCONCLUSIVE"
-    assert any("the effect of FP16 arithmetic is unknown" in text for text in candidate.reasons)
-
-
 @pytest.fixture
 def saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two entry points to the same weights, neither with a usual name, and their samples."""
@@ -239,23 +196,8 @@ def saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_all_signatures_of_a_saved_model_become_one_file(saved_model: Path) -> None:
-    result = run("tflite", "both", "-o", "both.tflite", "--accumulate", "fp16")
-    assert result.exit_code == 0, result.output
-    model = TFLiteModel(saved_model / "both.tflite")
-    assert set(model.signatures) == {"encode", "reconstruct"}
-    encode, reconstruct = model.signatures["encode"], model.signatures["reconstruct"]
-    assert [spec.name for spec in encode.inputs] == ["Bias", "x"]
-    assert [spec.name for spec in encode.outputs] == ["code", "z"]
-    assert [spec.name for spec in reconstruct.outputs] == ["decoded"]
-    weights = 2 * (32 * 64 + 64 * 32)
-    assert (saved_model / "both.tflite").stat().st_size < 2 * weights
-    assert "signatures '" in result.stdout
-
-
-@pytest.mark.slow
 def test_one_signature_can_be_picked_and_is_the_one_compared(saved_model: Path) -> None:
-    assert run("tflite", "both", "-o", "both.tflite", "-q").exit_code == 0
+    assert "signatures '" in run("tflite", "both", "-o", "both.tflite").stdout
     for name in ("encode", "reconstruct"):
         result = run(
             *("validate", "both", "both.tflite", "--signature", name, "--data", f"{name}.npz"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx_graphs import parse
 
 from tfmp.converters.commands.cli import main
 
@@ -21,12 +21,8 @@ ROOM_BYTES = 128
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """An ONNX file, y = x w."""
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32]) for name in "xy"]
-    weights = numpy_helper.from_array(np.ones((32, 32), np.float32), "w")
-    node = helper.make_node("MatMul", ["x", "w"], ["y"])
-    graph = helper.make_graph([node], "graph", values[:1], values[1:], [weights])
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+    text = "agraph (float[n, 32] x) => (float[n, 32] y) { y = MatMul(x, w) }"
+    onnx.save(parse(text, w=np.ones((32, 32), np.float32)), tmp_path / "m.onnx")
     return tmp_path / "m.onnx"
 
 

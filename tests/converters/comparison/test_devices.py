@@ -33,14 +33,11 @@ def model():
 
 @pytest.fixture(scope="module")
 def half(model, tmp_path_factory):
-    """An FP16 ONNX file."""
     return convert(model, output=tmp_path_factory.mktemp("devices") / "half.onnx").path
 
 
 @pytest.fixture
 def cuda(monkeypatch):
-    """Says whether CUDA works."""
-
     def say(problem: str | None) -> None:
         monkeypatch.setattr(OnnxFormat, "gpu_problem", lambda self, asked=True: problem)
 
@@ -49,8 +46,6 @@ def cuda(monkeypatch):
 
 @pytest.fixture
 def vulkan(monkeypatch):
-    """Says whether LiteRT finds a GPU."""
-
     def say(problem: str | None) -> None:
         monkeypatch.setattr(TFLiteFormat, "gpu_problem", lambda self, asked=True: problem)
         monkeypatch.setattr(TFLiteFormat, "gpu_in_software", lambda self: None)

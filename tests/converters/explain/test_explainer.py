@@ -39,7 +39,6 @@ def explained(report: DriftReport) -> dict[str, Explanation]:
 
 
 def reproduce(folder: str | Path) -> str:
-    """What the saved script prints."""
     result = subprocess.run(
         [sys.executable, "reproduce.py"], cwd=folder, capture_output=True, text=True, timeout=120
     )
@@ -63,7 +62,6 @@ def overflow(tmp_path_factory) -> tuple[DriftReport, Path]:
 
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory) -> tuple[keras.Model, Path]:
-    """A model and its FP16 file."""
     model = keras_models.dense()
     path = tmp_path_factory.mktemp("dense") / "half.onnx"
     return model, convert(model, output=path).path

@@ -10,7 +10,7 @@ import onnx
 import pytest
 import tensorflow as tf
 import tf_keras
-from onnx import TensorProto, helper
+from onnx_graphs import parse
 
 from tfmp.converters.intake import OutputHint, open_source
 
@@ -158,49 +158,25 @@ class TestActivation:
         assert len(hints) == 2
 
 
-class TestOnnx:
-    def hints(
-        self, nodes: list[onnx.NodeProto], shape: list[Any], tmp_path: Path, given: Any = (2, 3)
-    ) -> Any:
-        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, given)
-        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
-        graph = helper.make_graph(nodes, "g", [x], [y])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-        onnx.save(model, tmp_path / "model.onnx")
-        return open_source(tmp_path / "model.onnx").hints
+TURNED = "Transpose <perm = [0, 2, 3, 1]>"
 
-    @pytest.mark.parametrize(
-        ("ops", "activation"),
-        [
-            (["Softmax", "Transpose", "Identity"], "softmax"),
-            (["LogSoftmax"], "log_softmax"),
-            (["HardSigmoid"], "hard_sigmoid"),
-        ],
-    )
-    def test_last_operator(self, ops: list[str], activation: str, tmp_path: Path) -> None:
-        values = ["x", *(f"v{index}" for index in range(len(ops) - 1)), "y"]
-        nodes = [
-            helper.make_node(op, [before], [after])
-            for op, before, after in zip(ops, values[:-1], values[1:], strict=True)
-        ]
-        shape = [3, 2] if "Transpose" in ops else [2, 3]
-        axis = {"softmax": -2, "log_softmax": -1}.get(activation)
-        hint = OutputHint(activation=activation, axis=axis)
-        assert self.hints(nodes, shape, tmp_path) == {"y": hint}
 
-    @pytest.mark.parametrize(
-        ("behind", "axis", "shape"),
-        [
-            ([], -3, ["N", 5, 1, 1]),
-            ([helper.make_node("Transpose", ["a"], ["y"], perm=[0, 2, 3, 1])], -1, ["N", 1, 1, 5]),
-            ([helper.make_node("Flatten", ["a"], ["y"])], None, ["N", 5]),
-        ],
-        ids=["alone", "transposed", "flattened"],
-    )
-    def test_the_axis_of_a_softmax_follows_what_stands_behind(
-        self, behind: list, axis: int | None, shape: list, tmp_path: Path
-    ) -> None:
-        """Scores of classes on axis 1 of [N, 5, 1, 1] are no labels of one class."""
-        softmax = helper.make_node("Softmax", ["x"], ["a" if behind else "y"], axis=1)
-        hints = self.hints([softmax, *behind], shape, tmp_path, ("N", 5, 1, 1))
-        assert hints["y"].axis == axis
+@pytest.mark.parametrize(
+    ("given", "body", "shape", "activation", "axis"),
+    [
+        ("2, 3", "y = Identity(Transpose(Softmax(x)))", "3, 2", "softmax", -2),
+        ("2, 3", "y = LogSoftmax(x)", "2, 3", "log_softmax", -1),
+        ("2, 3", "y = HardSigmoid(x)", "2, 3", "hard_sigmoid", None),
+        # Scores of classes on axis 1 of [N, 5, 1, 1] are no labels of one class.
+        ("N, 5, 1, 1", "y = Softmax <axis = 1> (x)", "N, 5, 1, 1", "softmax", -3),
+        ("N, 5, 1, 1", f"y = {TURNED} (Softmax <axis = 1> (x))", "N, 1, 1, 5", "softmax", -1),
+        ("N, 5, 1, 1", "y = Flatten(Softmax <axis = 1> (x))", "N, 5", "softmax", None),
+    ],
+)
+def test_the_last_operator_of_an_onnx_file(
+    given: str, body: str, shape: str, activation: str, axis: int | None, tmp_path: Path
+) -> None:
+    text = f"agraph (float[{given}] x) => (float[{shape}] y) {{ {body} }}"
+    onnx.save(parse(text), tmp_path / "model.onnx")
+    hint = OutputHint(activation=activation, axis=axis)
+    assert open_source(tmp_path / "model.onnx").hints == {"y": hint}

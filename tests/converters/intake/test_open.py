@@ -43,21 +43,6 @@ def test_forward_equals_the_model(name: str):
         np.testing.assert_allclose(received[output], value, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("suffix", [".keras", ".h5"])
-def test_files_load_with_their_hash(tmp_path, suffix: str):
-    path = tmp_path / f"model{suffix}"
-    model = keras_models.dense()
-    model.save(path)
-    source = open_source(path)
-    assert (source.name, source.origin.path) == ("model", path)
-    assert len(source.origin.sha256) == 64
-    batch = synthetic_batch(source.inputs, samples=2, seed=0)
-    expected = open_source(model).forward(batch)
-    np.testing.assert_array_equal(
-        *(next(iter(outputs.values())) for outputs in (source.forward(batch), expected))
-    )
-
-
 def bad_files(folder):
     (folder / "empty.keras").touch()
     (folder / "junk.keras").write_bytes(b"no zip archive")

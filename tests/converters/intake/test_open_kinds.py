@@ -24,7 +24,6 @@ def assert_exports(source) -> None:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """A Keras 3 export."""
     folder = tmp_path_factory.mktemp("saved") / "dense"
     keras_models.dense().export(folder, verbose=False)
     return folder
@@ -38,7 +37,6 @@ def test_a_keras_2_saved_model_with_optimizer_slots(zoo):
 
 @pytest.fixture(scope="module")
 def fp32(tmp_path_factory):
-    """An ONNX file in FP32."""
     path = tmp_path_factory.mktemp("fp32") / "dense.onnx"
     return convert(keras_models.dense(), output=path, precision="fp32").path
 

@@ -23,7 +23,6 @@ STRICT = {"enable_skip_layer_norm_strict_mode": "1"}
 
 
 def options(folder: Path, first: str = "Add(a, a)", **asked) -> dict[str, str]:
-    """Those of a converted file."""
     ones = np.ones(8, np.float32)
     model = parse(SUM.replace("FIRST", first), g=ones, w=np.diag(ones))
     model.graph.node[2].name = "norm"

@@ -93,20 +93,7 @@ class TestForms:
         np.testing.assert_array_equal(np.concatenate(labels), Y)
         assert report.sha256 == read(open_data((X, Y), [IMAGE]))[2].sha256
 
-    def test_functions(self, folder: Path) -> None:
-        Path("mydata.py").write_text(
-            "import numpy as np\n"
-            "def batches():\n"
-            "    for i in range(3):\n"
-            "        yield np.full((2, 4, 4, 1), i), np.array([i, i])\n"
-        )
-        try:
-            batches, _, report = read(open_data("mydata:batches", [IMAGE]))
-        finally:
-            sys.modules.pop("mydata", None)
-        assert [batch["image"][0, 0, 0, 0] for batch in batches] == [0, 1, 2]
-        assert (report.source, report.samples, report.labelled) == ("mydata:batches", 6, True)
-
+    def test_functions(self) -> None:
         def batches() -> Iterator[np.ndarray]:
             yield X[:4]
             yield X[4:6]

@@ -24,8 +24,6 @@ loss.lower_is_better = True
 
 
 class Ratio:
-    """A metric with a setting."""
-
     def __init__(self, factor: float) -> None:
         self.factor = factor
 

@@ -35,7 +35,6 @@ def views(reference: np.ndarray, candidate: np.ndarray) -> list[View]:
 
 
 def losses(reference: np.ndarray, candidate: np.ndarray) -> dict[str, float]:
-    """The largest loss of each view."""
     found: dict[str, float] = {}
     for view in views(reference, candidate):
         found[view.view] = max(view.loss, found.get(view.view, 0.0))

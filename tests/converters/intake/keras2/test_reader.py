@@ -78,17 +78,6 @@ def test_a_file_converts_to_what_its_writer_meant(name: str, to: str, tmp_path: 
         np.testing.assert_allclose(received[spec.name], array, rtol=1e-3, atol=1e-3)
 
 
-def test_a_live_model_is_opened_as_its_file_is():
-    model = tf_keras.Sequential(
-        [tf_keras.layers.Input((4, 3)), tf_keras.layers.GRU(5), tf_keras.layers.Dense(2)]
-    )
-    x = np.random.default_rng(0).standard_normal((3, 4, 3)).astype(np.float32)
-    source = open_source(model)
-    (received,) = source.forward({source.inputs[0].name: x}).values()
-    np.testing.assert_allclose(received, model.predict(x, verbose=0), rtol=1e-5, atol=1e-6)
-    assert source.name == model.name
-
-
 class _Subclassed(tf_keras.Model):
     def call(self, x: Any) -> Any:
         return x + 1.0

@@ -40,7 +40,6 @@ def test_what_was_computed_in_16_bits_is_computed_in_float32(tmp_path, policy):
 
 
 def export_config(model: keras.Model) -> dict:
-    """The configuration of the same model in float32."""
     config = model.get_config()
     for layer in config["layers"]:
         layer["config"]["dtype"] = "float32"

@@ -5,28 +5,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx_graphs import parse
 
 from tfmp.converters import convert, open_source
 from tfmp.converters.shared.errors import ConversionError
 
 
 def product(path: Path, inner: int, outer: int) -> Path:
-    def info(name: str, *shape: int) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-    weights = helper.make_tensor("w", TensorProto.FLOAT, [4, 5], np.ones(20))
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [info("x", 2, 4)],
-        [info("y", 2, outer)],
-        [weights],
-        value_info=[info("m", 2, inner)],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-    model.ir_version = 8
+    text = "agraph (float[2, 4] x) => (float[2, 5] y) { m = MatMul(x, w)  y = Relu(m) }"
+    model = parse(text, opset=13, w=np.ones((4, 5), np.float32))
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("m", 1, (2, inner)))
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = outer
     onnx.save(model, path)
     return path
 

@@ -67,7 +67,6 @@ def run(model: ir.Model, steps: int = 3) -> list[np.ndarray]:
 
 
 def released(text: str) -> tuple[ir.Model, ir.Model]:
-    """A model before and after."""
     before, after = (ir.from_proto(onnx.parser.parse_model(text)) for _ in range(2))
     release_constant_states(after.graph)
     return before, after

@@ -128,24 +128,6 @@ def fed(model: onnx.ModelProto, **others: object) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("name", "others"),
-    [
-        ("if_branches", {}),
-        ("if_branches", {"flag": False}),
-        ("scan_sums", {}),
-        ("loop_state", {}),
-        ("loop_state", {"trips": 0}),
-        ("loop_in_if", {}),
-        ("loop_in_if", {"flag": False}),
-        ("functions", {}),
-    ],
-)
-def test_bodies_and_functions(name: str, others: dict):
-    model = corpus_onnx.GRAPHS[name]()
-    assert_close_in_fp16(model, fed(model, **others), tolerance=1e-2)
-
-
-@pytest.mark.parametrize(
     ("name", "kept", "others"),
     [
         ("if_branches", "Mul", {}),

@@ -178,14 +178,3 @@ def test_what_a_loop_gives_is_handed_out(export: Callable, tmp_path: Path) -> No
         with LiteRTRunner(file.path, force_fp16) as runner:
             for name, expected in source.forward(batch).items():
                 np.testing.assert_allclose(runner.run(batch)[name], expected, atol=5e-3)
-
-
-@pytest.mark.slow
-def test_arithmetic_in_16_bits_is_done_in_float32(tmp_path: Path, export: Callable) -> None:
-    """A SavedModel keeps the casts of the policy that it was trained under."""
-    model = keras.Sequential(
-        [keras.Input((4,)), keras.layers.Dense(2, dtype="mixed_float16", name="half")]
-    )
-    model.export(tmp_path / "saved", verbose=False)
-    file = export(open_source(tmp_path / "saved"), tmp_path / "half.tflite")
-    assert [spec.dtype for spec in TFLiteModel(file.path).outputs] == ["float32"]
