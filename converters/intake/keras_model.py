@@ -335,14 +335,36 @@ def cut_behind(source: Source, path: str) -> str:
     if isinstance(source.keras_model, keras.Sequential) and found is not None:
         place = list(layers.values()).index(found) + 1
         given = getattr(found, "output", None) if place < len(layers) else None
-        if given is None:
-            return ""
-        start = f"keras.Input({tuple(given.shape[1:])}, dtype={given.dtype!r})"
-        return f": keras.Sequential([{start}, *model.layers[{place}:]])"
+        if given is not None:
+            start = f"keras.Input({tuple(given.shape[1:])}, dtype={given.dtype!r})"
+            return f": keras.Sequential([{start}, *model.layers[{place}:]])"
     readers = [node.operation.name for node in getattr(found, "_outbound_nodes", ())]
-    if len(readers) != 1 or readers[0] not in layers:
+    if len(readers) == 1 and readers[0] in layers:
+        return f": keras.Model(model.get_layer({readers[0]!r}).input, model.outputs)"
+    return _behind_texts(source)
+
+
+def _behind_texts(source: Source) -> str:
+    """How to take the part of a graph between the operations on texts; "" if there is none."""
+    graph = source.marked
+    ends = graph.inputs[: len(source.inputs)], graph.outputs
+    given, wanted = ([x.name for x in some if x.dtype != "string"] for some in ends)
+    before = [*given], [*wanted]
+    for one in graph.graph.get_operations():
+        first = next((x for x in one.inputs if x.dtype != "resource"), None)  # no table
+        if first is not None and first.dtype == "string":
+            given += [x.name for x in one.outputs if x.dtype != "string"]
+        elif first is not None and any(x.dtype == "string" for x in one.outputs):
+            wanted.append(first.name)
+    if not given or not wanted or (given, wanted) == before:
         return ""
-    return f": keras.Model(model.get_layer({readers[0]!r}).input, model.outputs)"
+    model = "model" if source.origin.path is None else repr(str(source.origin.path))
+    asked = f", signature={source.origin.signature!r}" if source.origin.signature else ""
+    return (
+        ". Take the part behind it in Python, and pass `model` to tfmp.converters.convert: `whole "
+        f"= tfmp.converters.open_source({model}{asked}); model = whole.marked.prune({given}, "
+        f"{wanted})`"
+    )
 
 
 @contextmanager

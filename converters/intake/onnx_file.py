@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -27,17 +28,17 @@ from tfmp.converters.shared.tensors import (
 from tfmp.converters.shared.time_limits import called_in_time
 from tfmp.shared.wording import first_line, listed
 
+if TYPE_CHECKING:
+    from tfmp.converters.intake.open import ModelRequest
+
 # Runs a model: output names and arrays by input name, to arrays.
 _Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 
 
-def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
+def from_onnx(path: Path, asked: "ModelRequest") -> OnnxSource:
     """Loads an ONNX file and fixes the sizes of inputs that are asked for.
 
-    Args:
-        path: the file.
-        sizes: what is known of the inputs. Axes that the file tells need not be given.
-        trusted: whether the model may take any time for a run.
+    Axes of samples that the file tells need not be given.
 
     Raises:
         InputError: ONNX Runtime refuses the file, or a shape contradicts the model's.
@@ -61,14 +62,14 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
         raise InputError(found, way, where=path) from error
     if not model.graph.outputs:
         raise InputError("has no outputs to compute", "Export the model again", where=path)
-    run = _run_in_time(path, session, trusted)
+    run = _run_in_time(path, session, asked.unsafe_load)
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
-    untold = _with_shapes(model, values, sizes)
+    untold = _with_shapes(model, values, asked)
     declared = [value_spec(value) for value in values]
     told = Layout(_sample_axes(values, model.graph.outputs))
-    inputs = sizes.of(declared, told)
+    inputs = asked.of(declared, told)
     for value, spec in zip(values, inputs, strict=True):
         value.shape = ir.Shape(
             own if size is None else size
@@ -85,7 +86,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     notes = {NO_MAP for node in written if node.doc_string == NO_MAP}
     facts = path_sha256(path), path_size(path)
     origin = Origin(path.stem, "onnx", path, *facts, notes=tuple(notes))
-    layout = sizes.layout(told, inputs, outputs)
+    layout = asked.layout(told, inputs, outputs)
     mended |= untold or [spec.shape for spec in inputs] != [spec.shape for spec in declared]
     return OnnxSource(origin, inputs, outputs, model, forward, layout, as_written=not mended)
 

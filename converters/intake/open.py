@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeGuard
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
-from tfmp.converters.intake.custom_objects import objects_in
 from tfmp.converters.intake.sizes import Sizes
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
@@ -105,22 +104,20 @@ class ModelRequest(Sizes):
         if self.path is not None and self.path.suffix.lower() == ".onnx":
             from tfmp.converters.intake.onnx_file import from_onnx
 
-            return from_onnx(self.path, self, self.unsafe_load)
+            return from_onnx(self.path, self)
         source = _live(self.model, self) if self.path is None else self._saved(self.path)
         return replace(source, layout=self.layout(source.layout, source.inputs, source.outputs))
 
     def _saved(self, path: Path) -> Source:
         if self.lean:
             import_tensorflow()
-        custom_objects = {**objects_in(self.custom_modules), **(self.custom_objects or {})}
         if path.is_dir():
             from tfmp.converters.intake.tensorflow import from_saved_model
 
-            trusted = self.unsafe_load
-            return from_saved_model(path, self, self.signature, self.all_signatures, trusted)
+            return from_saved_model(path, self)
         from tfmp.converters.intake.keras_files import from_keras_file
 
-        return from_keras_file(path, self, custom_objects, self.unsafe_load, self.architecture)
+        return from_keras_file(path, self)
 
 
 # The arguments for opening a model that users give.

@@ -167,6 +167,8 @@ class Retracing:
         if kind in ("Real", "Imag") and tensors[0].op.type == "Complex":
             return [tensors[0].op.inputs[kind == "Imag"]]
         results = _again(node, place, tensors, self.bodies)
+        if kind == "LookupTableFindV2" and tensors[1].dtype == "string":
+            results[0].set_shape(tensors[1].shape + tensors[2].shape)  # of keys and default
         if any(one.dtype.as_datatype_enum in self.narrow for one in results):
             raise ConversionError(f"{node.op} {node.name!r} gives no other type")
         return results

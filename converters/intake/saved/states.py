@@ -89,7 +89,8 @@ class Inlined:
         import tensorflow as tf
 
         current = tf.compat.v1.get_default_graph()
-        given = captured(self._function)
+        read = {name for node in self._graph.nodes for name in node.inputs}
+        given = captured(self._function, read | {*self._graph.outputs})
         for name, own in self._own.items():
             current.watch_variable(own)
             given[name] = Held(name, own.name, own.dtype, current.capture(own.handle))
