@@ -7,7 +7,7 @@ the results of Keras's `float64` policy with the same weights.
 
 import numpy as np
 
-from tfmp.converters.intake.saved import Graph, Retracing, captured
+from tfmp.converters.intake.saved import Edits, Graph, Retracing, captured
 from tfmp.converters.intake.source import AnySource, OnnxSource
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import Batch
@@ -15,7 +15,7 @@ from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import first_line
 
-_NARROW = {1: "float32", 14: "bfloat16", 19: "float16"}  # tensorflow.DataType
+_NARROW = (1, 14, 19)  # tensorflow.DataType: float32, bfloat16, float16
 
 
 class Float64Model:
@@ -35,14 +35,11 @@ class Float64Model:
         graph = Graph(source.marked, len(source.inputs))
 
         def wide(*tensors: Tensor) -> list[Tensor]:
-            retracing = Retracing(graph.bodies, narrow=(*_NARROW,), wide=np.float64)
+            retracing = Retracing(graph.bodies, Edits(_NARROW, np.float64))
             given = {**dict(zip(graph.inputs, tensors, strict=True)), **captured(source.marked)}
             return retracing.main(graph, given)
 
-        specs = [
-            tf.TensorSpec(spec.shape, "float64" if spec.dtype in _NARROW.values() else spec.dtype)
-            for spec in source.inputs
-        ]
+        specs = [tf.TensorSpec(spec.shape, spec.dtype) for spec in source.inputs]
         try:
             self._graph = tf.compat.v1.wrap_function(wide, specs)
         except Exception as error:  # ValueError or one of TensorFlow's, by op
@@ -54,7 +51,7 @@ class Float64Model:
         """Arrays by input name to arrays by output name, floats in float64."""
         import tensorflow as tf
 
-        tensors = [tf.constant(_wide(batch[spec.name])) for spec in self._source.inputs]
+        tensors = [tf.constant(batch[spec.name], spec.dtype) for spec in self._source.inputs]
         try:
             outputs = run_traced(self._graph, *tensors)
         except tf.errors.OpError as error:
@@ -63,7 +60,3 @@ class Float64Model:
             ) from error
         names = (spec.name for spec in self._source.outputs)
         return {name: np.asarray(value) for name, value in zip(names, outputs, strict=True)}
-
-
-def _wide(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64) if array.dtype.name in _NARROW.values() else array

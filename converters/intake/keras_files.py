@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 from tfmp.converters.intake.architecture import with_architecture
@@ -24,7 +23,7 @@ from tfmp.converters.intake.keras2 import (
     read_model,
 )
 from tfmp.converters.intake.keras_model import from_keras, from_keras2, require_tensorflow_backend
-from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.sizes import Opening, Sizes
 from tfmp.converters.intake.source import Source, reason_of, shortened
 from tfmp.converters.intake.trust import (
     LAMBDA,
@@ -39,14 +38,11 @@ from tfmp.converters.shared.frameworks import KerasModel
 from tfmp.converters.shared.time_limits import read_in_time
 from tfmp.shared.wording import full_disk, one_line
 
-if TYPE_CHECKING:
-    from tfmp.converters.intake.open import ModelRequest
-
 # Errors of reading bytes, and not of the model that they say.
 _DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
 
 
-def from_keras_file(path: Path, asked: "ModelRequest") -> Source:
+def from_keras_file(path: Path, asked: Opening) -> Source:
     """Loads a saved Keras model.
 
     Raises:
@@ -68,7 +64,7 @@ def from_keras_file(path: Path, asked: "ModelRequest") -> Source:
         raise InputError(_refusal(error).at(path)) from error
 
 
-def _read(path: Path, asked: "ModelRequest") -> Source:
+def _read(path: Path, asked: Opening) -> Source:
     archive = read_archive(path)
     if archive.config is None or asked.architecture is not None:
         found = with_architecture(archive, asked.architecture)

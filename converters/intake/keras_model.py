@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
+from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note, replaced
 from tfmp.converters.intake.hints import Loss
 from tfmp.converters.intake.probing import with_integers
 from tfmp.converters.intake.sizes import Sizes
@@ -46,7 +46,6 @@ def from_keras(
     model: KerasModel,
     sizes: Sizes,
     path: Path | None = None,
-    notes: tuple[str, ...] = (),
     loss: Loss = None,
 ) -> Source:
     """Opens a built Keras model.
@@ -56,7 +55,6 @@ def from_keras(
         sizes: what is known of the inputs besides. A subclassed model records the shapes of one
             call, and no dtypes.
         path: the file that it was loaded from, if there is one.
-        notes: on how that file was opened.
         loss: the loss that the model was compiled with.
     """
     import keras
@@ -85,7 +83,7 @@ def from_keras(
         _restore_ranks(keras.tree.flatten(results), getattr(model, "outputs", None))
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
-    origin = Origin.of_keras(model, path, (*notes, *precision_note(model)))
+    origin = Origin.of_keras(model, path, precision_note(model))
     source = Source.traced(
         origin,
         inputs,
@@ -367,8 +365,7 @@ def _behind_texts(source: Source) -> str:
     )
 
 
-@contextmanager
-def _broadcast_sums() -> Iterator[None]:
+def _broadcast_sums() -> AbstractContextManager[None]:
     """Broadcasts summands inside as NumPy does.
 
     Keras (3.15) takes a summand with one axis longer than 1 for a bias. In a batch of one sample,
@@ -376,8 +373,7 @@ def _broadcast_sums() -> Iterator[None]:
     """
     numpy: Any = sys.modules.get(_OPERATIONS)
     if numpy is None:
-        yield
-        return
+        return nullcontext()
     keras_add = numpy.add
 
     def add(x1: Tensor, x2: Tensor) -> Tensor:
@@ -388,11 +384,7 @@ def _broadcast_sums() -> Iterator[None]:
         dtype = numpy.dtypes.result_type(x1.dtype, x2.dtype)
         return tf.add(tf.cast(x1, dtype), tf.cast(x2, dtype))
 
-    numpy.add = add
-    try:
-        yield
-    finally:
-        numpy.add = keras_add
+    return replaced([(numpy, "add", add)])
 
 
 def _adds_alike(x1: Tensor, x2: Tensor) -> bool:

@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
-from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.sizes import Opening, Sizes
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_no_pointer
@@ -28,14 +27,11 @@ from tfmp.converters.shared.tensors import (
 from tfmp.converters.shared.time_limits import called_in_time
 from tfmp.shared.wording import first_line, listed
 
-if TYPE_CHECKING:
-    from tfmp.converters.intake.open import ModelRequest
-
 # Runs a model: output names and arrays by input name, to arrays.
 _Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 
 
-def from_onnx(path: Path, asked: "ModelRequest") -> OnnxSource:
+def from_onnx(path: Path, asked: Opening) -> OnnxSource:
     """Loads an ONNX file and fixes the sizes of inputs that are asked for.
 
     Axes of samples that the file tells need not be given.
@@ -54,9 +50,9 @@ def from_onnx(path: Path, asked: "ModelRequest") -> OnnxSource:
     except InputError:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
-        _refuse_unknown(path, model)
         way = "It may be truncated: copy or export it again"
         if model is not None:
+            _refuse_unknown(path, model)
             way = "Mend what is named there, or export the model again with all of its files"
         found = f"not a usable ONNX model ({first_line(error)})"
         raise InputError(found, way, where=path) from error
@@ -97,10 +93,8 @@ _RUNTIME_DOMAINS = ("com.microsoft", "com.microsoft.nchwc", "com.microsoft.exper
 _MOST_UNKNOWN = 3
 
 
-def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
+def _refuse_unknown(path: Path, model: ir.Model) -> None:
     """Raises `InputError` where a file that cannot be loaded has operators that ONNX lacks."""
-    if model is None:
-        return
     unknown = [node for node in _foreign(model) if node.domain not in _RUNTIME_DOMAINS]
     opset = f"opset {model.opset_imports.get('', 1)}"
     foreign = dict.fromkeys(f"{node.op_type} of {node.domain or opset}" for node in unknown)

@@ -1,15 +1,15 @@
 """Any model, file, folder or object as a `Source`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
-from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
-from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.architecture import architecture_file, check_architecture
+from tfmp.converters.intake.sizes import Opening, Sizes
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name, check_no_pointer
@@ -35,30 +35,14 @@ _KERAS_MAGIC = (_ZIP_MAGIC, b"\x89HDF\r\n\x1a\n")
 
 
 @dataclass(frozen=True)
-class ModelRequest(Sizes):
+class ModelRequest(Opening):
     """A model that is not open yet, and the arguments for opening it, its sizes among them.
 
     Attributes:
         model: the model; see `open_source`.
-        signature: name of a SavedModel's signature; see `from_saved_model`.
-        all_signatures: also take a SavedModel whose signatures all have unusual names.
-        custom_objects: classes and functions that a Keras file names.
-        custom_modules: names of modules whose public classes and functions are taken, too.
-        unsafe_load: run Python code that a Keras file brings along, and graphs of a SavedModel that
-            do more than compute.
-        architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
-            "FILE.py:function" or a function; None for the JSON file of the same name.
-        lean: start TensorFlow without what conversion does not need.
     """
 
     model: Model
-    signature: str | None = None
-    all_signatures: bool = False
-    custom_objects: Mapping[str, Any] | None = None
-    custom_modules: Sequence[str] = ()
-    unsafe_load: bool = False
-    architecture: Architecture | None = None
-    lean: bool = False
 
     @property
     def path(self) -> Path | None:

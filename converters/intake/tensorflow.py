@@ -18,7 +18,7 @@ from tfmp.converters.intake.saved import (
     signatures_of,
     tensors_of,
 )
-from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.sizes import Opening, Sizes
 from tfmp.converters.intake.source import (
     Origin,
     Source,
@@ -43,12 +43,10 @@ from tfmp.shared.wording import first_line
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfmp.converters.intake.open import ModelRequest
-
 Named = TypeVar("Named")
 
 
-def from_saved_model(path: Path, asked: "ModelRequest") -> Source:
+def from_saved_model(path: Path, asked: Opening) -> Source:
     """Loads one signature of a SavedModel; its `siblings` are the others, unless it was named.
 
     It is the only one if none was named, or "serving_default" or "serve" among several, or the

@@ -4,7 +4,7 @@ from .callables import (
     tensors_of as tensors_of,
 )
 from .fillings import fill as fill, lacks as lacks
-from .graph import Graph as Graph, Rewrite as Rewrite
+from .graph import Edits as Edits, Graph as Graph, Rewrite as Rewrite
 from .held import captured as captured, writes as writes
 from .retracing import Retracing as Retracing, inserted as inserted
 from .states import Inlined as Inlined, VariableState as VariableState

@@ -5,8 +5,6 @@ on NumPy arrays, and results are views of them wherever NumPy allows it, which w
 runs them copies one by one.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
@@ -95,21 +93,12 @@ def _channel_vector(node: ir.Node) -> tuple[ir.Node, np.ndarray] | None:
         kernel = _array(conv.inputs[1])
         if kernel is None:
             continue
-        per_channel = (1,) * (array.ndim - kernel.ndim + 1) + (kernel.shape[0],)
-        tail = (1,) * (kernel.ndim - 2)
-        if array.size == kernel.shape[0] and _strip(array.shape) == _strip(per_channel[-1:] + tail):
+        channels = (kernel.shape[0], *(1,) * (kernel.ndim - 2))
+        if array.size == channels[0] and array.shape[-len(channels) :] == channels:
             return conv, array.reshape(-1)
         if array.size == 1:
             return conv, np.full(kernel.shape[0], array.reshape(-1)[0], dtype=array.dtype)
     return None
-
-
-def _strip(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape without its leading ones."""
-    sizes = list(shape)
-    while len(sizes) > 1 and sizes[0] == 1:
-        sizes.pop(0)
-    return tuple(sizes)
 
 
 def _fold_into_conv(node: ir.Node, graph: ir.Graph) -> None:

@@ -316,12 +316,10 @@ def test_reference_variables_and_signatures_of_texts_become_tflite(tmp_path: Pat
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("format_name", ["onnx", "tflite"])
-@pytest.mark.parametrize("kind", ["examples", "words"])
-def test_texts_are_told_with_the_part_behind_them(kind: str, format_name: str, tmp_path: Path):
-    if kind == "words":
-        path = table(tmp_path)
-    else:  # as Estimators' SavedModels take them
-        path = old_saved_model(tmp_path, kind, tf.no_op, texts=("serving_default", "predict"))
+@pytest.mark.parametrize("words", [True, False])
+def test_texts_are_told_with_the_part_behind_them(words: bool, format_name: str, tmp_path: Path):
+    texts = ("serving_default", "predict")  # as Estimators' SavedModels take them
+    path = table(tmp_path) if words else old_saved_model(tmp_path, "old", tf.no_op, texts=texts)
     with pytest.raises(ConversionError) as caught:
         convert(path, format_name, tmp_path / f"whole.{format_name}")
     names: dict = {"tfmp": tfmp}
@@ -334,9 +332,6 @@ def test_texts_are_told_with_the_part_behind_them(kind: str, format_name: str, t
 
 @pytest.mark.filterwarnings("ignore")
 def test_signatures_of_tensors_are_named_beside_those_of_texts(tmp_path: Path):
-    both = old_saved_model(tmp_path, "both", tf.no_op, texts=("predict",))
-    with pytest.raises(InputError, match=r"--signature: 'serving_default'"):
-        open_source(both, signature="predict")
     path = old_saved_model(tmp_path, "fed", tf.no_op, texts=("serving_default",), fed=True)
     with pytest.raises(InputError, match=r"--signature: 'fed'"):
         open_source(path)
