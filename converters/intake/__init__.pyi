@@ -46,3 +46,4 @@ from .source import (
     file_sha256 as file_sha256,
     name_of as name_of,
 )
+from .trust.names import reached as reached

@@ -1,7 +1,8 @@
 """Runs Keras models in float32 for one call, also if they were trained in 16 or 64 bits."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 from tfmp.converters.shared.frameworks import KerasLayer, KerasModel, Variable
 
@@ -43,8 +44,9 @@ def precision_note(model: KerasModel) -> tuple[str, ...]:
     return (f"trained under {', '.join(names)}: converted in float32 from {weights}",)
 
 
-@contextmanager
-def in_float32(model: KerasModel, widened: Sequence[tuple[Variable, Variable]]) -> Iterator[None]:
+def in_float32(
+    model: KerasModel, widened: Sequence[tuple[Variable, Variable]]
+) -> AbstractContextManager[None]:
     """Computes in float32 inside, and without cuDNN's fused cells, which no format knows.
 
     Args:
@@ -53,29 +55,32 @@ def in_float32(model: KerasModel, widened: Sequence[tuple[Variable, Variable]]) 
     """
     import keras
 
-    policies = [(layer, layer.dtype_policy) for layer in other_layers(model)]
-    fused = [layer for layer in model._flatten_layers() if getattr(layer, "use_cudnn", False)]
-    choices = [layer.use_cudnn for layer in fused]
-    functions = [layer for layer in model._flatten_layers() if isinstance(layer, keras.Function)]
+    layers = model._flatten_layers()
+    functions = [layer for layer in layers if isinstance(layer, keras.Function)]
+    fused = [layer for layer in layers if getattr(layer, "use_cudnn", False)]
     # A functional model casts what it is called with to the dtypes that these have.
-    declared = [(x, x.dtype) for function in functions for x in function.inputs]
-    held = [(variable, variable._value, variable._dtype) for variable, _ in widened]
-    for layer, _ in policies:
-        layer.dtype_policy = keras.DTypePolicy("float32")
-    for layer in fused:
-        layer.use_cudnn = False
-    for tensor, dtype in declared:
-        tensor._dtype = "float32" if dtype in _OTHER_FLOATS else dtype
-    for variable, wide in widened:
-        variable._value, variable._dtype = wide, "float32"
+    declared = [x for one in functions for x in one.inputs if x.dtype in _OTHER_FLOATS]
+    policy = keras.DTypePolicy("float32")
+    return replaced(
+        [
+            *((layer, "dtype_policy", policy) for layer in other_layers(model)),
+            *((layer, "use_cudnn", False) for layer in fused),
+            *((tensor, "_dtype", "float32") for tensor in declared),
+            *((variable, "_value", wide) for variable, wide in widened),
+            *((variable, "_dtype", "float32") for variable, _ in widened),
+        ]
+    )
+
+
+@contextmanager
+def replaced(attributes: Iterable[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Gives objects other values inside, each under the name of an attribute."""
+    before: list[tuple[Any, str, Any]] = []
     try:
+        for owner, name, value in attributes:
+            before.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)
         yield
     finally:
-        for layer, policy in policies:
-            layer.dtype_policy = policy
-        for layer, choice in zip(fused, choices, strict=True):
-            layer.use_cudnn = choice
-        for tensor, dtype in declared:
-            tensor._dtype = dtype
-        for variable, value, dtype in held:
-            variable._value, variable._dtype = value, dtype
+        for owner, name, value in reversed(before):
+            setattr(owner, name, value)

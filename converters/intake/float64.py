@@ -17,7 +17,7 @@ from tfmp.converters.shared.traced_runs import run_traced
 from tfmp.shared.backend import Tensor
 from tfmp.shared.wording import first_line
 
-_NARROW = {1: "float32", 14: "bfloat16", 19: "float16"}  # tensorflow.DataType
+_NARROW = (1, 14, 19)  # tensorflow.DataType: float32, bfloat16, float16
 
 
 class Float64Model:
@@ -36,18 +36,15 @@ class Float64Model:
         self._source = source
         graph = Graph(source.marked, len(source.inputs))
 
-        edits = Edits()
+        edits = Edits(_NARROW, np.float64)
         edits.fill(_norms)
 
         def wide(*tensors: Tensor) -> list[Tensor]:
-            retracing = Retracing(graph.bodies, edits, narrow=(*_NARROW,), wide=np.float64)
+            retracing = Retracing(graph.bodies, edits)
             given = {**dict(zip(graph.inputs, tensors, strict=True)), **captured(source.marked)}
             return retracing.main(graph, given)
 
-        specs = [
-            tf.TensorSpec(spec.shape, "float64" if spec.dtype in _NARROW.values() else spec.dtype)
-            for spec in source.inputs
-        ]
+        specs = [tf.TensorSpec(spec.shape, spec.dtype) for spec in source.inputs]
         try:
             self._graph = tf.compat.v1.wrap_function(wide, specs)
         except Exception as error:  # ValueError or one of TensorFlow's, by op
@@ -59,7 +56,7 @@ class Float64Model:
         """Arrays by input name to arrays by output name, floats in float64."""
         import tensorflow as tf
 
-        tensors = [tf.constant(_wide(batch[spec.name])) for spec in self._source.inputs]
+        tensors = [tf.constant(batch[spec.name], spec.dtype) for spec in self._source.inputs]
         try:
             outputs = run_traced(self._graph, *tensors)
         except tf.errors.OpError as error:
@@ -83,7 +80,3 @@ def _normalized(
 
     epsilon = node.attributes["epsilon"].f
     return tf.nn.batch_normalization(x, mean, variance, offset, scale, epsilon)
-
-
-def _wide(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64) if array.dtype.name in _NARROW.values() else array

@@ -125,24 +125,21 @@ def _last_operator(value: "_Value | None") -> tuple[str | None, int | None]:
     moves: list[Sequence[int]] = []  # the transpositions behind it, the last one first
     rank = value.rank if value is not None else None
     for _ in range(_MOST_STEPS):
-        if value is None or value.op is None:
-            return None, None
-        if value.op in _ACTIVATIONS:
-            axis = value.axis(rank) if rank is not None else None
-            for move in reversed(moves):
-                axis = None if axis is None else move.index(axis % len(move)) - len(move)
-            return _ACTIVATIONS[value.op], axis
-        if value.op in _KEEPING:
-            if value.op == "Transpose":
-                order = value.order(rank)
-                moves += [order] if order is not None else []
-                rank = None if order is None else rank
-            elif value.op in _RESHAPING:
-                rank = None  # which axis became which, nobody says
-            value = value.input(0)
-        else:
-            return None, None
-    return None, None
+        if value is None or value.op not in _KEEPING:
+            break
+        if value.op == "Transpose":
+            order = value.order(rank)
+            moves += [order] if order is not None else []
+            rank = None if order is None else rank
+        elif value.op in _RESHAPING:
+            rank = None  # which axis became which, nobody says
+        value = value.input(0)
+    if value is None or value.op not in _ACTIVATIONS:
+        return None, None
+    axis = value.axis(rank) if rank is not None else None
+    for move in reversed(moves):
+        axis = None if axis is None else move.index(axis % len(move)) - len(move)
+    return _ACTIVATIONS[value.op], axis
 
 
 class _OnnxValue:

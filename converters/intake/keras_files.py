@@ -8,8 +8,8 @@ from pathlib import Path
 from traceback import extract_tb
 from zipfile import BadZipFile
 
-from tfmp.converters.intake.architecture import Architecture, with_architecture
-from tfmp.converters.intake.custom_objects import CustomObjects, operations
+from tfmp.converters.intake.architecture import with_architecture
+from tfmp.converters.intake.custom_objects import CustomObjects, objects_in, operations
 from tfmp.converters.intake.keras2 import (
     WEIGHTS,
     Archive,
@@ -23,7 +23,7 @@ from tfmp.converters.intake.keras2 import (
     read_model,
 )
 from tfmp.converters.intake.keras_model import from_keras, from_keras2, require_tensorflow_backend
-from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.sizes import Opening, Sizes
 from tfmp.converters.intake.source import Source, reason_of, shortened
 from tfmp.converters.intake.trust import (
     LAMBDA,
@@ -42,29 +42,16 @@ from tfmp.shared.wording import full_disk, one_line
 _DAMAGES = (OSError, EOFError, BadZipFile, zlib.error)
 
 
-def from_keras_file(
-    path: Path,
-    sizes: Sizes,
-    custom_objects: CustomObjects,
-    unsafe_load: bool,
-    architecture: Architecture | None,
-) -> Source:
+def from_keras_file(path: Path, asked: Opening) -> Source:
     """Loads a saved Keras model.
-
-    Args:
-        path: the file.
-        sizes: see `from_keras`.
-        custom_objects: classes and functions by the names that the file uses for them.
-        unsafe_load: also run Python code that the file holds (Lambda layers).
-        architecture: for a file of weights; None for the JSON file beside it.
 
     Raises:
         InputError: Keras cannot load it; the text names the class or layer at fault.
     """
     require_tensorflow_backend()
     try:
-        with nullcontext() if unsafe_load else read_in_time(path, path.stat().st_size):
-            return _read(path, sizes, custom_objects, unsafe_load, architecture)
+        with nullcontext() if asked.unsafe_load else read_in_time(path, path.stat().st_size):
+            return _read(path, asked)
     except ConversionError as error:
         if isinstance(error.__cause__, NameError) and (found := _on_code(error.__cause__)):
             raise InputError(found.at(path)) from error
@@ -77,32 +64,27 @@ def from_keras_file(
         raise InputError(_refusal(error).at(path)) from error
 
 
-def _read(
-    path: Path,
-    sizes: Sizes,
-    custom: CustomObjects,
-    unsafe_load: bool,
-    architecture: Architecture | None,
-) -> Source:
+def _read(path: Path, asked: Opening) -> Source:
     archive = read_archive(path)
-    if archive.config is None or architecture is not None:
-        found = with_architecture(archive, architecture)
+    if archive.config is None or asked.architecture is not None:
+        found = with_architecture(archive, asked.architecture)
         if not isinstance(found, Archive):
-            return _with_weights(found, archive, sizes)
+            return _with_weights(found, archive, asked)
         archive = found
+    custom = {**objects_in(asked.custom_modules), **(asked.custom_objects or {})}
     used = _used(archive.config, custom)
     if not archive.from_keras_3:
         _require_keras_2(used)
-        model, told = read_model(archive, used, unsafe_load)
-        return from_keras2(model, sizes, path, told, archive.loss)
-    model = _keras_3_model(archive, {**custom, **used}, unsafe_load)
+        model, told = read_model(archive, used, asked.unsafe_load)
+        return from_keras2(model, asked, path, told, archive.loss)
+    model = _keras_3_model(archive, {**custom, **used}, asked.unsafe_load)
     loaded = len(model.variables)
-    source = from_keras(model, sizes, path, loss=archive.loss)
+    source = from_keras(model, asked, path, loss=archive.loss)
     if len(model.variables) > loaded:
         # Keras could not build these layers when it loaded the file, and left their weights out
         # without a word: it builds with floats, and an input may hold ids.
         _load(archive, model)
-        source = from_keras(model, sizes, path, loss=archive.loss)
+        source = from_keras(model, asked, path, loss=archive.loss)
     return source
 
 

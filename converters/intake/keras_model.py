@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note
+from tfmp.converters.intake.float32 import float32_weights, in_float32, precision_note, replaced
 from tfmp.converters.intake.hints import Loss
 from tfmp.converters.intake.probing import with_integers
 from tfmp.converters.intake.sizes import Sizes
@@ -46,7 +46,6 @@ def from_keras(
     model: KerasModel,
     sizes: Sizes,
     path: Path | None = None,
-    notes: tuple[str, ...] = (),
     loss: Loss = None,
 ) -> Source:
     """Opens a built Keras model.
@@ -56,7 +55,6 @@ def from_keras(
         sizes: what is known of the inputs besides. A subclassed model records the shapes of one
             call, and no dtypes.
         path: the file that it was loaded from, if there is one.
-        notes: on how that file was opened.
         loss: the loss that the model was compiled with.
     """
     import keras
@@ -85,7 +83,7 @@ def from_keras(
         _restore_ranks(keras.tree.flatten(results), getattr(model, "outputs", None))
         return dict(_named_leaves(results, output_name, taken={spec.name for spec in inputs}))
 
-    origin = Origin.of_keras(model, path, (*notes, *precision_note(model)))
+    origin = Origin.of_keras(model, path, precision_note(model))
     source = Source.traced(
         origin,
         inputs,
@@ -335,18 +333,39 @@ def cut_behind(source: Source, path: str) -> str:
     if isinstance(source.keras_model, keras.Sequential) and found is not None:
         place = list(layers.values()).index(found) + 1
         given = getattr(found, "output", None) if place < len(layers) else None
-        if given is None:
-            return ""
-        start = f"keras.Input({tuple(given.shape[1:])}, dtype={given.dtype!r})"
-        return f": keras.Sequential([{start}, *model.layers[{place}:]])"
+        if given is not None:
+            start = f"keras.Input({tuple(given.shape[1:])}, dtype={given.dtype!r})"
+            return f": keras.Sequential([{start}, *model.layers[{place}:]])"
     readers = [node.operation.name for node in getattr(found, "_outbound_nodes", ())]
-    if len(readers) != 1 or readers[0] not in layers:
+    if len(readers) == 1 and readers[0] in layers:
+        return f": keras.Model(model.get_layer({readers[0]!r}).input, model.outputs)"
+    return _behind_texts(source)
+
+
+def _behind_texts(source: Source) -> str:
+    """How to take the part of a graph between the operations on texts; "" if there is none."""
+    graph = source.marked
+    ends = graph.inputs[: len(source.inputs)], graph.outputs
+    given, wanted = ([x.name for x in some if x.dtype != "string"] for some in ends)
+    before = [*given], [*wanted]
+    for one in graph.graph.get_operations():
+        first = next((x for x in one.inputs if x.dtype != "resource"), None)  # no table
+        if first is not None and first.dtype == "string":
+            given += [x.name for x in one.outputs if x.dtype != "string"]
+        elif first is not None and any(x.dtype == "string" for x in one.outputs):
+            wanted.append(first.name)
+    if not given or not wanted or (given, wanted) == before:
         return ""
-    return f": keras.Model(model.get_layer({readers[0]!r}).input, model.outputs)"
+    model = "model" if source.origin.path is None else repr(str(source.origin.path))
+    asked = f", signature={source.origin.signature!r}" if source.origin.signature else ""
+    return (
+        ". Take the part behind it in Python, and pass `model` to tfmp.converters.convert: `whole "
+        f"= tfmp.converters.open_source({model}{asked}); model = whole.marked.prune({given}, "
+        f"{wanted})`"
+    )
 
 
-@contextmanager
-def _broadcast_sums() -> Iterator[None]:
+def _broadcast_sums() -> AbstractContextManager[None]:
     """Broadcasts summands inside as NumPy does.
 
     Keras (3.15) takes a summand with one axis longer than 1 for a bias. In a batch of one sample,
@@ -354,8 +373,7 @@ def _broadcast_sums() -> Iterator[None]:
     """
     numpy: Any = sys.modules.get(_OPERATIONS)
     if numpy is None:
-        yield
-        return
+        return nullcontext()
     keras_add = numpy.add
 
     def add(x1: Tensor, x2: Tensor) -> Tensor:
@@ -366,11 +384,7 @@ def _broadcast_sums() -> Iterator[None]:
         dtype = numpy.dtypes.result_type(x1.dtype, x2.dtype)
         return tf.add(tf.cast(x1, dtype), tf.cast(x2, dtype))
 
-    numpy.add = add
-    try:
-        yield
-    finally:
-        numpy.add = keras_add
+    return replaced([(numpy, "add", add)])
 
 
 def _adds_alike(x1: Tensor, x2: Tensor) -> bool:

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes.common import ShapeInferencePass
 
-from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.sizes import Opening, Sizes
 from tfmp.converters.intake.source import OnnxSource, Origin, path_sha256, path_size
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_no_pointer
@@ -31,13 +31,10 @@ from tfmp.shared.wording import first_line, listed
 _Run = Callable[[Sequence[str], Batch], list[np.ndarray]]
 
 
-def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
+def from_onnx(path: Path, asked: Opening) -> OnnxSource:
     """Loads an ONNX file and fixes the sizes of inputs that are asked for.
 
-    Args:
-        path: the file.
-        sizes: what is known of the inputs. Axes that the file tells need not be given.
-        trusted: whether the model may take any time for a run.
+    Axes of samples that the file tells need not be given.
 
     Raises:
         InputError: ONNX Runtime refuses the file, or a shape contradicts the model's.
@@ -53,22 +50,22 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     except InputError:
         raise
     except Exception as error:  # protobuf, onnx-ir and ONNX Runtime each raise their own
-        _refuse_unknown(path, model)
         way = "It may be truncated: copy or export it again"
         if model is not None:
+            _refuse_unknown(path, model)
             way = "Mend what is named there, or export the model again with all of its files"
         found = f"not a usable ONNX model ({first_line(error)})"
         raise InputError(found, way, where=path) from error
     if not model.graph.outputs:
         raise InputError("has no outputs to compute", "Export the model again", where=path)
-    run = _run_in_time(path, session, trusted)
+    run = _run_in_time(path, session, asked.unsafe_load)
     _open_negative_sizes(model)
     supplied = {value.name for value in session.get_inputs()}
     values = [value for value in model.graph.inputs if value.name in supplied]
-    untold = _with_shapes(model, values, sizes)
+    untold = _with_shapes(model, values, asked)
     declared = [value_spec(value) for value in values]
     told = Layout(_sample_axes(values, model.graph.outputs))
-    inputs = sizes.of(declared, told)
+    inputs = asked.of(declared, told)
     for value, spec in zip(values, inputs, strict=True):
         value.shape = ir.Shape(
             own if size is None else size
@@ -85,7 +82,7 @@ def from_onnx(path: Path, sizes: Sizes, trusted: bool) -> OnnxSource:
     notes = {NO_MAP for node in written if node.doc_string == NO_MAP}
     facts = path_sha256(path), path_size(path)
     origin = Origin(path.stem, "onnx", path, *facts, notes=tuple(notes))
-    layout = sizes.layout(told, inputs, outputs)
+    layout = asked.layout(told, inputs, outputs)
     mended |= untold or [spec.shape for spec in inputs] != [spec.shape for spec in declared]
     return OnnxSource(origin, inputs, outputs, model, forward, layout, as_written=not mended)
 
@@ -96,10 +93,8 @@ _RUNTIME_DOMAINS = ("com.microsoft", "com.microsoft.nchwc", "com.microsoft.exper
 _MOST_UNKNOWN = 3
 
 
-def _refuse_unknown(path: Path, model: ir.Model | None) -> None:
+def _refuse_unknown(path: Path, model: ir.Model) -> None:
     """Raises `InputError` where a file that cannot be loaded has operators that ONNX lacks."""
-    if model is None:
-        return
     unknown = [node for node in _foreign(model) if node.domain not in _RUNTIME_DOMAINS]
     opset = f"opset {model.opset_imports.get('', 1)}"
     foreign = dict.fromkeys(f"{node.op_type} of {node.domain or opset}" for node in unknown)

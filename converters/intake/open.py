@@ -1,16 +1,15 @@
 """Any model, file, folder or object as a `Source`."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
-from tfmp.converters.intake.architecture import Architecture, architecture_file, check_architecture
-from tfmp.converters.intake.custom_objects import objects_in
-from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.architecture import architecture_file, check_architecture
+from tfmp.converters.intake.sizes import Opening, Sizes
 from tfmp.converters.intake.source import AnySource, OnnxSource, Source
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.files import check_name, check_no_pointer
@@ -36,30 +35,14 @@ _KERAS_MAGIC = (_ZIP_MAGIC, b"\x89HDF\r\n\x1a\n")
 
 
 @dataclass(frozen=True)
-class ModelRequest(Sizes):
+class ModelRequest(Opening):
     """A model that is not open yet, and the arguments for opening it, its sizes among them.
 
     Attributes:
         model: the model; see `open_source`.
-        signature: name of a SavedModel's signature; see `from_saved_model`.
-        all_signatures: also take a SavedModel whose signatures all have unusual names.
-        custom_objects: classes and functions that a Keras file names.
-        custom_modules: names of modules whose public classes and functions are taken, too.
-        unsafe_load: run Python code that a Keras file brings along, and graphs of a SavedModel that
-            do more than compute.
-        architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
-            "FILE.py:function" or a function; None for the JSON file of the same name.
-        lean: start TensorFlow without what conversion does not need.
     """
 
     model: Model
-    signature: str | None = None
-    all_signatures: bool = False
-    custom_objects: Mapping[str, Any] | None = None
-    custom_modules: Sequence[str] = ()
-    unsafe_load: bool = False
-    architecture: Architecture | None = None
-    lean: bool = False
 
     @property
     def path(self) -> Path | None:
@@ -105,22 +88,20 @@ class ModelRequest(Sizes):
         if self.path is not None and self.path.suffix.lower() == ".onnx":
             from tfmp.converters.intake.onnx_file import from_onnx
 
-            return from_onnx(self.path, self, self.unsafe_load)
+            return from_onnx(self.path, self)
         source = _live(self.model, self) if self.path is None else self._saved(self.path)
         return replace(source, layout=self.layout(source.layout, source.inputs, source.outputs))
 
     def _saved(self, path: Path) -> Source:
         if self.lean:
             import_tensorflow()
-        custom_objects = {**objects_in(self.custom_modules), **(self.custom_objects or {})}
         if path.is_dir():
             from tfmp.converters.intake.tensorflow import from_saved_model
 
-            trusted = self.unsafe_load
-            return from_saved_model(path, self, self.signature, self.all_signatures, trusted)
+            return from_saved_model(path, self)
         from tfmp.converters.intake.keras_files import from_keras_file
 
-        return from_keras_file(path, self, custom_objects, self.unsafe_load, self.architecture)
+        return from_keras_file(path, self)
 
 
 # The arguments for opening a model that users give.

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
+from tfmp.converters.intake.architecture import Architecture
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import PLAIN, Layout, declared_axes, declared_states
 from tfmp.converters.shared.memory import check_memory
@@ -127,3 +129,28 @@ class Sizes:
         fixed = replace(spec, shape=shape)
         check_memory(f"input {fixed}", fixed.call_bytes)
         return fixed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening(Sizes):
+    """How a model is opened, besides its sizes.
+
+    Attributes:
+        signature: name of a SavedModel's signature; see `from_saved_model`.
+        all_signatures: also take a SavedModel whose signatures all have unusual names.
+        custom_objects: classes and functions that a Keras file names.
+        custom_modules: names of modules whose public classes and functions are taken, too.
+        unsafe_load: run Python code that a Keras file brings along, and graphs of a SavedModel that
+            do more than compute.
+        architecture: builds the model for a file of weights: a JSON file of `model.to_json()`,
+            "FILE.py:function" or a function; None for the JSON file of the same name.
+        lean: start TensorFlow without what conversion does not need.
+    """
+
+    signature: str | None = None
+    all_signatures: bool = False
+    custom_objects: Mapping[str, Any] | None = None
+    custom_modules: Sequence[str] = ()
+    unsafe_load: bool = False
+    architecture: Architecture | None = None
+    lean: bool = False

@@ -166,7 +166,7 @@ class Source:
         )
         return cls(origin, inputs, outputs, call, marked, layers, tuple(variables), marked_layers)
 
-    def rewritten(self, rewrite: Rewrite, in_order: bool = False) -> Self:
+    def rewritten(self, rewrite: Rewrite) -> Self:
         """The same model with a rewrite applied to every trace of it; see `inserted`."""
 
         def call(named: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -176,7 +176,7 @@ class Source:
             traced, names = trace_call(self.call, specs)
             graph = Graph(traced, len(specs))
             tensors = [named[spec.name] for spec in specs]
-            outputs = inserted(graph, tensors, rewrite, in_order)
+            outputs = inserted(graph, tensors, rewrite)
             return dict(zip(names, outputs, strict=True))
 
         changed = self.traced(self.origin, self.inputs, call, self.variables, self.marked_layers)
@@ -184,7 +184,7 @@ class Source:
 
     def filled(self) -> Self:
         """The same model for ONNX: without operations that this has no equal of."""
-        return self.rewritten(fill, True) if lacks(self.marked, len(self.inputs)) else self
+        return self.rewritten(fill) if lacks(self.marked, len(self.inputs)) else self
 
     @cached_property
     def hints(self) -> Mapping[str, OutputHint]:

@@ -18,7 +18,7 @@ from tfmp.converters.intake.saved import (
     signatures_of,
     tensors_of,
 )
-from tfmp.converters.intake.sizes import Sizes
+from tfmp.converters.intake.sizes import Opening, Sizes
 from tfmp.converters.intake.source import (
     Origin,
     Source,
@@ -31,7 +31,7 @@ from tfmp.converters.intake.source import (
     weights_sha256,
 )
 from tfmp.converters.intake.trust import code_in_saved_model
-from tfmp.converters.shared.errors import ConversionError, InputError, Refusal
+from tfmp.converters.shared.errors import ConversionError, InputError
 from tfmp.converters.shared.frameworks import TfFunction
 from tfmp.converters.shared.layout import Layout, State
 from tfmp.converters.shared.tensors import USUAL_SIGNATURES, TensorSpec, unique_name
@@ -46,22 +46,11 @@ if TYPE_CHECKING:
 Named = TypeVar("Named")
 
 
-def from_saved_model(
-    path: Path,
-    sizes: Sizes,
-    signature: str | None,
-    all_signatures: bool,
-    unsafe_load: bool,
-) -> Source:
+def from_saved_model(path: Path, asked: Opening) -> Source:
     """Loads one signature of a SavedModel; its `siblings` are the others, unless it was named.
 
-    Args:
-        path: the folder.
-        sizes: what is known of the inputs.
-        signature: name of the signature; None for the only one, or for "serving_default" or "serve"
-            among several.
-        all_signatures: take the first by name where no signature has a usual name.
-        unsafe_load: also load and run graphs that do more than compute, as long as they take.
+    It is the only one if none was named, or "serving_default" or "serve" among several, or the
+    first by name if all are wanted.
 
     Raises:
         InputError: the folder cannot be loaded, would do more than compute, or lacks the signature;
@@ -70,9 +59,9 @@ def from_saved_model(
     import tensorflow as tf
 
     readable = path
-    limit = nullcontext() if unsafe_load else read_in_time(path, path_size(path))
+    limit = nullcontext() if asked.unsafe_load else read_in_time(path, path_size(path))
     try:
-        with limit, _readable(path, unsafe_load) as readable, hints_hidden():
+        with limit, _readable(path, asked.unsafe_load) as readable, hints_hidden():
             loaded = tf.saved_model.load(str(readable))
     except InputError:
         raise
@@ -95,10 +84,9 @@ def from_saved_model(
             way,
             where=path,
         )
-    any_of_them = len(functions) == 1 or (all_signatures and bool(signatures))
-    name = _choose(
-        path, signature, functions, "signature" if signatures else "function", any_of_them
-    )
+    any_of_them = len(functions) == 1 or (asked.all_signatures and bool(signatures))
+    kind = "signature" if signatures else "function"
+    name = _choose(path, asked.signature, functions, kind, any_of_them)
     notes = () if signatures else (f"has no signatures: its function {name!r} was taken",)
     origin = Origin(path.name, "savedmodel", path, path_sha256(path), path_size(path), notes)
 
@@ -111,12 +99,12 @@ def from_saved_model(
 
     usual = set(USUAL_SIGNATURES)  # Keras 3 writes one under two names
     others = [key for key in signatures if key != name and not {key, name} <= usual]
-    if signature is not None or not others:
-        return opened(name, sizes)
+    if asked.signature is not None or not others:
+        return opened(name, asked)
     siblings = {
-        key: partial(opened, key, sizes.within(signatures[key]._arg_keywords)) for key in others
+        key: partial(opened, key, asked.within(signatures[key]._arg_keywords)) for key in others
     }
-    return replace(opened(name, sizes), siblings=siblings)
+    return replace(opened(name, asked), siblings=siblings)
 
 
 def _choose(
@@ -135,30 +123,21 @@ def _choose(
 
 
 def _require_features(path: Path, name: str, functions: Mapping[str, TfFunction]) -> None:
-    """Raises `InputError` where a signature parses texts of `tf.Example`, as Estimators' do."""
-    parsed = {
-        key: [one for one in function.graph.get_operations() if one.type.startswith("ParseExample")]
-        if any(value.dtype == "string" for value in function.inputs)  # else nothing feeds them
-        else []
-        for key, function in functions.items()
-    }
-    if not parsed[name]:
-        return
-    told = Refusal(f"signature {name!r} parses texts (tf.Example), which no format can", str(path))
-    on_tensors = [key for key, parsers in parsed.items() if not parsers]
-    if on_tensors:
-        listed = ", ".join(map(repr, on_tensors))
-        way = f"Choose one that takes tensors with --signature: {listed}"
-        raise InputError(replace(told, remedy=way))
-    values = [value for one in parsed[name] for value in one.outputs if value.consumers()]
-    results = [value for value in functions[name].outputs if value.dtype.is_floating]
-    features, outputs = (str([value.name for value in some]) for some in (values, results))
-    way = (
-        "Take the part behind them in Python, and pass `model` to tfmp.converters.convert: "
-        f"`loaded = tf.saved_model.load({str(path)!r}); model = loaded.signatures[{name!r}]"
-        f".prune({features}, {outputs})`"
-    )
-    raise InputError(replace(told, remedy=way))
+    """Raises `InputError` for a signature of texts (`tf.Example`) beside others of tensors."""
+    on_tensors = [key for key, function in functions.items() if not _parses(function)]
+    if on_tensors and name not in on_tensors:
+        raise InputError(
+            f"signature {name!r} parses texts (tf.Example), which no format can",
+            f"Choose one that takes tensors with --signature: {', '.join(map(repr, on_tensors))}",
+            where=path,
+        )
+
+
+def _parses(function: TfFunction) -> bool:
+    """Whether a function makes features of texts, as those of Estimators do."""
+    kinds = {one.type for one in function.graph.get_operations()}
+    fed = any(value.dtype == "string" for value in function.inputs)
+    return fed and any(kind.startswith("ParseExample") for kind in kinds)
 
 
 def _require_dense(path: Path, function: TfFunction) -> None:

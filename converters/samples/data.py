@@ -4,15 +4,23 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
 from tfmp.converters.drift import Labels
 from tfmp.converters.samples.files import load_labels, open_path
-from tfmp.converters.samples.fit import arrays_by_name, cast, check, count_batch
+from tfmp.converters.samples.fit import arrays_by_name, cast, check
 from tfmp.converters.samples.hashes import add_hashes, hash_samples
-from tfmp.converters.samples.sources import Data, RawArrays, RawLabels, Stream, stream_of
+from tfmp.converters.samples.sources import (
+    Data,
+    RawArrays,
+    RawLabels,
+    Stream,
+    as_labels,
+    changed,
+    count_batch,
+    stream_of,
+)
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.shared.layout import PLAIN, Layout
 from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
@@ -85,7 +93,7 @@ class SampleBatch:
         for row in range(len(self)):
             one = slice(row, row + 1)
             inputs = {k: array[one] if array.ndim else array for k, array in self.inputs.items()}
-            labels = None if self.labels is None else _each(self.labels, itemgetter(one))
+            labels = changed(self.labels, itemgetter(one))
             yield SampleBatch(inputs, labels, self.digests[one], self.keys[one])
 
 
@@ -251,10 +259,8 @@ class Reading:
     def _labels_for(self, labels: RawLabels, rows: int) -> Labels | None:
         if self._samples.labels is not None:
             start, stop = self._count, self._count + rows
-            labels = _each(self._samples.labels, lambda array: array[start:stop])
-        if labels is None:
-            return None
-        labels = _each(labels, np.asarray)
+            labels = changed(self._samples.labels, itemgetter(slice(start, stop)))
+        labels = as_labels(labels)
         if any(len(array) != rows for array in _values(labels)):
             if self._samples.labels is not None:  # what the user passed, not this batch's part
                 _check_label_count(self._samples.labels, self._count + rows, self._name)
@@ -274,7 +280,7 @@ class Reading:
         if self._count == 0:
             raise InputError(
                 f"data {self._name} is empty: it gave no samples",
-                "Pass at least one; a verdict needs some hundred",
+                "Pass at least one; an iterator gives them only once",
             )
         _check_label_count(self._samples.labels, self._count + self._left_out, self._name)
 
@@ -302,9 +308,8 @@ def open_data(
     stream = stream_for(data, inputs)
     if isinstance(labels, str | os.PathLike):
         labels = load_labels(labels)
-    if labels is not None:
-        labels = _each(labels, np.asarray)
-        _check_label_count(labels, stream.samples, stream.name)
+    labels = as_labels(labels)
+    _check_label_count(labels, stream.samples, stream.name)
     return Samples(stream, tuple(inputs), labels, batch_size)
 
 
@@ -331,12 +336,6 @@ def whole_numbers(data: Data, inputs: Sequence[TensorSpec]) -> dict[str, str]:
     named = arrays_by_name(arrays, inputs, stream.name)
     found = {name: np.asarray(array).dtype for name, array in named.items()}
     return {name: dtype.name for name, dtype in found.items() if dtype.kind in "iub"}
-
-
-def _each(arrays: RawLabels, change: Callable[[Any], np.ndarray]) -> Labels:
-    if isinstance(arrays, Mapping):
-        return {name: change(array) for name, array in arrays.items()}
-    return change(arrays)
 
 
 def _values(labels: Labels | None) -> list[np.ndarray]:

@@ -52,12 +52,7 @@ def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
 
         return open_folder(path, inputs)
     if path.suffix.lower() in (".npz", ".npy"):
-        if not path.is_file():
-            raise InputError(
-                f"there is no data file {text!r}",
-                "Check the path",
-            )
-        check_no_pointer(path)
+        _check_file(path, "data")
         if path.suffix.lower() == ".npz":
             return _open_npz(path, inputs)
         with readable(path):
@@ -73,6 +68,12 @@ def open_path(text: str, inputs: Sequence[TensorSpec]) -> Stream:
     )
 
 
+def _check_file(path: Path, kind: str) -> None:
+    if not path.is_file():
+        raise InputError(f"there is no {kind} file {str(path)!r}", "Check the path")
+    check_no_pointer(path)
+
+
 def load_labels(path: str | os.PathLike[str]) -> RawLabels:
     """Labels from a file: an array from .npy; from .npz one array, or one for each output.
 
@@ -85,11 +86,7 @@ def load_labels(path: str | os.PathLike[str]) -> RawLabels:
             f"labels {str(path)!r}: expected an .npy or .npz file",
             "Save them as one",
         )
-    if not path.is_file():
-        raise InputError(
-            f"there is no labels file {str(path)!r}",
-            "Check the path",
-        )
+    _check_file(path, "labels")
     with readable(path):
         if path.suffix.lower() == ".npy":
             return memory_map(path)

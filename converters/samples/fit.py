@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from tfmp.converters.drift import is_floating
 from tfmp.converters.samples.sources import RawArrays
 from tfmp.converters.shared.errors import InputError
-from tfmp.converters.shared.tensors import Batch, TensorSpec, describe
+from tfmp.converters.shared.tensors import TensorSpec, describe
 
 
 def arrays_by_name(
@@ -114,22 +114,6 @@ def _shape_advice(array: np.ndarray, spec: TensorSpec) -> str:
     if array.ndim and array.shape[-1] == 1 and spec.accepts(array[..., 0]):
         return "There is one axis too many: pass array[..., 0]"
     return "Reshape or resize the array to fit"
-
-
-def count_batch(batch: Batch, source: str) -> int:
-    """The number of samples of a batch; an input without axes belongs to all of them.
-
-    Raises:
-        InputError: its inputs have different numbers.
-    """
-    counts = {name: len(array) for name, array in batch.items() if array.ndim}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name!r}: {count}" for name, count in counts.items())
-        raise InputError(
-            f"data {source}: the inputs of a batch have different numbers of samples ({listed})",
-            "Pass the same number of each",
-        )
-    return next(iter(counts.values()), 1)
 
 
 def kind_of(dtype: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tfmp.converters.drift import Labels
-from tfmp.converters.samples.fit import count_batch
+from tfmp.converters.samples.sources import count_batch
 from tfmp.converters.shared.tensors import Batch, texts
 
 _KEY_BYTES = 8

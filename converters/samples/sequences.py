@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -36,10 +37,7 @@ def open_in_layout(
     Raises:
         InputError: the data is missing, unreadable or empty, or fits neither way.
     """
-    if isinstance(data, Iterator):
-        data, head = _peeked(data)
-    else:
-        head = data
+    data, head = _peeked(data) if isinstance(data, Iterator) else (data, data)
     note = ""
     names: set[str] = set()
     try:
@@ -90,12 +88,7 @@ def _peeked(batches: Iterator[Data]) -> tuple[Data, Data]:
     first = next(batches, None)
     if first is None:
         return batches, None
-
-    def whole() -> Iterator[Data]:
-        yield first
-        yield from batches
-
-    return whole(), first[0] if isinstance(first, tuple) else first
+    return chain([first], batches), first[0] if isinstance(first, tuple) else first
 
 
 def _names(data: Data, inputs: Sequence[TensorSpec]) -> set[str]:

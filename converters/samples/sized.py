@@ -7,7 +7,7 @@ import numpy as np
 
 from tfmp.converters.intake import Sizes
 from tfmp.converters.samples.data import Samples
-from tfmp.converters.samples.sources import stream_of
+from tfmp.converters.samples.sources import stream_of_arrays
 from tfmp.converters.shared.errors import InputError
 
 
@@ -47,7 +47,7 @@ def of_sizes(samples: Samples, sizes: Mapping[str, tuple[int, ...]]) -> Samples:
             "Pass arrays or a function that makes a new iterator",
         )
     arrays = _first(samples, sizes, rows)
-    stream = replace(stream_of(arrays, samples.inputs), name=f"{samples.stream.name} as {text}")
+    stream = stream_of_arrays(f"{samples.stream.name} as {text}", arrays)
     return replace(samples, stream=stream, labels=None, synthetic=True)
 
 

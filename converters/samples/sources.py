@@ -6,6 +6,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -77,19 +78,18 @@ def stream_of(data: Data, inputs: Sequence[TensorSpec]) -> Stream:
     """
     if isinstance(data, Mapping):
         values, labels = without_labels(data, inputs)
-        return stream_of_arrays("dict of arrays", _arrays(values), labels)
+        return stream_of_arrays("dict of arrays", changed(values, np.asarray), labels)
     if isinstance(data, np.ndarray):
         return stream_of_arrays("array", data)
     if _is_one_for_each(data, inputs):
         name = f"{type(data).__name__} of arrays"
-        return stream_of_arrays(name, list(map(np.asarray, data)))
+        return stream_of_arrays(name, list(data))
     if isinstance(data, tuple) and len(data) == 2:
-        return stream_of_arrays("(x, y)", _arrays(data[0]), data[1])
+        return stream_of_arrays("(x, y)", changed(data[0], np.asarray), data[1])
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
         name = f"{type(data).__name__} of batches"
-        if isinstance(data, Iterator):
-            return Stream(name, _only_once(name, data, inputs), once=True)
-        return Stream(name, lambda size: (_split(element, inputs) for element in data))
+        once = isinstance(data, Iterator)
+        return Stream(name, lambda size: (_split(each, inputs) for each in data), once=once)
     if callable(data):
         return called(getattr(data, "__qualname__", type(data).__name__), data, inputs)
     raise InputError(
@@ -110,24 +110,6 @@ def _is_one_for_each(data: Data, inputs: Sequence[TensorSpec]) -> bool:
     )
 
 
-def _only_once(
-    name: str, data: Iterator[Any], inputs: Sequence[TensorSpec]
-) -> Callable[[int], Iterator[RawBatch]]:
-    """Batches of an iterator, which a second reader would find empty: that one is told."""
-    readers = [name]
-
-    def batches(size: int) -> Iterator[RawBatch]:
-        if not readers:
-            raise InputError(
-                f"data {name} can be read only once, and was",
-                "Pass arrays or a function that makes a new iterator",
-            )
-        readers.clear()
-        return (_split(element, inputs) for element in data)
-
-    return batches
-
-
 def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]) -> Stream:
     """The samples that a user's function returns; it is called again if they can be read only once.
 
@@ -139,7 +121,6 @@ def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]
     Raises:
         InputError: the function fails, or its result cannot be read.
     """
-    results: list[Data] = []
 
     def call() -> Stream:
         try:
@@ -151,12 +132,6 @@ def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]
                 f"data {text!r} returned {result!r}; expected an iterable of batches",
                 "Return arrays, or pass the path itself",
             )
-        if results and results[-1] is result:
-            raise InputError(
-                f"data {text!r} returned the same {type(result).__name__} again, which is used up",
-                "Make a new one at each call",
-            )
-        results[:] = [result]
         try:
             return stream_of(result, inputs)
         except InputError as error:
@@ -227,31 +202,33 @@ def without_labels(arrays: Mapping[str, ArrayLike], inputs: Sequence[TensorSpec]
 
 def _slices(arrays: RawArrays, labels: RawLabels, rows: int, size: int) -> Iterator[RawBatch]:
     for start in range(0, rows, size):
-        yield _cut(arrays, start, start + size), _cut(labels, start, start + size)
+        cut = itemgetter(slice(start, start + size))
+        yield _cut(arrays, cut), _cut(labels, cut)
 
 
-def _cut(arrays: RawArrays, start: int, stop: int) -> RawArrays:
-    if arrays is None:
-        return None
+def _cut(arrays: RawArrays, cut: Callable[[Any], np.ndarray]) -> RawArrays:
+    # An array without axes is for all samples.
+    return changed(arrays, lambda array: cut(array) if array.ndim else array)
+
+
+def changed(arrays: RawArrays, change: Callable[[Any], np.ndarray]) -> RawArrays:
+    """Arrays or labels in the same form, each of them changed; None stays."""
     if isinstance(arrays, Mapping):
-        return {name: _cut(array, start, stop) for name, array in arrays.items()}
+        return {name: change(array) for name, array in arrays.items()}
     if isinstance(arrays, list | tuple):
-        return [_cut(array, start, stop) for array in arrays]
-    return arrays[start:stop] if arrays.ndim else arrays  # without axes: for all samples
+        return [change(array) for array in arrays]
+    return None if arrays is None else change(arrays)
 
 
-def _arrays(x: RawArrays) -> RawArrays:
-    if isinstance(x, Mapping):
-        return {name: np.asarray(array) for name, array in x.items()}
-    return list(map(np.asarray, x)) if isinstance(x, list | tuple) else np.asarray(x)
+def as_labels(labels: RawLabels) -> RawLabels:
+    """Labels as an array, or as arrays by output."""
+    by_output = labels is None or isinstance(labels, Mapping)
+    return changed(labels, np.asarray) if by_output else np.asarray(labels)
 
 
 def stream_of_arrays(name: str, arrays: RawArrays, labels: RawLabels = None) -> Stream:
     """The samples of whole arrays, in batches."""
-    if isinstance(labels, Mapping):
-        labels = _arrays(labels)
-    elif labels is not None:
-        labels = np.asarray(labels)
+    labels = as_labels(labels)
     rows = count_rows(name, arrays, labels)
     return Stream(name, lambda size: _slices(arrays, labels, rows, size), rows, arrays)
 
@@ -286,10 +263,20 @@ def count_rows(name: str, arrays: RawArrays, labels: RawLabels) -> int:
             f"data {name} is empty: {empty} {lacks}",
             "Pass at least one; a verdict needs some hundred",
         )
-    if len(set(lengths.values())) > 1:
-        counts = ", ".join(f"{key}: {length}" for key, length in lengths.items())
+    return count_batch(found, name)
+
+
+def count_batch(arrays: Mapping[str, np.ndarray], source: str) -> int:
+    """The number of samples of some arrays; one without axes belongs to all of them.
+
+    Raises:
+        InputError: they have different numbers.
+    """
+    counts = {name: len(array) for name, array in arrays.items() if array.ndim}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
         raise InputError(
-            f"data {name} has different numbers of samples ({counts})",
+            f"data {source} has different numbers of samples ({listed})",
             "Pass the same number of each, in the same order",
         )
-    return next(iter(lengths.values()))
+    return next(iter(counts.values()), 1)

@@ -2,13 +2,12 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from tfmp.converters.samples.data import Samples
 from tfmp.converters.samples.fit import kind_of
-from tfmp.converters.samples.sources import stream_of
+from tfmp.converters.samples.sources import stream_of_arrays
 from tfmp.converters.shared.layout import PLAIN
 from tfmp.converters.shared.tensors import TensorSpec, synthetic_batch
 
@@ -29,7 +28,7 @@ def made_up(inputs: Sequence[TensorSpec]) -> Samples:
     fixed = PLAIN.fixed_samples(inputs) or 1
     samples = -(-_SAMPLES // fixed) * fixed
     arrays = {spec.name: _made_up(spec, samples) for spec in inputs}
-    stream = replace(stream_of(arrays, inputs), name="synthetic (seed 0)")
+    stream = stream_of_arrays("synthetic (seed 0)", arrays)
     return Samples(stream, tuple(inputs), synthetic=True)
 
 

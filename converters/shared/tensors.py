@@ -128,7 +128,7 @@ def relative_l2(expected: np.ndarray, received: np.ndarray) -> float:
         return float(np.linalg.norm(error) / max(scale, np.finfo(np.float32).tiny))
 
 
-def unique_name(name: str, taken: Set[str]) -> str:
+def unique_name(name: str, taken: Set[str | None]) -> str:
     """`name`, with a number behind it if it is taken."""
     count, unique = 1, name
     while unique in taken:

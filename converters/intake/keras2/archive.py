@@ -95,16 +95,16 @@ def named_by_content(archive: Archive) -> Iterator[Path]:
             yield folder
         return
     suffix = ".weights.h5" if archive.tree else ".h5"
-    if archive.unversioned:
-        with temporary_folder() as folder:
-            yield _with_version(path, folder / f"model{suffix}")
-        return
-    if path.name.endswith(suffix) and path.name.endswith(".weights.h5") == archive.tree:
+    told = path.name.endswith(suffix) and path.name.endswith(".weights.h5") == archive.tree
+    if told and not archive.unversioned:
         yield path
         return
     with temporary_folder() as folder:
         named = folder / f"model{suffix}"
-        os.symlink(path.resolve(), named)
+        if archive.unversioned:
+            _copy_with_version(path, named)
+        else:
+            os.symlink(path.resolve(), named)
         yield named
 
 
@@ -113,8 +113,6 @@ def _zipped(path: Path) -> Archive:
         with ZipFile(path) as archive:
             config = read_json(archive.read("config.json"))
             metadata = read_json(archive.read("metadata.json"))
-    except RecursionError:  # the caller tells it
-        raise
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, NotImplementedError) as error:
         raise InputError(
             f"not a .keras model: its parts cannot be read ({type(error).__name__}: {error})",
@@ -144,8 +142,6 @@ def _hdf5(path: Path) -> Archive:
             )
     try:
         parsed = None if config is None else read_json(config)
-    except RecursionError:  # the caller tells it
-        raise
     except ValueError as error:
         raise InputError(
             f"the architecture in this file cannot be read ({error})",
@@ -188,11 +184,10 @@ def _in_words_of_keras_2(weights: Any) -> bool:
     return any(name.rpartition("/")[2].partition(":")[0] in _KERAS_2_WEIGHTS for name in found)
 
 
-def _with_version(path: Path, copy: Path) -> Path:
+def _copy_with_version(path: Path, copy: Path) -> None:
     import h5py
 
     shutil.copyfile(path, copy)
     with h5py.File(copy, "r+") as file:
         for group in (file, file.get("model_weights", file)):
             group.attrs["keras_version"] = _KERAS_2
-    return copy

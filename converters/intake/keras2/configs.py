@@ -73,15 +73,11 @@ def _note(changes: Changes, sentence: str, name: object) -> None:
         names.append(str(name))
 
 
-def _cudnn_lstm(_: str, inner: dict[str, Any], changes: Changes) -> tuple[str, dict[str, Any]]:
+def _cudnn(kind: str, inner: dict[str, Any], changes: Changes) -> tuple[str, dict[str, Any]]:
     _note(changes, _FUSED, inner.get("name"))
-    return "LSTM", {**inner, "activation": "tanh", "recurrent_activation": "sigmoid"}
-
-
-def _cudnn_gru(_: str, inner: dict[str, Any], changes: Changes) -> tuple[str, dict[str, Any]]:
-    _note(changes, _FUSED, inner.get("name"))
-    exact = {"activation": "tanh", "recurrent_activation": "sigmoid", "reset_after": True}
-    return "GRU", {**inner, **exact}
+    own = {"reset_after": True} if kind == "CuDNNGRU" else {}
+    exact = {"activation": "tanh", "recurrent_activation": "sigmoid", **own}
+    return kind.removeprefix("CuDNN"), {**inner, **exact}
 
 
 def _gru(kind: str, inner: dict[str, Any], _: Changes) -> tuple[str, dict[str, Any]]:
@@ -98,8 +94,7 @@ def _embedding(kind: str, inner: dict[str, Any], _: Changes) -> tuple[str, dict[
 
 _Rule = Callable[[str, dict[str, Any], Changes], tuple[str, dict[str, Any]]]
 _LAYERS: dict[str, _Rule] = {
-    "CuDNNLSTM": _cudnn_lstm,
-    "CuDNNGRU": _cudnn_gru,
+    **dict.fromkeys(("CuDNNLSTM", "CuDNNGRU"), _cudnn),
     "Embedding": _embedding,
     "GRU": _gru,
     "GRUCell": _gru,

@@ -19,7 +19,6 @@ from tfmp.shared.wording import listed
 
 Notes = tuple[str, ...]
 
-_MODULE = "tf_keras"
 # Kernels that Keras turned over between Theano and TensorFlow.
 _TURNED = {
     "Conv1D": ("kernel",),
@@ -129,7 +128,7 @@ def _imported(archive: Archive) -> Any:
     try:
         import tf_keras
     except ImportError as error:
-        if error.name != _MODULE:
+        if error.name != "tf_keras":
             raise
         raise InputError(
             f"was written by Keras {archive.version or '1 or 2'}, which Keras 3 "

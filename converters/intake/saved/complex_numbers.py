@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tfmp.converters.intake.saved.graph import FLOAT32, Filling, Gap, Graph, Node
+from tfmp.converters.intake.saved.graph import Filling, Gap, Graph, Node
 from tfmp.shared.backend import Tensor
 
 Pair: TypeAlias = tuple[Tensor, Tensor]
-
-_COMPLEX = 8  # types.proto: DT_COMPLEX64
 
 
 def by_parts(node: Node, graph: Graph) -> Filling | None:
@@ -32,7 +30,7 @@ def by_parts(node: Node, graph: Graph) -> Filling | None:
 
 def gives_complex(node: Node, graph: Graph) -> bool:
     """Whether an operation gives complex numbers."""
-    return any(graph.specs[name].dtype.as_datatype_enum == _COMPLEX for name in node.outputs)
+    return any(graph.specs[name].dtype == "complex64" for name in node.outputs)
 
 
 def _alike(node: Node, graph: Graph) -> Filling | None:
@@ -126,8 +124,8 @@ def _on_floats(node: Node, values: Sequence[Tensor]) -> list[Tensor]:
         if not name.startswith("_"):
             attributes[name] = type(value)()
             attributes[name].CopyFrom(value)
-            if value.type == _COMPLEX:
-                attributes[name].type = FLOAT32
+            if value.type == tf.complex64.as_datatype_enum:
+                attributes[name].type = tf.float32.as_datatype_enum
     graph = tf.compat.v1.get_default_graph()
     return graph.create_op(node.op, list(values), attrs=attributes).outputs
 

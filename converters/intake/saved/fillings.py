@@ -34,6 +34,7 @@ def lacks(traced: TracedFunction, inputs: int) -> bool:
 
 def fill(graph: Graph, edits: Edits) -> None:
     """Replaces the operations that tf2onnx lacks; this is a `Rewrite`."""
+    edits.in_order = True
     edits.fill(_fillings)
 
 
@@ -176,14 +177,14 @@ def _in_top_k(scores: Tensor, targets: Tensor, k: Tensor) -> Tensor:
     return better < tf.cast(k, tf.int32)
 
 
-def _cross(node: Node, graph: Graph) -> Filling:
+def _cross(a: Tensor, b: Tensor) -> Tensor:
     """The vector that stands upright on two others."""
     import tensorflow as tf
 
     def turned(x: Tensor, first: int) -> Tensor:
         return tf.gather(x, [(first + step) % 3 for step in range(3)], axis=-1)
 
-    return lambda a, b: turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
+    return turned(a, 1) * turned(b, 2) - turned(a, 2) * turned(b, 1)
 
 
 FILLINGS: dict[str, Gap] = {
@@ -191,7 +192,7 @@ FILLINGS: dict[str, Gap] = {
     **PAIRS,
     **PICTURES,
     "BitwiseAnd": sign_bit,
-    "Cross": _cross,
+    "Cross": always(_cross),
     "DenseBincount": _dense_bincount,
     "InTopKV2": always(_in_top_k),
     "LeftShift": _left_shift,

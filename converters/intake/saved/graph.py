@@ -4,13 +4,14 @@ A rewrite is a function of the graph, not a changed graph: whenever the repaired
 traced, with any batch size, it traces the original again and rewrites the trace.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from tfmp.converters.shared.frameworks import (
     AttrValue,
@@ -19,8 +20,6 @@ from tfmp.converters.shared.frameworks import (
     TracedFunction,
 )
 from tfmp.shared.backend import Tensor
-
-FLOAT32 = 1  # types.proto: DT_FLOAT
 
 
 @dataclass(frozen=True)
@@ -77,17 +76,12 @@ class Graph:
             )
             for operation in graph.get_operations()
         )
-        self.floats = {
-            tensor.name
-            for operation in graph.get_operations()
-            for tensor in operation.outputs
-            if tensor.dtype.as_datatype_enum == FLOAT32
-        }
         self.specs = {
             tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype)
             for operation in graph.get_operations()
             for tensor in operation.outputs
         }
+        self.floats = {name for name, spec in self.specs.items() if spec.dtype == tf.float32}
         self.makers = {name: node for node in self.nodes for name in node.outputs}
         self._readers: dict[str, list[Node]] = {}
         for node in self.nodes:
@@ -142,13 +136,16 @@ class Edits:
     Attributes:
         reads: what a node makes of a tensor before it reads it, by the node's name and the place.
         outputs: what becomes of an output of the graph, by its tensor.
-        narrow: types (`tensorflow.DataType`) that become float32.
+        narrow: types (`tensorflow.DataType`) that become another one.
+        wide: that type.
+        in_order: whether loops stack what they wrote in the order of writing, as in ONNX, and not
+            by its places.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, narrow: Sequence[int] = (), wide: DTypeLike = np.float32) -> None:
         self.reads: dict[tuple[str, int], list[Filling]] = {}
         self.outputs: dict[str, Filling] = {}
-        self.narrow: tuple[int, ...] = ()
+        self.narrow, self.wide, self.in_order = narrow, wide, False
         self._finders: list[Callable[[Graph], Fillings]] = []
 
     @property

@@ -10,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import DTypeLike
-
 from tfmp.converters.intake.saved.graph import Edits, Filling, Graph, Rewrite
 from tfmp.converters.intake.saved.held import Held, captured, writes
 from tfmp.converters.intake.saved.lists import READERS as LIST_READERS, Rows, made, read
@@ -46,19 +43,12 @@ class Retracing:
     Attributes:
         bodies: the functions that it calls, by their names.
         edits: changes to it.
-        narrow: types (`tensorflow.DataType`) that become another one.
-        wide: that type.
-        in_order: whether loops stack what they wrote in the order of writing, as in ONNX, and not
-            by its places.
         waits: whether it writes variables, so that the order counts in which it runs.
         written: keys of the variables that were written.
     """
 
     bodies: Mapping[str, Graph]
     edits: Edits = field(default_factory=Edits)
-    narrow: Sequence[int] = ()
-    wide: DTypeLike = np.float32
-    in_order: bool = False
     waits: bool = False
     written: dict[str, None] = field(default_factory=dict)
 
@@ -117,8 +107,9 @@ class Retracing:
     def _widened(self, value: Value) -> Value:
         import tensorflow as tf
 
-        kept = isinstance(value, Held | Rows) or value.dtype.as_datatype_enum not in self.narrow
-        return value if kept else tf.cast(value, self.wide)
+        edits, kept = self.edits, isinstance(value, Held | Rows)
+        kept = kept or value.dtype.as_datatype_enum not in edits.narrow
+        return value if kept else tf.cast(value, edits.wide)
 
     def _tensor(self, value: Value) -> Tensor:
         """A value as a tensor: a variable's value, or the list itself."""
@@ -136,7 +127,6 @@ class Retracing:
         return [tf.identity(results[0], name=place)]
 
     def _operation(self, node: NodeDef, place: str, inputs: list[Value]) -> Sequence[Value]:
-
         kind = node.op
         if kind in _CALLS or kind in self.bodies:
             name = node.attr["f"].func.name if kind in _CALLS else kind
@@ -161,13 +151,15 @@ class Retracing:
                 return list(map(self._widened, _again(node, place, [first.handle, *inputs[1:]])))
         if kind in _PASSES and (kind in _PASSES[2:] or _is_special(first)):
             return inputs
-        node, tensors = _widened(node, self.narrow, self.wide), list(map(self._tensor, inputs))
+        node, tensors = _widened(node, self.edits), list(map(self._tensor, inputs))
         if (rows := made(node, place, tensors)) is not None:
             return [rows]
         if kind in ("Real", "Imag") and tensors[0].op.type == "Complex":
             return [tensors[0].op.inputs[kind == "Imag"]]
         results = _again(node, place, tensors, self.bodies)
-        if any(one.dtype.as_datatype_enum in self.narrow for one in results):
+        if kind == "LookupTableFindV2" and tensors[1].dtype == "string":
+            results[0].set_shape(tensors[1].shape + tensors[2].shape)  # of keys and default
+        if any(one.dtype.as_datatype_enum in self.edits.narrow for one in results):
             raise ConversionError(f"{node.op} {node.name!r} gives no other type")
         return results
 
@@ -213,7 +205,7 @@ class Retracing:
         cond, body = (node.attr[part].func.name for part in ("cond", "body"))
         # tf2onnx takes arguments of a loop in a loop for those of the outer one by their names.
         specs = [_spec(one, f"{place}/given_{index}") for index, one in enumerate(given)]
-        if self.in_order:
+        if self.edits.in_order:
             given = self._written_in_order(body, scope, given, specs)
         idle: set[int] = set()  # lists that no step fills
 
@@ -344,10 +336,11 @@ def _relaxed(spec: "tf.TensorSpec", tensor: Tensor) -> "tf.TensorSpec":
     return tf.TensorSpec(shape, spec.dtype, spec.name)
 
 
-def _widened(node: NodeDef, kinds: Sequence[int], dtype: DTypeLike) -> NodeDef:
-    """A node with another type in place of these."""
+def _widened(node: NodeDef, edits: Edits) -> NodeDef:
+    """A node with another type in place of narrow ones."""
     import tensorflow as tf
 
+    kinds, dtype = edits.narrow, edits.wide
     if not kinds:
         return node
     written, node = node, type(node)()
@@ -405,16 +398,13 @@ def _again(
     return list(made.outputs)
 
 
-def inserted(
-    graph: Graph, inputs: list[Tensor], rewrite: Rewrite, in_order: bool = False
-) -> list[Tensor]:
+def inserted(graph: Graph, inputs: list[Tensor], rewrite: Rewrite) -> list[Tensor]:
     """Rewrites a traced graph and puts the result into the graph that is being built.
 
     Args:
         graph: the graph.
         inputs: what takes the place of its inputs.
         rewrite: changes it.
-        in_order: see `Retracing`.
     """
     edits = Edits()
     rewrite(graph, edits)
@@ -422,7 +412,7 @@ def inserted(
     read = {name for node in graph.nodes for name in replaced.get(node.name, node.inputs)}
     outside = captured(graph.traced, read | {*graph.outputs})
     given = {**dict(zip(graph.inputs, inputs, strict=True)), **outside}
-    return Retracing(graph.bodies, edits, edits.narrow, in_order=in_order).main(graph, given)
+    return Retracing(graph.bodies, edits).main(graph, given)
 
 
 def _imported(graph: Graph, given: Mapping[str, Value]) -> list[Tensor]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfmp.converters.intake.saved.graph import Graph
+from tfmp.converters.intake.saved.graph import Edits, Graph
 from tfmp.converters.intake.saved.held import Held, any_writes, captured
 from tfmp.converters.intake.saved.retracing import Retracing, Value
 from tfmp.converters.shared.frameworks import TfFunction, Variable
@@ -89,12 +89,13 @@ class Inlined:
         import tensorflow as tf
 
         current = tf.compat.v1.get_default_graph()
-        given = captured(self._function)
+        read = {name for node in self._graph.nodes for name in node.inputs}
+        given = captured(self._function, read | {*self._graph.outputs})
         for name, own in self._own.items():
             current.watch_variable(own)
             given[name] = Held(name, own.name, own.dtype, current.capture(own.handle))
         given |= {f"{name}:0": arguments[name] for name in self.arguments}
-        return Retracing(self._graph.bodies, narrow=self._narrow, waits=self._waits), given
+        return Retracing(self._graph.bodies, Edits(self._narrow), self._waits), given
 
     def __call__(
         self, arguments: Mapping[str, Tensor], states: Iterable[Tensor]

@@ -1,5 +1,6 @@
-"""The names of what only computes, from the lists beside this file."""
+"""The names of what only computes, from the lists beside this file, and walks along names."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ALLOW = "If you trust the source of the model, allow it with --unsafe-load (unsafe_load=True)"
@@ -14,3 +15,15 @@ OPERATIONS = _read("operations.txt")
 FUNCTIONS = _read("functions.txt")
 CLASSES = _read("classes.txt")
 METHODS = _read("methods.txt")
+
+
+def reached(start: Iterable[str], after: Callable[[str], Iterable[str]]) -> set[str]:
+    """Names, and all that others lead to from them."""
+    found: set[str] = set()
+    waiting = [*start]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += after(name)
+    return found

@@ -5,12 +5,12 @@ is loaded, when TensorFlow folds its constants, and when it is run. So every ope
 graph and function in the file has to be one that only computes. Loading and calls end in time.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import PurePosixPath, PureWindowsPath
 
-from tfmp.converters.intake.trust.names import ALLOW, OPERATIONS
+from tfmp.converters.intake.trust.names import ALLOW, OPERATIONS, reached
 from tfmp.converters.shared.errors import Refusal
 from tfmp.converters.shared.frameworks import MetaGraphDef, NodeDef, SavedModelProto
 
@@ -154,7 +154,7 @@ class _Program:
     def _all_called(self, names: Collection[str]) -> set[str]:
         """These functions and all that they call."""
         functions = self._functions
-        return _closure(
+        return reached(
             functions.keys() & names, lambda name: self._called(functions[name].node_def)
         )
 
@@ -189,17 +189,7 @@ class _Program:
         def before(name: str) -> set[str]:
             return {_node_of(each) for each in self._top[name].input} & self._top.keys()
 
-        return _closure({_node_of(name) for name in names} & self._top.keys(), before)
-
-
-def _closure(start: set[str], after: Callable[[str], set[str]]) -> set[str]:
-    """Names, and all that others lead to from them."""
-    found: set[str] = set()
-    waiting = start
-    while waiting:
-        found |= waiting
-        waiting = {each for name in waiting for each in after(name)} - found
-    return found
+        return reached({_node_of(name) for name in names} & self._top.keys(), before)
 
 
 def _node_of(name: str) -> str:

@@ -7,9 +7,11 @@ grows with the number of nodes and not with the size of the model.
 
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -190,16 +192,17 @@ def _convert(traced: FrozenGraph, source: Source, opset: int) -> onnx.ModelProto
             )
 
     utils.INTERNAL_NAME = 1  # numbers its names per process; the same model gives the same bytes
-    with _quiet_tf2onnx() as complaints, reproducible("tf2onnx"), mended():
+    with _quiet_tf2onnx() as collected, reproducible("tf2onnx"), mended():
         try:
             try:
                 onnx_graph = optimizer.optimize_graph(convert(), catch_errors=False)
             except Exception:  # one of its passes failed, and left the graph half changed
                 # To go on without that pass it copies the graph for each: slow, so second.
-                complaints.clear()
+                collected.flush()
                 onnx_graph = optimizer.optimize_graph(convert(), catch_errors=True)
         except Exception as error:
             # tf2onnx raises every kind of exception; what it logged before says more.
+            complaints = [record.getMessage() for record in collected.buffer]
             told = [_complaint(text, traced.layers) for text in complaints]
             reason = f"{type(error).__name__}: {error}"
             detail = "; ".join(dict.fromkeys([*filter(None, told), reason]))[:800]
@@ -252,23 +255,16 @@ def _forget_xla(graph_def: GraphDef) -> None:
 
 
 @contextmanager
-def _quiet_tf2onnx() -> Iterator[list[str]]:
+def _quiet_tf2onnx() -> Iterator[BufferingHandler]:
     """Collects the errors that tf2onnx logs, instead of letting it print them."""
-    complaints: list[str] = []
-
-    class Collect(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.levelno >= logging.ERROR:
-                complaints.append(record.getMessage())
-
-    logger = logging.getLogger("tf2onnx")
-    collect = Collect()
+    logger, collect = logging.getLogger("tf2onnx"), BufferingHandler(sys.maxsize)
+    collect.setLevel(logging.ERROR)
     propagate, logger.propagate = logger.propagate, False
     logger.addHandler(collect)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecations inside tf2onnx and TensorFlow
-            yield complaints
+            yield collect
     finally:
         logger.removeHandler(collect)
         logger.propagate = propagate

@@ -5,24 +5,22 @@ on NumPy arrays, and results are views of them wherever NumPy allows it, which w
 runs them copies one by one.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from tfmp.converters.onnx.graph import new_constant
+from tfmp.converters.shared.tensors import unique_name
 
 
 def fold_weights(model: ir.Model) -> None:
     """Evaluates nodes on constants alone, folds per-channel scales into convolutions, cleans up."""
-    constants = _Constants(model.graph)
     for node in list(model.graph):
-        _fold_node(node, constants, model.opset_imports[""])
+        _fold_node(node, model.graph, model.opset_imports[""])
     for kind in ("Mul", "Add"):
         for node in [node for node in model.graph if node.op_type == kind]:
-            _fold_into_conv(node, constants)
+            _fold_into_conv(node, model.graph)
     for node in list(model.graph.all_nodes()):
         if node.op_type == "EyeLike":
             _numeric_eye(node)
@@ -31,32 +29,23 @@ def fold_weights(model: ir.Model) -> None:
     RemoveUnusedNodesPass()(model)
 
 
-class _Constants:
-    """Arrays of the graph's constants, and registration of new ones."""
+def _replaced(graph: ir.Graph, value: ir.Value, array: np.ndarray) -> None:
+    """Makes an initializer of `array` and lets it take the place of `value` everywhere."""
+    constant = _added(graph, f"{value.name}_folded", array)
+    value.replace_all_uses_with(constant, replace_graph_outputs=False)
 
-    def __init__(self, graph: ir.Graph) -> None:
-        self._graph = graph
 
-    def array(self, value: ir.Value | None) -> np.ndarray | None:
-        """The array behind an initializer or Constant node; None for any other value."""
-        if value is None or value.is_graph_input():
-            return None
-        tensor = ir.convenience.get_const_tensor(value)
-        return None if tensor is None else tensor.numpy()
+def _added(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
+    """A new initializer, whose name gets a number if it is taken."""
+    return new_constant(graph, unique_name(name, graph.initializers.keys()), array)
 
-    def replace(self, value: ir.Value, array: np.ndarray) -> ir.Value:
-        """Makes an initializer of `array` and lets it take the place of `value` everywhere."""
-        constant = self.add(f"{value.name}_folded", array)
-        value.replace_all_uses_with(constant, replace_graph_outputs=False)
-        return constant
 
-    def add(self, name: str, array: np.ndarray) -> ir.Value:
-        """A new initializer, whose name gets a number if it is taken."""
-        unique, count = name, 0
-        while unique in self._graph.initializers:
-            count += 1
-            unique = f"{name}_{count}"
-        return new_constant(self._graph, unique, array)
+def _array(value: ir.Value | None) -> np.ndarray | None:
+    """The array behind an initializer or Constant node; None for any other value."""
+    if value is None or value.is_graph_input():
+        return None
+    tensor = ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
 
 
 def _ints(node: ir.Node, name: str) -> list[int] | None:
@@ -71,10 +60,10 @@ _FOLDED = frozenset(
 _OF_SHAPES = ("Concat", "Gather")
 
 
-def _fold_node(node: ir.Node, constants: _Constants, opset: int) -> None:
+def _fold_node(node: ir.Node, graph: ir.Graph, opset: int) -> None:
     if node.op_type not in _FOLDED or node.domain != "" or node.outputs[0].is_graph_output():
         return
-    arrays = {str(value.name): constants.array(value) for value in node.inputs if value is not None}
+    arrays = {str(value.name): _array(value) for value in node.inputs if value is not None}
     given = {name: array for name, array in arrays.items() if array is not None}
     if len(given) < len(arrays):
         return
@@ -84,7 +73,7 @@ def _fold_node(node: ir.Node, constants: _Constants, opset: int) -> None:
         (result,) = given.values()
     else:
         (result,) = ReferenceEvaluator(ir.to_proto(node), opsets={"": opset}).run(None, given)
-    constants.replace(node.outputs[0], result)
+    _replaced(graph, node.outputs[0], result)
 
 
 def _single_conv(value: ir.Value | None) -> ir.Node | None:
@@ -95,59 +84,50 @@ def _single_conv(value: ir.Value | None) -> ir.Node | None:
     return node if len(value.uses()) == 1 and not value.is_graph_output() else None
 
 
-def _channel_vector(node: ir.Node, constants: _Constants) -> tuple[ir.Node, np.ndarray] | None:
+def _channel_vector(node: ir.Node) -> tuple[ir.Node, np.ndarray] | None:
     """(conv, vector) where `node` joins a Conv's output with one constant per channel."""
     for data, other in (node.inputs, node.inputs[::-1]):
-        conv, array = _single_conv(data), constants.array(other)
+        conv, array = _single_conv(data), _array(other)
         if conv is None or array is None:
             continue
-        kernel = constants.array(conv.inputs[1])
+        kernel = _array(conv.inputs[1])
         if kernel is None:
             continue
-        per_channel = (1,) * (array.ndim - kernel.ndim + 1) + (kernel.shape[0],)
-        tail = (1,) * (kernel.ndim - 2)
-        if array.size == kernel.shape[0] and _strip(array.shape) == _strip(per_channel[-1:] + tail):
+        channels = (kernel.shape[0], *(1,) * (kernel.ndim - 2))
+        if array.size == channels[0] and array.shape[-len(channels) :] == channels:
             return conv, array.reshape(-1)
         if array.size == 1:
             return conv, np.full(kernel.shape[0], array.reshape(-1)[0], dtype=array.dtype)
     return None
 
 
-def _strip(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape without its leading ones."""
-    sizes = list(shape)
-    while len(sizes) > 1 and sizes[0] == 1:
-        sizes.pop(0)
-    return tuple(sizes)
-
-
-def _fold_into_conv(node: ir.Node, constants: _Constants) -> None:
+def _fold_into_conv(node: ir.Node, graph: ir.Graph) -> None:
     """Conv(x, W, b) * s = Conv(x, W * s, b * s), Conv(x, W, b) + c = Conv(x, W, b + c).
 
     For s and c that are constant per output channel.
     """
-    found = _channel_vector(node, constants)
+    found = _channel_vector(node)
     if found is None or node.outputs[0].is_graph_output():
         return
     conv, vector = found
     given = conv.inputs[2] if len(conv.inputs) > 2 else None
-    bias = constants.array(given)
+    bias = _array(given)
     if given is not None and bias is None:
         return
     if node.op_type == "Mul":
-        kernel = constants.array(conv.inputs[1])
+        kernel = _array(conv.inputs[1])
         assert kernel is not None  # _channel_vector saw it
         scaled = np.multiply(kernel, vector.reshape((-1,) + (1,) * (kernel.ndim - 1)), order="C")
-        conv.replace_input_with(1, constants.add(f"{conv.inputs[1].name}_scaled", scaled))
+        conv.replace_input_with(1, _added(graph, f"{conv.inputs[1].name}_scaled", scaled))
         bias = None if bias is None else bias * vector
     else:
         bias = vector if bias is None else bias + vector
     if bias is not None:
         conv.resize_inputs(3)
-        conv.replace_input_with(2, constants.add(f"{conv.name}_bias", bias))
+        conv.replace_input_with(2, _added(graph, f"{conv.name}_bias", bias))
     (output,) = conv.outputs
     node.outputs[0].replace_all_uses_with(output)
-    node.graph.remove(node, safe=True)
+    graph.remove(node, safe=True)
     output.name = node.outputs[0].name
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tfmp.converters.intake import Source, cut_behind
+from tfmp.converters.intake import Source, cut_behind, reached
 from tfmp.converters.onnx.export.layers import layer_of
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.frameworks import GraphDef, Variable
@@ -75,8 +75,10 @@ def freeze(source: Source) -> FrozenGraph:
         """TensorFlow's table of values to turn into constants, without the large ones."""
 
         def _eval(self, tensor: Variable) -> _Weight | Tensor:
-            large = hasattr(tensor, "read_value") and _bytes(tensor) > _BESIDE_BYTES
-            return _Weight(tensor) if large else super()._eval(tensor)
+            weight = hasattr(tensor, "read_value")
+            if weight and tensor.dtype.size * tensor.shape.num_elements() > _BESIDE_BYTES:
+                return _Weight(tensor)
+            return super()._eval(tensor)
 
     traced = source.marked
     data = Data(traced, lower_control_flow=False, aggressive_inlining=True)
@@ -115,10 +117,6 @@ def _refuse_captures(source: Source, nodes: Sequence[str]) -> None:
         "Do that step before the model, and pass its results as data"
         f"{cut_behind(source, next(iter(where), ''))}",
     )
-
-
-def _bytes(variable: Variable) -> int:
-    return variable.dtype.size * variable.shape.num_elements()
 
 
 def _keras_paths(source: Source) -> dict[int, str]:
@@ -161,11 +159,13 @@ def _read_by_loops(graph_def: GraphDef) -> set[str]:
     """Names of the nodes whose values enter a loop as they are."""
     producers = {node.name: node for node in graph_def.node}
     loops = [node for node in graph_def.node if node.op in ("While", "StatelessWhile")]
-    waiting = [name for node in loops for name in node.input]
-    found: set[str] = set()
-    while waiting:
-        name = waiting.pop().partition(":")[0].removeprefix("^")
-        found.add(name)
-        if producers[name].op == "Identity":
-            waiting.extend(producers[name].input)
-    return found
+
+    def after(name: str) -> list[str]:
+        made = producers[name]
+        return [_plain(one) for one in made.input] if made.op == "Identity" else []
+
+    return reached((_plain(name) for node in loops for name in node.input), after)
+
+
+def _plain(name: str) -> str:
+    return name.partition(":")[0].removeprefix("^")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from tfmp.converters.onnx.graph import UniqueNames
+from tfmp.converters.shared.tensors import unique_name
 
 _CALL = re.compile(r"(Stateful)?PartitionedCall(_\d+)?/")
 _SCOPE = re.compile(r"(tfmp_layer_\d+)(?:_\d+)?(?=/|$)")
@@ -53,11 +54,7 @@ def without_marks(model: ir.Model) -> None:
                 value.name = taken(_MARK.sub("", value.name))
         for node in graph:
             if node.name and _SCOPE.search(node.name):
-                plain, count = _MARK.sub("", node.name), 1
-                node.name = plain
-                while node.name in named:
-                    count += 1
-                    node.name = f"{plain}_{count}"
+                node.name = unique_name(_MARK.sub("", node.name), named)
                 named.add(node.name)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
+from tfmp.converters.shared.tensors import unique_name
+
 
 def nodes_of(graph: ir.Graph) -> list[ir.Node]:
     """The nodes of a graph in order, each followed by the nodes of its bodies."""
@@ -42,13 +44,8 @@ def name_nodes(model: ir.Model) -> None:
     """Gives every node a name of its own; unique names stay."""
     taken: set[str] = set()
     for node in nodes_of(model.graph):
-        base = node.name or f"{node.op_type}_unnamed"
-        name, count = base, 1
-        while name in taken:
-            count += 1
-            name = f"{base}_{count}"
-        node.name = name
-        taken.add(name)
+        node.name = unique_name(node.name or f"{node.op_type}_unnamed", taken)
+        taken.add(node.name)
 
 
 class UniqueNames:
@@ -65,9 +62,6 @@ class UniqueNames:
 
     def __call__(self, name: str) -> str:
         """This name, or a similar one if it is taken; the result is taken from now on."""
-        unique, count = name, 1
-        while unique in self._taken:
-            count += 1
-            unique = f"{name}_{count}"
+        unique = unique_name(name, self._taken)
         self._taken.add(unique)
         return unique

@@ -168,20 +168,24 @@ def _counted(batches: Iterable[Batch], counts: list[int], progress: Progress) ->
 
 
 def _constants(source: Source, graph: Graph) -> Iterator[tuple[str, np.ndarray]]:
-    """The float32 constants that operations on the input read, folded as a converter folds them."""
-    read = dict.fromkeys(
-        name
-        for node in graph.nodes
-        if not graph.constants.issuperset(node.outputs)
-        for name in node.inputs
-        if name in graph.constants
-    )
-    yield from constants(source, [name for name in read if name in graph.floats]).items()
+    """The float32 constants that operations on the input read, folded as a converter folds them.
+
+    A variable is one constant, however many operations read it, whole or row by row.
+    """
+    read: dict[str, str] = {}
+    for node in graph.nodes:
+        for name in () if graph.constants.issuperset(node.outputs) else node.inputs:
+            if name in graph.constants:
+                maker = graph.makers[name]
+                held = maker.inputs[0] if maker.op == "ReadVariableOp" else name
+                read.setdefault(held, name)
+    yield from constants(source, [name for name in read.values() if name in graph.floats]).items()
     traced = source.graph
     handles = {id(variable.handle): variable for variable in traced.graph.variables}
-    for outer, inner in traced.graph.captures:  # tables that are read row by row
+    for outer, inner in traced.graph.captures:
         variable = handles.get(id(outer))
-        if inner.name in read and variable is not None and variable.dtype.name == "float32":
+        whole = read.get(inner.name) != inner.name
+        if not whole and variable is not None and variable.dtype.name == "float32":
             yield variable.name, variable.numpy()
 
 

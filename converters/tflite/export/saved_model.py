@@ -57,7 +57,7 @@ def write_saved_model(
 def _refuse_lookups(graph: TracedFunction, source: Source, texts: bool) -> None:
     """Raises `ConversionError` for a layer that reads a table, or else makes numbers of texts."""
     for one in graph.graph.get_operations():
-        of_texts = one.type.startswith("StringTo") and not texts
+        of_texts = one.type.startswith(("StringTo", "ParseExample")) and not texts
         if of_texts or one.type.startswith("LookupTable"):
             layer = layer_of(one.name) or one.name
             raise ConversionError(

@@ -112,8 +112,8 @@ def hold_floors(graph: Graph, edits: Edits, seen: Magnitudes, names: Collection[
             moved = _moved(reader, floor, graph)
             if moved is None:
                 beside.append(reader)
-                continue
-            edits.replace(*moved, graph)
+            else:
+                edits.replace(*moved, graph)
         if beside:
             edits.read(floor.node.outputs[0], beside, held(floor.held))
 

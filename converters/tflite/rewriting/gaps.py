@@ -27,11 +27,11 @@ from tfmp.converters.intake import (
     fillings_in,
     gives_complex,
     log1p,
+    sign_bit,
     spectra,
 )
 from tfmp.converters.tflite.file import layer_of
 from tfmp.converters.tflite.rewriting.exponentials import logarithm, share, softplus
-from tfmp.converters.tflite.rewriting.integers import INTEGERS
 from tfmp.converters.tflite.rewriting.masks import behind, finite_masks, mask_constants
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
@@ -158,10 +158,32 @@ def _elementary(node: Node, graph: Graph) -> Filling | None:
         "Sinh": lambda x: tf.tanh(x) * cosh(x),
         "Tan": lambda x: tf.sin(x) / tf.cos(x),
     }
-    function = functions[node.op]
-    if graph.specs[node.outputs[0]].dtype != tf.float32:
+    return functions[node.op] if graph.specs[node.outputs[0]].dtype == tf.float32 else None
+
+
+def _bits(node: Node, graph: Graph) -> Filling | Chain | None:
+    """And, or and not by shifts and exclusive or, which TFLite has; no sum leaves 32 bits."""
+    import tensorflow as tf
+
+    if graph.specs[node.outputs[0]].dtype != tf.int32:
         return None
-    return lambda x: function(x)
+    if node.op == "BitwiseAnd" and (sign := sign_bit(node, graph)):
+        return sign
+
+    def both(one: Tensor, other: Tensor) -> Tensor:
+        high = [tf.bitwise.right_shift(value, tf.ones_like(value)) for value in (one, other)]
+        lowest = [value - 2 * upper for value, upper in zip((one, other), high, strict=True)]
+        # a + b is twice their common bits and the others once.
+        return high[0] + high[1] - tf.bitwise.bitwise_xor(*high) + lowest[0] * lowest[1]
+
+    def either(one: Tensor, other: Tensor) -> Tensor:
+        return tf.bitwise.bitwise_xor(one, other) + both(one, other)
+
+    def inverted(value: Tensor) -> Tensor:
+        return -1 - value
+
+    functions: dict[str, Filling] = {"BitwiseAnd": both, "BitwiseOr": either, "Invert": inverted}
+    return functions[node.op]
 
 
 def _dilated(node: Node, graph: Graph) -> Chain | None:
@@ -371,7 +393,6 @@ def _absolute_values(node: Node, graph: Graph) -> Filling | None:
 
 GAPS: dict[str, Gap] = {
     **FILLINGS,
-    **INTEGERS,
     "ComplexAbs": _absolute_values,
     **SPECTRA,
     **dict.fromkeys(
@@ -380,6 +401,7 @@ GAPS: dict[str, Gap] = {
     "AddV2": _one_bias,
     "AvgPool3D": partial(_pool_3d, pool="avg_pool2d"),
     "BatchToSpaceND": _dilated,
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "Invert"), _bits),
     "BiasAdd": _bias_in_front,
     "Erf": partial(_erf, complement=False),
     "Erfc": partial(_erf, complement=True),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
-from tfmp.converters.intake import Edits, Filling, Graph, Node
+from tfmp.converters.intake import Edits, Filling, Graph, Node, reached
 from tfmp.converters.tflite.rewriting.ranges import SUMS, Magnitudes
 from tfmp.shared.backend import Tensor
 from tfmp.shared.numerics import FLOAT16
@@ -93,24 +93,13 @@ def _from(origin: Origin) -> Callable[[Tensor], Tensor]:
 
 def _meet(node: Node, graph: Graph) -> set[str]:
     """The last tensors from which both operands of a difference are made."""
-    one, other = (_behind(name, graph) for name in node.inputs)
+    one, other = (reached([name], lambda each: graph.makers[each].inputs) for name in node.inputs)
     sides = one ^ other
     return {
         name
         for name in one & other & graph.floats
         if any(not sides.isdisjoint(reader.outputs) for reader in graph.readers(name))
     }
-
-
-def _behind(tensor: str, graph: Graph) -> set[str]:
-    """The tensors from which one is made, with itself."""
-    waiting, seen = [tensor], set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            waiting += graph.makers[name].inputs
-    return seen
 
 
 def _axes(name: str, graph: Graph) -> tuple[int, ...]:

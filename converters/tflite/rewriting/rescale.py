@@ -194,7 +194,7 @@ class _Scaler:
     def _exponent_of(self, node: Node) -> int:
         """Sets the node's inputs and returns the exponent of its outputs."""
         data = _data_inputs(node, self._graph)
-        if node.op in _CARRIES and node.inputs.index(data[0]) == _first_float(node, self._graph):
+        if node.op in _CARRIES and data[0] == _float_inputs(node, self._graph)[0]:
             exponent = min(self._wanted(data[0]), self._limit_of(node))
             self._feed(node, {data[0]: exponent})
             return exponent
@@ -334,10 +334,6 @@ def _data_inputs(node: Node, graph: Graph) -> list[str]:
 
 def _constant_inputs(node: Node, graph: Graph) -> list[str]:
     return [name for name in _float_inputs(node, graph) if name in graph.constants]
-
-
-def _first_float(node: Node, graph: Graph) -> int:
-    return next(i for i, name in enumerate(node.inputs) if name in graph.floats)
 
 
 def _over(value: float) -> int:

@@ -305,7 +305,7 @@ class TestRefusals:
         assert "different numbers of samples (input 'image': 70, input 'ids': 3)" in refusal(
             {"image": X, "ids": np.ones((3, 3), int)}, both
         )
-        assert "different numbers of samples ('image': 70, 'ids': 3)" in refusal(
+        assert "different numbers of samples (image: 70, ids: 3)" in refusal(
             [{"image": X, "ids": np.ones((3, 3), int)}], both
         )
 
@@ -340,20 +340,12 @@ class TestRefusals:
     def test_batches(self) -> None:
         dataset = open_data((x for x in [X]), [IMAGE])
         read(dataset)
-        with pytest.raises(InputError, match="data generator of batches can be read only once"):
+        with pytest.raises(InputError, match=r"is empty: .* an iterator gives them only once"):
             read(dataset)
         fixed = TensorSpec("image", (16, 4, 4, 1), "float32")
         assert "a batch has 70 samples, but the model's input fixes the batch at 16" in refusal(
             [X], [fixed]
         )
-
-
-def test_a_function_makes_a_new_iterator_at_each_call() -> None:
-    used_up = iter([X])
-    dataset = open_data(lambda: used_up, [IMAGE])
-    read(dataset)
-    with pytest.raises(InputError, match="returned the same list_iterator again, which is used"):
-        read(dataset)
 
 
 TRIPS = TensorSpec("trips", (), "int64")

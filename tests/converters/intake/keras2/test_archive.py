@@ -31,7 +31,7 @@ def write(path: Path, config: bytes, metadata: bytes) -> Path:
 @pytest.mark.parametrize("levels", [5_000, 100_000])
 def test_one_that_is_nested_too_deeply(levels: int, tmp_path: Path):
     config = b'{"a":' * levels + b"1" + b"}" * levels
-    with pytest.raises(InputError, match="the architecture in this file is nested too"):
+    with pytest.raises(InputError, match="nested too deeply to be read"):
         read_archive(write(tmp_path / "model.keras", config, METADATA))
 
 

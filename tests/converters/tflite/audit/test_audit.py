@@ -109,3 +109,11 @@ def test_what_samples_do_not_show_is_unknown() -> None:
     assert result.samples == 2
     assert any("inside loops" in one for one in result.unknown)
     assert any("larger sizes than these samples have" in one for one in result.unknown)
+
+
+def test_a_weight_is_one_constant_however_often_it_is_read() -> None:
+    x = keras.Input((5, 8))
+    shared = keras.layers.Dense(8, kernel_initializer=keras.initializers.Constant(1e9))
+    loop = keras.layers.GRU(2, kernel_initializer=keras.initializers.Constant(1e9))
+    audit = audit_model(open_source(keras.Model(x, loop(shared(x) + shared(2 * x)))))
+    assert sorted(found.clamped for found in audit.constants) == [48, 64]
