@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from tfmp.converters.intake.saved import Edits, Fillings, Graph, Node, Retracing, captured
+from tfmp.converters.intake.saved import Edits, Fillings, Graph, Retracing, captured
 from tfmp.converters.intake.source import AnySource, OnnxSource
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.tensors import Batch
@@ -70,13 +70,10 @@ class Float64Model:
 def _norms(graph: Graph) -> Fillings:
     """Batch normalizations, as TensorFlow has none of them fused in float64."""
     fused = (node for node in graph.nodes if node.op.startswith("FusedBatchNorm"))
-    return [(node, partial(_normalized, node)) for node in fused]
+    return [(node, partial(_normalized, node.attributes["epsilon"].f)) for node in fused]
 
 
 def _normalized(
-    node: Node, x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor
+    epsilon: float, x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor
 ) -> Tensor:
-    import tensorflow as tf
-
-    epsilon = node.attributes["epsilon"].f
-    return tf.nn.batch_normalization(x, mean, variance, offset, scale, epsilon)
+    return (x - mean) * (scale / (variance + epsilon) ** 0.5) + offset

@@ -20,15 +20,9 @@ _SIGNAL_SIZES = (1024, 4096, 16384)
 def probe(source: Source, samples: int, seed: int) -> Batch:
     """Rows of the data, or seeded inputs: ids where it takes ids, open sizes as it needs them.
 
-    Args:
-        source: the model.
-        samples: size of the batch axis.
-        seed: the generator's seed.
-
-    Returns:
-        The data's first rows. Without data the smallest inputs for which no tensor of the model is
-        empty; where no size helps, the smallest of all. The first axis of a function may be one of
-        time, and grows as well.
+    These are the data's first rows. Without data they are the smallest inputs for which no tensor
+    of the model is empty; where no size helps, the smallest of all. The first axis of a function
+    may be one of time, and grows as well.
     """
     if source.sampled is not None:
         return {spec.name: _rows(source.sampled, spec, samples) for spec in source.inputs}

@@ -263,12 +263,7 @@ def _in_line(
 ) -> Source:
     """A concrete function without calls, which no exporter looks into; states become arguments.
 
-    Args:
-        origin: of the model.
-        function: the function.
-        loaded: owns its variables.
-        sizes: what is known of the inputs.
-        signature: whether it is a signature of a SavedModel, which names its arguments.
+    `loaded` owns its variables. A `signature` of a SavedModel names its arguments.
     """
     import tensorflow as tf
 

@@ -8,7 +8,6 @@ from .graph import (
     Edits as Edits,
     Fillings as Fillings,
     Graph as Graph,
-    Node as Node,
     Rewrite as Rewrite,
 )
 from .held import captured as captured, writes as writes

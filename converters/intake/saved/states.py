@@ -100,14 +100,9 @@ class Inlined:
     def __call__(
         self, arguments: Mapping[str, Tensor], states: Iterable[Tensor]
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Adds the function to the graph that is being traced.
+        """Adds the function to the graph that is being traced: its results, and the new states.
 
-        Args:
-            arguments: by the names in `arguments`.
-            states: in the order of `states`.
-
-        Returns:
-            Results in the order of the function's outputs, and the new states.
+        Arguments come by the names in `arguments`; states, and results, in their own order.
         """
         retracing, given = self._retracing(arguments)
         held = [one for name in self._written if isinstance(one := given[name], Held)]
