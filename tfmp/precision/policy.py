@@ -19,7 +19,7 @@ from tfmp.precision.policy_names import (
     FIXED_POLICIES,
     KEPT_POLICIES,
     check_policy,
-    is_mixed,
+    is_narrow,
 )
 from tfmp.precision.rules import Decision, Facts, decide
 from tfmp.shared.arguments import check_model
@@ -92,9 +92,11 @@ def _decide(
         return found
 
     def wanted(evidence: Evidence) -> dict[int, str | None]:
-        return {key: decision.policy for key, decision in decided(evidence).items()}
+        # Weights are float32 until the plan is applied.
+        policies = {key: decision.policy for key, decision in decided(evidence).items()}
+        return {key: KEPT_POLICIES.get(name or "", name) for key, name in policies.items()}
 
-    evidence = gather(root, wanted, base, data) if is_mixed(base) else Evidence()
+    evidence = gather(root, wanted, base, data) if kept or is_narrow(base) else Evidence()
     return decided(evidence), evidence
 
 

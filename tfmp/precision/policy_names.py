@@ -4,14 +4,7 @@ from tfmp.shared.arguments import check_choice
 from tfmp.shared.wording import shown
 
 # Policies that mean the same on every device.
-FIXED_POLICIES = (
-    "float32",
-    "mixed_float16",
-    "mixed_bfloat16",
-    "float64",
-    "bfloat16",
-    "float16",
-)
+FIXED_POLICIES = ("float32", "mixed_float16", "mixed_bfloat16", "float64", "bfloat16", "float16")
 
 NARROW_DTYPES = ("float16", "bfloat16")
 
@@ -31,11 +24,6 @@ POLICIES = (AUTO, AUTO_BFLOAT16, *FIXED_POLICIES)
 def is_narrow(policy: str) -> bool:
     """Whether a policy computes in 16 bits, so that values can be lost."""
     return policy.removeprefix("mixed_") in NARROW_DTYPES
-
-
-def is_mixed(policy: str) -> bool:
-    """Whether a policy has float32 weights beside 16 bits, and layers in either."""
-    return policy.startswith("mixed_")
 
 
 def check_policy(policy: object) -> None:

@@ -13,7 +13,6 @@ from keras.src.backend.common.masking import get_keras_mask
 
 from tfmp.precision.layer_tree import LayerNode, divides_by_norm, is_graph, is_preprocessing
 from tfmp.precision.measuring import Evidence
-from tfmp.precision.policy_names import is_mixed
 
 FLOAT32 = "float32"
 
@@ -72,7 +71,7 @@ def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> De
     if node.head is not None and id(node.layer) not in facts.kept:
         # Layers that a built-in layer makes for itself follow it: a file would not tell them apart.
         return Decision(decided[id(node.head.layer)].policy, f"part of {node.head.path}")
-    for rule in RULES if is_mixed(facts.base) else RULES_WITHOUT_CHOICE:
+    for rule in RULES if facts.base.startswith("mixed_") else RULES_WITHOUT_CHOICE:
         decision = rule(node, facts)
         if decision is not None:
             return decision
@@ -235,8 +234,15 @@ RULES: tuple[Rule, ...] = (
     chosen_before,  # last: after a reload it holds for most kept layers, and the others say more
 )
 
-# In float32 nothing is lost, and policies of one dtype exist to be compared.
-RULES_WITHOUT_CHOICE: tuple[Rule, ...] = (not_a_float_layer, quantized, named_by_user, no_kernel)
+# In float32 nothing is lost, and policies of one dtype exist to be compared: only what cannot run
+# otherwise has another dtype.
+RULES_WITHOUT_CHOICE: tuple[Rule, ...] = (
+    not_a_float_layer,
+    quantized,
+    named_by_user,
+    measured,
+    no_kernel,
+)
 
 
 def _subjects(node: LayerNode) -> list[layers.Layer]:
