@@ -9,7 +9,6 @@ from training_case import (
     both,
     by_callback,
     by_policy,
-    learnt,
     mixed,
     rows,
     sums,
@@ -141,28 +140,6 @@ def saved(side: str) -> Outcome:
     return Outcome(outcome.good and same, f"{outcome.words}; the loaded model answers the same")
 
 
-def normalized() -> keras.Model:
-    return stack(layers.Dense(16, activation="relu"), layers.LayerNormalization())
-
-
-def float8_in_keras() -> Outcome:
-    policy = keras.dtype_policies.QuantizedFloat8DTypePolicy("float8", "mixed_bfloat16")
-    keras.config.set_dtype_policy(policy)  # as the report does; `run` restores it
-    model = normalized()
-    model.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
-    return learnt(model.fit(X, Y, epochs=6, batch_size=16, verbose=0))
-
-
-def float8_in_tfmp() -> Outcome:
-    model = normalized()
-    tfmp.plan(model, "mixed_float8").apply()
-    model.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)
-    callback = tfmp.MixedPrecision("mixed_bfloat16")
-    outcome = learnt(model.fit(X, Y, epochs=6, batch_size=16, verbose=0, callbacks=[callback]))
-    policy = model.layers[0].dtype_policy.name
-    return Outcome(outcome.good and policy.startswith("float8"), f"{outcome.words} in {policy}")
-
-
 CASES = [
     both(
         "keras-team/keras#17571",
@@ -234,11 +211,5 @@ CASES = [
         lambda: stack(Pyramid(), layers.GlobalAveragePooling2D(), shape=(16, 16, 3)),
         IMAGES,
         sums(IMAGES),
-    ),
-    TrainingCase(
-        "keras-team/keras#23479",
-        "mixed_float8 is missing",
-        float8_in_keras,
-        float8_in_tfmp,
     ),
 ]

@@ -16,6 +16,7 @@ from tfmp.calibration.report import (
 )
 from tfmp.nonfinite import Call, CallKey, Gradients, ReplayedStep, replay
 from tfmp.precision import LayerNode, describe, policy as policies
+from tfmp.precision.measuring import in_float32
 from tfmp.shared.arguments import check_count, check_number
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import TrainingData, labelled_batches, readable
@@ -119,7 +120,7 @@ def _measure(step: ReplayedStep) -> dict[str, ExponentHistogram]:
             calls.append(call)
         return call.outputs
 
-    with replay.in_float32(list(step.root.within())):
+    with in_float32(step.root.within()):
         with replay.mistakes_of_batch(step.model):
             replay.run(step, record)
         calls = _from_the_first_that_trains(step, calls)

@@ -201,7 +201,7 @@ class Training:
             policies.plan(self._model, self.policy, self.job.keep_float32).apply()
         if is_narrow(self.policy):
             scale = self.job.loss_scale
-            if self.policy in ("mixed_bfloat16", "bfloat16", "mixed_float8") and scale == "dynamic":
+            if self.policy in ("mixed_bfloat16", "bfloat16") and scale == "dynamic":
                 scale = StaticLossScale(1.0)
             attach_loss_scale(self._model, scale)
 

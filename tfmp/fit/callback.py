@@ -34,7 +34,6 @@ from tfmp.precision import (
     has_call,
     layer_tree,
     policy as policies,
-    policy_named,
 )
 from tfmp.precision.layer_tree import has_own_code
 from tfmp.shared.arguments import OF_KERAS_2
@@ -200,7 +199,7 @@ class MixedPrecision(keras.callbacks.Callback):
         return self._usual_dtype() in NARROW_DTYPES and any(map(has_own_code, nodes))
 
     def _usual_dtype(self) -> str:
-        return policy_named(policies.resolve_policy(self.policy).policy).compute_dtype
+        return keras.dtype_policies.get(policies.resolve_policy(self.policy).policy).compute_dtype
 
     def _build_and_begin(self, batches: list[TensorTree]) -> None:
         _build_from(self.model, batches[0])

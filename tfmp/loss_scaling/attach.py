@@ -123,7 +123,7 @@ def _attach(model: keras.Model, place: Place, loss_scale: LossScale | float | st
     if loss_scale == "dynamic" and not is_ours:
         _take_over_scale(before, wrapped)
     record = record or _Restore(place, before, wrapped, place.in_config)
-    reverting.on_revert(model, key, replace(record, ours=wrapped))
+    reverting.steps_of(model)[key] = replace(record, ours=wrapped)
     place.put(wrapped, in_config=wrapped)
 
 
@@ -159,7 +159,7 @@ class _Restore:
 
 def _record_of(model: keras.Model, key: str, ours: keras.optimizers.Optimizer) -> _Restore | None:
     """The record of the wrapper that this package put in a place; None for a user's optimizer."""
-    record = reverting.undo_step(model, key)
+    record = reverting.steps_of(model).get(key)
     return record if isinstance(record, _Restore) and record.ours is ours else None
 
 

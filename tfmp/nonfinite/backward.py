@@ -9,6 +9,7 @@ from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.replay import Call, CallKey, Gradients, ReplayedStep
 from tfmp.nonfinite.value_range import range_of
 from tfmp.precision import LayerNode
+from tfmp.precision.measuring import in_float32
 from tfmp.shared.numerics import FLOAT16
 
 
@@ -37,7 +38,7 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
         layer=path_of(node),
         loss_scale=scale,
     )
-    with replay.in_float32(list(step.root.within())):
+    with in_float32(step.root.within()):
         if not _finite_at(step, 1.0):
             return finding
     finite_at = _largest_finite_scale(step, scale)

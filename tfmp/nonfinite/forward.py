@@ -10,7 +10,7 @@ from tfmp.nonfinite.finding import NonFinite, keep_advice, path_of, where
 from tfmp.nonfinite.replay import Call, ReplayedStep
 from tfmp.nonfinite.value_range import is_float, range_of
 from tfmp.precision import NARROW_DTYPES, LayerNode
-from tfmp.precision.measuring import FirstOp, first_nonfinite_op
+from tfmp.precision.measuring import FirstOp, first_nonfinite_op, in_float32
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.numerics import FLOAT16
 
@@ -162,7 +162,7 @@ def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
     finding = replace(finding, op=op)
     narrow = call.node.layer.compute_dtype
     if narrow in NARROW_DTYPES:
-        with replay.in_float32(list(call.node.within())):
+        with in_float32(call.node.within()):
             wide = [range_of(t) for t in replay.floats(call.node.layer(*call.args, **call.kwargs))]
         if all(values.finite for values in wide):
             reached = max((values.magnitude for values in wide), default=0.0)
@@ -171,7 +171,7 @@ def _explain_arithmetic(call: Call, finding: NonFinite) -> NonFinite:
             else:
                 why = f"an intermediate value overflows {narrow}; in float32 all is finite"
             return replace(finding, why=why, advice=keep_advice(call.node))
-        with replay.in_float32(list(call.node.within())):
+        with in_float32(call.node.within()):
             op = _first_op_of(call)
     if _is_narrow(op):
         return _explain_own_cast(finding)

@@ -16,14 +16,12 @@ from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 from keras.src.backend.common.stateless_scope import in_stateless_scope
 
 from tfmp.precision import (
-    NARROW_DTYPES,
     LayerNode,
     has_call,
     layer_tree,
     policy as policies,
-    policy_named,
 )
-from tfmp.precision.measuring import Handler, losses_kept, policies_kept, watched_calls
+from tfmp.precision.measuring import Handler, losses_kept, watched_calls
 from tfmp.shared.arguments import check_compiled, check_model
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 from tfmp.shared.batches import as_tensor
@@ -299,16 +297,6 @@ def floats(structure_of_tensors: TensorTree) -> list[Tensor]:
 def is_float(value: object) -> bool:
     """Whether a value is a floating-point tensor."""
     return ops.is_tensor(value) and keras.backend.is_float_dtype(getattr(value, "dtype", None))
-
-
-@contextmanager
-def in_float32(nodes: Sequence[LayerNode]) -> Iterator[None]:
-    """Lets layers that compute in FP16 or BF16 compute in float32."""
-    with policies_kept(nodes):
-        for node in nodes:
-            if node.layer.compute_dtype in NARROW_DTYPES:
-                node.layer._dtype_policy = policy_named("float32")
-        yield
 
 
 def _noting(on_call: OnCall) -> Handler:

@@ -7,6 +7,7 @@ import numpy as np
 
 from tfmp.nonfinite import replay
 from tfmp.nonfinite.replay import ReplayedStep
+from tfmp.precision.measuring import in_float32
 from tfmp.shared.backend import TensorTree
 
 
@@ -43,7 +44,7 @@ def lost_gradients(
         A row for each weight with a gradient in float32.
     """
     step = replay.make_step(model, x, y, sample_weight)
-    with replay.in_float32(list(step.root.within())):
+    with in_float32(step.root.within()):
         exact = magnitudes(step, scale)
     narrow = magnitudes(step, scale)
     return [

@@ -1,9 +1,4 @@
 from . import layer_tree as layer_tree, policy as policy, reverting as reverting
-from .dtype_policies import (
-    NARROW_DTYPES as NARROW_DTYPES,
-    is_narrow as is_narrow,
-    policy_named as policy_named,
-)
 from .graph_rewriting import (
     graph_rewrite as graph_rewrite,
     switch_graph_rewrite as switch_graph_rewrite,
@@ -26,7 +21,12 @@ from .plan_table import (
     layer_table as layer_table,
 )
 from .policy import plan as plan, policy_scope as policy_scope
-from .policy_names import FIXED_POLICIES as FIXED_POLICIES, check_policy as check_policy
+from .policy_names import (
+    FIXED_POLICIES as FIXED_POLICIES,
+    NARROW_DTYPES as NARROW_DTYPES,
+    check_policy as check_policy,
+    is_narrow as is_narrow,
+)
 from .reverting import revert as revert
 from .tensor_cores import (
     TENSOR_CORE_MULTIPLE as TENSOR_CORE_MULTIPLE,

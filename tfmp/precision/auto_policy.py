@@ -45,7 +45,5 @@ def _choose_for(device: Device, allow_bfloat16: bool) -> Choice:
         return Choice("float32", f"{device}: no Tensor Cores, so 16 bits would gain no speed")
     if device.bfloat16 and allow_bfloat16:
         return Choice("mixed_bfloat16", f"{device}: Tensor Cores; bfloat16 needs no loss scale")
-    if device.tf32:
-        tf32 = "float32 matrix products there run as TF32 unless that is switched off"
-        return Choice("mixed_float16", f"{device}: FP16 on Tensor Cores ({tf32})")
-    return Choice("mixed_float16", f"{device}: FP16 on Tensor Cores")
+    tf32 = " (float32 matrix products there run as TF32 unless that is switched off)"
+    return Choice("mixed_float16", f"{device}: FP16 on Tensor Cores{tf32 if device.tf32 else ''}")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from keras import layers
 
-from tfmp.precision.dtype_policies import KEPT_POLICIES
 from tfmp.precision.layer_tree import ROOT, LayerNode
+from tfmp.precision.policy_names import KEPT_POLICIES
 from tfmp.shared.arguments import check_choice
 from tfmp.shared.wording import listed, shown
 
@@ -21,13 +21,9 @@ def match_keep(
 ) -> dict[int, tuple[str, str]]:
     """Finds the layers that a user wants in certain dtypes.
 
-    Args:
-        keep: by dtype or policy, one pattern or several. A string is a layer's name or path, or a
-            regular expression that must match a whole path; a compiled regular expression is
-            searched for in paths; a layer class matches all its instances; any other callable is
-            asked about each layer.
-        tree: the model's tree of layers, from `layer_tree.walk`.
-        argument: the name of the user's argument, for messages.
+    By dtype there is one pattern, or several. A string is a layer's name or path, or a regular
+    expression that must match a whole path; a compiled regular expression is searched for in paths;
+    a layer class matches all its instances; any other callable is asked about each layer.
 
     Returns:
         By id of the layer, the dtype and the pattern that named it, as text. A name or a path wins
@@ -62,12 +58,7 @@ def match_keep(
 
 
 def check_keep(keep: object) -> None:
-    """Accepts a mapping from dtypes to patterns, or None.
-
-    Raises:
-        TypeError: it is no mapping.
-        ValueError: a key is not a dtype that layers compute in.
-    """
+    """Accepts a mapping from dtypes that layers compute in to patterns, or None."""
     if keep is None:
         return
     if not isinstance(keep, Mapping):

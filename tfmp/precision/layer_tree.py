@@ -78,13 +78,9 @@ def _makes_its_own_layers(layer: layers.Layer) -> bool:
     Such sublayers are not in the layer's config: a reload makes them with the layer's policy, so
     any other choice would be lost by saving.
     """
-    if isinstance(layer, keras.Model) or not is_builtin(layer):
+    if isinstance(layer, keras.Model | layers.Pipeline) or not is_builtin(layer):
         return False
-    if isinstance(layer, layers.Pipeline):
-        return False
-    if isinstance(layer, layers.Wrapper):
-        return not isinstance(layer.layer, keras.Model)
-    return True
+    return not (isinstance(layer, layers.Wrapper) and isinstance(layer.layer, keras.Model))
 
 
 def has_call(layer: layers.Layer) -> bool:
@@ -133,13 +129,9 @@ def has_own_code(node: LayerNode) -> bool:
 def output_layers(root: LayerNode) -> frozenset[int]:
     """The layers that compute a graph model's outputs, by id, without running anything.
 
-    Args:
-        root: the model's tree, from `walk`.
-
-    Returns:
-        Every layer whose result reaches an output of the model directly, or only through layers
-        that move or merge values (`Reshape`, `Concatenate`). In a layer with code of its own all
-        layers count: only a dry run can tell more.
+    Their results reach an output directly, or only through layers that move or merge values
+    (`Reshape`, `Concatenate`). In a layer with code of its own all layers count: only a run can
+    tell more.
     """
     nodes = {id(node.layer): node for node in root.within()}
     found: set[int] = set()
@@ -149,10 +141,8 @@ def output_layers(root: LayerNode) -> frozenset[int]:
         outputs = _graph_outputs(node.layer)
         if outputs is None:
             found.update(id(part.layer) for part in node.within())
-            continue
-        for layer in _producers(outputs):
-            if id(layer) in nodes and id(layer) not in found:
-                pending.append(nodes[id(layer)])
+        else:
+            pending += [nodes[id(one)] for one in _producers(outputs) if id(one) in nodes]
     return frozenset(found)
 
 

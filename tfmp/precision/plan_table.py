@@ -8,8 +8,8 @@ from typing import Any
 import keras
 
 from tfmp.precision import layer_tree, reverting
-from tfmp.precision.dtype_policies import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode
+from tfmp.precision.policy_names import NARROW_DTYPES
 from tfmp.shared.report_files import JsonObject
 from tfmp.shared.reporting import Report, Section, Table
 from tfmp.shared.wording import shown
@@ -90,13 +90,13 @@ class PrecisionPlan(Report):
 
     def with_moved(self, model: keras.Model) -> "PrecisionPlan":
         """The plan with the layers in float32 that training moved there since it was applied."""
-        layers = reverting.overflowed_layers(model)
-        moved = {node.path for node in layer_tree.walk(model).within() if id(node.layer) in layers}
-        new = {"policy": "float32", "compute_dtype": "float32"}
-        is_moved = [row.path in moved and row.compute_dtype in NARROW_DTYPES for row in self.rows]
+        now = {node.path: node.layer.compute_dtype for node in layer_tree.walk(model).within()}
+        wide = {"policy": "float32", "compute_dtype": "float32"}
         rows = [
-            replace(row, **new, reason="needed float32 in training") if was_moved else row
-            for row, was_moved in zip(self.rows, is_moved, strict=True)
+            replace(row, **wide, reason="needed float32 in training")
+            if row.compute_dtype in NARROW_DTYPES and now.get(row.path) == "float32"
+            else row
+            for row in self.rows
         ]
         return replace(self, rows=tuple(rows))
 

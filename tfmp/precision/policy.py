@@ -10,27 +10,20 @@ import keras
 from tfmp.machine import devices
 from tfmp.precision import layer_tree, reverting
 from tfmp.precision.auto_policy import Choice, choose
-from tfmp.precision.dtype_policies import (
-    FLOAT8_PRODUCTS,
-    KEPT_POLICIES,
-    on_float32_weights,
-    policy_named,
-)
 from tfmp.precision.keep_float32 import Pattern, check_keep, match_keep
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring import Evidence, entry_points, gather
 from tfmp.precision.plan_table import LayerPrecision, PrecisionPlan
-from tfmp.precision.policy_names import AUTO_BFLOAT16, FIXED_POLICIES, FLOAT8, check_policy
+from tfmp.precision.policy_names import (
+    AUTO_BFLOAT16,
+    FIXED_POLICIES,
+    KEPT_POLICIES,
+    check_policy,
+    is_narrow,
+)
 from tfmp.precision.rules import Decision, Facts, decide
 from tfmp.shared.arguments import check_model
 from tfmp.shared.backend import TensorTree, check_64_bits, current_backend
-
-_MULTIPLIES_IN_FLOAT8 = (keras.layers.Dense, keras.layers.EinsumDense)
-_LIMITS_OF_FLOAT8 = (
-    "Keras adds weights for the scales of float8 layers, which tfmp.revert does not remove, and "
-    "which an optimizer has to know: apply the plan, then compile. Only some GPUs (compute "
-    "capability 8.9 and later) multiply in float8; others emulate it, and gain no speed"
-)
 
 
 def plan(
@@ -51,8 +44,7 @@ def plan(
         policy: "mixed_float16", "mixed_bfloat16" or "float32"; "auto" takes FP16 if the device
             has Tensor Cores and float32 otherwise; "auto+bfloat16" takes bfloat16 if the device is
             as fast in it. "float64", "bfloat16" and "float16" (experimental, for comparison) also
-            have weights, optimizer state and every layer in the dtype. "mixed_float8" is for models
-            that are compiled after it is applied; its notes say its limits.
+            have weights, optimizer state and every layer in the dtype.
         keep_float32: layers to keep in float32: names, regular expressions over layer paths,
             layer classes, predicates, or a list of them. A layer takes the layers that it contains
             with it.
@@ -74,11 +66,7 @@ def plan(
     choice = resolve_policy(policy)
     root = layer_tree.walk(model)
     kept = _kept(root, keep_float32, keep)
-    base = "mixed_bfloat16" if choice.policy == FLOAT8 else choice.policy
-    decisions, evidence = _decide(root, base, kept, data)
-    if choice.policy == FLOAT8:
-        decisions = _with_float8(root, decisions)
-        evidence.notes.append(_LIMITS_OF_FLOAT8)
+    decisions, evidence = _decide(root, choice.policy, kept, data)
     rows = tuple(_row(node, decisions[id(node.layer)]) for node in root.within())
     unscalable = tuple(n.path for n in root.within() if id(n.layer) in evidence.unscalable)
     notes, model_of = tuple(evidence.notes), weakref.ref(model)
@@ -92,43 +80,24 @@ def _decide(
     facts = Facts(
         base=base,
         kept=kept,
-        overflowed=reverting.overflowed_layers(root.layer),
+        overflowed=reverting.overflowed_layers(root),
         original=reverting.original_policies(root),
         runs_on=(current_backend().name, devices.visible_devices()[0].kind),
     )
-    if base in ("float32", "float64") and not kept:
-        return _apply_rules(root, facts), Evidence()
 
     def decided(evidence: Evidence) -> dict[int, Decision]:
-        return _apply_rules(root, replace(facts, evidence=evidence))
+        found: dict[int, Decision] = {}
+        for node in root.within():
+            found[id(node.layer)] = decide(node, replace(facts, evidence=evidence), found)
+        return found
 
     def wanted(evidence: Evidence) -> dict[int, str | None]:
         # Weights are float32 until the plan is applied.
-        return {key: on_float32_weights(one.policy) for key, one in decided(evidence).items()}
+        policies = {key: decision.policy for key, decision in decided(evidence).items()}
+        return {key: KEPT_POLICIES.get(name or "", name) for key, name in policies.items()}
 
-    evidence = gather(root, wanted, base, data)
+    evidence = gather(root, wanted, base, data) if kept or is_narrow(base) else Evidence()
     return decided(evidence), evidence
-
-
-def _apply_rules(root: LayerNode, facts: Facts) -> dict[int, Decision]:
-    decided: dict[int, Decision] = {}
-    for node in root.within():
-        decided[id(node.layer)] = decide(node, facts, decided)
-    return decided
-
-
-def _with_float8(root: LayerNode, decisions: Mapping[int, Decision]) -> dict[int, Decision]:
-    """Products in float8 for layers that multiply in bfloat16 and that Keras can quantize so.
-
-    Layers that another one made for itself are left out: a reload would make them without.
-    """
-    found = dict(decisions)
-    for node in root.within():
-        own = found[id(node.layer)]
-        can = type(node.layer) in _MULTIPLIES_IN_FLOAT8 and node.head is None
-        if can and own.policy == "mixed_bfloat16":
-            found[id(node.layer)] = Decision(FLOAT8_PRODUCTS, "its products are in float8")
-    return found
 
 
 def _kept(
@@ -139,11 +108,10 @@ def _kept(
     """The decisions of the user, by id of the layer; the most explicit argument wins."""
     check_keep(keep)
     found: dict[int, Decision] = {}
-    in_float32 = {"float32": keep_float32}
-    for key, (_, pattern) in match_keep(in_float32, root, "keep_float32").items():
-        found[key] = Decision("float32", f"keep_float32: {pattern}")
-    for key, (dtype, pattern) in match_keep(keep or {}, root, "keep").items():
-        found[key] = Decision(KEPT_POLICIES[dtype], f"keep {dtype}: {pattern}")
+    for argument, wanted in (("keep_float32", {"float32": keep_float32}), ("keep", keep or {})):
+        for key, (dtype, pattern) in match_keep(wanted, root, argument).items():
+            by = f"keep {dtype}" if argument == "keep" else argument
+            found[key] = Decision(KEPT_POLICIES[dtype], f"{by}: {pattern}")
     return found
 
 
@@ -160,11 +128,6 @@ def policy_scope(policy: str = "auto") -> Iterator[str]:
         The name of the policy that was set, which "auto" leaves open.
     """
     name = resolve_policy(policy).policy
-    if name == FLOAT8:
-        raise ValueError(
-            f"policy_scope expects a policy of layers; received {FLOAT8!r}, which is a plan: "
-            f"tfmp.plan(model, {FLOAT8!r}).apply()."
-        )
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)
     try:
@@ -200,8 +163,6 @@ def floatx_scope(policy: str) -> Iterator[None]:
 def resolve_policy(policy: str) -> Choice:
     """The Keras policy that a name stands for here, and why."""
     check_policy(policy)
-    if policy == FLOAT8:
-        return Choice(policy, "asked for by name; Dense and EinsumDense multiply in float8")
     if policy not in FIXED_POLICIES:
         return choose(devices.visible_devices(), allow_bfloat16=policy == AUTO_BFLOAT16)
     if policy == "float64":
@@ -241,16 +202,12 @@ def is_built(model: keras.Model) -> bool:
 
 def _row(node: LayerNode, decision: Decision) -> LayerPrecision:
     layer = node.layer
-    policy = policy_named(decision.policy) if decision.policy else layer.dtype_policy
-    own = {
-        policy.variable_dtype if variable.dtype == layer.variable_dtype else variable.dtype
-        for variable in layer._trainable_variables
-    }
+    policy = keras.dtype_policies.get(decision.policy) if decision.policy else layer.dtype_policy
     return LayerPrecision(
         path=node.path,
         layer_class=type(layer).__name__,
         policy=decision.policy,
         compute_dtype=policy.compute_dtype,
-        variable_dtype=own.pop() if len(own) == 1 else policy.variable_dtype,
+        variable_dtype=policy.variable_dtype,
         reason=decision.reason,
     )

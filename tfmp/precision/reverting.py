@@ -1,52 +1,30 @@
 """The changes that were made to a model for mixed precision, and how to undo them."""
 
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import keras
 from keras import layers, ops, tree
 
 from tfmp.precision import layer_tree
-from tfmp.precision.dtype_policies import FLOAT8_PRODUCTS, NARROW_DTYPES, policy_named
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.arguments import check_model
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
-_UNDO = "_tfmp_undo"
+# Where the steps of `revert` live: on the model, outside Keras's tracking.
+_STEPS = "_tfmp_undo"
 
 # The policies of layers before the first plan that changed them. By layer, not by model: of two
 # models that share a layer, the second would take the first one's plan for the original.
 _ORIGINAL: "weakref.WeakKeyDictionary[layers.Layer, keras.DTypePolicy]"
 _ORIGINAL = weakref.WeakKeyDictionary()
 
+# The layers that needed float32 in training, until `revert`.
+_OVERFLOWED: "weakref.WeakSet[layers.Layer]" = weakref.WeakSet()
 
-@dataclass
-class _Undo:
-    """The state that `revert` restores; it lives on the model, outside Keras's tracking."""
-
-    steps: dict[str, Callable[[keras.Model], None]] = field(default_factory=dict)
-    overflowed: set[int] = field(default_factory=set)
-
-
-class _InPlace:
-    """A method in place of a layer's own until `revert`; copies and files drop it."""
-
-    def __init__(self, layer: layers.Layer, name: str, method: Callable[..., object]) -> None:
-        self.layer, self.name, self.method = layer, name, method
-        self.before = vars(layer).get(name)  # Keras wraps some methods for each layer
-        object.__setattr__(layer, name, self)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> object:
-        own = self.before or partial(getattr(type(self.layer), self.name), self.layer)
-        return self.method(self.layer, own, *args, **kwargs)
-
-    def take_back(self) -> None:
-        object.__delattr__(self.layer, self.name)
-        if self.before is not None:
-            object.__setattr__(self.layer, self.name, self.before)
+# The methods that a planned model has in place of Keras's, by name.
+_ADD_LOSS, _AGGREGATE = "add_loss", "_aggregate_additional_loss"
 
 
 def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
@@ -55,20 +33,15 @@ def set_policies(model: keras.Model, policies: dict[layers.Layer, str]) -> None:
     Functions that Keras traced before are dropped, so that `fit`, `evaluate` and `predict` trace
     anew.
     """
-    new = {layer: policy_named(name).variable_dtype for layer, name in policies.items()}
+    new = {layer: keras.dtype_policies.get(name).variable_dtype for layer, name in policies.items()}
     if any(layer.variable_dtype != dtype for layer, dtype in new.items()):
         _check_convertible(model)
-    if FLOAT8_PRODUCTS in policies.values():
-        _check_not_built(model)
-    _record(model)
     for layer, name in policies.items():
         _ORIGINAL.setdefault(layer, layer.dtype_policy)
-        _switch(layer, policy_named(name))
+        _switch(layer, keras.dtype_policies.get(name))
     _let_optimizer_follow(model)
     root = layer_tree.walk(model)
-    for layer, name, method in _methods(root):
-        if not isinstance(vars(layer).get(name), _InPlace):
-            _InPlace(layer, name, method)
+    _let_losses_meet(root)
     drop_traced_functions(root)
 
 
@@ -82,52 +55,39 @@ def _check_convertible(model: keras.Model) -> None:
         )
 
 
-def _check_not_built(model: keras.Model) -> None:
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and optimizer.built:
-        raise ValueError(
-            "A plan with float8 expects a model without an optimizer that knows its weights: Keras "
-            f"adds weights for scales; model {model.name!r} has one. Apply the plan before the "
-            "training, then compile: tfmp.plan(model, 'mixed_float8').apply(); model.compile(...). "
-            "MixedPrecision('mixed_bfloat16') trains it."
-        )
+def _let_losses_meet(root: LayerNode) -> None:
+    """Casts what layers add to the loss: Keras cannot sum numbers of several dtypes.
 
-
-def _methods(root: LayerNode) -> Iterator[tuple[layers.Layer, str, Callable[..., object]]]:
-    """The methods that a planned model has in place of Keras's, by layer and name."""
+    These are losses that code of the user's own adds, and penalties of weights and results.
+    """
     if isinstance(root.layer, keras.Model):
-        yield root.layer, "_aggregate_additional_loss", _aggregated
+        object.__setattr__(root.layer, _AGGREGATE, partial(_aggregated, root.layer))
     for node in root.within():
         if not layer_tree.is_builtin(node.layer):
-            yield node.layer, "add_loss", _added
+            object.__setattr__(node.layer, _ADD_LOSS, partial(_added, node.layer))
 
 
-def _aggregated(model: keras.Model, own: Callable[..., Tensor], loss: Tensor) -> Tensor:
-    """Casts penalties of weights and results in another dtype: Keras adds them to its loss."""
-    return ops.cast(own(loss), keras.config.floatx())
+def _aggregated(model: keras.Model, loss: Tensor) -> Tensor:
+    return _as_floatx(type(model)._aggregate_additional_loss(model, loss))
 
 
-def _added(layer: layers.Layer, own: Callable[..., None], loss: TensorTree) -> None:
-    """Casts the losses that code of the user's own adds: Keras does not, and cannot sum them."""
-    own(tree.map_structure(_at_least_float32, loss))
+def _added(layer: layers.Layer, loss: TensorTree) -> None:
+    type(layer).add_loss(layer, tree.map_structure(_as_floatx, loss))
 
 
-def _at_least_float32(loss: Tensor) -> Tensor:
-    dtype = getattr(loss, "dtype", None)
-    narrow = dtype is not None and keras.backend.standardize_dtype(dtype) in NARROW_DTYPES
-    return ops.cast(loss, "float32") if narrow else loss
+def _as_floatx(loss: Tensor) -> Tensor:
+    return ops.cast(loss, keras.config.floatx())
 
 
 def move_to_float32(model: keras.Model, moved: list[layers.Layer]) -> None:
     """Switches layers that need float32 in training; later plans keep them there."""
     set_policies(model, dict.fromkeys(moved, "float32"))
-    _record(model).overflowed.update(map(id, moved))
+    _OVERFLOWED.update(moved)
 
 
-def overflowed_layers(model: keras.Model) -> frozenset[int]:
+def overflowed_layers(root: LayerNode) -> frozenset[int]:
     """Ids of the layers that `move_to_float32` was called for, until `revert`."""
-    undo = _record_of(model)
-    return frozenset(undo.overflowed) if undo else frozenset()
+    return frozenset(id(node.layer) for node in root.within() if node.layer in _OVERFLOWED)
 
 
 def original_policies(root: LayerNode) -> dict[int, keras.DTypePolicy]:
@@ -164,40 +124,30 @@ def revert(model: keras.Model) -> keras.Model:
         TypeError: `model` is not a Keras model.
     """
     check_model(model)
-    undo = _record_of(model)
-    if undo is None:
-        return model
     root = layer_tree.walk(model)
     for layer in (node.layer for node in root.within()):
         if layer in _ORIGINAL:
             _switch(layer, _original_of(layer))
             del _ORIGINAL[layer]
-        for one in [one for one in vars(layer).values() if isinstance(one, _InPlace)]:
-            one.take_back()
+        _OVERFLOWED.discard(layer)
+        for name in (_ADD_LOSS, _AGGREGATE):
+            vars(layer).pop(name, None)
     undo_steps(model)
     _let_optimizer_follow(model)
-    object.__delattr__(model, _UNDO)
     _unwrap_automatic(model)
     drop_traced_functions(root)
     return model
 
 
-def on_revert(model: keras.Model, key: str, step: Callable[[keras.Model], None]) -> None:
-    """Makes `revert(model)` call `step(model)`; a step under the same key is replaced."""
-    _record(model).steps[key] = step
-
-
-def undo_step(model: keras.Model, key: str) -> Callable[[keras.Model], None] | None:
-    """The step that `on_revert` has under a key, or None."""
-    undo = _record_of(model)
-    return undo.steps.get(key) if undo else None
+def steps_of(model: keras.Model) -> dict[str, Callable[[keras.Model], None]]:
+    """What `revert` does to a model beside its layers, by a key for each step."""
+    return vars(model).setdefault(_STEPS, {})
 
 
 def undo_steps(model: keras.Model) -> None:
     """Runs the steps of `revert` now."""
-    undo = _record_of(model)
-    while undo and undo.steps:
-        undo.steps.pop(next(iter(undo.steps)))(model)
+    for step in vars(model).pop(_STEPS, {}).values():
+        step(model)
 
 
 def drop_traced_functions(root: LayerNode) -> None:
@@ -236,14 +186,6 @@ def _forget_jax_traces(function: object) -> None:
             elif id(enclosed) not in seen:
                 seen.add(id(enclosed))
                 pending.append(enclosed)
-
-
-def _record_of(model: keras.Model) -> _Undo | None:
-    return vars(model).get(_UNDO)
-
-
-def _record(model: keras.Model) -> _Undo:
-    return vars(model).setdefault(_UNDO, _Undo())
 
 
 def _unwrap_automatic(model: keras.Model) -> None:

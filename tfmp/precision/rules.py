@@ -11,10 +11,8 @@ import keras
 from keras import layers
 from keras.src.backend.common.masking import get_keras_mask
 
-from tfmp.precision.dtype_policies import is_narrow, policy_named
 from tfmp.precision.layer_tree import LayerNode, divides_by_norm, is_graph, is_preprocessing
 from tfmp.precision.measuring import Evidence
-from tfmp.precision.policy_names import PURE_POLICIES
 
 FLOAT32 = "float32"
 
@@ -68,15 +66,12 @@ _POOLS_VOLUMES = tuple(
 def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> Decision:
     """The decision for a layer: the answer of the first rule that has one, or the base policy.
 
-    Args:
-        node: the layer in its place.
-        facts: the facts about the model.
-        decided: the decisions so far, by id of the layer; containers come before their layers.
+    Layers around it were decided before, by id.
     """
     if node.head is not None and id(node.layer) not in facts.kept:
         # Layers that a built-in layer makes for itself follow it: a file would not tell them apart.
         return Decision(decided[id(node.head.layer)].policy, f"part of {node.head.path}")
-    for rule in _rules_for(facts.base):
+    for rule in RULES if facts.base.startswith("mixed_") else RULES_WITHOUT_CHOICE:
         decision = rule(node, facts)
         if decision is not None:
             return decision
@@ -160,7 +155,7 @@ def no_kernel(node: LayerNode, facts: Facts) -> Decision | None:
     float64. Keras 3.15 asks JAX for attention with float32 sums, which XLA refuses for float16 on
     CPUs, and for cuDNN's LSTM, which JAX has in float32 alone: "Unknown output type float16".
     """
-    dtype = policy_named(facts.base).compute_dtype
+    dtype = keras.dtype_policies.get(facts.base).compute_dtype
     attention = layers.MultiHeadAttention | layers.GroupQueryAttention
     without = [
         (_POOLS_VOLUMES, ("tensorflow", "cpu"), "float16"),
@@ -239,8 +234,8 @@ RULES: tuple[Rule, ...] = (
     chosen_before,  # last: after a reload it holds for most kept layers, and the others say more
 )
 
-# In float32 nothing is lost, and pure policies exist to be compared: only what cannot run otherwise
-# has another dtype.
+# In float32 nothing is lost, and policies of one dtype exist to be compared: only what cannot run
+# otherwise has another dtype.
 RULES_WITHOUT_CHOICE: tuple[Rule, ...] = (
     not_a_float_layer,
     quantized,
@@ -248,10 +243,6 @@ RULES_WITHOUT_CHOICE: tuple[Rule, ...] = (
     measured,
     no_kernel,
 )
-
-
-def _rules_for(base: str) -> tuple[Rule, ...]:
-    return RULES if is_narrow(base) and base not in PURE_POLICIES else RULES_WITHOUT_CHOICE
 
 
 def _subjects(node: LayerNode) -> list[layers.Layer]:

@@ -46,19 +46,11 @@ class TensorCorePath:
     eligible: bool
     reason: str = ""
 
-    @property
-    def at_speed(self) -> bool:
-        """Whether Tensor Cores run the layer at full speed."""
-        return self.eligible and not self.reason
-
 
 def tensor_core_path(node: LayerNode, dtype: str, tf32: bool = False) -> TensorCorePath:
-    """Whether Tensor Cores can compute a layer, on a card that has them.
+    """Whether Tensor Cores can compute a built layer in a dtype, on a card that has them.
 
-    Args:
-        node: the built layer.
-        dtype: dtype that the layer computes in.
-        tf32: whether float32 products run as TF32.
+    Float32 products may run as TF32.
     """
     missing = ineligible_reason(node.layer)
     if missing:

@@ -282,4 +282,4 @@ def _paths(name: str, side: JsonObject) -> dict[str, TensorCorePath]:
 
 def _speed(way: TensorCorePath) -> int:
     """2 for a layer that Tensor Cores compute at full speed, 1 at less, 0 for none."""
-    return way.eligible + way.at_speed
+    return way.eligible + (way.eligible and not way.reason)

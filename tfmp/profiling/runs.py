@@ -197,7 +197,7 @@ class TrainingRun(Run):
         """As `MixedPrecision` does: dynamic for FP16, fixed at 1 for bfloat16."""
         model, name = self.model, self.variant.policy
         if is_narrow(name):
-            fixed = name in ("mixed_bfloat16", "bfloat16", "mixed_float8")
+            fixed = name in ("mixed_bfloat16", "bfloat16")
             attach_loss_scale(model, StaticLossScale(1.0) if fixed else "dynamic")
             model.optimizer.watch_scale_loss()
         elif isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):

@@ -1,7 +1,7 @@
 from .calls import (
     Handler as Handler,
+    in_float32 as in_float32,
     losses_kept as losses_kept,
-    policies_kept as policies_kept,
     watched_calls as watched_calls,
 )
 from .first_op import FirstOp as FirstOp, first_nonfinite_op as first_nonfinite_op

@@ -37,12 +37,8 @@ class Given:
 def drawn(seen: np.ndarray | None, shape: tuple[int, ...], seed: int) -> tuple[np.ndarray, bool]:
     """Normal numbers at the next power of two to what was seen, with its sign and in its range.
 
-    Whole numbers, such as flags and positions, are taken as they are.
-
-    Args:
-        seen: the values; None in a loop that is being traced.
-        shape: their shape.
-        seed: of the draw.
+    Whole numbers, such as flags and positions, are taken as they are. Nothing was seen in a loop
+    that is being traced.
 
     Returns:
         The numbers, and whether they are flags.

@@ -1,11 +1,11 @@
 """The calls of a model's layers: recorded in one run, and run again alone on other numbers."""
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import cycle
 from typing import Any
 
 import keras
@@ -13,6 +13,7 @@ import numpy as np
 from keras import layers, ops, tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
+from tfmp.precision import NARROW_DTYPES
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
 
@@ -21,6 +22,8 @@ _PATCHING = threading.RLock()
 
 # Attributes that every layer has; those beyond them are a layer's settings.
 _COMMON, _OF_TENSORFLOW = frozenset(vars(layers.Layer())), "_self_"
+
+LOSS = -1  # a model's loss among the indices of the calls that get results
 
 # Positional arguments, and those by name.
 Arguments = tuple[Sequence[TensorTree], dict[str, TensorTree]]
@@ -110,11 +113,9 @@ class Call:
         return (own, tuple(settings), str(structure), tuple(inner))
 
     def run(self, values: Sequence[Tensor], weights: Sequence[Tensor]) -> "Outcome":
-        """Runs the code under the policies that its layers have; no variable changes.
+        """Runs the code on other inputs and weights, under the policies that its layers have.
 
-        Args:
-            values: numbers for `inputs`.
-            weights: values for `weights`.
+        No variable changes.
         """
         mapping = list(zip(self.weights, weights, strict=True))
         left = iter(values)
@@ -129,7 +130,7 @@ class Call:
             before = dict(scope.state_mapping)
             made = floats(self.node.layer(*args, **kwargs))
         places: list[int | None] = [None] * len(made)
-        for index, handed in sorted(self.answered.items()):
+        for index, handed in [*sorted(self.answered.items()), (LOSS, scope.losses)]:
             made += handed
             places += [index] * len(handed)
         after = scope.state_mapping
@@ -138,7 +139,7 @@ class Call:
             for index, one in enumerate(self.weights)
             if after[id(one)] is not before[id(one)]
         }
-        return Outcome(made, places, list(scope.losses), states)
+        return Outcome(made, places, states)
 
     def _answers(self, returned: list[TensorTree]) -> Handler:
         """Answers for the layers that it calls; notes what they are handed.
@@ -146,21 +147,18 @@ class Call:
         A layer may be called more often than in the recorded call: gradients compute some code
         again.
         """
-        indices: dict[int, list[int]] = {}
+        places: dict[int, list[int]] = {}
         for index, inner in enumerate(self.inner):
-            indices.setdefault(id(inner.node.layer), []).append(index)
-        counts: Counter[int] = Counter()
+            places.setdefault(id(inner.node.layer), []).append(index)
+        turns = {key: cycle(indices) for key, indices in places.items()}
         answered = self.answered = {}
 
         def answer(
             node: LayerNode, call: Callable[[], TensorTree], args: tuple, kwargs: dict
         ) -> TensorTree:
-            known = indices[id(node.layer)]
-            count = counts[id(node.layer)]
-            counts[id(node.layer)] += 1
-            index = known[count % len(known)]
-            if count < len(known) and self.inner[index].is_concrete:
-                answered[index] = floats((args, kwargs))
+            index = next(turns[id(node.layer)])
+            if self.inner[index].is_concrete:
+                answered.setdefault(index, floats((args, kwargs)))
             return returned[index]
 
         return answer
@@ -171,9 +169,9 @@ class Outcome:
     """The result of a call's code that ran again; on JAX the tensors have dtypes only.
 
     Attributes:
-        made: the floats in its result, then those that it handed to the layers that it calls.
-        places: for each of these, the inner call that got it; None in the result.
-        losses: what its own code added to the loss.
+        made: the floats in its result, then those that it handed to the layers that it calls, and
+            those that its own code added to the loss.
+        places: for each of these, the inner call that got it; None in the result, or `LOSS`.
         states: by index of the weight, the values that it assigned.
         results: of a replay, the chosen results, in float32.
         slopes: the gradients of its inputs and then of its weights, divided by what arrived.
@@ -181,7 +179,6 @@ class Outcome:
 
     made: list[Tensor]
     places: list[int | None]
-    losses: list[Tensor]
     states: dict[int, Tensor]
     results: list[np.ndarray] = field(default_factory=list)
     slopes: list[np.ndarray] = field(default_factory=list)
@@ -216,18 +213,8 @@ def watched_calls(nodes: Iterable[LayerNode], handler: Handler) -> Iterator[None
             layers.Layer.__call__ = original
 
 
-def recorded(
-    entry: LayerNode,
-    arguments: Arguments,
-    weights: Sequence[tuple[keras.Variable, Tensor]] = (),
-) -> Call:
-    """Calls a model in training mode, and notes every call of a layer; no variable changes.
-
-    Args:
-        entry: the model.
-        arguments: what it is called with.
-        weights: those that have another value.
-    """
+def recorded(entry: LayerNode, arguments: Arguments) -> Call:
+    """Calls a model in training mode, and notes every call of a layer; no variable changes."""
     top: list[Call] = []
     running: list[Call] = []
 
@@ -250,7 +237,7 @@ def recorded(
     positional, keywords = arguments
     training = {"training": True} if entry.layer._call_has_training_arg else {}
     deciding = (node for node in entry.within() if node.head is None)
-    scope = keras.StatelessScope(state_mapping=list(weights), collect_losses=True)
+    scope = keras.StatelessScope(collect_losses=True)
     with scope, watched_calls(deciding, note), current_backend().without_gradients():
         entry.layer(*positional, **keywords, **training)
     return top[0]
@@ -259,32 +246,29 @@ def recorded(
 class Replay:
     """Runs a call's code, under the policies that its layers have at the first run.
 
-    Gradients of a fixed random direction arrive at the chosen results.
+    Its inputs arrive in given dtypes, and gradients of a fixed random direction at the chosen
+    results.
     """
 
     def __init__(
         self, call: Call, dtypes: Sequence[str], chosen: Callable[[Outcome], Sequence[Tensor]]
     ) -> None:
-        """Runs nothing yet.
-
-        Args:
-            call: the call.
-            dtypes: the dtypes in which its inputs arrive.
-            chosen: the results that count.
-        """
         self._call, self._dtypes, self._chosen = call, dtypes, chosen
         self._program = current_backend().as_written(self._pulled_back)
 
     def __call__(self, values: Sequence[np.ndarray], arriving: float = 1.0) -> Outcome:
         """Runs it on numbers for its inputs; the gradients that arrive have a size."""
+        with np.errstate(over="ignore"):
+            results, slopes = map(arrays, self._program(self.sources(values), arriving))
+        return replace(self._outcome, results=results, slopes=[one / arriving for one in slopes])
+
+    def sources(self, values: Sequence[np.ndarray]) -> list[Tensor]:
+        """Numbers for its inputs, in their dtypes, and the call's weights."""
         pairs = zip(values, self._dtypes, strict=True)
-        sources = [
+        return [
             *(ops.cast(ops.convert_to_tensor(value), dtype) for value, dtype in pairs),
             *(ops.convert_to_tensor(one.value) for one in self._call.weights),
         ]
-        with np.errstate(over="ignore"):
-            results, slopes = map(arrays, self._program(sources, arriving))
-        return replace(self._outcome, results=results, slopes=[one / arriving for one in slopes])
 
     @cached_property
     def traced(self) -> Outcome:
@@ -294,13 +278,14 @@ class Replay:
         likes = [*((tuple(one.shape), dtype) for one, dtype in pairs), *weights]
 
         def function(*tensors: Tensor) -> None:  # no tensor leaves the loop that it was made in
-            self._run(list(tensors))
+            self.run(list(tensors))
 
         with np.errstate(over="ignore"):  # constants past 65504 are no failures
             current_backend().trace(function, likes)
         return self._outcome
 
-    def _run(self, tensors: list[Tensor]) -> list[Tensor]:
+    def run(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The chosen results for its sources."""
         count = len(self._dtypes)
         self._outcome = self._call.run(tensors[:count], tensors[count:])
         return list(self._chosen(self._outcome))
@@ -314,7 +299,7 @@ class Replay:
             pairs = zip(results, directions([one.shape for one in results]), strict=True)
             return [ops.cast(values * size, one.dtype) for one, values in pairs]
 
-        return current_backend().pulled_back(self._run, sources, arrive)
+        return current_backend().pulled_back(self.run, sources, arrive)
 
 
 def directions(shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
@@ -395,11 +380,14 @@ def _is_concrete(value: Any) -> bool:
 
 
 @contextmanager
-def policies_kept(nodes: Iterable[LayerNode]) -> Iterator[None]:
-    """Restores the dtype policies of layers, which the block may set."""
+def in_float32(nodes: Iterable[LayerNode]) -> Iterator[None]:
+    """Lets layers of 16 bits compute in float32, in a block that may set their policies, too."""
     # The attribute behind the property: Keras's setter would write into a shared DTypePolicyMap.
     before = [(node.layer, node.layer._dtype_policy) for node in nodes]
     try:
+        for layer, _ in before:
+            if layer.compute_dtype in NARROW_DTYPES:
+                layer._dtype_policy = keras.dtype_policies.get("float32")
         yield
     finally:
         for layer, policy in before:

@@ -36,16 +36,10 @@ def deviation(values: Array) -> float:
 
 
 def errors(found: Sequence[Array], exact: Sequence[Array], least: Sequence[float]) -> list[float]:
-    """For each array the error in its worst channel, in standard deviations.
+    """For each array the error in its worst channel, in standard deviations that count at least.
 
-    Args:
-        found: in 16 bits.
-        exact: in float32. An array that is not finite throughout has no deviation: only
-            whether `found` is finite where it is can be said.
-        least: standard deviations that count at least.
-
-    Returns:
-        The root mean square of the difference; infinity where only `found` is not finite.
+    That is the root mean square of the difference, or infinity where only `found` is not finite. An
+    exact array that is not finite throughout has no deviation: it has no error where both are.
     """
     return [_error(*each) for each in zip(found, exact, least, strict=True)]
 

@@ -38,11 +38,7 @@ class FirstOp:
 
 
 def first_nonfinite_op(function: Callable[..., TensorTree], *args: TensorTree) -> FirstOp | None:
-    """Runs a function, op by op, until an op makes a non-finite number of finite ones.
-
-    Args:
-        function: takes backend tensors.
-        args: concrete tensors, or nested structures of them.
+    """Runs a function of backend tensors, op by op, until an op makes a number that is not finite.
 
     Returns:
         The operation; without one, the first that hands an infinite constant on, as masks do. None
@@ -87,10 +83,11 @@ def _first(
     def look(
         name: str, inputs: TensorTree, outputs: TensorTree, where: Callable[[], str | None]
     ) -> bool:
-        given, results = _float_arrays(inputs), _float_arrays(outputs)
-        if not results or not sought(given, results):
+        given, results = _floats(inputs), _floats(outputs)
+        arrays = [values for _, values in given]
+        if not results or not sought(arrays, [values for _, values in results]):
             return False
-        found.append(FirstOp(name, _float_dtypes(outputs)[0], where(), _masks(given)))
+        found.append(FirstOp(name, results[0][0], where(), _masks(arrays)))
         return True
 
     current_backend().operations(function, args, look)
@@ -110,20 +107,13 @@ def failure(error: Exception) -> str:
     return f"{line}, at {where}" if where else line
 
 
-def _float_dtypes(values: TensorTree) -> list[str]:
-    return [_dtype_name(one) for one in tree.flatten(values) if _is_float(one)]
-
-
-def _is_float(value: object) -> bool:
-    return _dtype_name(value).startswith(("float", "bfloat"))
+def _floats(values: TensorTree) -> list[tuple[str, np.ndarray]]:
+    """The floats among values, which may be constants of a program, too, with their dtypes."""
+    named = [(_dtype_name(one), one) for one in tree.flatten(values)]
+    floats = [(name, one) for name, one in named if name.startswith(("float", "bfloat"))]
+    return [(name, ops.convert_to_numpy(one).astype(np.float64)) for name, one in floats]
 
 
 def _dtype_name(value: object) -> str:
     dtype = getattr(value, "dtype", "")
     return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
-
-
-def _float_arrays(values: TensorTree) -> list[np.ndarray]:
-    """The floats among the values, which may be constants of a program, too."""
-    floats = filter(_is_float, tree.flatten(values))
-    return [ops.convert_to_numpy(one).astype(np.float64) for one in floats]

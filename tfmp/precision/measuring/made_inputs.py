@@ -1,7 +1,6 @@
 """Inputs to call a model with: some rows of a batch, or numbers made up for its shapes."""
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,10 +24,7 @@ _MIXED_INPUTS = 3
 def possible_arguments(entry: LayerNode, data: TensorTree) -> Iterator[Arguments]:
     """Arguments that a model may be called with, the likeliest first.
 
-    Args:
-        entry: what is called in a training step.
-        data: inputs as the model takes them; with None they are made for the shapes that the model
-            was built with.
+    Without data they are made for the shapes that the model was built with.
     """
     if data is not None:
         for rows in _rows_of(data):  # a `train_step` may take others
@@ -73,23 +69,19 @@ def _for_build_shapes(entry: LayerNode) -> Iterator[Arguments]:
     mixed = product(kinds, repeat=count) if count <= _MIXED_INPUTS else [[k] * count for k in kinds]
     for dtypes in mixed if shapes else ():
         left = iter(dtypes)
-        specs = tree.map_shape_structure(partial(_spec, left), [*shapes.values()])
+        specs = tree.map_shape_structure(
+            lambda s, left=left: None if s is None else keras.KerasTensor(s, next(left)),
+            [*shapes.values()],
+        )
         for rows in (ROWS, None):
             first, *others = _made(entry, specs, rows)
             yield [first], dict(zip(names[1:], others, strict=True))
 
 
-def _spec(dtypes: Iterator[str], shape: tuple[int, ...] | None) -> keras.KerasTensor | None:
-    return None if shape is None else keras.KerasTensor(shape, next(dtypes))
-
-
 def _made(entry: LayerNode, specs: TensorTree, rows: int | None) -> TensorTree:
     """Seeded inputs: normal numbers, and whole ones that all tables of the model have.
 
-    Args:
-        entry: the model.
-        specs: symbolic tensors, or None where nothing is passed.
-        rows: size of the first axis; None for the one in the specs.
+    They are as many rows as asked for, or as in the symbolic tensors.
     """
     draw = np.random.default_rng(0)
     tables = [n.layer.input_dim for n in entry.within() if isinstance(n.layer, layers.Embedding)]

@@ -7,10 +7,9 @@ from functools import cache, partial
 
 import keras
 import numpy as np
-from keras import ops
 
 from tfmp.precision.measuring.alterations import AS_SEEN, FLAT, LARGEST, Given, altered
-from tfmp.precision.measuring.calls import Call, Outcome, Replay, directions
+from tfmp.precision.measuring.calls import LOSS, Call, Outcome, Replay, directions
 from tfmp.precision.measuring.errors import Array, deviation, errors, largest_finite, rounded
 from tfmp.precision.measuring.first_op import FirstOp, failure, first_nonfinite_op
 from tfmp.shared.backend import Tensor
@@ -119,8 +118,6 @@ class Measurement:
         self._first = self._exact(self._values)
         places = enumerate(self._first.places)
         self._places = [place for index, place in places if index not in piece.passed]
-        trainable = sum(weight.trainable for weight in piece.weights)
-        self._end = len(self._places) + len(self._trained) + trainable  # of results and gradients
         # FP16 draws other numbers of the same seed; those without one differ between float32 runs.
         unit = (part.layer for part in piece.node.unit())
         self._is_random = any(getattr(layer, "_seed_generators", ()) for layer in unit)
@@ -128,14 +125,9 @@ class Measurement:
 
     # --- what runs in 16 bits ---
 
-    def run(self, is_mixed: bool) -> None:
-        """Finds the parts without which the piece does not run in 16 bits.
-
-        Args:
-            is_mixed: whether weights have to be float32.
-        """
-        if is_mixed:
-            self._keep_states()
+    def run(self) -> None:
+        """Finds the parts without which the piece does not run in 16 bits."""
+        self._keep_states()
         if any(one.is_lookup for one in self.given) and self._fails(self._parts()):
             wide = self._dtypes
             self._dtypes = [self.dtype if one.is_lookup else one.dtype for one in self.given]
@@ -144,7 +136,7 @@ class Measurement:
                 self._dtypes = wide
         self._widen(self._fails)
         result = self._in_16_bits(self._parts()).traced.at(None)
-        self.need.dtypes = [_dtype(one) for one in result]
+        self.need.dtypes = [keras.backend.standardize_dtype(one.dtype) for one in result]
 
     def _keep_states(self) -> None:
         """Keeps own code in float32 that moves a weight's value by small steps.
@@ -171,11 +163,7 @@ class Measurement:
     def _widen(self, problem: _Problem, on: _Baseline | None = None) -> None:
         """Makes parts float32, the one called last first, until there is no problem.
 
-        Those that it does without are taken out again.
-
-        Args:
-            problem: tells of one.
-            on: the numbers that show it, if it is not that the piece fails.
+        Those that it does without are taken out again. The numbers are those that show the problem.
         """
         parts, reason, added = self._parts(), "", []
         pairs = zip(self.piece.sources, self._dtypes, strict=True)
@@ -218,8 +206,8 @@ class Measurement:
             if name in FLAT:
                 self.need.flat |= self.need.parts.keys() - before
             if name == LARGEST:
-                made = self._first.results[: len(self._places)]
-                self.need.bounded = _largest(baseline.exact[: self._end]) <= 2 * _largest(made)
+                made = _largest(self._first.results)
+                self.need.bounded = _largest(baseline.exact) <= 2 * made
 
     def _is_unscalable(self) -> bool:
         one, scaled = self._first.slopes, self._exact(self._values, _USUAL_SCALE).slopes
@@ -235,7 +223,8 @@ class Measurement:
         except Exception as raised:  # some of the parts alone make dtypes that do not meet
             return self._failure(raised)
         lost = errors(self._numbers(found), on.exact, on.least)
-        places = [end if p is None else p for p in self._places] + [end] * (len(lost) - count)
+        places = [end if place in (None, LOSS) else place for place in self._places]
+        places += [end] * (len(lost) - count)
         for place, index in sorted((place, index) for index, place in enumerate(places)):
             error, is_infinite = lost[index], lost[index] == np.inf
             counts = on.name != LARGEST if is_infinite else not self._is_random
@@ -246,16 +235,10 @@ class Measurement:
 
     def _first_op(self, on: _Baseline, parts: frozenset[int]) -> str:
         """The first operation that makes infinity or NaN, its place and the remedy, as an end."""
-        self._set_policies(OWN in parts, False)
-        weights = [ops.convert_to_tensor(one.value) for one in self.piece.weights]
-
-        def run(*given: Tensor) -> list[Tensor]:
-            pairs = zip(given, self._dtypes_of(parts), strict=True)
-            return self.piece.run([ops.cast(one, dtype) for one, dtype in pairs], weights).made
-
-        values = map(ops.convert_to_tensor, on.values)
+        replay = self._in_16_bits(parts)
         with np.errstate(over="ignore"), suppress(Exception):  # it may need a graph around it
-            found = first_nonfinite_op(run, *values)
+            sources = replay.sources(on.values)
+            found = first_nonfinite_op(lambda *given: replay.run(list(given)), *sources)
             if found and found.where:
                 return f": {found.name} at {found.where}{_remedy(found, on)}"
         return ""
@@ -273,8 +256,9 @@ class Measurement:
         """Computes in float32, and notes what float32 of this piece alone would not mend."""
         first = self._exact(values) if name != AS_SEEN else self._first
         exact, count = self._numbers(first), len(self._places)
-        least = self._floor if name in FLAT else [0.0] * count + self._least(first)[count:]
-        arriving = _arriving(exact[count : self._end])
+        changing = [np.inf if place == LOSS else 0.0 for place in self._places]
+        least = self._floor if name in FLAT else changing + self._least(first)[count:]
+        arriving = _arriving(exact[count:])
         sizes = [1.0] * count + [arriving] * (len(exact) - count)
         scaled = [one * size for one, size in zip(exact, sizes, strict=True)]
 
@@ -283,11 +267,14 @@ class Measurement:
             alone = self._numbers(self._exact(self._rounded(values), arriving))
             floors = [one * size for one, size in zip(least, sizes, strict=True)]
             stored = errors(rounded(scaled), scaled, floors)
-            pairs = zip(errors(alone, exact, least), stored, strict=True)
-            return [(1 if i < count else 2) * _limit(*pair) for i, pair in enumerate(pairs)]
+            likely = [one if one < np.inf else 0.0 for one in stored]
+            lost = map(max, errors(alone, exact, least), likely)
+            allowed = [max(_TOLERANCE, _BENEFIT * one) for one in lost]
+            return allowed[:count] + [2 * one for one in allowed[count:]]
 
-        near = enumerate(map(largest_finite, scaled[: count + len(self._trained)]))
-        past = {index: size for index, size in near if size >= FLOAT16.overflow_threshold}
+        near = enumerate(zip(scaled, [*self._places, *self._trained], strict=False))
+        sizes_near = {i: largest_finite(one) for i, (one, place) in near if place != LOSS}
+        past = {i: one for i, one in sizes_near.items() if one >= FLOAT16.overflow_threshold}
         # So far, only what no NaN tells of counts, such as the quotient of infinite norms.
         if name != LARGEST:
             self._note_neighbours(name, past)
@@ -324,38 +311,32 @@ class Measurement:
         pairs = zip(self._dtypes, self.piece.sources, strict=True)
         return ["float32" if source in parts else dtype for dtype, source in pairs]
 
-    def _made(self, outcome: Outcome) -> list[keras.KerasTensor]:
-        """Its results without those that it only passes on, in float32: casts hide them; losses."""
+    def _made(self, outcome: Outcome) -> list[Tensor]:
+        """Its results without those that it only passes on, in float32: casts hide them."""
         passed = self.piece.passed
-        made = [one for index, one in enumerate(outcome.made) if index not in passed]
-        return [*made, *outcome.losses]
+        return [one for index, one in enumerate(outcome.made) if index not in passed]
 
     def _rounded(self, values: list[Array]) -> list[Array]:
         pairs = zip(values, rounded(values), self._dtypes, strict=True)
         return [value if dtype == "float32" else narrow for value, narrow, dtype in pairs]
 
     def _numbers(self, run: Outcome) -> list[Array]:
-        """Results, the gradients of inputs and trainable weights, and what it adds to the loss.
-
-        An input of the model has no gradient.
-        """
-        count = len(self._places)
+        """Results, and the gradients of inputs, but for those of the model, and of weights."""
         weights = zip(run.slopes[len(self._values) :], self.piece.weights, strict=True)
         trained = [one for one, weight in weights if weight.trainable]
-        slopes = [*(run.slopes[index] for index in self._trained), *trained]
-        return [*run.results[:count], *slopes, *run.results[count:]]
+        return [*run.results, *(run.slopes[index] for index in self._trained), *trained]
 
     def _least(self, exact: Outcome) -> list[float]:
         """Sizes of results, and of gradients that matter: part of a straight line's slope.
 
         What is added to the loss has to be finite alone: its gradients move the weights.
         """
-        count, all_of = len(self._places), len(self._numbers(exact))
-        results = [deviation(one) for one in exact.results[:count]]
-        steep = max(results, default=0.0) * _TOLERANCE
+        places = zip(exact.results, self._places, strict=True)
+        results = [np.inf if place == LOSS else deviation(one) for one, place in places]
+        steep = max((one for one in results if one < np.inf), default=0.0) * _TOLERANCE
         slopes = [steep / (deviation(self._values[index]) or 1.0) for index in self._trained]
-        weights = [0.0] * (self._end - len(results + slopes))
-        return results + slopes + weights + [np.inf] * (all_of - self._end)
+        weights = sum(weight.trainable for weight in self.piece.weights)
+        return [*results, *slopes, *[0.0] * weights]
 
 
 def _state(index: int, outcome: Outcome) -> list[Tensor]:
@@ -369,10 +350,6 @@ def _remedy(found: FirstOp, on: _Baseline) -> str:
     if on.fits:
         return "; computes in 16 bits with ops.cast(x, 'float32') before it and a cast back"
     return ""
-
-
-def _limit(lost: float, stored: float) -> float:
-    return max(_TOLERANCE, _BENEFIT * max(lost, stored if stored < np.inf else 0.0))
 
 
 def _arriving(slopes: list[Array]) -> float:
@@ -398,7 +375,3 @@ def _loss(error: float, of: str, name: str) -> str:
         return f"is infinite or NaN in float16 on {name}"
     share = f"{error:.0%}" if error < 1 else "all"
     return f"loses {share} of its {of} in float16 on {name}"
-
-
-def _dtype(tensor: keras.KerasTensor) -> str:
-    return keras.backend.standardize_dtype(tensor.dtype)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import layers, ops, tree
 
-from tfmp.precision import layer_tree, policy_named
+from tfmp.precision import layer_tree
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring.alterations import Given, drawn
 from tfmp.precision.measuring.calls import Call
@@ -40,10 +40,6 @@ class Evidence:
     measured: dict[int, str] = field(default_factory=dict)
     lookups_in_16_bits: set[int] = field(default_factory=set)
 
-    def size(self) -> int:
-        """It grows with every layer that is found."""
-        return len(self.measured) + len(self.lookups_in_16_bits) + len(self.outputs)
-
 
 # For what is known so far, the policy that each layer would get, by id of the layer.
 Wanted = Callable[[Evidence], Mapping[int, str | None]]
@@ -52,16 +48,11 @@ Wanted = Callable[[Evidence], Mapping[int, str | None]]
 def gather(root: LayerNode, wanted: Wanted, base: str, data: TensorTree = None) -> Evidence:
     """Gathers the facts; runs the code of models that is not Keras's own, and changes nothing.
 
-    Args:
-        root: the model's tree of layers, from `layer_tree.walk`.
-        wanted: for given evidence, the policy that each layer would get, by id of the layer.
-        base: name of the policy that most layers would get.
-        data: inputs of the model; None to make them up.
+    Most layers would get the base policy. Without data the inputs are made up.
     """
     found = Evidence()
     measured: list[Recording] = []
     pending = entry_points(root)
-    data = data if pending == [root] else None
     while pending:
         node = pending.pop(0)
         if not any(map(layer_tree.has_own_code, node.within())):
@@ -112,51 +103,38 @@ def _give_up(entry: LayerNode, error: NotRunError, parts: list[LayerNode], found
 def _not_called(entry: LayerNode, called: frozenset[int]) -> list[LayerNode]:
     """Models in a model that its `call` leaves to a `train_step`, such as a teacher."""
     found: list[LayerNode] = []
-    pending = list(entry.children)
-    while pending:
-        node = pending.pop()
-        if isinstance(node.layer, keras.Model) and id(node.layer) not in called:
-            found.append(node)
-        else:
-            pending += node.children
-    return [part for node in found if node.layer.built for part in entry_points(node)]
+    for child in entry.children:
+        if not isinstance(child.layer, keras.Model) or id(child.layer) in called:
+            found += _not_called(child, called)
+        elif child.layer.built:
+            found += entry_points(child)
+    return found
 
 
 class _Needs:
-    """Measures the pieces of a recorded model, equal ones once, and adds their needs.
-
-    Args:
-        model: the recorded model.
-        found: the evidence.
-        wanted: for the evidence, the policy that each layer would get.
-        base: name of the policy that most layers would get.
-    """
+    """Measures the pieces of a recorded model, equal ones once, and adds what they need."""
 
     def __init__(self, model: Recording, found: Evidence, wanted: Wanted, base: str) -> None:
         self.model, self.found, self.wanted = model, found, wanted
-        self.dtype = policy_named(base).compute_dtype
+        self.dtype = base.removeprefix("mixed_")
         self.in_range = base == "mixed_float16"  # bfloat16 has the range of float32
-        self.is_mixed = base.startswith("mixed_")
-        self.policies: Mapping[int, str | None] = {}
-        self._lookups: set[int] = set()
+        self.policies = wanted(found)
+        other = wanted(replace(found, lookups_in_16_bits=set(model.nodes)))
+        # Layers that are float32 because a lookup gains nothing.
+        self._lookups = {key for key, policy in self.policies.items() if policy != other[key]}
         self._known: dict[object, Need] = {}
         self._of_layer: dict[int, Need] = {}
         self._raw = {id(value) for value in tree.flatten(model.arguments)}
 
     def add_all(self) -> None:
         """Measures every piece, until none asks for more."""
-        everything = replace(self.found, lookups_in_16_bits=set(self.model.nodes))
-        now, other = self.wanted(self.found), self.wanted(everything)
-        # Layers that are float32 because a lookup gains nothing.
-        self._lookups = {key for key in self.model.nodes if now.get(key) != other.get(key)}
         for repeated in range(_ROUNDS):
-            before = self.found.size()
-            self.policies = self.wanted(self.found)
             with self.model.in_float32():
                 for call in self.model.measured_calls():
                     need = self._of_layer[id(call.node.layer)] = self._need(call, repeated > 0)
                     self._apply(call, need)
-            if self.found.size() == before:
+            before, self.policies = self.policies, self.wanted(self.found)
+            if self.policies == before:
                 return
 
     def _need(self, call: Call, again: bool) -> Need:
@@ -171,7 +149,7 @@ class _Needs:
             with suppress(Exception):  # it may run within its model only
                 measurement = Measurement(call, given, is_wide, self.dtype, set_policies)
                 self._known[key] = measurement.need
-                measurement.run(self.is_mixed)
+                measurement.run()
                 if self.in_range and not again:
                     measurement.measure()
         return self._known[key]
@@ -208,7 +186,7 @@ class _Needs:
             return "float32" if id(value) in self._raw else self.dtype
         layer = maker.node.layer
         need = self._of_layer.get(id(layer))
-        index = [id(one) for one in maker.results()].index(id(value))
+        index = list(map(id, maker.results())).index(id(value))
         if need is not None and index < len(need.dtypes):
             return need.dtypes[index]
         keys = self.model.ends(maker) if layer_tree.is_graph(layer) else {id(layer)}
@@ -216,7 +194,7 @@ class _Needs:
 
     def _is_wide(self, key: int) -> bool:
         policy = self.policies.get(key)
-        return policy is None or policy_named(policy).compute_dtype == "float32"
+        return policy in (None, "float32")
 
     def _set_policies(self, node: LayerNode, own: bool, inner: bool) -> None:
         """Makes a piece, or the layers that it calls, float32; others have what is planned."""
@@ -225,7 +203,8 @@ class _Needs:
             planned = self.policies.get(id(part.layer))
             is_wide = own if id(part.layer) in unit else inner
             if planned is not None:
-                part.layer._dtype_policy = policy_named("float32" if is_wide else planned)
+                policy = "float32" if is_wide else planned
+                part.layer._dtype_policy = keras.dtype_policies.get(policy)
 
     def _apply(self, call: Call, need: Need) -> None:
         """Adds what a piece needs to the evidence."""
@@ -235,7 +214,7 @@ class _Needs:
             keys = own
             if part != OWN:
                 keys = model.feeders(call) if part is None else model.ends(call.inner[part])
-                if part in need.flat and not any(map(self._may_be_flat, keys)):
+                if part in need.flat and not self._may_be_flat(keys):
                     continue
             is_whole = part == OWN or reason.startswith(FAILED_DRY_RUN)
             self._keep(keys, reason if is_whole else f"feeds {where}, which {reason}")
@@ -251,17 +230,36 @@ class _Needs:
             called = {id(inner.node.layer) for inner in call.inner}
             self.found.lookups_in_16_bits |= called & self._lookups
 
-    def _may_be_flat(self, key: int) -> bool:
-        """Whether a layer's result may have rows of one number after the first step."""
-        layer = self.model.nodes[key].layer
-        if layer_tree.only_moves_values(layer):
-            return False
-        activation = getattr(layer, "activation", None)
-        is_cut = callable(activation) and not np.any(
-            ops.convert_to_numpy(activation(ops.convert_to_tensor([[-1e4, -2e4]])))
-        )
-        return is_cut or layer_tree.is_custom(layer) or key in self.model.flat
+    def _may_be_flat(self, keys: set[int]) -> bool:
+        """Whether results of layers may have rows of one number: these come through no offset."""
+        pending, seen = list(keys), set(keys)
+        while pending:
+            key = pending.pop()
+            node, calls = self.model.nodes[key], self.model.calls.get(key)
+            if layer_tree.is_custom(node.layer) or _cuts(node.layer):
+                return True
+            if not calls or layer_tree.only_moves_values(node.layer) or _has_offset(node):
+                continue
+            feeders = self.model.feeders(calls[0])
+            if not feeders and calls[0].arguments():
+                return True
+            pending += feeders - seen
+            seen |= feeders
+        return False
 
     def _keep(self, keys: Iterable[int], reason: str) -> None:
         for key in keys:
             self.found.measured.setdefault(key, reason)
+
+
+def _has_offset(node: LayerNode) -> bool:
+    unit = [part.layer for part in node.unit()]
+    return any(getattr(one, name, None) is not None for one in unit for name in ("bias", "beta"))
+
+
+def _cuts(layer: layers.Layer) -> bool:
+    """Whether a layer's activation makes zeros of negative numbers."""
+    activation = getattr(layer, "activation", None)
+    return callable(activation) and not np.any(
+        ops.convert_to_numpy(activation(ops.convert_to_tensor([[-1e4, -2e4]])))
+    )

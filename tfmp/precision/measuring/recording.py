@@ -1,33 +1,26 @@
 """A model that was run once in float32: which of its layers feed which others, and the loss."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from functools import cache, cached_property
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 
 import keras
 import numpy as np
-from keras import ops, tree
+from keras import tree
 
-from tfmp.precision import NARROW_DTYPES, layer_tree, policy_named
+from tfmp.precision import layer_tree
 from tfmp.precision.layer_tree import LayerNode
 from tfmp.precision.measuring.calls import (
     Arguments,
     Call,
     Replay,
-    is_float,
+    in_float32,
     losses_kept,
-    policies_kept,
     recorded,
 )
 from tfmp.precision.measuring.first_op import failure
 from tfmp.precision.measuring.made_inputs import possible_arguments
 from tfmp.shared.backend import Tensor, TensorTree, current_backend
-
-# About the size of offsets after some steps.
-_OFFSET = 1e-2
-
-# Layers that compute in one of these may be switched to float32.
-_SWITCHED = (*NARROW_DTYPES, "float64")
 
 # Weights among the sources of a flow, which are indices of calls.
 _WEIGHTS = -1
@@ -51,12 +44,7 @@ class Recording:
     def __init__(self, root: LayerNode, data: TensorTree) -> None:
         """Runs the model in float32, in training mode; no variable changes.
 
-        Args:
-            root: the tree of the model.
-            data: its inputs; None to make them up.
-
-        Raises:
-            NotRunError: the model cannot be run.
+        Without data its inputs are made up. A model that cannot be run raises `NotRunError`.
         """
         self.root = root
         self.nodes = {id(node.layer): node for node in root.within()}
@@ -89,50 +77,23 @@ class Recording:
                 last = last or error
         raise NotRunError(failure(last) if last else "the shapes of its inputs are unknown")
 
-    def in_float32(self) -> ExitStack:
+    @contextmanager
+    def in_float32(self) -> Iterator[None]:
         """Lets the model compute in float32, and forget the losses that it adds, in a block.
 
         A backend may trace the body of a loop, in which no value is known, unless it runs step by
         step.
         """
-        stack = ExitStack()
-        if self._unrolls_loops:
-            stack.enter_context(current_backend().loops_unrolled())
-        stack.enter_context(policies_kept(self.root.within()))
-        stack.enter_context(losses_kept(self.root))
-        for node in self.root.within():
-            if node.layer.compute_dtype in _SWITCHED:
-                node.layer._dtype_policy = policy_named("float32")
-        return stack
+        loops = current_backend().loops_unrolled() if self._unrolls_loops else nullcontext()
+        with loops, in_float32(self.root.within()), losses_kept(self.root):
+            yield
 
     def measured_calls(self) -> Iterator[Call]:
         """The calls of code that is not Keras's own, the innermost first: two of each layer."""
         for node in reversed(list(self.root.within())):
-            calls = self.calls.get(id(node.layer), ())
-            if layer_tree.has_own_code(node) and calls:
-                both = dict.fromkeys((calls[0], calls[-1]))
-                yield from (call for call in both if call.is_concrete)
-
-    @cached_property
-    def flat(self) -> set[int]:
-        """Ids of the layers whose results have rows of one number, if the model gets zeros.
-
-        Offsets, which are zeros before the first step alone, are not: rows of zeros do not come
-        through a layer that has some.
-        """
-        moved = [
-            (one, _OFFSET * np.random.default_rng(0).standard_normal(one.shape))
-            for one in self.root.layer.trainable_variables
-            if keras.backend.is_float_dtype(one.dtype) and not np.any(ops.convert_to_numpy(one))
-        ]
-        with self.in_float32():
-            arguments = tree.map_structure(_half_zeros, self.arguments)
-            call = recorded(self.root, arguments, moved)
-        return {
-            id(one.node.layer)
-            for one in call.within()
-            if not one.is_concrete or any(map(_has_flat_row, one.results()))
-        }
+            calls = [call for call in self.calls.get(id(node.layer), ()) if call.is_concrete]
+            if calls and layer_tree.has_own_code(node):
+                yield from dict.fromkeys((calls[0], calls[-1]))
 
     def ends(self, call: Call) -> set[int]:
         """Ids of the layers that compute the result of a call."""
@@ -199,20 +160,6 @@ class Recording:
             return frozenset((None, *range(len(call.inner) if place is None else place)))
         sources = [*call.sources, *[_WEIGHTS] * len(call.weights)]
         return frozenset(s for s, slopes in zip(sources, ran.slopes, strict=True) if np.any(slopes))
-
-
-def _half_zeros(value: Tensor) -> Tensor:
-    if not is_float(value) or not value.shape:
-        return value
-    odd = np.arange(value.shape[0]).reshape(-1, *[1] * (len(value.shape) - 1)) % 2
-    return value * ops.cast(odd, value.dtype)
-
-
-def _has_flat_row(value: Tensor) -> bool:
-    array = ops.convert_to_numpy(value)
-    if not array.size or array.shape[-1:] in ((), (1,)):
-        return not array.all()
-    return bool((np.ptp(array, -1) == 0).any())
 
 
 def _symbolic(value: Tensor) -> keras.KerasTensor | None:
