@@ -9,6 +9,7 @@ import pytest
 from backends import only_on
 from keras import layers, ops
 from notebook_cells import headline_and_page
+from own_layer import Own
 from probe_layer import Probe
 from stacks import stack
 
@@ -242,3 +243,11 @@ def test_a_model_that_is_not_built_is_refused():
 def test_what_is_no_model_is_refused(action):
     with pytest.raises(TypeError, match=r"a keras\.Model; received 'model\.keras' of type s"):
         action("model.keras")
+
+
+@only_on("tensorflow", reason="others multiply numbers of two dtypes")
+@pytest.mark.parametrize("policy", ["float16", "bfloat16"])
+def test_own_code_that_cannot_run_in_16_bits_alone_stays_in_float32(policy: str):
+    scaled = Own(lambda x: x * ops.convert_to_tensor(2.0, "float32"))
+    found = plan(stack(layers.Dense(4), scaled), policy)
+    assert [row.policy for row in found.rows] == [policy, policy, "float32"]
