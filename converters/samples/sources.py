@@ -113,14 +113,10 @@ def _is_one_for_each(data: Data, inputs: Sequence[TensorSpec]) -> bool:
 def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]) -> Stream:
     """The samples that a user's function returns; it is called again if they can be read only once.
 
-    Args:
-        text: the user's name for the function.
-        function: the function, which takes no arguments.
-        inputs: the model's inputs.
-
     Raises:
-        InputError: the function fails, or its result cannot be read.
+        InputError: the function, named `text`, fails, or its result cannot be read.
     """
+    used: list[Data] = []
 
     def call() -> Stream:
         try:
@@ -132,6 +128,11 @@ def called(text: str, function: Callable[[], Data], inputs: Sequence[TensorSpec]
                 f"data {text!r} returned {result!r}; expected an iterable of batches",
                 "Return arrays, or pass the path itself",
             )
+        if isinstance(result, Iterator) and result in used:
+            raise InputError(
+                f"data {text!r} returned an iterator twice", "Make a new one each time"
+            )
+        used[:] = [result]
         try:
             return stream_of(result, inputs)
         except InputError as error:

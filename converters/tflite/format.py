@@ -1,6 +1,6 @@
 """TFLite files as a format: how they are written, run and looked into."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -176,7 +176,7 @@ class TFLiteFormat(Format):
         batches = [batch for batch, _ in samples.for_search()]
         model, options = _traceable(source), target.options
 
-        def tried(outputs: Sequence[str], found: "Repaired | None") -> Way:
+        def tried(outputs: Iterable[str], found: "Repaired | None") -> Way:
             flags, gains = [], []
             if outputs:
                 flags.append("--host-output-scaling")

@@ -383,3 +383,11 @@ class TestInputsWithoutAxes:
 def test_a_search_looks_at_a_bounded_number_of_samples() -> None:
     batches = open_data([np.zeros((100, 3), np.int32)] * 9, [IDS]).for_search()
     assert [len(batch["ids"]) for batch, _ in batches] == [100, 100, 100]
+
+
+def test_a_function_makes_a_new_iterator_at_each_call() -> None:
+    used_up = iter([X])
+    dataset = open_data(lambda: used_up, [IMAGE])
+    read(dataset)
+    with pytest.raises(InputError, match="returned an iterator twice"):
+        read(dataset)
