@@ -33,4 +33,4 @@ class OwnModel(keras.Model):
             setattr(self, name, layers.Dense(part, name=name) if isinstance(part, int) else part)
 
     def call(self, x: Any, training: bool = False) -> Any:
-        return self.function(self, x)  # Keras hands `training` on to its layers
+        return self.function(self, x)  # Keras on TensorFlow hands `training` on to its layers
