@@ -18,6 +18,9 @@ _OF_TENSORFLOW = "_self_"
 # The attribute that `compile` sets.
 MAIN = "optimizer"
 
+# What is an optimizer or may hold one.
+_HOLDING = (keras.optimizers.Optimizer, dict, list, tuple)
+
 
 # An optimizer as users give it to `compile`.
 Compiled: TypeAlias = keras.optimizers.Optimizer | str | None
@@ -94,25 +97,21 @@ def held_optimizers(model: keras.Model) -> list[Place]:
         of_a_model = isinstance(layer, keras.Model)
         for name, value in list(vars(layer).items()):
             is_main = of_a_model and name == MAIN
-            holds = isinstance(value, keras.optimizers.Optimizer | dict | list | tuple)
-            if holds and not is_main and not name.startswith(_OF_TENSORFLOW):
+            if isinstance(value, _HOLDING) and not is_main and not name.startswith(_OF_TENSORFLOW):
                 owner = "self" if of_a_model else layer.name
                 found += _places(layer, name, value, f"{owner}.{name}")
     return [place for place in found if place.optimizer is not getattr(model, MAIN, None)]
 
 
-def _places(owner: Any, key: Any, value: object, name: str) -> Iterator[Place]:
+def _places(owner: Any, key: Any, value: Any, name: str) -> Iterator[Place]:
     if isinstance(value, keras.optimizers.Optimizer):
         yield Place(owner, key, name)
-    elif isinstance(value, dict):
-        for inner, item in list(value.items()):
-            yield from _places(value, inner, item, f"{name}[{inner!r}]")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _places(value, index, item, f"{name}[{index}]")
-    elif isinstance(value, tuple) and not hasattr(value, "_fields"):
-        for index, item in enumerate(value):
-            yield from _places(Place(owner, key, name), index, item, f"{name}[{index}]")
+    elif not hasattr(value, "_fields"):
+        inside = Place(owner, key, name) if isinstance(value, tuple) else value
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for inner, item in list(items):
+            if isinstance(item, _HOLDING):  # most are layers and variables
+                yield from _places(inside, inner, item, f"{name}[{inner!r}]")
 
 
 def scaled_optimizers(model: keras.Model) -> list[LossScaleOptimizer]:
