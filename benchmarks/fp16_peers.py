@@ -230,8 +230,8 @@ def page(rows: list[Row], names: list[str], command: str) -> list[str]:
         "",
         summary(rows, names),
         "",
-        f"What each pass makes of models of {LARGE_BYTES / 1e6:g} MB and more in float32: casts, "
-        "size, time to a valid file, drift.",
+        f"What each pass makes of models of {LARGE_BYTES / 1e6:g} MB and more in float32: casts "
+        "(† with constants changed), size, time to a valid file, drift.",
         "",
         table(
             [
