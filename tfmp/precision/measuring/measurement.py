@@ -125,9 +125,10 @@ class Measurement:
 
     # --- what runs in 16 bits ---
 
-    def run(self) -> None:
-        """Finds the parts without which the piece does not run in 16 bits."""
-        self._keep_states()
+    def run(self, is_mixed: bool) -> None:
+        """Finds the parts without which the piece does not run, with float32 weights if mixed."""
+        if is_mixed:
+            self._keep_states()
         if any(one.is_lookup for one in self.given) and self._fails(self._parts()):
             wide = self._dtypes
             self._dtypes = [self.dtype if one.is_lookup else one.dtype for one in self.given]

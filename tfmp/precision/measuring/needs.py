@@ -118,6 +118,7 @@ class _Needs:
         self.model, self.found, self.wanted = model, found, wanted
         self.dtype = base.removeprefix("mixed_")
         self.in_range = base == "mixed_float16"  # bfloat16 has the range of float32
+        self.is_mixed = base.startswith("mixed_")
         self.policies = wanted(found)
         other = wanted(replace(found, lookups_in_16_bits=set(model.nodes)))
         # Layers that are float32 because a lookup gains nothing.
@@ -149,7 +150,7 @@ class _Needs:
             with suppress(Exception):  # it may run within its model only
                 measurement = Measurement(call, given, is_wide, self.dtype, set_policies)
                 self._known[key] = measurement.need
-                measurement.run()
+                measurement.run(self.is_mixed)
                 if self.in_range and not again:
                     measurement.measure()
         return self._known[key]
