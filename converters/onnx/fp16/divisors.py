@@ -92,6 +92,8 @@ def lowest_divisors(nodes: Iterable[ir.Node], low: FloatFormat = FLOAT16) -> dic
         if floor is not None and floor > 0:
             floors[node.outputs[0]] = floor
     lowest = {value: floor for value, floor in floors.items() if floor < low.smallest_normal}
+    if not lowest:
+        return {}
     matters: set[ir.Value] = set()
     for node in reversed(listed):
         if any(_is_sensitive(user, index, matters) for user, index in node.outputs[0].uses()):

@@ -9,6 +9,7 @@ offset.
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -81,19 +82,14 @@ def edges_of(
     shapes = {name: array.shape for name, array in (data or {}).items()}
     graph, sizes = model.graph, _Sizes(model, shapes)
     last, tail = _tail(graph)
-    heaviest = _MOST_MULTIPLICATIONS * sum(map(sizes.multiplications, nodes_of(graph)))
-    found = {
-        node: VANISHES
-        for node in last
-        if _vanishes(node, low) and sizes.multiplications(node) <= heaviest
-    }
+    found = {node: VANISHES for node in last if _vanishes(node, low) and sizes.is_light(node)}
     biases = filter(None, map(_added_bias, last))
     beside = _offsets(model, data, low) if data else _large_constants(nodes_of(graph), low)
     offsets = _up_to_products(graph, {*beside, *biases})
-    most, before = sizes.allowed(nodes_of(graph)), _before_products(graph)
+    before, moved = _before_products(graph), 0.0
     for part, reason in ((tail, BEHIND), (_front(before, graph), BEFORE)):
-        if sizes.moved(part) <= most or not part.isdisjoint(offsets):
-            most -= sizes.moved(part - found.keys())
+        if not part.isdisjoint(offsets) or sizes.may_move(moved + sizes.moved(part)):
+            moved += sizes.moved(part - found.keys())
             found |= dict.fromkeys(part - found.keys(), reason)
     for part, reason in ((offsets, BESIDE), (_angles(before), ANGLE)):
         found |= dict.fromkeys(part - found.keys(), reason)
@@ -379,44 +375,66 @@ class _Sizes:
     """Elements of values for one sample, and what follows from them."""
 
     def __init__(self, model: ir.Model, shapes: Mapping[str, Sequence[int]]) -> None:
-        proto = light_proto(model)
-        self._known = True
-        inputs = {str(value.name) for value in model.graph.inputs}
+        self._model, self._shapes, self._nodes = model, shapes, nodes_of(model.graph)
+        inputs = [(value, value.shape) for value in model.graph.inputs if value.shape]
+        self._known = all(
+            isinstance(size, int) or axis < len(shapes.get(str(value.name), ()))
+            for value, shape in inputs
+            for axis, size in enumerate(shape[1:], 1)
+        )
+        # The sizes of the axis of samples that have names.
+        self._samples = {shape[0] for _, shape in inputs if getattr(shape[0], "value", None)}
+
+    def moved(self, nodes: Collection[ir.Node]) -> float:
+        """Elements of activations that these nodes read and write."""
+        return float(sum(map(self._elements, _activations(nodes))))
+
+    def may_move(self, elements: float) -> bool:
+        """Whether both ends of the model may move so many elements."""
+        if elements <= _SMALL and self._known:
+            return True
+        told = (self._told(value) or 0 for value in _activations(self._nodes))
+        enough = elements <= _MOST_MOVED * sum(told)  # most models need no inference for this
+        return enough or elements <= _MOST_MOVED * self.moved(self._nodes)
+
+    def is_light(self, product: ir.Node) -> bool:
+        """Whether a product has a small share of all multiplications for one sample."""
+        most = _MOST_MULTIPLICATIONS * sum(map(self._multiplications, self._nodes))
+        return self._multiplications(product) <= most
+
+    def _multiplications(self, node: ir.Node) -> float:
+        return depth_of(node) * self._elements(node.outputs[0]) if node.op_type in _ENDS else 0.0
+
+    def _elements(self, value: ir.Value) -> int:
+        told = self._told(value)
+        return self._inferred.get(str(value.name), 1) if told is None else told
+
+    def _told(self, value: ir.Value) -> int | None:
+        """Elements of a value whose shape tells them."""
+        shape = (None,) if value.shape is None else value.shape
+        sizes = [1 if size in self._samples else size for size in shape]
+        known = [size for size in sizes if isinstance(size, int)]
+        return math.prod(known) if known == sizes else None
+
+    @cached_property
+    def _inferred(self) -> dict[str, int]:
+        """Elements of the values of the graph, not of its bodies, by their names."""
+        proto = light_proto(self._model)
         for value in proto.graph.input:
-            given = shapes.get(value.name, ())
+            given = self._shapes.get(value.name, ())
             for axis, size in enumerate(value.type.tensor_type.shape.dim):
-                if size.HasField("dim_value") and size.dim_value > 0:
-                    continue
-                told = given[axis] if axis and axis < len(given) else 1
-                self._known &= axis == 0 or axis < len(given) or value.name not in inputs
-                size.dim_value = told
+                if size.dim_value <= 0:
+                    size.dim_value = given[axis] if axis and axis < len(given) else 1
         del proto.graph.value_info[:]
         for value in proto.graph.output:
             value.type.tensor_type.ClearField("shape")
         graph = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
-        self._elements = {
+        return {
             value.name: math.prod(size.dim_value or 1 for size in value.type.tensor_type.shape.dim)
             for value in (*graph.value_info, *graph.input, *graph.output)
         }
 
-    def moved(self, nodes: Collection[ir.Node]) -> float:
-        """Elements of activations that these nodes read and write."""
-        values = [value for node in nodes for value in (*node.inputs, *node.outputs)]
-        return float(
-            sum(
-                self._elements.get(str(value.name), 1)
-                for value in values
-                if value is not None and is_float(value) and value.const_value is None
-            )
-        )
 
-    def allowed(self, nodes: Collection[ir.Node]) -> float:
-        """Elements that both ends of a model with these nodes may move."""
-        share = _MOST_MOVED * self.moved(nodes)
-        return max(share, _SMALL) if self._known else share
-
-    def multiplications(self, node: ir.Node) -> float:
-        """Multiplications of a product for one sample."""
-        if node.op_type not in _ENDS:
-            return 0.0
-        return depth_of(node) * self._elements.get(str(node.outputs[0].name), 1)
+def _activations(nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
+    values = (value for node in nodes for value in (*node.inputs, *node.outputs))
+    return (value for value in values if is_float(value) and value.const_value is None)

@@ -82,8 +82,9 @@ def facts_of(array: np.ndarray, low: FloatFormat = FLOAT16) -> ConstantFacts:
         if not np.isfinite(highest):
             highest = float(np.max(magnitude[np.isfinite(magnitude)], initial=0.0))
         peak = max(peak, highest)
-        nonzero += int(np.count_nonzero(magnitude))
-        small = magnitude[(magnitude < low.smallest_normal) & (magnitude > 0)]
+        below = magnitude[magnitude < low.smallest_normal]
+        small = below[below > 0]
+        nonzero += magnitude.size - below.size + small.size
         if not small.size:
             continue
         # Half the smallest subnormal is a tie, and ties to even go to zero.

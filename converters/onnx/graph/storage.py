@@ -111,14 +111,12 @@ def save_checked(model: ir.Model, path: Path, external_data: bool = False) -> li
         InputError: a file of that name exists beside it and holds something else.
     """
     proto, weights = detach_weights(model)
-    light = onnx.ModelProto()
-    light.CopyFrom(proto)
-    weights_as_inputs(light, weights)
-    check_light(light)
-    strip_inferred(light)
-    proto.graph.ClearField("value_info")
-    proto.graph.value_info.extend(light.graph.value_info)
-    _check_loads(*_loadable(model, light))
+    inputs = len(proto.graph.input)
+    weights_as_inputs(proto, weights)
+    check_light(proto)
+    strip_inferred(proto)
+    _check_loads(*_loadable(model, proto))
+    del proto.graph.input[inputs:]
     beside = external_data or weight_bytes(model) >= _EMBEDDED_BYTES
     left = {file.name for file in external_files(path) if file.is_file()}
     with making(path.parent), draft(path.parent) as folder, naming(path):
@@ -214,14 +212,15 @@ def _serialized(
     """
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
-    heads = {}
+    heads, total = {}, len(graph)
     for name, tensor in weights.items():
         stub = onnx.TensorProto(name=name, dims=tensor.shape.numpy())
         stub.data_type = tensor.dtype.value
-        described = stub.SerializeToString() + delimited(RAW_DATA, tensor.nbytes)
-        heads[name] = delimited(INITIALIZER, len(described) + tensor.nbytes) + described
+        size = tensor.nbytes
+        described = stub.SerializeToString() + delimited(RAW_DATA, size)
+        heads[name] = delimited(INITIALIZER, len(described) + size) + described
+        total += len(heads[name]) + size
     yield proto.SerializeToString()
-    total = len(graph) + sum(len(heads[name]) + weights[name].nbytes for name in weights)
     yield delimited(GRAPH, total)
     yield graph
     for name, tensor in weights.items():

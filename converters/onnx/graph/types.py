@@ -6,7 +6,7 @@ from typing import TypeVar
 import onnx
 import onnx_ir as ir
 
-from tfmp.converters.onnx.graph.traversal import bodies_of
+from tfmp.converters.onnx.graph.traversal import bodies_of, graphs_of
 from tfmp.converters.shared.errors import ConversionError
 from tfmp.converters.shared.onnx_files import PLAIN
 from tfmp.shared.wording import first_line
@@ -52,7 +52,7 @@ def _load_others(model: ir.Model, large: Mapping[str, ir.Value]) -> None:
 
     These may be the model's own file, another folder's, or gone when the result is opened.
     """
-    for graph in model.graphs():
+    for graph in graphs_of(model):
         for name, value in graph.initializers.items():
             if graph is not model.graph or name not in large:
                 value.const_value = _in_memory(value.const_value)
@@ -148,20 +148,17 @@ def strip_inferred(proto: onnx.ModelProto) -> None:
     Args:
         proto: a valid model, as `light_proto` gives it.
     """
-    bare = onnx.ModelProto()
-    bare.CopyFrom(proto)
-    bare.graph.ClearField("value_info")
-    inferred = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
+    told = onnx.GraphProto(value_info=proto.graph.value_info)
+    proto.graph.ClearField("value_info")
+    inferred = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
     found = {info.name: info.type for info in inferred.graph.value_info}
     # Constants say their types themselves.
     typed = {one.name for one in (*proto.graph.input, *proto.graph.initializer)}
-    told = [
+    proto.graph.value_info.extend(
         info
-        for info in proto.graph.value_info
+        for info in told.value_info
         if info.name not in typed and found.get(info.name) != info.type
-    ]
-    proto.graph.ClearField("value_info")
-    proto.graph.value_info.extend(told)
+    )
 
 
 def check(model: ir.Model) -> None:
