@@ -25,7 +25,6 @@ from tfmp.loss_scaling import (
     LossScale,
     NonFiniteGradientsError,
     StepCounters,
-    scaled_optimizers,
     without_bound,
 )
 from tfmp.nonfinite import NonFinite, locate_nonfinite
@@ -197,7 +196,7 @@ class NonFiniteWatch:
                 return False
         bound = {
             optimizer: freed
-            for optimizer in scaled_optimizers(self._model)
+            for optimizer in self._recorder.optimizers
             if (freed := without_bound(optimizer.loss_scale)) != optimizer.loss_scale
         }
         for optimizer, freed in bound.items():
@@ -212,7 +211,7 @@ class NonFiniteWatch:
 
     def _strategy(self) -> LossScale:
         """The strategy of all optimizers of the model."""
-        return scaled_optimizers(self._model)[0].loss_scale
+        return self._recorder.optimizers[0].loss_scale
 
     def mends_first_step(self, batches: list[TensorTree], now: StepCounters) -> bool:
         """Moves layers to float32 that overflow in the first step, or lets the scale fall lower.
@@ -261,7 +260,7 @@ class NonFiniteWatch:
         if not moved:
             return ()
         self._model.make_train_function(force=True)
-        for optimizer in scaled_optimizers(self._model):
+        for optimizer in self._recorder.optimizers:
             if optimizer.built:
                 # The overflow that is fixed now had driven it down.
                 optimizer.scale_variable.assign(optimizer.loss_scale.initial)

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from tfmp.fit.report import Event, Reading, TrainingReport
-from tfmp.loss_scaling import GradientHealth, StepCounters, read_model_counters
+from tfmp.loss_scaling import GradientHealth, StepCounters, read_model_counters, scaled_optimizers
 from tfmp.precision import PrecisionPlan
 from tfmp.shared.backend import current_backend
 from tfmp.shared.findings import Finding
@@ -44,17 +44,20 @@ class FitRecorder:
     Attributes:
         epoch: the epoch in progress, from 0.
         moments: in their order.
+        optimizers: those of the model that scale the loss; to find them takes milliseconds.
         is_scaled: whether an optimizer scales the loss; without one, no step is ever skipped.
     """
 
     def __init__(self, model: keras.Model, plan: PrecisionPlan, say: Callable[[str], None]) -> None:
         self.epoch = 0
         self.moments: list[Moment] = []
+        self.optimizers = scaled_optimizers(model)
         self._latest_of: dict[str, int] = {}
         self._said: dict[type, list[Any]] = {Reading: [], Finding: [], Event: []}
         self._model = model
         self._plan = plan
         self._say = say
+        self._versions = installed_versions(_PACKAGES)
         self._curves: dict[str, list[float]] = {}
         self._first_epoch: int | None = None
         self._seconds_per_step: list[float] = []
@@ -168,7 +171,7 @@ class FitRecorder:
 
     def peek(self) -> StepCounters:
         """The counters now, without an entry; of a model without a loss scale, its steps alone."""
-        counters = read_model_counters(self._model)
+        counters = read_model_counters(self._model, self.optimizers)
         self.is_scaled = counters is not None
         if counters is not None:
             return _without(self._repeated, counters)
@@ -235,7 +238,7 @@ class FitRecorder:
             first_epoch=self._first_epoch or 0,
             curves={name: tuple(curve) for name, curve in self._curves.items()},
             environment={
-                **installed_versions(_PACKAGES),
+                **self._versions,
                 "Keras backend": current_backend().name,
             },
         )

@@ -11,7 +11,6 @@ from tfmp.loss_scaling import (
     DynamicLossScale,
     GradientHealth,
     LossScale,
-    scaled_optimizers,
 )
 from tfmp.nonfinite import LostGradient, lost_gradients
 from tfmp.shared.backend import TensorTree
@@ -59,7 +58,7 @@ class ScaleWatch:
         if health.step == self._judged_at:
             return
         self._judged_at = health.step
-        strategy = scaled_optimizers(self._model)[0].loss_scale
+        strategy = self._recorder.optimizers[0].loss_scale
         found = self._clipped_gradients(health) or self._lost_gradients(health, strategy)
         if found is not None:
             self._recorder.tell([found])
@@ -67,7 +66,7 @@ class ScaleWatch:
     def _clipped_gradients(self, health: GradientHealth) -> Finding | None:
         """Bounds are written for the gradients of the loss: of scaled ones they leave nothing."""
         is_own = has_own_step(self._model) and health.loss_scale > 1
-        are_scaled = not any(one.was_unscaled for one in scaled_optimizers(self._model))
+        are_scaled = not any(one.was_unscaled for one in self._recorder.optimizers)
         told = self._recorder.knows(CLIPPING)
         if told or not (is_own and are_scaled and health.clipped_at):
             return None

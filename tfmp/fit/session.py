@@ -69,7 +69,6 @@ class FitSession:
         self._next_look = EARLY_STEPS[0]
         self._first_batches: list[TensorTree] = []
         self._tried: list[float] = []
-        self._optimizers = scaled_optimizers(model)  # to find them takes milliseconds
         self.recorder = FitRecorder(model, plan, self.say)
         self._watch = NonFiniteWatch(model, self.recorder, options)
         self._scale_watch = None
@@ -208,7 +207,7 @@ class FitSession:
         else:
             if is_skipped and tried:
                 scale = self._watch.scale_for_others(self._first_batches, tried[0])
-                for optimizer in self._optimizers:
+                for optimizer in self.recorder.optimizers:
                     optimizer.scale_variable.assign(max(scale, optimizer.loss_scale.floor))
                 recorder.start_counting(replace(recorder.latest().counters, loss_scale=scale))
             self._first_batches = []
@@ -222,7 +221,7 @@ class FitSession:
 
         Nothing is computed, and a step that fails is left to `fit`.
         """
-        is_known = all(one.loss_was_scaled is not None for one in self._optimizers)
+        is_known = all(one.loss_was_scaled is not None for one in self.recorder.optimizers)
         if is_known or not has_own_step(self._model):
             return
         try:
@@ -230,23 +229,23 @@ class FitSession:
                 warnings.simplefilter("ignore")  # `fit` gives the step its scale
                 current_backend().trace_step(self._model, batch)
         except Exception:
-            for optimizer in self._optimizers:
+            for optimizer in self.recorder.optimizers:
                 optimizer.watch_scale_loss()
 
     def _fix_unscaled_step(self) -> None:
         """Takes the loss scale away from a step that did not use it when it was traced."""
         if not self._model.trainable_variables:
             return  # Keras scales the loss, and applies nothing
-        check_losses_arrived(self._optimizers)
-        unscaled = [one.held_as for one in self._optimizers if one.loss_was_scaled is False]
+        check_losses_arrived(self.recorder.optimizers)
+        unscaled = [one.held_as for one in self.recorder.optimizers if one.loss_was_scaled is False]
         if not unscaled:
             return
         if not self.recorder.knows(UNSCALED_STEP):
-            if any(one.loss_scale != StaticLossScale(1.0) for one in self._optimizers):
+            if any(one.loss_scale != StaticLossScale(1.0) for one in self.recorder.optimizers):
                 if hasattr(self._model, "jax_state_sync"):
                     self._model.jax_state_sync()  # `fit` holds the optimizer's values between steps
                 attach_loss_scale(self._model, StaticLossScale(1.0))
-                self._optimizers = scaled_optimizers(self._model)
+                self.recorder.optimizers = scaled_optimizers(self._model)
                 reverting.trace_anew(self._model)
             self.recorder.start_counting()
             self.recorder.tell([unscaled_step(self._model, unscaled)])

@@ -93,11 +93,13 @@ def held_optimizers(model: keras.Model) -> list[Place]:
     them.
     """
     found: list[Place] = []
+    of_keras = vars(keras.layers.Layer(name="any")).keys()
     for layer in model._flatten_layers():
         of_a_model = isinstance(layer, keras.Model)
         for name, value in list(vars(layer).items()):
-            is_main = of_a_model and name == MAIN
-            if isinstance(value, _HOLDING) and not is_main and not name.startswith(_OF_TENSORFLOW):
+            if name in of_keras or name.startswith(_OF_TENSORFLOW) or (of_a_model and name == MAIN):
+                continue
+            if isinstance(value, _HOLDING):
                 owner = "self" if of_a_model else layer.name
                 found += _places(layer, name, value, f"{owner}.{name}")
     return [place for place in found if place.optimizer is not getattr(model, MAIN, None)]

@@ -11,7 +11,6 @@ import numpy as np
 from tfmp.loss_scaling import gauges
 from tfmp.loss_scaling.gradient_health import GradientHealth, health_of
 from tfmp.loss_scaling.optimizer import LossScaleOptimizer
-from tfmp.loss_scaling.optimizers_of import scaled_optimizers
 from tfmp.loss_scaling.transitions import Counters, unpack
 from tfmp.shared.atomic_file import naming
 from tfmp.shared.backend import current_backend
@@ -191,13 +190,15 @@ def read_counters(optimizer: LossScaleOptimizer, model: keras.Model | None = Non
     )
 
 
-def read_model_counters(model: keras.Model) -> StepCounters | None:
+def read_model_counters(
+    model: keras.Model, optimizers: Iterable[LossScaleOptimizer]
+) -> StepCounters | None:
     """The counters of all loss-scale optimizers of a model together; None if it has none.
 
     Steps and skips are added up; the loss scale is the lowest one. Optimizers that have taken no
     step do not count, and gradients are those of the optimizer that loses most of them.
     """
-    readings = [read_counters(optimizer, model) for optimizer in scaled_optimizers(model)]
+    readings = [read_counters(optimizer, model) for optimizer in optimizers]
     readings = [one for one in readings if one.steps] or readings[:1]
     if len(readings) < 2:
         return readings[0] if readings else None

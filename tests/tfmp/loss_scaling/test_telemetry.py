@@ -64,7 +64,7 @@ def test_runs_of_skips(history, growth_interval, consecutive):
 def test_an_optimizer_that_was_never_built_has_counted_nothing():
     one = read_counters(LossScaleOptimizer(keras.optimizers.SGD(), 64.0))
     assert (one.loss_scale, one.steps, one.offenders) == (64.0, 0, ())
-    assert read_model_counters(keras.Sequential()) is None
+    assert read_model_counters(keras.Sequential(), []) is None
 
 
 def test_counters_need_one_transfer(monkeypatch):
