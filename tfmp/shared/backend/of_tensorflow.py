@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -245,9 +246,10 @@ class TensorFlow(Backend):
     def feed(self, batches: Sequence[TensorTree], like: Any = None) -> Any:
         if like is None or isinstance(like, tf.distribute.DistributedIterator):
             return iter(batches)  # Keras takes them step by step
+        data = reduce(tf.data.Dataset.concatenate, map(tf.data.Dataset.from_tensors, batches))
         # The very same element spec, or the train function would be traced, and compiled, twice.
-        spec = like.element_spec
-        return iter(tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=spec))
+        handle = tf.data.experimental.to_variant(data)
+        return iter(tf.data.experimental.from_variant(handle, like.element_spec))
 
     def can_be_fed_again(self, given: Any) -> bool:
         if isinstance(given, tf.distribute.DistributedIterator):
