@@ -28,7 +28,10 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside
 
-_REMEDY = "Keep the end of the model in FP32, as tfmp-convert onnx does by default"
+_REMEDY = (
+    "Keep the end of the model in FP32, as tfmp-convert onnx does where that is cheap, and with "
+    "--precision mixed where it is needed"
+)
 
 # A step of FP16, in root mean squares of its rounding.
 _STEP = 12**0.5
