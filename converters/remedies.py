@@ -68,11 +68,11 @@ def with_remedies(
             harms = {one.name: {"overflows": harm_of(one.explanation)} for one in seen.candidates}
             found |= {one.name: harms.get(one.name, {}) for one in fail}
         on = first if seen.verdict is worst else samples  # the harm may come late
+        progress(f"trying {target.format.title} in other ways")
         for way in target.format.ways(source, target, on, worst is Verdict.FAIL):
-            run = way.target and _helpful(way.target, worst, source, on, plain, progress)
-            if way.target is None or run is not None:
-                told = {"remedy": ". ".join(filter(None, (way.told, run)))}
-                told["remedy_flags"] = way.flags
+            run = _helpful(way.target, worst, source, on, plain) if way.target else ""
+            if run is not None:
+                told = {"remedy": way.told + run, "remedy_flags": way.flags}
                 found |= {one.name: {**found.get(one.name, {}), **told} for one in own}
                 break
     candidates = tuple(replace(one, **found.get(one.name, {})) for one in report.candidates)
@@ -89,30 +89,20 @@ def _to_mend(candidate: CandidateReport) -> bool:
 
 
 def _helpful(
-    target: Target,
-    worst: Verdict,
-    source: AnySource,
-    samples: Samples,
-    plan: Plan,
-    progress: Progress,
+    target: Target, worst: Verdict, source: AnySource, samples: Samples, plan: Plan
 ) -> str | None:
     """How to run another file of the model that gets a better verdict; None if it gets none."""
-    progress(f"trying {target.format.title} in another way")
-
-    def better(report: DriftReport) -> bool:
-        return _BEST_FIRST.index(report.verdict) < _BEST_FIRST.index(worst)
-
     try:
         with temporary_folder() as folder:
             tried = replace(target, path=folder / f"tried{target.format.suffix}")
             known = tried.format.write(source, tried, samples, None, SILENT)
             files = [replace(file, known=known) for file in candidate_files(tried.path)]
-            if better(_judged(target.format, files, source, samples, plan)):
-                return ""
-            alone, one = replace(plan, profiles=()), len(plan.profiles) < 2
-            for profile, told in target.format.mended(tried.path, target.profile) if one else ():
-                mended = [replace(file, profile=profile) for file in files]
-                if better(_judged(target.format, mended, source, samples, alone)):
+            mended = target.format.mended(tried.path, target.profile)
+            runs = [((profile, *plan.profiles[1:]), f". {told}") for profile, told in mended]
+            for profiles, told in [(plan.profiles, ""), *runs]:
+                judged = replace(plan, profiles=profiles)
+                verdict = _judged(target.format, files, source, samples, judged).verdict
+                if _BEST_FIRST.index(verdict) < _BEST_FIRST.index(worst):
                     return told
     except (InputError, RunnerError):  # this way is closed
         pass

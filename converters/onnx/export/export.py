@@ -152,11 +152,8 @@ _OVERRIDABLE_IR = 4
 
 
 def _with_weights_inside(model: ir.Model) -> ir.Model:
-    weights = [
-        value
-        for value in model.graph.initializers.values()
-        if any(at == 1 and user.op_type in PRODUCTS for user, at in value.uses())
-    ]
+    seconds = [node.inputs[1] for node in model.graph if node.op_type in PRODUCTS]
+    weights = [value for value in seconds if value is not None and value.is_initializer()]
     every = bool(weights) and all(value.is_graph_input() for value in weights)
     if every or (model.ir_version is not None and model.ir_version < _OVERRIDABLE_IR):
         inputs = [value for value in model.graph.inputs if value.const_value is None]
