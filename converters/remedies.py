@@ -72,7 +72,8 @@ def with_remedies(
         for way in target.format.ways(source, target, on, worst is Verdict.FAIL):
             run = _helpful(way.target, worst, source, on, plain) if way.target else ""
             if run is not None:
-                told = {"remedy": way.told + run, "remedy_flags": way.flags}
+                flags = None if run else way.flags  # no command runs the file so
+                told = {"remedy": way.told + run, "remedy_flags": flags}
                 found |= {one.name: {**found.get(one.name, {}), **told} for one in own}
                 break
     candidates = tuple(replace(one, **found.get(one.name, {})) for one in report.candidates)

@@ -302,6 +302,7 @@ def test_a_way_to_run_the_other_file_is_told_with_it(tmp_path: Path) -> None:
     float32, given = model(*inner, dense(2)), {"data": X, "budget": DriftBudget(rel_l2=8e-4)}
     (found,) = convert(float32, "onnx", tmp_path / "m.onnx", **given).report.candidates
     assert found.remedy == f"{onnx_format._REMEDY}. Set the CUDA provider's option use_tf32 to 0"
+    assert found.remedy_flags is None  # a command alone leads to a FAIL
     mixed = convert(float32, "onnx", tmp_path / "mixed.onnx", "mixed", emulate="gpu", **given)
     assert (found.verdict, mixed.report.verdict) == ("FAIL", "PASS")
 
