@@ -68,9 +68,12 @@ def with_remedies(
             harms = {one.name: {"overflows": harm_of(one.explanation)} for one in seen.candidates}
             found |= {one.name: harms.get(one.name, {}) for one in fail}
         on = first if seen.verdict is worst else samples  # the harm may come late
+        progress(f"trying {target.format.title} in other ways")
         for way in target.format.ways(source, target, on, worst is Verdict.FAIL):
-            if way.target is None or _helps(way.target, worst, source, on, plain, progress):
-                told = {"remedy": way.told, "remedy_flags": way.flags}
+            run = _helpful(way.target, worst, source, on, plain) if way.target else ""
+            if run is not None:
+                flags = None if run else way.flags  # no command runs the file so
+                told = {"remedy": way.told + run, "remedy_flags": flags}
                 found |= {one.name: {**found.get(one.name, {}), **told} for one in own}
                 break
     candidates = tuple(replace(one, **found.get(one.name, {})) for one in report.candidates)
@@ -86,25 +89,25 @@ def _to_mend(candidate: CandidateReport) -> bool:
     return bool(number) or candidate.verdict is Verdict.FAIL
 
 
-def _helps(
-    target: Target,
-    worst: Verdict,
-    source: AnySource,
-    samples: Samples,
-    plan: Plan,
-    progress: Progress,
-) -> bool:
-    """Whether another file of the model gets a better verdict."""
-    progress(f"trying {target.format.title} in another way")
+def _helpful(
+    target: Target, worst: Verdict, source: AnySource, samples: Samples, plan: Plan
+) -> str | None:
+    """How to run another file of the model that gets a better verdict; None if it gets none."""
     try:
         with temporary_folder() as folder:
             tried = replace(target, path=folder / f"tried{target.format.suffix}")
             known = tried.format.write(source, tried, samples, None, SILENT)
             files = [replace(file, known=known) for file in candidate_files(tried.path)]
-            verdict = _judged(target.format, files, source, samples, plan).verdict
+            mended = target.format.mended(tried.path, target.profile)
+            runs = [((profile, *plan.profiles[1:]), f". {told}") for profile, told in mended]
+            for profiles, told in [(plan.profiles, ""), *runs]:
+                judged = replace(plan, profiles=profiles)
+                verdict = _judged(target.format, files, source, samples, judged).verdict
+                if _BEST_FIRST.index(verdict) < _BEST_FIRST.index(worst):
+                    return told
     except (InputError, RunnerError):  # this way is closed
-        return False
-    return _BEST_FIRST.index(verdict) < _BEST_FIRST.index(worst)
+        pass
+    return None
 
 
 def _judged(

@@ -71,15 +71,16 @@ def _accepts(source: Source, batch: Batch) -> bool:
     """Whether these sizes fit the model, and no picture in it shrinks to nothing."""
     fixed = [replace(spec, shape=batch[spec.name].shape) for spec in source.inputs]
     try:
-        outputs = source.forward(batch)
         traced, _ = trace_call(source.call, fixed)
+        empty = any(
+            value.dtype.is_floating and (value.shape.rank or 0) > 2 and 0 in value.shape.as_list()
+            for operation in traced.graph.get_operations()
+            for value in operation.outputs
+        )
+        # Only then, for kernels of TensorFlow divide by the sizes of a picture.
+        return not empty and all(map(np.size, source.forward(batch).values()))
     except Exception:  # TensorFlow raises every kind of exception for sizes that do not fit
         return False
-    return all(np.size(value) for value in outputs.values()) and not any(
-        value.dtype.is_floating and (value.shape.rank or 0) > 2 and 0 in value.shape.as_list()
-        for operation in traced.graph.get_operations()
-        for value in operation.outputs
-    )
 
 
 _INTEGERS = ("int32", "int64")

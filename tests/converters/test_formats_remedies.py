@@ -295,6 +295,18 @@ def test_a_way_to_run_the_file_is_told_where_it_passes_so(
     assert remedy.endswith("emulated so, the first 32 samples pass") is bool(way)
 
 
+def test_a_way_to_run_the_other_file_is_told_with_it(tmp_path: Path) -> None:
+    """TF32 has no more digits than FP16, so nodes that stay in FP32 gain nothing with it."""
+    normal = keras.initializers.RandomNormal
+    inner = [layers.Dense(16, "gelu", kernel_initializer=normal(0, 0.3, 1)) for _ in range(3)]
+    float32, given = model(*inner, dense(2)), {"data": X, "budget": DriftBudget(rel_l2=8e-4)}
+    (found,) = convert(float32, "onnx", tmp_path / "m.onnx", **given).report.candidates
+    assert found.remedy == f"{onnx_format._REMEDY}. Set the CUDA provider's option use_tf32 to 0"
+    assert found.remedy_flags is None  # a command alone leads to a FAIL
+    mixed = convert(float32, "onnx", tmp_path / "mixed.onnx", "mixed", emulate="gpu", **given)
+    assert (found.verdict, mixed.report.verdict) == ("FAIL", "PASS")
+
+
 def test_sums_in_fp32_mend_what_sums_in_fp16_lose(tmp_path: Path) -> None:
     wide = model(layers.Dense(1, kernel_initializer="ones"), columns=8192)
     x = np.random.default_rng(0).uniform(0, 1, (100, 8192)).astype(np.float32)

@@ -146,15 +146,15 @@ def export_onnx(
 
 
 # From here on a graph input with an initializer has a default that a caller may override; before,
-# a file had to list its weights as inputs. PyTorch to 1.3 went on: it lists all initializers, and
-# nobody overrides the weights of products.
+# a file had to list its weights as inputs. PyTorch goes on where it is asked to: it lists all
+# weights of products, which nobody overrides.
 _OVERRIDABLE_IR = 4
 
 
 def _with_weights_inside(model: ir.Model) -> ir.Model:
-    listed = [value for value in model.graph.initializers.values() if value.is_graph_input()]
-    products = {user.op_type for value in listed for user, at in value.uses() if at == 1} & PRODUCTS
-    every = bool(products) and len(listed) == len(model.graph.initializers)
+    seconds = [node.inputs[1] for node in model.graph if node.op_type in PRODUCTS]
+    weights = [value for value in seconds if value is not None and value.is_initializer()]
+    every = bool(weights) and all(value.is_graph_input() for value in weights)
     if every or (model.ir_version is not None and model.ir_version < _OVERRIDABLE_IR):
         inputs = [value for value in model.graph.inputs if value.const_value is None]
         model.graph.inputs.clear()

@@ -5,7 +5,7 @@ import json
 import onnx_ir as ir
 
 from tfmp.converters.onnx.fp16.gaps import ANY, CUDA
-from tfmp.converters.onnx.fp16.report import Fp16Report
+from tfmp.converters.onnx.fp16.report import QUANTIZED, Fp16Report
 from tfmp.converters.onnx.graph import is_half, nodes_of
 from tfmp.shared.packages import installed_versions
 
@@ -39,7 +39,7 @@ def describe_origin(
     The values hold no time and no path: the same input gives the same bytes. Some are JSON:
     "tfmp.session_options" of provider options by provider, for files that add and normalize in
     FP16, which ONNX Runtime fuses on CUDA; "tfmp.fp32_nodes" of objects with node, op, layer and
-    reason; "tfmp.constants" of objects with name, size, vanished and subnormal.
+    reason, if nobody quantized them; "tfmp.constants" of name, size, vanished and subnormal.
     """
     properties = model.metadata_props
     # A source tree on the path is not installed.
@@ -58,6 +58,7 @@ def describe_origin(
         [
             {"node": i.node, "op": i.op_type, "layer": i.layer, "reason": i.reason}
             for i in report.islands
+            if i.reason != QUANTIZED
         ]
     )
     properties["tfmp.constants"] = _dense_json(

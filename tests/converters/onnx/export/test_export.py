@@ -239,8 +239,9 @@ HALF = onnx.TensorProto.FLOAT16
 @pytest.mark.parametrize(
     ("version", "listed", "inside"),
     [
-        pytest.param(3, ["w", "v"], True, id="before IR 4"),
-        pytest.param(4, ["w", "v"], True, id="all of PyTorch 1.2"),
+        pytest.param(3, ["w", "v", "c"], True, id="before IR 4"),
+        pytest.param(4, ["w", "v", "c"], True, id="all of PyTorch 1.2"),
+        pytest.param(6, ["w", "v"], True, id="all that a simplifier left"),
         # From IR 4 on it is a default that a caller may override.
         pytest.param(4, ["w"], False, id="one of two"),
     ],
@@ -249,12 +250,16 @@ def test_weights_that_a_file_lists_as_inputs_are_constants(
     version: int, listed: list[str], inside: bool, tmp_path: Path
 ):
     model = parse(
-        "agraph (float[N, 8] x) => (float[N, 8] y) { h = MatMul(x, w)  y = MatMul(h, v) }",
+        "agraph (float[N, 8] x) => (float[N, 8] y)"
+        "{ h = MatMul(x, w)  s = Mul(h, c)  y = MatMul(s, v) }",
         w=np.eye(8, dtype=np.float32),
         v=np.eye(8, dtype=np.float32),
+        c=np.ones((1, 8), np.float32),
     )
     model.graph.input.extend(
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [8, 8]) for name in listed
+        onnx.helper.make_tensor_value_info(one.name, onnx.TensorProto.FLOAT, one.dims)
+        for one in model.graph.initializer
+        if one.name in listed
     )
     model.ir_version = version
     model.opset_import[0].version = 9 if version == 3 else 18

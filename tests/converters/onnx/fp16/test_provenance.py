@@ -5,7 +5,9 @@ from pathlib import Path
 
 import corpus_onnx
 import keras_models
+import numpy as np
 import onnx
+from onnx_graphs import parse
 
 from tfmp.converters import convert
 from tfmp.converters.intake import open_source
@@ -26,6 +28,20 @@ def test_metadata_names_tool_source_precision_islands_and_constants(tmp_path: Pa
     assert {"kept by request (Softmax)"} <= {island["reason"] for island in islands}
     assert set(islands[0]) == {"node", "op", "layer", "reason"}
     assert isinstance(json.loads(written["tfmp.constants"]), list)
+
+
+def test_nodes_that_were_quantized_take_no_room(tmp_path: Path):
+    """Their names were a seventh of the file of a detector in int8."""
+    graph = """
+    agraph (float[N, 4] x) => (float[N, 4] y) <float scale = {0.1}, uint8 zero = {128}> {
+        d = DequantizeLinear(QuantizeLinear(x, scale, zero), scale, zero)
+        y = MatMul(Softmax(MatMul(d, w)), w)
+    }
+    """
+    onnx.save(parse(graph, w=np.eye(4, dtype=np.float32)), tmp_path / "m.onnx")
+    written = properties(convert(tmp_path / "m.onnx", output=tmp_path / "half.onnx").path)
+    assert written["tfmp.precision"] == "fp16"
+    assert json.loads(written["tfmp.fp32_nodes"]) == []
 
 
 def test_a_float32_file_names_its_source_too(tmp_path: Path):
