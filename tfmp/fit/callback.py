@@ -165,12 +165,12 @@ class MixedPrecision(keras.callbacks.Callback):
         self._session = None
         if _waits_for_data(self.model):
             return
-        if self._measures():
-            # The plan comes with the first batch; a callback may restore the optimizer before.
-            attach_loss_scale(self.model, self._scale_for(self._usual_dtype()))
-        else:
+        if not self._measures():
             self._begin()
             self._begun_with = self.model.optimizer
+        elif all(layer.built for layer in self.model._flatten_layers()):
+            # The plan comes with the first batch; a callback may restore the optimizer before.
+            attach_loss_scale(self.model, self._scale_for(self._usual_dtype()))
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Applies the plan, wraps the optimizer and has the training function traced anew.
