@@ -11,6 +11,7 @@ from stacks import stack
 
 import tfmp
 from tfmp import MixedPrecision
+from tfmp.fit.preflight import UNSCALED_STEP
 from tfmp.loss_scaling import read_counters
 
 ROWS = 32
@@ -85,14 +86,18 @@ class Unscaled(Parts):
         gradients = tape.gradient(loss, weights)
         self.optimizer.apply(gradients, weights)
         self.g_optimizer.apply(gradients, weights)
+        if self.run_eagerly:
+            self.held = loss + getattr(self, "held", 0.0)
         return {"loss": loss}
 
 
-def test_every_optimizer_of_a_step_that_scales_nothing_is_named():
+@pytest.mark.parametrize("eager", [False, True])
+def test_every_optimizer_of_a_step_that_scales_nothing_is_named(eager):
     model = Unscaled()
-    model.compile(None, keras.optimizers.Adam(1e-3))
-    found = train(model).findings
-    (finding,) = [one for one in found if "loss scaling" in one.check or one.check == "underflow"]
+    model.compile(None, keras.optimizers.Adam(1e-3), run_eagerly=eager)
+    report = train(model)
+    assert [one.loss_scale for one in report.loss_scales] == [1.0, 1.0]
+    (finding,) = [one for one in report.findings if one.check in ("underflow", UNSCALED_STEP)]
     assert finding.message.startswith("Unscaled.train_step never calls scale_loss: its")
     assert finding.fix.endswith(
         "self.optimizer.scale_loss(loss) and self.g_optimizer.scale_loss(loss)"

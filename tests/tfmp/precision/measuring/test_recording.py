@@ -174,9 +174,7 @@ def test_a_cell_begins_in_the_dtype_of_the_layer_that_makes_its_states():
 def test_code_that_runs_without_training_alone_is_run_too(infers):
     class Gate(layers.Layer):
         def call(self, x, training=False):
-            if training:
-                return x
-            return times_raw_one(x) if infers else self.missing
+            return x if training else times_raw_one(x) if infers else self.missing
 
     def gated(own, x):
         return own.out(own.gate(own.hidden(x), training=True))
