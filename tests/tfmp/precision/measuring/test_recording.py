@@ -192,9 +192,7 @@ def test_a_batch_whose_entries_are_the_arguments_by_name():
     model, x = Named(None, hidden=8, out=2), np.ones((2, 8), "float32")
     batch = {"right": x, "left": x}
     model(**batch)
-    found = plan(model, "mixed_float16", data=batch)
-    assert not found.notes
-    assert {row.path: row.compute_dtype for row in found.rows}["hidden"] == "float16"
+    assert not plan(model, "mixed_float16", data=batch).notes
 
 
 def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
