@@ -165,12 +165,12 @@ class MixedPrecision(keras.callbacks.Callback):
         self._session = None
         if _waits_for_data(self.model):
             return
-        if self._measures():
-            # The plan comes with the first batch; a callback may restore the optimizer before.
-            attach_loss_scale(self.model, self._scale_for(self._usual_dtype()))
-        else:
+        if not self._measures():
             self._begin()
             self._begun_with = self.model.optimizer
+        elif all(layer.built for layer in self.model._flatten_layers()):
+            # The plan comes with the first batch; a callback may restore the optimizer before.
+            attach_loss_scale(self.model, self._scale_for(self._usual_dtype()))
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Applies the plan, wraps the optimizer and has the training function traced anew.
@@ -207,7 +207,7 @@ class MixedPrecision(keras.callbacks.Callback):
 
     def _begin_late(self, data: TensorTree = None) -> None:
         """Begins within an epoch, unless it has begun or the model still has no weights."""
-        if self._session is None and policies.is_built(self.model):
+        if self._session is None and policies.is_built(self.model, wholly=False):
             self._begin(data).epoch_began(self._epoch)
 
     def _begin(self, data: TensorTree = None) -> FitSession:
@@ -366,5 +366,5 @@ def _build_from(model: keras.Model, batch: TensorTree) -> None:
         if not policies.is_built(model) and not current_backend().is_stateless:
             with suppress(Exception):
                 current_backend().trace_step(model, batch)
-        if not policies.is_built(model):
+        if not policies.is_built(model, wholly=False):  # a step may leave parts uncalled
             raise

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import keras
 
-from tfmp.fit.preflight import UNSCALABLE, has_own_step
+from tfmp.fit.preflight import UNSCALABLE, UNSCALED_STEP, has_own_step
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
     DynamicLossScale,
@@ -81,7 +81,7 @@ class ScaleWatch:
 
     def _lost_gradients(self, health: GradientHealth, strategy: LossScale) -> Finding | None:
         """Replays a batch in float32 where the gauges are suspicious."""
-        told = self._recorder.knows(UNDERFLOW, UNSCALABLE)
+        told = self._recorder.knows(UNDERFLOW, UNSCALABLE, UNSCALED_STEP)
         if told or not self._replays_left or not _is_suspicious(health):
             return None
         self._replays_left -= 1

@@ -219,10 +219,11 @@ class FitSession:
     def _trace_own_step(self, batch: TensorTree) -> None:
         """Traces a train_step of the user's own: its optimizers note whether it scales its losses.
 
-        Nothing is computed, and a step that fails is left to `fit`.
+        Nothing is computed. A step that fails, or runs eagerly and may hold tensors, is for `fit`.
         """
         is_known = all(one.loss_was_scaled is not None for one in self.recorder.optimizers)
-        if is_known or not has_own_step(self._model):
+        is_eager = self._model.run_eagerly and not current_backend().is_stateless
+        if is_known or is_eager or not has_own_step(self._model):
             return
         try:
             with warnings.catch_warnings():

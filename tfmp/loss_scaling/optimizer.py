@@ -234,7 +234,7 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
     def watch_scale_loss(self) -> None:
         """Forgets earlier calls of `scale_loss`; call this before a step is traced.
 
-        Where branches are Python's, a step that scales no loss has a scale of 1 from then on.
+        Where it runs eagerly instead, a step that scales no loss has a scale of 1 from then on.
         """
         self._is_watched = True
         self._scale_is_known = self.loss_waits = False
@@ -318,7 +318,9 @@ class LossScaleOptimizer(migration.InnerNames, migration.KerasNames, ScaledSteps
         # jax.jit; a step that was traced with scale_loss needs no second look.
         harmless = self.loss_scale == StaticLossScale(1.0)
         if self.loss_was_scaled is None and not self._scale_is_known and not harmless:
-            if self._is_watched and current_backend().picks_in_python:
+            own = current_backend()
+            is_eager = not own.is_stateless and own.is_concrete(self.scale_variable * 1.0)
+            if self._is_watched and is_eager:
                 self.loss_was_scaled, self.loss_scale = False, StaticLossScale(1.0)
                 self.scale_variable.assign(1.0)
                 return

@@ -52,11 +52,12 @@ def search_gradients(step: ReplayedStep, calls: list[Call], scale: float) -> Non
             is_steep=True,
         )
     if finite_at is None:
+        is_wide = node is not None and node.layer.compute_dtype == "float32"
         return replace(
             finding,
             cause="overflow",
-            why="it overflows in 16 bits at every loss scale tried, and is finite in float32",
-            advice=keep_advice(node),
+            why="numbers of 16 bits make it so at every loss scale tried; in float32 it is finite",
+            advice=finding.advice if is_wide else keep_advice(node),
         )
     return replace(
         finding,

@@ -137,6 +137,5 @@ def _nothing_matched(argument: str, pattern: Pattern, nodes: list[LayerNode]) ->
 def _wrong_kind(received: object) -> str:
     return (
         "keep_float32 expects layer names, regular expressions, layer classes or predicates, "
-        f"received {shown(received)}. "
-        "Pass one of these or a list of them."
+        f"received {shown(received)}. Pass one of these or a list of them."
     )

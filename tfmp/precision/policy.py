@@ -181,7 +181,7 @@ def check_built(model: keras.Model) -> None:
         ValueError: it has no weights.
     """
     check_model(model)
-    if is_built(model):
+    if is_built(model, wholly=False):
         return
     fix = "Call it on a batch, or model.build(input_shape), first."
     if not layer_tree.has_call(model):
@@ -194,10 +194,10 @@ def check_built(model: keras.Model) -> None:
     )
 
 
-def is_built(model: keras.Model) -> bool:
-    """Whether a model has its weights; without a `call`, whether all its parts have theirs."""
-    entries = entry_points(layer_tree.walk(model))
-    return all(entry.layer.built for entry in entries) if entries else model.built
+def is_built(model: keras.Model, wholly: bool = True) -> bool:
+    """Whether a model has its weights; without a `call`, whether all or some parts have theirs."""
+    built = [entry.layer.built for entry in entry_points(layer_tree.walk(model))] or [model.built]
+    return all(built) if wholly else any(built)
 
 
 def _row(node: LayerNode, decision: Decision) -> LayerPrecision:

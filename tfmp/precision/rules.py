@@ -72,24 +72,19 @@ def decide(node: LayerNode, facts: Facts, decided: Mapping[int, Decision]) -> De
         # Layers that a built-in layer makes for itself follow it: a file would not tell them apart.
         return Decision(decided[id(node.head.layer)].policy, f"part of {node.head.path}")
     for rule in RULES if facts.base.startswith("mixed_") else RULES_WITHOUT_CHOICE:
-        decision = rule(node, facts)
-        if decision is not None:
+        if (decision := rule(node, facts)) is not None:
             return decision
     return Decision(facts.base, "base policy")
 
 
 def not_a_float_layer(node: LayerNode, facts: Facts) -> Decision | None:
-    """Lookups and hashes work on integers and strings; no float policy fits them."""
-    dtype = facts.original[id(node.layer)].compute_dtype
-    if dtype in ("float16", "bfloat16", "float32", "float64"):
+    """No float policy fits what works on integers and strings, or holds a quantization."""
+    policy = facts.original[id(node.layer)]
+    if policy.quantization_mode:
+        return Decision(LEAVE, f"quantized to {policy.quantization_mode}")
+    if policy.compute_dtype in ("float16", "bfloat16", "float32", "float64"):
         return None
-    return Decision(LEAVE, f"works on {dtype}, not on floats")
-
-
-def quantized(node: LayerNode, facts: Facts) -> Decision | None:
-    """A quantized layer's policy holds its quantization."""
-    mode = facts.original[id(node.layer)].quantization_mode
-    return Decision(LEAVE, f"quantized to {mode}") if mode else None
+    return Decision(LEAVE, f"works on {policy.compute_dtype}, not on floats")
 
 
 def named_by_user(node: LayerNode, facts: Facts) -> Decision | None:
@@ -180,9 +175,7 @@ def hands_on_raw_values(node: LayerNode, facts: Facts) -> Decision | None:
     if is_graph(node.layer) or node.head is not None:
         return None
     for child in node.children:
-        if child.head is not None:
-            continue
-        if preprocessing(child, facts) or _looks_up(child):
+        if child.head is None and (preprocessing(child, facts) or _looks_up(child)):
             return Decision(FLOAT32, f"hands raw values on to {child.path}")
     return None
 
@@ -207,9 +200,8 @@ def _looks_up(node: LayerNode) -> bool:
 
 def chosen_before(node: LayerNode, facts: Facts) -> Decision | None:
     """A float32 layer among mixed siblings got its dtype from its user or from an earlier plan."""
-    if node.owner is None or isinstance(node.layer, keras.Model):
-        return None
-    if facts.original[id(node.layer)].name != FLOAT32:
+    is_float32 = facts.original[id(node.layer)].name == FLOAT32
+    if node.owner is None or isinstance(node.layer, keras.Model) or not is_float32:
         return None
     siblings = (facts.original[id(sibling.layer)].name for sibling in node.owner.children)
     if any(name.startswith("mixed_") for name in siblings):
@@ -220,7 +212,6 @@ def chosen_before(node: LayerNode, facts: Facts) -> Decision | None:
 # The order decides only which reason is shown, unless a comment says more.
 RULES: tuple[Rule, ...] = (
     not_a_float_layer,  # before the user's word: float32 would break these
-    quantized,
     named_by_user,
     overflowed_in_training,
     no_kernel,
@@ -238,7 +229,6 @@ RULES: tuple[Rule, ...] = (
 # otherwise has another dtype.
 RULES_WITHOUT_CHOICE: tuple[Rule, ...] = (
     not_a_float_layer,
-    quantized,
     named_by_user,
     measured,
     no_kernel,

@@ -99,3 +99,19 @@ def test_own_code_is_measured_on_the_masks_of_the_first_batch():
     assert callback.plan.to_dict() == expected
     assert callback.report.steps == 1
     assert net.get_layer("mean").compute_dtype == "float16"
+
+
+def test_layers_of_a_graph_that_its_first_step_builds():
+    class Late(layers.Layer):
+        def build(self, shape):
+            self.inner = layers.Dense(shape[-1])
+
+        def call(self, x):
+            return self.inner(x) * 1.0
+
+        def compute_output_shape(self, shape):
+            return shape
+
+    net = model(Late())
+    fit(net, MixedPrecision("mixed_float16"), *data())
+    assert len(net.optimizer._trainable_variables) == 6

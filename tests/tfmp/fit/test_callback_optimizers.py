@@ -11,6 +11,7 @@ from stacks import stack
 
 import tfmp
 from tfmp import MixedPrecision
+from tfmp.fit.preflight import UNSCALED_STEP
 from tfmp.loss_scaling import read_counters
 
 ROWS = 32
@@ -61,6 +62,7 @@ def train(model):
 
 def test_both_optimizers_of_a_gan_scale_their_losses():
     model = Gan()
+    model.spare = keras.Sequential([layers.Dense(1)])  # which no step calls
     model.compile(keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3))
     own = model.d_optimizer, model.g_optimizer
     before = [weight.copy() for weight in model.get_weights()]
@@ -81,17 +83,22 @@ class Unscaled(Parts):
     def train_step(self, real):
         weights = self.critic.trainable_weights
         with tf.GradientTape() as tape:
-            loss = ops.mean(ops.square(self.critic(real)))
+            loss = ops.mean(ops.square(self.critic(real))) * 1e-9
         gradients = tape.gradient(loss, weights)
         self.optimizer.apply(gradients, weights)
         self.g_optimizer.apply(gradients, weights)
+        if self.run_eagerly:
+            self.held = loss + getattr(self, "held", 0.0)
         return {"loss": loss}
 
 
-def test_every_optimizer_of_a_step_that_scales_nothing_is_named():
+@pytest.mark.parametrize("eager", [False, True])
+def test_every_optimizer_of_a_step_that_scales_nothing_is_named(eager):
     model = Unscaled()
-    model.compile(None, keras.optimizers.Adam(1e-3))
-    (finding,) = [one for one in train(model).findings if "loss scaling" in one.check]
+    model.compile(None, keras.optimizers.Adam(1e-3), run_eagerly=eager)
+    report = train(model)
+    assert [one.loss_scale for one in report.loss_scales] == [1.0, 1.0]
+    (finding,) = [one for one in report.findings if one.check in ("underflow", UNSCALED_STEP)]
     assert finding.message.startswith("Unscaled.train_step never calls scale_loss: its")
     assert finding.fix.endswith(
         "self.optimizer.scale_loss(loss) and self.g_optimizer.scale_loss(loss)"

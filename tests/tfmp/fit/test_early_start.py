@@ -29,13 +29,6 @@ def test_it_begins_once_and_before_every_callback(net):
     assert order == ["early", "callback", "callback"]
 
 
-def test_it_can_be_taken_back(net):
-    theirs = before_callbacks_begin(net, pytest.fail)
-    theirs()
-    theirs()
-    assert "make_train_function" not in vars(net)
-
-
 @pytest.mark.parametrize("method", ["evaluate", "predict"])
 def test_without_fit_nothing_begins(net, method):
     arguments = (X, X[:, :1]) if method == "evaluate" else (X,)

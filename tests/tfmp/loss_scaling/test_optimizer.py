@@ -257,4 +257,4 @@ def test_the_watch_starts_again_for_a_new_trace():
         optimizer.apply([tf.ones(1)], targets)  # gradients may come from another function
     optimizer.watch_scale_loss()
     with pytest.warns(UnscaledLossWarning):
-        optimizer.apply([tf.ones(1)], targets)
+        tf.function(lambda: optimizer.apply([tf.ones(1)], targets))()

@@ -276,6 +276,10 @@ def test_a_derivative_that_overflows_float16_at_every_scale():
     found = locate_nonfinite(sequential(before, steep, dense(1)), X, Y * 1e4)
     assert (found.stage, found.cause, found.layer) == ("gradient", "overflow", "steep")
     assert "keep_float32=['steep']" in found.advice
+    norm = dense(1, activation=lambda x: ops.sqrt(ops.square(x)), name="norm")
+    tiny = dense(dtype=HALF, kernel_initializer=constant(1e-9))
+    found = locate_nonfinite(sequential(tiny, norm, dense(1)), X, Y)
+    assert found.advice.startswith("Keep the argument away")  # it is float32 already
 
 
 # --- nothing, and what stays as it was ---

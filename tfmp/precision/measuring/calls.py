@@ -44,6 +44,7 @@ class Call:
         inner: the calls that its code made, in their order.
         is_concrete: whether all values are known: in a loop that is being traced they are not.
         answered: by index, what the inner calls were handed that the latest run came to.
+        infers: whether its code runs without training, too, as `predict` has it.
     """
 
     node: LayerNode
@@ -55,6 +56,7 @@ class Call:
     inner: "list[Call]" = field(default_factory=list)
     is_concrete: bool = True
     answered: dict[int, list[Tensor]] = field(default_factory=dict)
+    infers: bool = False
 
     def arguments(self) -> list[Tensor]:
         """The floats among the arguments."""
@@ -112,7 +114,7 @@ class Call:
         own = id(layer) if isinstance(layer, keras.Model) else None
         return (own, tuple(settings), str(structure), tuple(inner))
 
-    def run(self, values: Sequence[Tensor], weights: Sequence[Tensor]) -> "Outcome":
+    def run(self, values: Sequence[Tensor], weights: Sequence[Tensor], training: bool) -> "Outcome":
         """Runs the code on other inputs and weights, under the policies that its layers have.
 
         No variable changes.
@@ -122,7 +124,7 @@ class Call:
         args, kwargs = _with_floats((self.args, self.kwargs), left)
         answer = self._answers([_with_floats(inner.result, left) for inner in self.inner])
         if self.node.layer._call_has_training_arg:
-            kwargs = {"training": True, **kwargs}
+            kwargs = {"training": True, **kwargs} if training else {**kwargs, "training": False}
         with (
             keras.StatelessScope(state_mapping=mapping, collect_losses=True) as scope,
             watched_calls([inner.node for inner in self.inner], answer),
@@ -278,16 +280,17 @@ class Replay:
         likes = [*((tuple(one.shape), dtype) for one, dtype in pairs), *weights]
 
         def function(*tensors: Tensor) -> None:  # no tensor leaves the loop that it was made in
-            self.run(list(tensors))
+            for training in (False, True) if self._call.infers else (True,):
+                self.run(list(tensors), training)
 
         with np.errstate(over="ignore"):  # constants past 65504 are no failures
             current_backend().trace(function, likes)
         return self._outcome
 
-    def run(self, tensors: list[Tensor]) -> list[Tensor]:
+    def run(self, tensors: list[Tensor], training: bool = True) -> list[Tensor]:
         """The chosen results for its sources."""
         count = len(self._dtypes)
-        self._outcome = self._call.run(tensors[:count], tensors[count:])
+        self._outcome = self._call.run(tensors[:count], tensors[count:], training)
         return list(self._chosen(self._outcome))
 
     def _pulled_back(

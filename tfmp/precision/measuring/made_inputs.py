@@ -31,6 +31,8 @@ def possible_arguments(entry: LayerNode, data: TensorTree) -> Iterator[Arguments
             yield [rows], {}
             if isinstance(rows, list | tuple):
                 yield list(rows), {}  # `call(self, a, b)`
+            elif isinstance(rows, dict):
+                yield [], rows
     try:
         inputs = entry.layer.input
     except (AttributeError, ValueError):

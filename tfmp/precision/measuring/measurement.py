@@ -116,6 +116,11 @@ class Measurement:
         self._dtypes = [one.dtype for one in given]
         self._replays: dict[tuple[object, ...], Replay] = {}
         self._first = self._exact(self._values)
+        try:
+            piece.infers = piece.node.layer._call_has_training_arg
+            _ = self._replay(["float32"] * len(given), True, True).traced
+        except Exception:
+            piece.infers = False
         places = enumerate(self._first.places)
         self._places = [place for index, place in places if index not in piece.passed]
         # FP16 draws other numbers of the same seed; those without one differ between float32 runs.

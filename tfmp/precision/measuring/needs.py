@@ -222,6 +222,9 @@ class _Needs:
         for place, reason in need.readers.items():
             reads = model.readers(call) if place is None else model.reading(call.inner[place])
             self._keep(reads, f"reads numbers of {where}, {reason}")
+        is_cell = call.caller is not None and isinstance(call.caller.node.layer, layers.RNN)
+        if is_cell and "float32" in need.dtypes:
+            self._keep(own, "returns float32, the dtype in which its states have to begin")
         is_narrow = not need.dtypes or self.dtype in need.dtypes
         if call is model.call and is_narrow and not layer_tree.is_graph(call.node.layer):
             self.found.outputs |= own  # what it returns is in 16 bits otherwise

@@ -162,6 +162,39 @@ def test_a_cell_is_an_output_only_where_its_loop_is(behind, reason):
     assert rows_of(model)["rnn/cell/both"].reason == reason
 
 
+def test_a_cell_begins_in_the_dtype_of_the_layer_that_makes_its_states():
+    model = stack(Recurrent(Cell(name="cell"), name="rnn"), 2, inputs=(3, 8))
+    plan(model, "mixed_float16", keep_float32="both").apply()
+    assert model.predict(np.ones((2, 3, 8)), verbose=0).dtype == "float32"
+    assert model.get_layer("rnn").cell.compute_dtype == "float32"
+
+
+@pytest.mark.parametrize("infers", [True, False])
+@only_on("tensorflow", "jax", reason="constants of TensorFlow and JAX")
+def test_code_that_runs_without_training_alone_is_run_too(infers):
+    class Gate(layers.Layer):
+        def call(self, x, training=False):
+            return x if training else times_raw_one(x) if infers else self.missing
+
+    def gated(own, x):
+        return own.out(own.gate(own.hidden(x), training=True))
+
+    model = OwnModel(gated, hidden=8, gate=Gate(name="gate"), out=2)
+    model(np.ones((2, 8)))
+    assert rows_of(model)["gate"].compute_dtype == ("float32" if infers else "float16")
+
+
+def test_a_batch_whose_entries_are_the_arguments_by_name():
+    class Named(OwnModel):
+        def call(self, left, right):
+            return self.out(self.hidden(left) + self.hidden(right))
+
+    model, x = Named(None, hidden=8, out=2), np.ones((2, 8), "float32")
+    batch = {"right": x, "left": x}
+    model(**batch)
+    assert not plan(model, "mixed_float16", data=batch).notes
+
+
 def test_a_container_whose_own_code_makes_the_output_stays_in_float32_too():
     rows = rows_of(stack(8, Block(name="block"), Head(name="head")))
     assert rows["head"].policy == "float32"  # its own weight is multiplied in
