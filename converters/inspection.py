@@ -26,7 +26,7 @@ def inspect_model(model: Any, data: Any, progress: Progress) -> Audit:
         return audit_model(source, None, progress)
     samples = open_samples(source, data, None, Plan())
     reading = samples.read()
-    audit = audit_model(source, (batch.inputs for batch in reading), progress)
+    audit = audit_model(source, (batch.inputs for batch in reading), progress, samples.calls)
     blame = "; the data may be the cause of values behind it that are not finite"
     told = (note + blame for note in nonfinite_notes(reading.description))
     return replace(audit, unknown=(*told, *audit.unknown))

@@ -4,6 +4,7 @@ Everything that can be wrong with an option is told here, before a model is load
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tfmp.converters.intake import ModelRequest
 
 _SHAPE = "NAME=SIZE,SIZE,..., as in image=1,224,224,3"
+_AXIS = "NAME=AXIS, as in state=1, or x=none for one sample without an axis"
 
 
 def model_request(model: str, intake: Intake) -> "ModelRequest":
@@ -30,7 +32,7 @@ def model_request(model: str, intake: Intake) -> "ModelRequest":
         architecture=intake.architecture,
         batch_size=intake.batch,
         input_shapes=_named("--input-shape", _SHAPE, intake.input_shape, _shape),
-        sample_axes=_named("--sample-axis", "NAME=AXIS, as in state=1", intake.sample_axis, int),
+        sample_axes=_named("--sample-axis", _AXIS, intake.sample_axis, _axis),
         states=_named("--state", "INPUT=OUTPUT", intake.state),
         lean=True,
     )
@@ -50,16 +52,19 @@ def _named(
     found: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.rpartition("=")
-        try:
-            known = read(value) if name and value else None
-        except ValueError:
-            known = None
-        if known is None:
+        known: list[Any] = []
+        with suppress(ValueError):
+            known = [read(value)] if name and value else []
+        if not known:
             raise InputError(f"{option} {text!r} is not {form}. Write it with an equals sign.")
         if name in found:
             raise InputError(f"{option} {text!r}: {name!r} was given already. Give it once.")
-        found[name] = known
+        found[name] = known[0]
     return found
+
+
+def _axis(text: str) -> int | None:
+    return None if text == "none" else int(text)
 
 
 def _shape(text: str) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ class Intake:
         metavar="NAME=SIZES",
     )
     sample_axis: tuple[str, ...] = option(
-        (), "Axis of the samples, if not the first. Repeatable.", metavar="NAME=AXIS"
+        (), "Axis of the samples if not 0, or none. Repeatable.", metavar="NAME=AXIS"
     )
     state: tuple[str, ...] = option(
         (),

@@ -22,7 +22,7 @@ class Sizes:
         batch_size: fixes the axis of the samples of every input; None leaves it as it is.
         input_shapes: whole shapes, batch axis included, by input name.
         sample_axes: axis of the samples, by the name of an input or output whose first axis it is
-            not, such as {"state": 1}.
+            not, such as {"state": 1}; None for an array that is one sample.
         states: outputs that carry a state to the next call, by the name of the state's input. Data
             then holds sequences, (samples, steps, ...), without the states, which begin as zeros.
         whole_numbers: the dtypes of those inputs that the data holds as integers or Booleans.
@@ -30,7 +30,7 @@ class Sizes:
 
     batch_size: int | None = None
     input_shapes: Mapping[str, Sequence[int | None]] | None = None
-    sample_axes: Mapping[str, int] | None = None
+    sample_axes: Mapping[str, int | None] | None = None
     states: Mapping[str, str] | None = None
     whole_numbers: Callable[[Specs], Mapping[str, str]] | None = None
 
@@ -97,7 +97,7 @@ class Sizes:
         Raises:
             InputError: a declared axis or state fits no input or output.
         """
-        axes = declared_axes(self.sample_axes or {}, (*inputs, *outputs))
+        axes = declared_axes(self.sample_axes or {}, inputs, outputs)
         states = declared_states(self.states or {}, inputs, outputs)
         return Layout({**told.axes, **axes}, {**told.states, **states})
 
@@ -107,13 +107,14 @@ class Sizes:
         return Sizes(batch_size=self.batch_size, input_shapes=shapes)
 
     def _fixed(self, spec: TensorSpec, layout: Layout) -> TensorSpec:
-        shape, axis = tuple(self.shapes.get(spec.name, spec.shape)), layout.axis(spec.name)
+        shape = tuple(self.shapes.get(spec.name, spec.shape))
         if self.batch_size is not None and shape:
             if spec.name not in self.shapes:
                 shape = layout.with_samples(spec, self.batch_size).shape
-            if shape[axis] not in (self.batch_size, None):
+            samples = layout.samples_in(replace(spec, shape=shape))
+            if samples not in (self.batch_size, None):
                 raise InputError(
-                    f"input {spec.name!r} has {shape[axis]} samples in its input shape, but the "
+                    f"input {spec.name!r} has {samples} samples in its input shape, but the "
                     f"batch size is {self.batch_size}",
                     "Give one of them, or the same number in both",
                 )

@@ -38,27 +38,27 @@ def open_in_layout(
         InputError: the data is missing, unreadable or empty, or fits neither way.
     """
     data, head = _peeked(data) if isinstance(data, Iterator) else (data, data)
-    note = ""
+    notes: tuple[str, ...] = ()
     names: set[str] = set()
     try:
         if len(inputs) > 1:
             names = _names(head, layout.inputs(inputs))
-        if layout.states:
-            if names & layout.states.keys():
-                layout = Layout(layout.axes)
-        elif names and (missing := [spec for spec in inputs if spec.name not in names]):
+        missing = [spec for spec in inputs if names and spec.name not in names]
+        if names & layout.states.keys():
+            layout = Layout(layout.axes)
+        elif missing and not layout.states:
             states = carried_states(missing, outputs)
             if states and len(missing) < len(inputs):
                 layout = Layout(layout.axes, states)
-                note = (
+                notes = (
                     f"the data lacks {', '.join(map(repr, states))}: taken for states that outputs "
-                    f"hand to the next step, from zeros on ({_flags(states)})"
+                    f"hand to the next step, from zeros on ({_flags(states)})",
                 )
         samples = open_data(data, layout.inputs(inputs), labels)
     except InputError as error:
         raise InputError(f"{error}{_advice(layout, inputs, outputs, bool(names))}") from error
-    notes = (*samples.stream.notes, note) if note else samples.stream.notes
-    return replace(samples, layout=layout, stream=replace(samples.stream, notes=notes))
+    stream = replace(samples.stream, notes=(*samples.stream.notes, *notes))
+    return replace(samples, layout=layout, stream=stream)
 
 
 def _advice(

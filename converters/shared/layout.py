@@ -34,25 +34,33 @@ class Layout:
     """The way from the arrays of the data to those of the model, and back.
 
     Attributes:
-        axes: axis of the samples, by the name of an input or output whose first axis it is not.
+        axes: axis of the samples, by the name of an input or output whose first axis it is not;
+            None for an array that is one sample.
         states: states by the name of their input; with any, the second axis of the data's arrays
             is that of the steps.
     """
 
-    axes: Mapping[str, int] = field(default_factory=dict)
+    axes: Mapping[str, int | None] = field(default_factory=dict)
     states: Mapping[str, State] = field(default_factory=dict)
 
-    def axis(self, name: str) -> int:
+    def axis(self, name: str) -> int | None:
         """The axis of the samples in an input or output."""
         return self.axes.get(name, 0)
 
+    def samples_in(self, spec: TensorSpec) -> int | None:
+        """The number of samples that an input or output fixes."""
+        axis = self.axis(spec.name)
+        return 1 if axis is None else spec.shape[axis]
+
     def any_samples(self, spec: TensorSpec) -> bool:
         """Whether an input or output leaves the number of samples open."""
-        return spec.shape[self.axis(spec.name) :][:1] == (None,)
+        return bool(spec.shape) and self.samples_in(spec) is None
 
     def with_samples(self, spec: TensorSpec, samples: int) -> TensorSpec:
         """The spec of an input or output with a number of samples."""
         shape, axis = spec.shape, self.axis(spec.name)
+        if axis is None:
+            return spec
         return replace(spec, shape=(*shape[:axis], samples, *shape[axis + 1 :]))
 
     def fixed_samples(self, specs: Sequence[TensorSpec]) -> int | None:
@@ -62,7 +70,7 @@ class Layout:
             specs: the model's own inputs. A state tells where the axis of its samples is known.
         """
         telling = [spec for spec in specs if spec.name not in self.states or spec.name in self.axes]
-        sizes = {spec.shape[self.axis(spec.name)] for spec in telling if spec.shape} - {None}
+        sizes = {self.samples_in(spec) for spec in telling if spec.shape} - {None}
         return sizes.pop() if len(sizes) == 1 else None
 
     def first_call(
@@ -98,7 +106,8 @@ class Layout:
         for spec in specs:
             shape = list(spec.shape)
             if shape:
-                shape.insert(0, shape.pop(self.axis(spec.name)))
+                axis = self.axis(spec.name)
+                shape.insert(0, 1 if axis is None else shape.pop(axis))
                 shape[1:1] = [None] if self.states else []
             seen.append(replace(spec, shape=tuple(shape)))
         return tuple(seen)
@@ -141,13 +150,17 @@ class Layout:
             held = {name: outputs[state.output] for name, state in self.states.items()}
 
     def _fed(self, batch: Batch) -> Batch:
-        return {
-            name: np.moveaxis(array, 0, self.axis(name)) if array.ndim else array
-            for name, array in batch.items()
-        }
+        return {name: self._placed(name, array) for name, array in batch.items()}
+
+    def _placed(self, name: str, array: np.ndarray) -> np.ndarray:
+        axis = self.axis(name)
+        if axis is None:
+            return array[0]
+        return np.moveaxis(array, 0, axis) if array.ndim else array
 
     def _first(self, name: str, array: np.ndarray) -> np.ndarray:
-        return np.moveaxis(array, self.axis(name), 0)
+        axis = self.axis(name)
+        return np.asarray(array)[None] if axis is None else np.moveaxis(array, axis, 0)
 
     @property
     def _carried(self) -> set[str]:
@@ -202,12 +215,17 @@ def _steps(batch: Batch) -> int:
     return steps.pop()
 
 
-def declared_axes(axes: Mapping[str, int], specs: Sequence[TensorSpec]) -> dict[str, int]:
+def declared_axes(
+    axes: Mapping[str, int | None], inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec] = ()
+) -> dict[str, int | None]:
     """Axes of samples that a user declares, checked.
+
+    Where no input has one, no output has.
 
     Raises:
         InputError: no input or output has that name, or it has no such axis.
     """
+    specs = (*inputs, *outputs)
     ranks = {spec.name: len(spec.shape) for spec in specs}
     for name, axis in axes.items():
         if name not in ranks:
@@ -215,13 +233,16 @@ def declared_axes(axes: Mapping[str, int], specs: Sequence[TensorSpec]) -> dict[
                 f"sample axis for {name!r} (--sample-axis): the model has no such input or output",
                 f"Name one of these: {describe(specs)}",
             )
-        if not 0 <= axis < ranks[name]:
+        if not ranks[name] or (axis is not None and not 0 <= axis < ranks[name]):
             raise InputError(
                 f"sample axis {axis} for {name!r} (--sample-axis): it has {ranks[name]} axes, "
                 "counted from 0",
                 "Give one of them",
             )
-    return dict(axes)
+    found = dict(axes)
+    if None in axes.values() and all(axes.get(x.name, 0) is None for x in inputs if x.shape):
+        found = {**dict.fromkeys(spec.name for spec in outputs if spec.shape), **axes}
+    return found
 
 
 def declared_states(

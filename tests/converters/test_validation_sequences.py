@@ -161,6 +161,18 @@ def test_what_cannot_be_a_state_or_an_axis_is_told(leaky: Path, options: dict, m
         open_source(leaky, **options)
 
 
+def test_a_model_that_takes_one_sample_a_call_without_an_axis(tmp_path: Path):
+    path, x = tmp_path / "one.onnx", sequences(50, 1)[:, 0]
+    onnx.save(parse("one (float[4] x) => (float[4] y) { y = MatMul(x, w) }", w=WEIGHTS), path)
+    with pytest.raises(InputError, match="--sample-axis x=none"):
+        convert(path, output=tmp_path / "out.onnx", data=x)
+    source = open_source(path, sample_axes={"x": None})
+    (answers,) = compared(source, x)
+    np.testing.assert_allclose(answers, x[:1] @ WEIGHTS, rtol=1e-5)
+    report = convert(source, output=tmp_path / "out.onnx", data=x, precision="mixed").report
+    assert report.candidates[0].outputs[0].samples == 50
+
+
 class Streaming(tf.Module):
     """Keeps a running mean, from ones on."""
 

@@ -7,7 +7,7 @@ ones: without data the audit only names the things that it cannot know.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -124,7 +124,10 @@ _DANGEROUS = _STATUSES[:4]
 
 
 def audit_model(
-    source: AnySource, batches: Iterable[Batch] | None = None, progress: Progress = SILENT
+    source: AnySource,
+    batches: Iterable[Batch] | None = None,
+    progress: Progress = SILENT,
+    calls: Callable[[Batch], Iterable[Batch]] = lambda batch: (batch,),
 ) -> Audit:
     """Looks for values of a model that FP16 arithmetic could not hold.
 
@@ -132,6 +135,7 @@ def audit_model(
         source: the model.
         batches: real samples, arrays by input name; None to look at constants only.
         progress: told of the stages.
+        calls: gives the arrays of the model's own calls on a batch.
 
     Raises:
         InputError: the model is an ONNX file, or cannot run on the samples.
@@ -149,7 +153,8 @@ def audit_model(
     seen: Magnitudes = {}
     if batches is not None:
         with running_on_samples(source.name):
-            seen = measure(model, _counted(batches, counts, progress))
+            passed = _counted(batches, counts, progress)
+            seen = measure(model, (call for batch in passed for call in calls(batch)))
     found = [
         _finding(node, name, seen)
         for node in graph.nodes
@@ -163,7 +168,7 @@ def audit_model(
 def _counted(batches: Iterable[Batch], counts: list[int], progress: Progress) -> Iterator[Batch]:
     for batch in batches:
         yield batch
-        counts.append(len(next(iter(batch.values()))))
+        counts.append(max((len(array) for array in batch.values() if np.ndim(array)), default=1))
         progress(f"measuring ranges: {sum(counts)} samples")
 
 

@@ -26,7 +26,7 @@ def batch_size(source: Source, asked: int | None) -> int | None:
     """
     # States and scalars may have sizes of their own.
     given = [spec for spec in source.inputs if spec.shape and spec.name not in source.layout.states]
-    sizes = {spec.shape[source.layout.axis(spec.name)] for spec in given}
+    sizes = set(map(source.layout.samples_in, given))
     fixed = sizes - {None}
     if None in sizes and asked is None:
         return None
