@@ -111,11 +111,9 @@ class Sizes:
         if self.batch_size is not None and shape:
             if spec.name not in self.shapes:
                 shape = layout.with_samples(spec, self.batch_size).shape
-            samples = layout.samples_in(replace(spec, shape=shape))
-            if samples not in (self.batch_size, None):
+            if layout.samples_in(replace(spec, shape=shape)) not in (self.batch_size, None):
                 raise InputError(
-                    f"input {spec.name!r} has {samples} samples in its input shape, but the "
-                    f"batch size is {self.batch_size}",
+                    f"input {spec.name!r} is {shape}, but the batch size is {self.batch_size}",
                     "Give one of them, or the same number in both",
                 )
         fits = len(shape) == len(spec.shape) and all(

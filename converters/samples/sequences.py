@@ -28,8 +28,7 @@ def open_in_layout(
     lacks.
 
     Args:
-        data: see `open_data`.
-        labels: likewise.
+        data, labels: see `open_data`.
         inputs: the model's own.
         outputs: likewise.
         layout: as far as the model tells it.

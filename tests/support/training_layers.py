@@ -3,16 +3,7 @@
 import keras
 import numpy as np
 import tensorflow as tf
-from training_case import (
-    Outcome,
-    TrainingCase,
-    both,
-    by_callback,
-    by_policy,
-    mixed,
-    rows,
-    sums,
-)
+from training_case import Outcome, TrainingCase, both, by_callback, by_policy, mixed, rows, sums
 
 import tfmp
 
@@ -176,11 +167,7 @@ CASES = [
         Y,
     ),
     both(
-        "tensorflow/tensorflow#61771",
-        "labels must be cast by hand before the loss",
-        raw_loss,
-        X,
-        Y,
+        "tensorflow/tensorflow#61771", "labels must be cast by hand before the loss", raw_loss, X, Y
     ),
     both(
         "keras-team/keras#16552",

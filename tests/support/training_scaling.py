@@ -321,35 +321,19 @@ LOW = {"loss_scale": tfmp.DynamicLossScale(min_scale=2.0**-24)}
 
 CASES = [
     switch(
-        "keras-team/keras#18666",
-        "MirroredStrategy: merge_call fails in the wrapper",
-        mirrored_fit,
+        "keras-team/keras#18666", "MirroredStrategy: merge_call fails in the wrapper", mirrored_fit
     ),
     switch(
-        "keras-team/keras#21366",
-        "MirroredStrategy with jit_compile=True crashes",
-        compiled_fit,
+        "keras-team/keras#21366", "MirroredStrategy with jit_compile=True crashes", compiled_fit
     ),
     pair(
         "tensorflow/tensorflow#25080",
         "loss scaling does not support MirroredStrategy",
         nan_on_one_replica,
     ),
-    pair(
-        "tensorflow/tensorflow#64124",
-        "get_scaled_loss() does not exist",
-        has_keras_2_methods,
-    ),
-    pair(
-        "keras-team/keras#20894",
-        "the tutorial's custom loop fails",
-        keras_2_loop,
-    ),
-    pair(
-        "keras-team/keras#19479",
-        "unclear whether to scale the loss by hand",
-        forgets_to_scale,
-    ),
+    pair("tensorflow/tensorflow#64124", "get_scaled_loss() does not exist", has_keras_2_methods),
+    pair("keras-team/keras#20894", "the tutorial's custom loop fails", keras_2_loop),
+    pair("keras-team/keras#19479", "unclear whether to scale the loss by hand", forgets_to_scale),
     TrainingCase(
         "keras-team/keras#19244",
         "JAX: a wrapped AdamW stops to learn",
@@ -357,37 +341,21 @@ CASES = [
         lambda: forgets_to_scale_on_jax(TFMP),
         backend="jax",
     ),
-    pair(
-        "tensorflow/tensorflow#33484",
-        "a float16 loss cannot be scaled",
-        float16_loss,
-    ),
-    pair(
-        "tensorflow/tensorflow#48662",
-        "gradient penalty is unstable",
-        gradient_penalty,
-    ),
+    pair("tensorflow/tensorflow#33484", "a float16 loss cannot be scaled", float16_loss),
+    pair("tensorflow/tensorflow#48662", "gradient penalty is unstable", gradient_penalty),
     switch(
         "tensorflow/tensorflow#49368",
         "a GAN's own `compile` leaves its optimizers without loss scaling",
         gan,
     ),
-    pair(
-        "tensorflow/tensorflow#48862",
-        "one optimizer in two wrappers",
-        wrapped_twice,
-    ),
+    pair("tensorflow/tensorflow#48862", "one optimizer in two wrappers", wrapped_twice),
     TrainingCase(
         "tensorflow/tensorflow#38357",
         "a dynamic scale must be able to fall below 1",
         lambda: large_loss(KERAS(sgd(1e-9))),
         lambda: large_loss(TFMP(sgd(1e-9), **LOW)),
     ),
-    pair(
-        "keras-team/keras#20878",
-        "the wrapper does not increment iterations",
-        counted,
-    ),
+    pair("keras-team/keras#20878", "the wrapper does not increment iterations", counted),
     TrainingCase(
         "tensorflow/tensorflow#34406",
         "the graph rewrite brings no speed-up",

@@ -130,7 +130,6 @@ def test_arrays_that_do_not_fit(model, arrays, message):
         (("own_code:build", "--data", "words.npz"), "cannot train on this batch: "),
         (("own_code:build", "--data", "narrow.npz"), "expected axis -1 of input shape to have"),
         (("own_code:forked", "--data", "d.npz"), "Its outputs are left and right. Pass x and y"),
-        (("m.keras", "--data", "d.npz", "--margin", "0.5"), "0.5 is not in the range x>=1"),
         (("m.keras", "--data", "d.npz", "--report", "r.txt"), "expects one of the suffixes .json"),
         (("m.keras", "--data", "d.npz", "--report", "no/r.json"), "Create 'no' first."),
     ],

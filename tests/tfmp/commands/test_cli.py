@@ -42,12 +42,6 @@ def test_every_command_exists_and_has_help(name):
     assert "Exit status" in result.stdout
 
 
-def test_an_unknown_command_is_bad_usage():
-    result = run("docter")
-    assert result.exit_code == 2
-    assert "No such command 'docter'" in result.stderr
-
-
 def test_doctor_prints_lines_and_json():
     result = run("doctor")
     assert result.exit_code == 0

@@ -55,7 +55,6 @@ def test_a_job_that_ends_early_is_status_1(two_jobs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Missing argument 'JOBS'"),
         (("jobs_of_test",), "which returns a list of tfmp.Job; received 'jobs_of_test'."),
         (("jobs_of_test:nothing",), "cannot be imported: AttributeError"),
         (("jobs_of_test:not_jobs",), "one of its items is <function small"),

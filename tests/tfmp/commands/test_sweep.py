@@ -43,9 +43,7 @@ def test_a_file_is_loaded_where_it_is_measured(model, tmp_path):
         (("--data", "d.npz", "--batch-sizes", "8;9"), "such as 8,32,128, received '8;9'"),
         (("--data", "d.npz", "--batch-sizes", "0,9"), "whole numbers above 0"),
         (("--data", "d.npz", "--memory-limit", "much"), "such as 2GiB or 512MiB, received 'much'"),
-        (("--data", "d.npz", "--mode", "fit"), "'fit' is not one of 'train', 'predict'"),
         (("--data", "d.npz", "--report", "s.md"), "suffixes .json, .html; received 's.md'"),
-        (("--data", "d.npz", "--keep-float32", "nowhere"), "'nowhere' matches no layer"),
     ],
 )
 def test_bad_input_is_one_message_and_status_2(model, arguments, message):

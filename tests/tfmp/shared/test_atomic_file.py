@@ -41,21 +41,6 @@ def test_success_replaces_the_file_with_ordinary_rights(tmp_path):
     assert (tmp_path / "a" / "b" / "model.onnx").read_text() == "new"
 
 
-def test_failure_leaves_what_was_there_and_nothing_else(tmp_path):
-    path = tmp_path / "model.onnx"
-    path.write_text("old")
-
-    def fail_halfway() -> None:
-        with replacing(path) as temporary:
-            temporary.write_text("half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail_halfway()
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["model.onnx"]
-
-
 @pytest.mark.parametrize(("others", "left"), [((), []), (("a/of_another",), ["a"])])
 def test_failure_removes_the_folders_that_were_made(tmp_path, others, left):
     def fail_halfway() -> None:
