@@ -72,11 +72,6 @@ def preflight_findings(model: keras.Model, plan: PrecisionPlan) -> tuple[Finding
     return tuple(finding for check in checks for finding in check(planned))
 
 
-def has_own_step(model: keras.Model) -> bool:
-    """Whether `train_step` is not Keras's."""
-    return not type(model).train_step.__module__.startswith("keras.")
-
-
 def unscaled_step(model: keras.Model, names: list[str]) -> Finding:
     """The finding for a model whose training step takes gradients of the unscaled loss.
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import keras
 
-from tfmp.fit.preflight import UNSCALABLE, UNSCALED_STEP, has_own_step
+from tfmp.fit.preflight import UNSCALABLE, UNSCALED_STEP
 from tfmp.fit.recorder import FitRecorder
 from tfmp.loss_scaling import (
     DynamicLossScale,
     GradientHealth,
     LossScale,
+    has_own_step,
 )
 from tfmp.nonfinite import LostGradient, lost_gradients
 from tfmp.shared.backend import TensorTree

@@ -14,7 +14,6 @@ from tfmp.fit.nonfinite_watch import EARLY_STEPS, NonFiniteWatch
 from tfmp.fit.options import FitOptions
 from tfmp.fit.preflight import (
     UNSCALED_STEP,
-    has_own_step,
     not_finite_data,
     unscaled_step,
 )
@@ -26,6 +25,7 @@ from tfmp.loss_scaling import (
     TelemetryLog,
     attach_loss_scale,
     check_losses_arrived,
+    has_own_step,
     scaled_optimizers,
 )
 from tfmp.precision import PrecisionPlan, reverting

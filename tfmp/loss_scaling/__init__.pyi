@@ -12,6 +12,7 @@ from .optimizer import (
 )
 from .optimizers_of import (
     check_losses_arrived as check_losses_arrived,
+    has_own_step as has_own_step,
     scaled_optimizers as scaled_optimizers,
     watch_skips as watch_skips,
 )

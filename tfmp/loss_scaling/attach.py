@@ -9,6 +9,7 @@ from tfmp.loss_scaling.optimizer import LossScaleOptimizer
 from tfmp.loss_scaling.optimizers_of import (
     Compiled,
     Place,
+    has_own_step,
     held_optimizers,
     main_place,
     scaled_optimizers,
@@ -105,10 +106,12 @@ def _attach(model: keras.Model, place: Place, loss_scale: LossScale | float | st
     inner = before
     if isinstance(before, keras.optimizers.LossScaleOptimizer):
         inner = before.inner_optimizer
-    if place.is_main and inner.built:
+    # A step of the user's own may move a part of the weights.
+    moves_all = place.is_main and not (inner.built and has_own_step(model))
+    if moves_all and inner.built:
         wrapping.check_known(inner, model.trainable_variables)
     if is_ours and (before.loss_scale == strategy or (record is None and loss_scale == "dynamic")):
-        if place.is_main:
+        if moves_all:
             before.build(model.trainable_variables)
         return
     wrapped = None if place.is_main else wrapping.wrapper_of(inner)
@@ -116,7 +119,7 @@ def _attach(model: keras.Model, place: Place, loss_scale: LossScale | float | st
         if is_ours:
             before.unwrap()
         wrapped = LossScaleOptimizer(inner, strategy)
-    if place.is_main:
+    if moves_all:
         wrapped.build(model.trainable_variables)
     elif inner.built:
         wrapped.build(inner._trainable_variables)

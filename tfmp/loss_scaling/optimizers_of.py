@@ -86,6 +86,11 @@ def main_place(model: keras.Model) -> Place:
     return Place(model, MAIN, f"self.{MAIN}")
 
 
+def has_own_step(model: keras.Model) -> bool:
+    """Whether `train_step` is not Keras's."""
+    return not type(model).train_step.__module__.startswith("keras.")
+
+
 def held_optimizers(model: keras.Model) -> list[Place]:
     """The places besides `model.optimizer` where a model keeps optimizers.
 
