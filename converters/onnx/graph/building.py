@@ -1,9 +1,13 @@
 """New constants and casts of an ONNX graph, with their types and shapes."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
+import onnx
 import onnx_ir as ir
+
+from tfmp.converters.shared.frameworks import OrtSession
 
 # Of a tensor that costs nothing to keep.
 _SMALL_BYTES = 2**16
@@ -38,11 +42,30 @@ def converted(
     """
 
     def made() -> ir.Tensor:
+        array = tensor.numpy()
+        if dtype == ir.DataType.FLOAT16 and array.dtype == np.float32 and not small:
+            return ir.Tensor(changed(_rounder().run(None, {"x": array})[0]), name=name)
         with np.errstate(over="ignore", under="ignore"):
-            return ir.Tensor(changed(tensor.numpy().astype(dtype.numpy())), name=name)
+            return ir.Tensor(changed(array.astype(dtype.numpy())), name=name)
 
     small = tensor.nbytes <= _SMALL_BYTES
     return made() if small else ir.LazyTensor(made, dtype, ir.Shape(tensor.shape), name=name)
+
+
+_CAST = """<ir_version: 8, opset_import: ["": 13]>
+    cast (float[] x) => (float16[] y) { y = Cast <to = 10> (x) }"""
+
+
+@cache
+def _rounder() -> OrtSession:
+    """What makes FP16 numbers of float32 ones: the same as NumPy's in a fortieth of the time."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.enable_cpu_mem_arena = False  # it would keep the room of the largest
+    options.intra_op_num_threads = 1  # threads do not outlive a fork
+    model = onnx.parser.parse_model(_CAST).SerializeToString()
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def new_cast(value: ir.Value, dtype: ir.DataType, name: str, node_name: str) -> ir.Node:

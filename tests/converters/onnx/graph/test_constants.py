@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from tfmp.converters.onnx.graph import FP16, converted
 from tfmp.converters.onnx.graph.constants import constant_facts, facts_of, stores_narrow
 
 TINY = 2.0**-24
@@ -62,3 +63,11 @@ def test_weights_are_stored_narrow_though_numbers_vanish_but_no_row_or_column(pl
     array = np.random.default_rng(0).normal(size=(16, 16)).astype(np.float32)
     array[place] = 1e-17
     assert stores_narrow(ir.Value(name="w", const_value=ir.tensor(array))) is (place == (3, 5))
+
+
+def test_large_constants_are_rounded_as_numpy_rounds_them():
+    every = np.arange(0, 2**32, 65521, dtype=np.uint32).view(np.float32)  # subnormal, infinite, NaN
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        expected = every.astype(np.float16)
+    found = converted(ir.tensor(every), FP16, "found").numpy()
+    np.testing.assert_array_equal(found, expected)
