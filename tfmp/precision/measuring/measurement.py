@@ -18,8 +18,9 @@ from tfmp.shared.numerics import FLOAT16
 # How the reason of a layer begins that runs in float32 alone.
 FAILED_DRY_RUN = "failed a dry run"
 
-# In standard deviations: an error that training feels, and by how much float32 must be better.
-_TOLERANCE, _BENEFIT = 0.05, 4.0
+# In standard deviations: errors that training feels, also on the largest numbers, to which few
+# models get, and by how much float32 must be better.
+_TOLERANCE, _TOLERANCE_OF_LARGEST, _BENEFIT = 0.05, 0.5, 4.0
 
 # Sizes of gradients that arrive, as dynamic loss scales make them; they keep all below the limit.
 # A step that is skipped lowers them by the last number at once.
@@ -212,18 +213,16 @@ class Measurement:
             if name in FLAT:
                 self.need.flat |= self.need.parts.keys() - before
             if name == LARGEST:
-                made = _largest(self._first.results)
-                self.need.bounded = _largest(baseline.exact) <= 2 * made
+                self.need.bounded = _largest(baseline.exact) <= 2 * _largest(self._first.results)
 
     def _is_unscalable(self) -> bool:
         one, scaled = self._first.slopes, self._exact(self._values, _USUAL_SCALE).slopes
-        if all(map(_alike, scaled, one)):
-            return False
         again = self._exact(self._values).slopes  # others may differ from one run to the next
-        return all(map(_alike, again, one))
+        return all(map(_alike, again, one)) and not all(map(_alike, scaled, one))
 
     def _harm(self, parts: frozenset[int], on: _Baseline) -> tuple[str, int] | None:
         end, count = len(self.piece.inner), len(self._places)
+        tolerance = _TOLERANCE if on.name != LARGEST else _TOLERANCE_OF_LARGEST
         try:
             found = self._settled(on, parts)
         except Exception as raised:  # some of the parts alone make dtypes that do not meet
@@ -234,7 +233,7 @@ class Measurement:
         for place, index in sorted((place, index) for index, place in enumerate(places)):
             error, is_infinite = lost[index], lost[index] == np.inf
             counts = on.name != LARGEST if is_infinite else not self._is_random
-            if counts and error > _TOLERANCE and error > on.limits()[index]:
+            if counts and error > tolerance and error > on.limits()[index]:
                 of = "standard deviation" if index < count else "gradients"
                 return _loss(error, of, on.name), place
         return None
@@ -304,7 +303,9 @@ class Measurement:
 
     def _in_16_bits(self, parts: frozenset[int]) -> Replay:
         """In 16 bits but for some parts."""
-        return self._replay(self._dtypes_of(parts), OWN in parts, False)
+        pairs = zip(self._dtypes, self.piece.sources, strict=True)
+        dtypes = ["float32" if source in parts else dtype for dtype, source in pairs]
+        return self._replay(dtypes, OWN in parts, False)
 
     def _replay(self, dtypes: list[str], own: bool, inner: bool) -> Replay:
         self._set_policies(own, inner)
@@ -312,10 +313,6 @@ class Measurement:
         if key not in self._replays:
             self._replays[key] = Replay(self.piece, dtypes, self._made)
         return self._replays[key]
-
-    def _dtypes_of(self, parts: frozenset[int]) -> list[str]:
-        pairs = zip(self._dtypes, self.piece.sources, strict=True)
-        return ["float32" if source in parts else dtype for dtype, source in pairs]
 
     def _made(self, outcome: Outcome) -> list[Tensor]:
         """Its results without those that it only passes on, in float32: casts hide them."""
@@ -335,14 +332,16 @@ class Measurement:
     def _least(self, exact: Outcome) -> list[float]:
         """Sizes of results, and of gradients that matter: part of a straight line's slope.
 
-        What is added to the loss has to be finite alone: its gradients move the weights.
+        All results add to that of a weight, which is 1 at most. What is added to the loss has to be
+        finite alone: its gradients move the weights.
         """
         places = zip(exact.results, self._places, strict=True)
         results = [np.inf if place == LOSS else deviation(one) for one, place in places]
         steep = max((one for one in results if one < np.inf), default=0.0) * _TOLERANCE
         slopes = [steep / (deviation(self._values[index]) or 1.0) for index in self._trained]
-        weights = sum(weight.trainable for weight in self.piece.weights)
-        return [*results, *slopes, *[0.0] * weights]
+        count = sum(one.size for one in exact.results)
+        added = [count / np.prod(one.shape) for one in self.piece.weights if one.trainable]
+        return [*results, *slopes, *(np.sqrt(added) * min(steep, _TOLERANCE))]
 
 
 def _state(index: int, outcome: Outcome) -> list[Tensor]:

@@ -44,6 +44,16 @@ def test_what_fp16_does_not_harm_stays(names):
     assert {name: rows[name].reason for name in names} == dict.fromkeys(names, "base policy")
 
 
+def test_rounding_alone_does_not_count_on_the_largest_numbers():
+    draw = np.random.default_rng(3).standard_normal
+    first, second = draw((8, 128)), draw((128, 8)) / 8
+
+    def decay(x):
+        return ops.exp(-ops.abs(x @ ops.cast(first, x.dtype) @ ops.cast(second, x.dtype)))
+
+    assert rows_of({"decay": decay}, shape=(8,))["decay"].reason == "base policy"
+
+
 # The change that a reason names, and code with it.
 CHOSEN = "computes in 16 bits with the constant chosen, ops.where(mask, -3e4, x)"
 CAST = "computes in 16 bits with ops.cast(x, 'float32') before it and a cast back"

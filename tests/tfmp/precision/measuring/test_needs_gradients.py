@@ -88,6 +88,17 @@ def steep(x):
     return ops.tanh(x), gradient
 
 
+def test_the_gradient_of_a_weight_counts_if_the_weight_moves_results():
+    def kept(function):
+        own, x = Own(lambda x: function(x, own.weight), name="own"), keras.Input((32, 8))
+        own.weight = own.add_weight(shape=(1,), initializer="zeros")
+        return in_float32(keras.Model(x, layers.Dense(1, name="out")(own(layers.Dense(8)(x)))))
+
+    lost = kept(lambda x, weight: x * (1 + weight * 1e4 * 1e4 * 1e4 * 1e-4 * 1e-4 * 1e-4))
+    assert lost == {"own"}
+    assert kept(lambda x, weight: ops.softmax(ops.tanh(x) + weight)) == set()
+
+
 def test_an_input_of_the_model_has_no_gradient():
     x = keras.Input((8,))
     hidden = Own(steep, name="behind")(layers.Dense(8)(Own(steep, name="first")(x)))
