@@ -15,12 +15,7 @@ import pytest
 from repository import SUPPORT
 
 from tfmp.converters.shared.errors import ConversionError, MachineError, RunnerError
-from tfmp.converters.shared.worker import (
-    Worker,
-    WorkerError,
-    close_idle,
-    kept_worker,
-)
+from tfmp.converters.shared.worker import Worker, WorkerError, close_idle, kept_worker
 
 HERE = str(SUPPORT)
 

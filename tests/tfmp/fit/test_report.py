@@ -25,10 +25,7 @@ GOOD = TrainingReport(
     reason="asked for by name",
     steps=200,
     skipped_steps=2,
-    loss_scales=(
-        Reading(100, 0, 2.0**15, 2, 0.0, 99),
-        Reading(200, 1, 2.0**15, 2, 0.0, 199),
-    ),
+    loss_scales=(Reading(100, 0, 2.0**15, 2, 0.0, 99), Reading(200, 1, 2.0**15, 2, 0.0, 199)),
     model="net",
     layers=ROWS,
     curves={"loss": (2.0, 1.0), "val_loss": (2.5, 1.5), "skipped_steps": (2.0, 0.0)},
@@ -76,19 +73,12 @@ def test_the_page_has_everything_and_loads_nothing(tmp_path):
         9, 1.0, 0.1, 0.4, 6.0, (VariableHealth("a/kernel", 9, 0.7, 0.6, 0.1),)
     )
     report = replace(
-        GOOD,
-        findings=(PROBLEM,),
-        events=(Event(7, "a step <failed>"),),
-        gradients=gradients,
+        GOOD, findings=(PROBLEM,), events=(Event(7, "a step <failed>"),), gradients=gradients
     )
     text = report.save(tmp_path / "x.html").read_text()
     for part in ("✗ needs a change", "a step &lt;failed&gt;", "Gradients are &lt;0&gt;"):
         assert part in text
-    for part in (
-        "60.0% lost",
-        "output: the loss sees it",
-        "skipped_steps by epoch",
-    ):
+    for part in ("60.0% lost", "output: the loss sees it", "skipped_steps by epoch"):
         assert part in text
     assert text.count("<svg") >= 2
     assert not re.search(r"<script|<link|src=|url\(http", text)

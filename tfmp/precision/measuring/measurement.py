@@ -217,8 +217,9 @@ class Measurement:
 
     def _is_unscalable(self) -> bool:
         one, scaled = self._first.slopes, self._exact(self._values, _USUAL_SCALE).slopes
-        again = self._exact(self._values).slopes  # others may differ from one run to the next
-        return all(map(_alike, again, one)) and not all(map(_alike, scaled, one))
+        # Where they differ: others may do so from one run to the next.
+        differ = not all(map(_alike, scaled, one))
+        return differ and all(map(_alike, self._exact(self._values).slopes, one))
 
     def _harm(self, parts: frozenset[int], on: _Baseline) -> tuple[str, int] | None:
         end, count = len(self.piece.inner), len(self._places)
