@@ -344,7 +344,7 @@ def cut_behind(source: Source, path: str) -> str:
 
 def _behind_texts(source: Source) -> str:
     """How to take the part of a graph between the operations on texts; "" if there is none."""
-    graph = source.marked
+    graph = (source.opened or source).marked
     ends = graph.inputs[: len(source.inputs)], graph.outputs
     given, wanted = ([x.name for x in some if x.dtype != "string"] for some in ends)
     before = [*given], [*wanted]

@@ -97,6 +97,7 @@ class Source:
         layout: the way from the arrays of the data to the inputs, and from the outputs back.
         keras_model: the model itself, if Keras 3 has opened it.
         sampled: inputs of a call as the data has them, if there are data.
+        opened: the model before its first rewrite; None if it had none.
     """
 
     origin: Origin
@@ -113,6 +114,7 @@ class Source:
     layout: Layout = PLAIN
     keras_model: KerasModel | None = field(default=None, compare=False, repr=False)
     sampled: Batch | None = field(default=None, compare=False, repr=False)
+    opened: "Source | None" = field(default=None, compare=False, repr=False)
 
     # The format that the model is a file of already, by name: none that is converted to.
     file_format: ClassVar[str | None] = None
@@ -174,13 +176,12 @@ class Source:
                 replace(spec, shape=tuple(named[spec.name].shape.as_list())) for spec in self.inputs
             ]
             traced, names = trace_call(self.call, specs)
-            graph = Graph(traced, len(specs))
             tensors = [named[spec.name] for spec in specs]
-            outputs = inserted(graph, tensors, rewrite)
+            outputs = inserted(Graph(traced, len(specs)), tensors, rewrite)
             return dict(zip(names, outputs, strict=True))
 
         changed = self.traced(self.origin, self.inputs, call, self.variables, self.marked_layers)
-        return replace(changed, keras_model=self.keras_model)
+        return replace(changed, keras_model=self.keras_model, opened=self.opened or self)
 
     def filled(self) -> Self:
         """The same model for ONNX: without operations that this has no equal of."""
@@ -209,9 +210,8 @@ class Source:
 
     def trace(self, batch_size: int) -> TracedFunction:
         """Like `graph`, with a number of samples for each input that leaves it open."""
-        layout = self.layout
         fixed = (
-            layout.with_samples(spec, batch_size) if layout.any_samples(spec) else spec
+            self.layout.with_samples(spec, batch_size) if self.layout.any_samples(spec) else spec
             for spec in self.inputs
         )
         return trace_call(self.call, tuple(fixed))[0]
