@@ -114,7 +114,7 @@ def _shape_advice(array: np.ndarray, spec: TensorSpec) -> str:
     if array.ndim and array.shape[-1] == 1 and spec.accepts(array[..., 0]):
         return "There is one axis too many: pass array[..., 0]"
     if array.ndim and spec.accepts(array[0]):
-        return f"If a call takes one sample, say so: --sample-axis {spec.name}=none (sample_axes)"
+        return f"Reshape it; if calls take one sample: --sample-axis {spec.name}=none (sample_axes)"
     return "Reshape or resize the array to fit"
 
 

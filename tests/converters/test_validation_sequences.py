@@ -11,6 +11,7 @@ from quick import quick
 
 from tfmp.converters import convert, open_source, validate
 from tfmp.converters.comparison import Plan
+from tfmp.converters.inspection import inspect_model
 from tfmp.converters.shared.errors import InputError
 from tfmp.converters.validation import open_model, open_samples
 from tfmp.shared.progress import SILENT
@@ -202,6 +203,7 @@ def test_a_saved_model_begins_with_the_state_that_it_was_saved_with(streaming: P
         expected.append(mean)
     (answers,) = compared(streaming, {"x": x})
     np.testing.assert_allclose(answers[0], np.concatenate(expected), rtol=1e-6)
+    assert inspect_model(streaming, {"x": x}, SILENT).samples == 3
 
 
 @pytest.mark.parametrize("format", quick(["onnx", "tflite"], "onnx"))

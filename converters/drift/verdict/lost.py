@@ -28,7 +28,7 @@ from tfmp.converters.drift import (
 )
 from tfmp.converters.drift.verdict.check import Check, Verdict, number_beside
 
-_REMEDY = "Keep the end of the model in FP32: as ONNX, with --precision mixed where that end is large"
+_REMEDY = "Keep the end of the model in FP32: as ONNX, with --precision mixed if that end is large"
 
 # A step of FP16, in root mean squares of its rounding.
 _STEP = 12**0.5

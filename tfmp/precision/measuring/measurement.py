@@ -217,7 +217,7 @@ class Measurement:
 
     def _is_unscalable(self) -> bool:
         one, scaled = self._first.slopes, self._exact(self._values, _USUAL_SCALE).slopes
-        # Where they differ: others may do so from one run to the next.
+        # Slopes that differ from one run to the next anyway tell nothing.
         differ = not all(map(_alike, scaled, one))
         return differ and all(map(_alike, self._exact(self._values).slopes, one))
 
